@@ -54,7 +54,7 @@ async def inbox(
     from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess
     from holdfast.web.auth.sealed_text import TextSealer
     from holdfast.web.http.health import InboxHealth
-    from holdfast.web.inbox_metrics import telling
+    from holdfast.web.inbox_metrics import export_metrics
     from holdfast.web.services import Services
 
     signer, seal = load_signer(key, kid), TextSealer(environment_secret(SECRET_VARIABLE) or None)
@@ -68,7 +68,7 @@ async def inbox(
             takes_definitions=programs.definitions,
             takes_principals=programs.principals,
         )
-        async with telling(parts.client, os.environ):
+        async with export_metrics(parts.client, os.environ):
             with open_listener(host, port) as socket:
                 own = own_origins(host, socket.getsockname()[1], entrance.settings.url)
                 access = RequestAccess(own, entrance.method, entrance.bearer)

@@ -1,10 +1,10 @@
-"""The inbox: a web application over a Temporal client, with no store of its own.
+"""The inbox: a web application over a Temporal client, without a store of its own.
 
-    access ─► pages:  what waits (`listing`), one call (`call`), one run (`live`)
-           └► HTTP:   runs, decisions, messages and events for programs (`api`)
+    auth ─► pages:  pending approvals (`listing`), one call (`call`), one run (`run`)
+         └► HTTP:   runs, decisions, messages and events for programs (`api`)
 
-Everything is asked of Temporal and of the runs when it is looked at, so any number of these can
-stand side by side, and one that is killed has lost nothing.
+Every page queries Temporal and the runs, so any number of inboxes can run side by side, and one
+that is killed loses nothing.
 """
 
 from starlette.applications import Starlette
@@ -28,11 +28,11 @@ from holdfast.web.services import Services
 
 # What went wrong, by the exit code that the command would have had.
 _STATUS = {NO_SUCH: 404, UNREACHABLE: 503, WRONG_COMMAND: 400}
-_NOT_FOUND = "There is no such page."
+_NOT_FOUND = "This page does not exist."
 
 
 def application(parts: Services) -> Starlette:
-    """The inbox as an ASGI application."""
+    """Return the inbox as an ASGI application."""
     app = Starlette(
         routes=[
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -42,21 +42,24 @@ def application(parts: Services) -> Starlette:
             *api.routes(parts),
         ],
         middleware=[Middleware(ErrorMiddleware)],
-        exception_handlers={CommandError: _told, RefusedRequest: refused, HTTPException: _unknown},
+        exception_handlers={
+            CommandError: _command_error_page,
+            RefusedRequest: refused,
+            HTTPException: _http_error_page,
+        },
     )
     # What is sent on from `/run/` would go to http, also where a proxy speaks https.
     app.router.redirect_slashes = False
     return app
 
 
-async def _told(request: Request, error: Exception) -> Response:
-    """What cannot be shown or done, and what to do about it."""
+async def _command_error_page(request: Request, error: Exception) -> Response:
     assert isinstance(error, CommandError)
     said = as_sentence(clean(str(error)))
-    return page(request, "trouble.html", _STATUS.get(error.code, 502), said=said)
+    return page(request, "shared/problem.html", _STATUS.get(error.code, 502), text=said)
 
 
-async def _unknown(request: Request, error: Exception) -> Response:
+async def _http_error_page(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     said = _NOT_FOUND if error.status_code == 404 else str(error.detail)
-    return page(request, "trouble.html", error.status_code, said=said)
+    return page(request, "shared/problem.html", error.status_code, text=said)

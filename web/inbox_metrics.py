@@ -1,7 +1,7 @@
-"""What the inbox tells a collector: how much waits for people, and for how long.
+"""The metrics of the inbox: how many runs wait for approval, and for how long.
 
-A worker knows its own runs alone; here all of them are seen, and asked about when it is measured.
-Several inboxes measure the same, so whoever adds them up takes the largest.
+A worker knows its own runs only; the inbox counts all of them whenever metrics are exported.
+Several inboxes export the same numbers, so an aggregation takes the maximum.
 """
 
 import asyncio
@@ -28,15 +28,15 @@ SERVICE: Final = "holdfast-inbox"
 # A server that takes longer is not measured this time.
 MEASURE_SECONDS: Final = 5.0
 
-Found = tuple[int, datetime | None]
+WaitingTotals = tuple[int, datetime | None]
 
 
 @asynccontextmanager
-async def telling(client: Client, environ: Mapping[str, str]) -> AsyncIterator[None]:
-    """Tell the collector that the environment names, for as long as this stands.
+async def export_metrics(client: Client, environ: Mapping[str, str]) -> AsyncIterator[None]:
+    """Export metrics to the collector of the environment until the block ends.
 
     Raises:
-        CommandError: a variable is wrong.
+        CommandError: a variable is invalid.
     """
     secrets = Secrets([*environment_secrets(environ), *telemetry_secrets(environ)])
     try:
@@ -44,7 +44,7 @@ async def telling(client: Client, environ: Mapping[str, str]) -> AsyncIterator[N
     except TelemetrySettingsError as error:
         raise wrong_command(error.wrong, error.todo) from None
     if telemetry is not None:
-        measure(telemetry.meter, client)
+        register_gauges(telemetry.meter, client)
     try:
         yield
     finally:
@@ -53,11 +53,11 @@ async def telling(client: Client, environ: Mapping[str, str]) -> AsyncIterator[N
             await asyncio.to_thread(telemetry.close)
 
 
-def measure(meter: Meter, client: Client) -> None:
-    """Have it measured what waits, whenever measurements are sent."""
+def register_gauges(meter: Meter, client: Client) -> None:
+    """Register the gauges, which query Temporal on every export."""
     loop = asyncio.get_running_loop()
 
-    def asked() -> Found | None:
+    def asked() -> WaitingTotals | None:
         asking = asyncio.run_coroutine_threadsafe(waiting_count_and_oldest(client), loop)
         try:
             return asking.result(MEASURE_SECONDS)
@@ -74,8 +74,8 @@ def _observed(
     name: str,
     unit: str,
     words: str,
-    asked: Callable[[], Found | None],
-    told: Callable[[Found], float],
+    asked: Callable[[], WaitingTotals | None],
+    told: Callable[[WaitingTotals], float],
 ) -> None:
     def observe(_: CallbackOptions) -> Iterable[Observation]:
         found = asked()
@@ -84,11 +84,11 @@ def _observed(
     meter.create_observable_gauge(name, [observe], unit, words)
 
 
-def _count(found: Found) -> float:
+def _count(found: WaitingTotals) -> float:
     return found[0]
 
 
-def _age(found: Found) -> float:
+def _age(found: WaitingTotals) -> float:
     count, oldest = found
     if not count or oldest is None:
         return 0.0

@@ -1,6 +1,6 @@
-"""The pages: templates, filled in. Whatever comes from a run, a model or a person is escaped.
+"""Render the templates. Text of a run, a model or a person is escaped.
 
-A page that is asked for by htmx (`HX-Request`) is the same page: htmx takes what it wants of it.
+A request of htmx (`HX-Request`) gets the same page, and htmx takes a part of it.
 """
 
 from pathlib import Path
@@ -20,12 +20,11 @@ LINE_CHARS = 500
 
 
 def address(*parts: str) -> str:
-    """The path of a page: `address("run", "order/7")` is `/run/order%2F7`."""
+    """Return the path of a page: `address("run", "order/7")` is `/run/order%2F7`."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
 def _line(text: str) -> str:
-    """What a stranger wrote, as it stands in a line of ours: it reads as what it is."""
     return one_line(text, LINE_CHARS)
 
 
@@ -47,7 +46,7 @@ ENVIRONMENT = _environment()
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page, for whoever asks for it."""
+    """Return a page for the person of the request."""
     person = getattr(request.state, "person", None)
     known = person if isinstance(person, Person) else None
     path = request.scope["path"]

@@ -1,22 +1,39 @@
-"""What the pages work with."""
+"""The dependencies of all pages: the Temporal client, the signer, and the settings.
+
+The page of a call, the list and the HTTP API send their decisions through `Services.decide`.
+"""
 
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import quote
 
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
 
 from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import Signer
+from holdfast.schemas import names
+from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.workflows.engine.approvals.question import digest_of
+
+_MAX_ROUNDS: Final = 50
+
+
+class DecisionNotSent(Exception):
+    """The run rejects a decision; `code` is one of `names`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 @dataclass(frozen=True)
 class Services:
-    """The way to Temporal, and what the settings name besides.
+    """The connection to Temporal and the settings of the inbox.
 
-    `signer` signs decisions, where the worker takes this inbox's word for who decides;
-    `temporal_ui` is the origin of Temporal's UI, where it can be linked to. Programs may start runs
-    of agents and tools that they write out where it `takes_definitions`, and on behalf of others
-    where it `takes_principals`.
+    `signer` signs decisions, where the worker trusts this inbox to name the approver.
+    `temporal_ui` is the origin of Temporal's UI. `takes_definitions` lets programs start runs of
+    agents and tools that they define; `takes_principals` lets them act on behalf of others.
     """
 
     client: Client
@@ -26,14 +43,46 @@ class Services:
     takes_principals: bool = False
 
     def run(self, run_id: str) -> RunHandle:
-        """A run by its id."""
+        """Return a handle of a run."""
         return RunHandle(self.client, run_id)
 
     def link_to(self, run_id: str, execution: str = "") -> str | None:
-        """The page of a run in Temporal's own UI; without its `execution`, of the newest of that
-        id."""
+        """Return the page of an execution in Temporal's UI, by default of the newest one."""
         if self.temporal_ui is None:
             return None
         where = f"namespaces/{quote(self.client.namespace, safe='')}/workflows"
         one = f"/{quote(execution, safe='')}" if execution else ""
         return f"{self.temporal_ui}/{where}/{quote(run_id, safe='')}{one}"
+
+    async def decide(self, run_id: str, approval: PendingApproval, decision: Decision) -> Receipt:
+        """Sign a decision where the inbox signs, and send it to the run.
+
+        Raises:
+            DecisionNotSent: the run rejects it.
+            CommandError: the run does not answer or has ended, or the decision cannot be signed.
+        """
+        run = self.run(run_id)
+        if self.signer is not None and approval.signed and decision.token is None:
+            decision = self.signer.sign(decision, approval, run_id)
+        try:
+            try:
+                return await run.decide(decision)
+            except ApplicationError as refusal:
+                # After a crash, a run that replays may not know its pending call for a moment.
+                if refusal.type != names.NO_SUCH_CALL:
+                    raise
+                pending = [(one.call_id, one.digest) for one in await run.pending_approvals()]
+                if (decision.call_id, decision.digest) not in pending:
+                    raise
+            return await run.decide(decision)
+        except ApplicationError as refusal:
+            raise DecisionNotSent(refusal.type or "", refusal.message) from refusal
+
+
+def is_whole(approval: PendingApproval) -> bool:
+    """Report whether the query returned all arguments: large ones are cut, and no longer match the
+    digest."""
+    # The digest covers how often the question was repeated, which no field reports.
+    rounds = range(1, 2 if approval.kind == "call" else _MAX_ROUNDS)
+    parts = (approval.tool, approval.arguments, approval.kind)
+    return any(digest_of(*parts, round_) == approval.digest for round_ in rounds)

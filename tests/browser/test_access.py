@@ -27,7 +27,7 @@ from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium
 from tests.inbox.pages_of_test import pages
 from tests.inbox.provider import CLIENT, others_provider
-from tests.inbox.stage import HOST, Stage, opened
+from tests.support.inbox import HOST, Stage, opened
 
 pytestmark = pytest.mark.browser
 

@@ -12,8 +12,8 @@ from temporalio.client import Client
 
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium, window
-from tests.inbox.stage import Stage, inbox
 from tests.support.house import SIDE_BY_SIDE, House, Run, house
+from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 
 pytestmark = pytest.mark.browser
@@ -110,7 +110,7 @@ async def test_a_call_is_changed_and_approved(
         await expect(approve).to_be_enabled()
         await expect(page.get_by_text("You have changed something below.")).to_be_hidden()
         await page.get_by_label("Amount in EUR").fill("900")
-        await page.get_by_role("button", name="Add one").click()
+        await page.get_by_role("button", name="Add entry").click()
         await expect(page.get_by_text("Added entry 2.")).to_be_in_viewport()
         await axe.check(page)
         await page.get_by_label("2", exact=True).fill("grace")
@@ -165,7 +165,7 @@ async def test_what_others_do_appears_and_what_is_typed_stays(
     async with window(browser, stage, refused=[409], timezone="Asia/Tokyo") as page:
         await page.goto(address)
         told = page.locator("time").first.locator("..")
-        await expect(told).to_contain_text(re.compile(r"UTC, .*\d\d:\d\d by your clock"))
+        await expect(told).to_contain_text(re.compile(r"UTC, .*\d\d:\d\d local time"))
         await page.get_by_text("Deny it…").click()
         reason = page.get_by_label("Why not?")
         await reason.fill("Too mu")

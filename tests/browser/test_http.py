@@ -10,9 +10,9 @@ from temporalio.client import Client
 
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium, window
-from tests.inbox.stage import inbox
 from tests.support import tools
 from tests.support.house import SIDE_BY_SIDE, house
+from tests.support.inbox import inbox
 from tests.support.model_server import Answer, call
 
 pytestmark = pytest.mark.browser

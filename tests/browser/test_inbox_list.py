@@ -11,11 +11,11 @@ from temporalio.client import Client
 from holdfast.web.http.streaming import StreamLimit
 from tests.browser import axe
 from tests.browser.window import PHONE, chromium, window
-from tests.inbox.crowd import Asks, Crowd
-from tests.inbox.stage import Stage
 from tests.support import tools
 from tests.support.house import SIDE_BY_SIDE, House, Run, house
+from tests.support.inbox import Stage
 from tests.support.model_server import Answer, call
+from tests.web.listing.crowd import Asks, Crowd
 
 pytestmark = pytest.mark.browser
 

@@ -11,10 +11,10 @@ from temporalio.client import Client, WorkflowFailureError
 from holdfast.web.run import routes
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium, window
-from tests.inbox.stage import Stage, inbox
 from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, TOOLS, Run, house
+from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 
 pytestmark = pytest.mark.browser
@@ -67,7 +67,7 @@ async def run(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Run]:
-    """A run that waits for a person, and whose model then stops in the middle of its answer."""
+    """A run that waiting for approval, and whose model then stops in the middle of its answer."""
     monkeypatch.setenv("HOLDFAST_TEST_LEDGER", str(tmp_path / "ledger"))
     HELD.clear()
     async with house(client, tmp_path, ANSWERS, **SIDE_BY_SIDE) as made:
@@ -91,7 +91,7 @@ async def test_it_is_followed_to_its_end_and_nothing_moves_under_the_reader(
     async with window(browser, stage, size) as page:
         await page.goto(f"/run/{run.id}")
         now, log = page.locator("#now"), page.locator("#entries")
-        await expect(now).to_contain_text("It waits for a person: Pay (t1c2).")
+        await expect(now).to_contain_text("It waiting for approval: Pay (t1c2).")
         await axe.check(page)
         await page.get_by_text("Budget", exact=False).first.click()
         await page.get_by_label("Message").fill("Quick, please.")
@@ -108,7 +108,7 @@ async def test_it_is_followed_to_its_end_and_nothing_moves_under_the_reader(
         await expect(page.get_by_label("When it would end")).to_be_checked()
         await axe.check(page)
         HELD.set()
-        await expect(now).to_contain_text("It is done.")
+        await expect(now).to_contain_text("Completed.")
         await expect(writing).to_be_hidden()
         await expect(log).to_contain_text("t1c2 Pay: approved by grace")
         await expect(log.get_by_text("Twenty euros are **on their way**.")).to_have_count(1)
@@ -147,7 +147,7 @@ async def test_what_a_call_tells_of_itself_appears_while_it_is_carried_out(
         await expect(now).not_to_contain_text('{"step": 1')
         await axe.check(page)
         tools.write("open telling")
-        await expect(now).to_contain_text("It is done.")
+        await expect(now).to_contain_text("Completed.")
 
 
 async def test_a_page_says_what_is_wrong_and_one_that_nobody_sees_holds_no_connection(
@@ -158,7 +158,7 @@ async def test_a_page_says_what_is_wrong_and_one_that_nobody_sees_holds_no_conne
         for end in ("requestfinished", "requestfailed"):
             page.on(end, lambda request: over.append(request.url))
         await page.goto(f"/run/{run.id}")
-        await expect(page.locator("#now")).to_contain_text("It waits for a person: Pay (t1c2).")
+        await expect(page.locator("#now")).to_contain_text("It waiting for approval: Pay (t1c2).")
         await page.evaluate(_TROUBLE, "Temporal does not answer.")
         await expect(page.locator("#trouble")).to_have_text("Temporal does not answer.")
         await page.evaluate(_SEEN, False)
@@ -171,7 +171,7 @@ async def test_a_page_says_what_is_wrong_and_one_that_nobody_sees_holds_no_conne
         await run.decide("t1c2", "approve", by="grace")
         await run.result()
         await page.evaluate(_SEEN, True)
-        await expect(page.locator("#now")).to_contain_text("It is done.")
+        await expect(page.locator("#now")).to_contain_text("Completed.")
         await expect(page.locator("#trouble")).to_be_hidden()
 
 
@@ -191,7 +191,7 @@ async def test_its_log_comes_as_soon_as_a_worker_is_there(
         await expect(page.locator("#none")).to_contain_text("which has not answered")
         settings = SIDE_BY_SIDE | {"task_queue": "run-late"}
         async with house(client, tmp_path, [Answer("Paid.")], **settings):
-            await expect(page.locator("#now")).to_contain_text("It is done.", timeout=30_000)
+            await expect(page.locator("#now")).to_contain_text("Completed.", timeout=30_000)
         await expect(page.locator("#entries")).to_contain_text("Paid.")
         await expect(page.locator("#none")).to_have_count(0)
         await expect(page.locator("#earlier")).to_have_count(1)
@@ -219,7 +219,7 @@ async def test_without_scripts_it_is_read_spoken_to_and_cancelled(
 ) -> None:
     async with window(browser, stage, PHONE, scripts=False) as page:
         await page.goto(f"/run/{run.id}")
-        await expect(page.locator("#now")).to_contain_text("It waits for a person: Pay (t1c2).")
+        await expect(page.locator("#now")).to_contain_text("It waiting for approval: Pay (t1c2).")
         await expect(page.get_by_text("Reload it to see what is new.")).to_be_visible()
         await page.get_by_label("Message").fill("Leave it.")
         await page.get_by_role("button", name="Send").click()
@@ -230,4 +230,4 @@ async def test_without_scripts_it_is_read_spoken_to_and_cancelled(
         with pytest.raises(WorkflowFailureError):
             await run.result()
         await page.reload()
-        await expect(page.locator("#now")).to_contain_text("It was cancelled.")
+        await expect(page.locator("#now")).to_contain_text("Cancelled.")

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from playwright.async_api import Browser, ConsoleMessage, Page, ViewportSize, async_playwright
 
 from tests.browser.stage import CHROMIUM
-from tests.inbox.stage import HOST, Stage
+from tests.support.inbox import HOST, Stage
 
 DESKTOP = ViewportSize(width=1280, height=900)
 PHONE = ViewportSize(width=390, height=844)

@@ -9,7 +9,7 @@ from holdfast.client import question_text
 from holdfast.web.api import api_request as api_asked
 from holdfast.web.api import event_stream
 from holdfast.web.auth import person, sessions
-from holdfast.web.call import history, plan_view, similar_calls
+from holdfast.web.call import history, loader, plan
 from holdfast.web.codec import shared_secret
 from holdfast.web.forms import field_builder
 from holdfast.web.http import request_body, streaming
@@ -35,12 +35,12 @@ BOUNDS = {
         f"has not answered in {WORDS[routes.ANSWER_SECONDS]}",
         f"queried first, up to {page_query.MAX_ASKED}, and",
         f"{bulk.MAX_CHOICES} are decided at a time",
-        f"up to {WORDS[similar_calls.MAX_ALIKE]} calls of the same tool",
-        f"not found in {WORDS[similar_calls.SECONDS]}",
+        f"up to {WORDS[loader.MAX_SIMILAR]} calls of the same tool",
+        f"not found in {WORDS[loader.SIMILAR_SECONDS]}",
         f"a form has {field_builder.MAX_FIELDS} fields, {field_builder.MAX_ITEMS} items in a list, "
         f"{field_builder.MAX_DEPTH} levels",
         f"A plan's page shows {question_text.MAX_CALLS} steps",
-        f"Arguments above {plan_view.MAX_EDIT_BYTES // 1000} KB",
+        f"Arguments above {plan.MAX_EDIT_BYTES // 1000} KB",
         f"the last {history.MAX_ENTRIES} entries are read",
         f"a page shows {snapshot.PAGE_ENTRIES} entries",
         f"of a text, {timeline.BODY_CHARS:,} characters; {delegate_tree.MAX_DELEGATES} delegates; "

@@ -15,10 +15,10 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from tests.inbox.stage import inbox
 from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import TOOLS, House, Run
+from tests.support.inbox import inbox
 from tests.support.inbox_process import InboxProcess
 from tests.support.model_server import Answer, call, serve
 from tests.support.sse import Sent, answers, events, sent, timeless

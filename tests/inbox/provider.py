@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.cli.serving import server
-from tests.inbox.stage import HOST
+from tests.support.inbox import HOST
 from tests.support.signing import Signer
 
 CLIENT = "inbox"

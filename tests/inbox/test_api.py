@@ -25,10 +25,10 @@ from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.http.problems import problem_of
 from holdfast.web.pages import address
 from holdfast.web.services import Services
-from tests.inbox.stage import Stage, inbox, opened
 from tests.support import signers, tools
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, House, Run, house
+from tests.support.inbox import Stage, inbox, opened
 from tests.support.model_server import Answer, call
 from tests.support.signing import Signer, write_keys
 from tests.support.traces import Recorder

@@ -25,9 +25,9 @@ from holdfast.web.api.operations import Operation, operations
 from holdfast.web.api.routes import Resource, routes
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem
 from holdfast.web.services import Services
-from tests.inbox.stage import Stage
 from tests.support import tools
 from tests.support.house import ROOT, SIDE_BY_SIDE, House, house
+from tests.support.inbox import Stage
 from tests.support.model_server import Answer, call
 from tests.support.sse import sent
 

@@ -11,8 +11,8 @@ import pytest
 from temporalio.client import Client
 
 from tests.cli.program import Program
-from tests.inbox.stage import PAGE
 from tests.support.command import holdfast
+from tests.support.inbox import PAGE
 
 SECRET = "the-secret-of-all-instances"
 OIDC = "oidc: {issuer: 'https://login.example', clientId: inbox}\n"

@@ -12,10 +12,10 @@ from temporalio.client import Client
 from holdfast.web.api import event_stream as of_runs
 from holdfast.web.http import streaming
 from holdfast.web.pages import address
-from tests.inbox.stage import Stage, inbox
 from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, TOOLS, House, Run, house
+from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 from tests.support.sse import Sent, answers, events, sent, timeless
 

@@ -11,7 +11,7 @@ from holdfast.web.call import routes as of_call
 from holdfast.web.http.problems import MEDIA_TYPE
 from holdfast.web.http.responses import ErrorMiddleware
 from holdfast.web.listing import routes as listing
-from tests.inbox.stage import inbox
+from tests.support.inbox import inbox
 
 SECRET = "the fault itself"
 

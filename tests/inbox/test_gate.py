@@ -28,7 +28,7 @@ from holdfast.web.http.responses import HEADERS
 from holdfast.web.services import Services
 from tests.inbox.conftest import Clock
 from tests.inbox.pages_of_test import pages
-from tests.inbox.stage import PAGE, Stage, opened
+from tests.support.inbox import PAGE, Stage, opened
 
 SECRET = "the-secret-of-all-instances"
 NOT_SENT = "this was not sent from a page that you were given"

@@ -21,7 +21,7 @@ from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.services import Services
 from tests.inbox.pages_of_test import pages
-from tests.inbox.stage import Stage, opened
+from tests.support.inbox import Stage, opened
 from tests.support.signing import Signer, write_keys
 
 HERE = ["127.0.0.0/8"]

@@ -26,7 +26,7 @@ from holdfast.web.services import Services
 from tests.inbox.conftest import Clock
 from tests.inbox.pages_of_test import pages
 from tests.inbox.provider import CLIENT, Provider, others_provider, provider
-from tests.inbox.stage import Stage, opened
+from tests.support.inbox import Stage, opened
 from tests.support.signing import Signer
 
 SECRET = "known-to-provider-and-inbox"

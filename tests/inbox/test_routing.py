@@ -10,8 +10,8 @@ from temporalio.client import Client
 
 from holdfast.web.http.routing import RunRoute
 from holdfast.web.pages import address
-from tests.inbox.stage import inbox
 from tests.support.house import SIDE_BY_SIDE, house
+from tests.support.inbox import inbox
 from tests.support.model_server import Answer
 
 # Addresses that end as some of a page's own do, and what a path may hold.

@@ -20,8 +20,8 @@ from holdfast.web.api.models import (
     RunView,
     Started,
 )
-from holdfast.web.decision_sender import DecisionNotSent, send
 from holdfast.web.http.problems import HttpProblem
+from holdfast.web.services import DecisionNotSent
 
 MAX_WAIT_SECONDS: Final = 60
 MAX_LIMIT: Final = 1_000
@@ -79,7 +79,7 @@ async def decide(asked: ApiRequest) -> Response:
             receipt = await run.decide(meant)  # which returns the reason
         else:
             _check_seen(meant, waiting)
-            receipt = await send(asked.parts, run.id, waiting, meant)
+            receipt = await asked.parts.decide(run.id, waiting, meant)
     except ApplicationError as refusal:
         raise _refused(refusal.type, refusal.message) from None
     except DecisionNotSent as refusal:

@@ -63,7 +63,9 @@ class LinkSignIn:
         shown = request.query_params.get(_KEY)
         if shown is not None:
             return self._signed_in(request, shown, return_path_of(request))
-        return page(request, "sign-in.html", wrong="", way="link", home=return_path_of(request))
+        return page(
+            request, "access/sign_in.html", wrong="", way="link", home=return_path_of(request)
+        )
 
     async def _entered(self, request: Request) -> Response:
         form = await read_form(request)

@@ -72,7 +72,7 @@ class ProxySignIn:
         return any(address in network for network in self._networks)
 
     async def _page(self, request: Request) -> Response:
-        return page(request, "sign-in.html", 403, wrong="", way="proxy", home=HOME)
+        return page(request, "access/sign_in.html", 403, wrong="", way="proxy", home=HOME)
 
 
 def _text(value: str) -> str:

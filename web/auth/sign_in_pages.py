@@ -35,7 +35,7 @@ def sign_out_routes(sessions: Sessions) -> list[Route]:
         return answer
 
     async def signed_out(request: Request) -> Response:
-        return page(request, "signed-out.html")
+        return page(request, "access/signed_out.html")
 
     return [
         Route(SIGN_OUT, sign_out, methods=["POST"]),
@@ -51,7 +51,7 @@ def return_path_of(request: Request) -> str:
 def failure_page(request: Request, refused: RefusedRequest, **values: str) -> Response:
     """Return the page that explains a failed sign-in."""
     said = as_sentence(refused.sentence)
-    shown = page(request, "sign-in.html", refused.status, wrong=said, **values)
+    shown = page(request, "access/sign_in.html", refused.status, wrong=said, **values)
     shown.headers.update(refused.headers)
     return shown
 
@@ -89,7 +89,7 @@ def resubmission_page(request: Request, form: FormData | None, person: Person | 
     where = requested_path(request)
     return page(
         request,
-        "kept.html",
+        "access/resubmit.html",
         403 if person else 401,
         where=where,
         sign_in=sign_in_path(where),

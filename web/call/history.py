@@ -1,35 +1,53 @@
-"""What the log of a run says around one question: what led to it, was decided, and came of it.
+"""The part of a run's log around one question: before it, its decisions, and the outcome.
 
-… entries before │ asked │ decisions, edits │ decided or expired │ what came of it …
+… records before │ request │ decisions, edits │ decided or expired │ outcome …
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from itertools import pairwise
 from typing import Any, Final, Literal
 
-from holdfast.client.run_handle import Entry, RunHandle
+from holdfast.client.run_handle import RunHandle
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
-from holdfast.runtime.text_safety import local_time
+from holdfast.runtime.narration.phrases import EXPIRED
+from holdfast.runtime.text_safety import clean, local_time, message_after_code, one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, brief_arguments, shown_calls
-from holdfast.schemas.log_entry import read_record
-from holdfast.web.call.plan_results import Carried, carried
+from holdfast.schemas.log_entry import (
+    ConfirmationRequiredEntry,
+    DecisionEntry,
+    LogRecord,
+    MessageEntry,
+    NoticeEntry,
+    SummaryEntry,
+    ToolCallEntry,
+    ToolEndEntry,
+    ToolStartEntry,
+    read_record,
+)
+from holdfast.schemas.names import ErrorCode
+from holdfast.web.call.plan import PlanSteps
 
-# Of the log before the question, so much is read, and of that so much is told.
+# Before the question, so many records are read, and so many lines are shown.
 MAX_ENTRIES: Final = 400
 MAX_LINES: Final = 14
 MAX_DECISIONS: Final = 10
-# How a call stands once it waits no more: not begun, begun, ended with a result or with an error;
-# or nothing more is to come of what was decided.
-Stage = Literal["ready", "begun", "done", "failed", "settled"]
-_LED: Final = ("message", "tool_call", "tool_end", "summary", "notice")
+_CODE_CHARS: Final = 100
+_NOT_STARTED: Final[Mapping[str, str]] = {
+    ErrorCode.DENIED: "denied",
+    ErrorCode.APPROVAL_TIMEOUT: f"{EXPIRED}: not executed",
+}
+_LEAD_UP: Final = (MessageEntry, ToolCallEntry, ToolEndEntry, SummaryEntry, NoticeEntry)
+# A decided call: not started, started, ended with a result or an error; or no outcome can follow.
+CallStage = Literal["ready", "begun", "done", "failed", "settled"]
+Narrated = tuple[LogRecord, list[NarrationLine]]
 
 
 @dataclass(frozen=True)
-class Version:
-    """The arguments of a call at some time, and who made them so; nobody: as they were asked."""
+class ArgumentsVersion:
+    """The arguments of a call at some time; `by` is the author of the change, if any."""
 
     digest: str
     arguments: dict[str, Any]
@@ -37,8 +55,8 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Before:
-    """A time that something was asked before, and what was answered; nothing: it was withdrawn."""
+class EarlierRequest:
+    """An earlier question about the same call; without a verdict, it was withdrawn."""
 
     kind: Kind
     at: str
@@ -46,120 +64,186 @@ class Before:
 
 
 @dataclass(frozen=True)
-class Past:
-    """What the log says around a question; `asked` is the newest one of that name, if any.
+class StepResult:
+    """The outcome of one step of a plan: in words, and its result or error."""
 
-    `verdict` is the decision that ended the wait, `expired` that time has. `became` tells what came
-    of the call since, and `stage` how it stands. `before` are the times that the same was asked
-    before. Of a plan, `steps` tells what came of each; of a budget, `granted` how much was granted
-    first, where the log that was read says it. So many entries as are `unshown` stand in
-    the log before what is told of it.
+    number: int
+    id: str
+    label: str
+    text: str
+    tone: Literal["good", "bad", "asks", "dim"]
+    body: str = ""
+    is_pending: bool = False
+    outside: bool = False
+
+
+@dataclass(frozen=True)
+class CallHistory:
+    """The log around a question; `approval` is the newest question of that call, if any.
+
+    `verdict` is the decision that ended the wait, `expired` that the time did. Of a plan, `steps`
+    are the outcomes; of a budget, `first_limit` is the limit that it was granted at first, if the
+    records contain it. The log has `hidden_entries` before the first line of `lead_up`.
     """
 
-    asked: PendingApproval | None = None
-    number: int = 0
-    versions: list[Version] = field(default_factory=list)
-    led: list[NarrationLine] = field(default_factory=list)
-    earlier: list[NarrationLine] = field(default_factory=list)
-    became: list[NarrationLine] = field(default_factory=list)
-    before: list[Before] = field(default_factory=list)
-    steps: list[Carried] = field(default_factory=list)
-    unshown: int = 0
-    stage: Stage = "settled"
+    approval: PendingApproval | None = None
+    entry_number: int = 0
+    versions: list[ArgumentsVersion] = field(default_factory=list)
+    lead_up: list[NarrationLine] = field(default_factory=list)
+    earlier_decisions: list[NarrationLine] = field(default_factory=list)
+    outcome_lines: list[NarrationLine] = field(default_factory=list)
+    earlier_requests: list[EarlierRequest] = field(default_factory=list)
+    steps: list[StepResult] = field(default_factory=list)
+    hidden_entries: int = 0
+    stage: CallStage = "settled"
     decisions: list[Decided] = field(default_factory=list)
     verdict: Decided | None = None
     expired: bool = False
-    granted: Any = None
+    first_limit: Any = None
     started_at: str = ""
 
-    def version(self, digest: str) -> Version | None:
-        """The arguments that a digest is of."""
+    def version(self, digest: str) -> ArgumentsVersion | None:
+        """Return the arguments that have a digest."""
         return next((one for one in self.versions if one.digest == digest), None)
 
 
-async def read_past(run: RunHandle, call_id: str, length: int) -> Past:
-    """The past of a call in a log of so many entries; raises as `RunHandle.entries`."""
+async def read_history(run: RunHandle, call_id: str, length: int) -> CallHistory:
+    """Return the history of a call from a log of `length` entries; raises as
+    `RunHandle.entries`."""
     first = max(length - MAX_ENTRIES, 0)
     entries = [entry async for entry in run.entries(names.CONTEXT, after=first)]
-    return past_of(entries, run.id, call_id)
+    return history_of(entries, run.id, call_id)
 
 
-def past_of(entries: Sequence[Entry], run_id: str, call_id: str) -> Past:
-    """What these entries say of a call."""
-    index = next((i for i in reversed(range(len(entries))) if _asks(entries[i], call_id)), None)
-    story = LogNarration(run_id, with_all_arguments=True, with_commands=False)
-    told = [
-        (entry, [replace(line, at=_clock(entry)) for line in story.lines(read_record(entry))])
-        for entry in entries
+def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) -> CallHistory:
+    """Return the history of a call from these entries of a log."""
+    narration = LogNarration(run_id, with_all_arguments=True, with_commands=False)
+    narrated: list[Narrated] = []
+    for record in map(read_record, entries):
+        lines = [replace(line, at=_utc_clock(record)) for line in narration.lines(record)]
+        narrated.append((record, lines))
+    records = [record for record, _ in narrated]
+    requests = [index for index, one in enumerate(records) if _is_request(one, call_id)]
+    if not requests:
+        return CallHistory()
+    index = requests[-1]
+    request = records[index].entry
+    assert isinstance(request, ConfirmationRequiredEntry)
+    approval, ending = request.approval, _ending(records[index:], call_id)
+    decisions = [
+        one.entry
+        for one in records[index:]
+        if isinstance(one.entry, DecisionEntry) and one.entry.call_id == call_id
     ]
-    if index is None:
-        return Past()
-    asked = PendingApproval.read(entries[index]["approval"])
-    since = [entry for entry in entries[index:] if entry.get("callId") == call_id]
-    ending = _ending(since)
-    led, unshown = _led(told[:index], [call_id, *brief_arguments("plan", asked.arguments)])
-    starts = [e["at"] for e in entries if e["type"] == "tool_start" and e["callId"] == call_id]
-    versions = [*_versions(asked, since)]
-    return Past(
-        asked=asked,
-        number=entries[index]["n"],
+    versions = [*_versions(approval, decisions)]
+    lead_up, hidden = _lead_up(
+        narrated[:index], [call_id, *brief_arguments("plan", approval.arguments)]
+    )
+    starts = [
+        one.at
+        for one in records
+        if isinstance(one.entry, ToolStartEntry) and one.entry.call_id == call_id
+    ]
+    after = [one for one in narrated if ending is not None and one[0].n > ending[0]]
+    verdict = ending[1].decided if ending is not None else None
+    return CallHistory(
+        approval=approval,
+        entry_number=records[index].n,
         versions=versions,
-        steps=_steps(asked, versions[-1], told[index:], ending),
-        led=led,
-        unshown=unshown,
-        before=list(_before(entries[:index], call_id)),
-        stage=_stage(asked, ending, entries[index:]),
-        earlier=_lines(told, lambda entry: _is_decision(entry, but=call_id))[-MAX_DECISIONS:],
-        became=_became(told[index:], call_id, ending),
-        decisions=[Decided.read(e["decided"]) for e in since if e.get("decided")],
-        verdict=Decided.read(ending["decided"]) if ending and ending.get("decided") else None,
-        expired=ending is not None and ending["outcome"] == "expired",
-        granted=_granted(entries, asked),
-        started_at=str(starts[-1]) if starts else "",
+        lead_up=lead_up,
+        earlier_decisions=_lines(narrated, lambda one: _is_decision(one, but=call_id))[
+            -MAX_DECISIONS:
+        ],
+        outcome_lines=_outcome_lines(after, call_id, verdict),
+        earlier_requests=[
+            _earlier_request(records[start:end], call_id) for start, end in pairwise(requests)
+        ],
+        steps=_step_results(approval, versions[-1], after, verdict) if ending is not None else [],
+        hidden_entries=hidden,
+        stage=_stage(approval, [one for one, _ in after]) if ending is not None else "settled",
+        decisions=[one.decided for one in decisions if one.decided is not None],
+        verdict=verdict,
+        expired=ending is not None and ending[1].outcome == "expired",
+        first_limit=_first_limit(records, approval),
+        started_at=starts[-1] if starts else "",
     )
 
 
-def _clock(entry: Entry) -> str:
-    """The time of day, in the zone that every page of a call is in."""
-    time = local_time(entry.get("at"))
+def _utc_clock(record: LogRecord) -> str:
+    time = local_time(record.at)
     return time.astimezone(UTC).strftime("%H:%M:%S") if time else ""
 
 
-def _asks(entry: Entry, call_id: str) -> bool:
-    asks = entry["type"] == "confirmation_required" and entry["callId"] == call_id
-    return asks and not entry.get("reminder")
+def _is_request(record: LogRecord, call_id: str) -> bool:
+    match record.entry:
+        case ConfirmationRequiredEntry(call_id=one, reminder=reminder):
+            return one == call_id and not reminder
+    return False
 
 
-def _granted(entries: Sequence[Entry], asked: PendingApproval) -> Any:
-    """What a run was granted first of the budget that is asked about: the limit that it was at
-    when it asked for the first time."""
-    if asked.kind != "budget" or entries[0]["n"] > 1:
+def _is_decision(record: LogRecord, *, but: str) -> bool:
+    match record.entry:
+        case DecisionEntry(call_id=call_id, ignored=ignored):
+            return call_id != but and not ignored
+    return False
+
+
+def _call_id(record: LogRecord) -> str:
+    """Return the call that a record is about."""
+    match record.entry:
+        case MessageEntry(message=message):
+            return message.call_id or ""
+        case entry:
+            return str(getattr(entry, "call_id", ""))
+
+
+def _ending(records: Sequence[LogRecord], call_id: str) -> tuple[int, DecisionEntry] | None:
+    """Return the number and the entry of the decision or the timeout that ended a wait."""
+    for record in records:
+        match record.entry:
+            case DecisionEntry(call_id=one, outcome="decided" | "expired") as entry:
+                if one == call_id:
+                    return record.n, entry
+    return None
+
+
+def _earlier_request(records: Sequence[LogRecord], call_id: str) -> EarlierRequest:
+    """Return an earlier question, the first of these records, and how it ended."""
+    request, ending = records[0].entry, _ending(records, call_id)
+    assert isinstance(request, ConfirmationRequiredEntry)
+    if ending is None:
+        return EarlierRequest(request.approval.kind, records[0].at)
+    at = next(one.at for one in records if one.n == ending[0])
+    return EarlierRequest(request.approval.kind, at, ending[1].decided)
+
+
+def _first_limit(records: Sequence[LogRecord], approval: PendingApproval) -> Any:
+    """Return the limit that a run was at when it asked for more of this budget the first time."""
+    if approval.kind != "budget" or records[0].n > 1:
         return None
-    asks = [e["approval"] for e in entries if e["type"] == "confirmation_required"]
-    first = next(
-        one for one in asks if (one.get("kind"), one.get("tool")) == ("budget", asked.tool)
-    )
-    return first["arguments"].get(asked.tool)
+    for record in records:
+        match record.entry:
+            case ConfirmationRequiredEntry(approval=one):
+                if (one.kind, one.tool) == ("budget", approval.tool):
+                    return one.arguments.get(one.tool)
+    return None
 
 
-def _is_decision(entry: Entry, *, but: str) -> bool:
-    return entry["type"] == "decision" and entry["callId"] != but and not entry.get("ignored")
-
-
-def _versions(asked: PendingApproval, since: Sequence[Entry]) -> Iterator[Version]:
-    """The arguments as they were asked, and what each edit made of them."""
-    arguments = asked.arguments
-    yield Version(asked.digest, arguments)
-    for entry in since:
-        decided = entry.get("decided") or {}
-        if decided.get("decision") == "edit" and isinstance(entry.get("arguments"), dict):
-            arguments = _edited(asked.kind, arguments, entry["arguments"])
-            yield Version(str(decided.get("digest")), arguments, decided.get("by") or "somebody")
+def _versions(
+    approval: PendingApproval, decisions: Sequence[DecisionEntry]
+) -> Iterator[ArgumentsVersion]:
+    """Yield the requested arguments, and the arguments after each edit."""
+    arguments = approval.arguments
+    yield ArgumentsVersion(approval.digest, arguments)
+    for entry in decisions:
+        decided, edit = entry.decided, entry.arguments
+        if decided is not None and decided.decision == "edit" and isinstance(edit, dict):
+            arguments = _edited(approval.kind, arguments, edit)
+            yield ArgumentsVersion(str(decided.digest), arguments, decided.by or "somebody")
 
 
 def _edited(kind: Kind, before: dict[str, Any], edit: dict[str, Any]) -> dict[str, Any]:
-    """What an edit makes of arguments; that of a plan names what stays, and has no more of it than
-    what is changed."""
+    """Return the arguments after an edit; that of a plan has the remaining calls and changes."""
     if kind != "plan":
         return edit
     others = {call["id"]: call.get("arguments") for call in shown_calls(edit)}
@@ -171,82 +255,104 @@ def _edited(kind: Kind, before: dict[str, Any], edit: dict[str, Any]) -> dict[st
     return {**before, "calls": calls}
 
 
-Told = tuple[Entry, list[NarrationLine]]
+def _lines(
+    narrated: Sequence[Narrated], includes: Callable[[LogRecord], bool]
+) -> list[NarrationLine]:
+    return [line for record, lines in narrated if includes(record) for line in lines]
 
 
-def _lines(told: Sequence[Told], wanted: Any) -> list[NarrationLine]:
-    return [line for entry, lines in told if wanted(entry) for line in lines]
-
-
-def _led(told: Sequence[Told], asked: Sequence[str]) -> tuple[list[NarrationLine], int]:
-    """What led to a question, but for the calls that it is about, which the page shows; and how
-    many entries stand in the log before the first of it, where there are any to be told."""
-
-    def led(entry: Entry) -> bool:
-        own = entry["type"] == "tool_call" and entry["callId"] in asked
-        return entry["type"] in _LED and not own
-
-    found = [(e["n"], line) for e, lines in told if led(e) for line in lines if not line.minor]
+def _lead_up(narrated: Sequence[Narrated], own: Sequence[str]) -> tuple[list[NarrationLine], int]:
+    """Return the lines before a question, without its own calls, and the number of hidden entries
+    before the first of them."""
+    found = [
+        (record.n, line)
+        for record, lines in narrated
+        if isinstance(record.entry, _LEAD_UP)
+        and not (isinstance(record.entry, ToolCallEntry) and record.entry.call_id in own)
+        for line in lines
+        if not line.minor
+    ]
     shown = found[-MAX_LINES:]
-    is_cut = len(found) > MAX_LINES or bool(told and told[0][0]["n"] > 1)
+    is_cut = len(found) > MAX_LINES or bool(narrated and narrated[0][0].n > 1)
     first = shown[0][0] if shown else 0
     return [line for _, line in shown], max(first - 1, 0) if is_cut else 0
 
 
-def _ending(entries: Sequence[Entry]) -> Entry | None:
-    """What ended a wait, among what the log says of its call."""
-    return next((e for e in entries if e.get("outcome") in ("decided", "expired")), None)
-
-
-def _before(entries: Sequence[Entry], call_id: str) -> Iterator[Before]:
-    """The times that people were asked about a call before, and what ended each."""
-    times = [index for index, entry in enumerate(entries) if _asks(entry, call_id)]
-    for start, end in pairwise([*times, len(entries)]):
-        ending = _ending([e for e in entries[start:end] if e.get("callId") == call_id])
-        decided = (ending or {}).get("decided")
-        verdict = Decided.read(decided) if decided else None
-        at = str((ending or entries[start])["at"])
-        yield Before(entries[start]["approval"].get("kind", "call"), at, verdict)
-
-
-def _stage(asked: PendingApproval, ending: Entry | None, after: Sequence[Entry]) -> Stage:
-    """How what was asked about stands; a plan stands as the last of its calls does."""
-    if ending is None or asked.kind == "budget":
+def _stage(approval: PendingApproval, after: Sequence[LogRecord]) -> CallStage:
+    """Return the stage of a decided call; a plan has the stage of its last call."""
+    if approval.kind == "budget":
         return "settled"
-    calls = {
-        *(brief_arguments("plan", asked.arguments) if asked.kind == "plan" else (asked.call_id,))
-    }
-    later = [e for e in after if e["n"] > ending["n"] and e.get("callId") in calls]
-    ends = [e for e in later if e["type"] == "tool_end"]
+    is_plan = approval.kind == "plan"
+    calls = {*brief_arguments("plan", approval.arguments)} if is_plan else {approval.call_id}
+    entries = [one.entry for one in after if _call_id(one) in calls]
+    ends = [entry for entry in entries if isinstance(entry, ToolEndEntry)]
     if len(ends) == len(calls):
-        return "failed" if any(e.get("error") for e in ends) else "done"
-    return "begun" if any(e["type"] == "tool_start" for e in later) else "ready"
+        return "failed" if any(end.error is not None for end in ends) else "done"
+    return "begun" if any(isinstance(entry, ToolStartEntry) for entry in entries) else "ready"
 
 
-def _steps(
-    asked: PendingApproval, last: Version, told: Sequence[Told], ending: Entry | None
-) -> list[Carried]:
-    """What came of the steps of a plan since it was decided on."""
-    if asked.kind != "plan" or ending is None:
-        return []
-    after = [pair for pair in told if pair[0]["n"] > ending["n"]]
-    denied = (ending.get("decided") or {}).get("decision") == "deny"
-    return [*carried(asked, last.arguments, after, denied=denied)]
-
-
-def _became(told: Sequence[Told], call_id: str, ending: Entry | None) -> list[NarrationLine]:
-    """What happened to the call after the wait was over."""
-    if ending is None:
-        return []
-    after = [pair for pair in told if pair[0]["n"] > ending["n"]]
-
-    def of_call(entry: Entry) -> bool:
-        # What a run failed with has a message too, which is a text.
-        message = entry["message"] if entry["type"] == "message" else {}
-        return entry.get("callId") == call_id or message.get("callId") == call_id
-
-    lines = [line for line in _lines(after, of_call) if line.word != "asks"][:MAX_LINES]
-    if (ending.get("decided") or {}).get("decision") != "deny":
+def _outcome_lines(
+    after: Sequence[Narrated], call_id: str, verdict: Decided | None
+) -> list[NarrationLine]:
+    """Return the lines about a call after its wait ended."""
+    lines = _lines(
+        after,
+        lambda one: (
+            _call_id(one) == call_id and not isinstance(one.entry, ConfirmationRequiredEntry)
+        ),
+    )[:MAX_LINES]
+    if verdict is None or verdict.decision != "deny":
         return lines
-    # That it ended so is what was decided, and no failure.
+    # The error of a denied call is what was decided, and no failure.
     return [replace(line, tone="plain") if line.tone == "bad" else line for line in lines]
+
+
+def _step_results(
+    approval: PendingApproval,
+    last: ArgumentsVersion,
+    after: Sequence[Narrated],
+    verdict: Decided | None,
+) -> list[StepResult]:
+    """Return the outcome of each step of a decided plan; `last` is the plan after all edits."""
+    if approval.kind != "plan":
+        return []
+    remaining = {call["id"] for call in shown_calls(last.arguments)}
+    is_denied = verdict is not None and verdict.decision == "deny"
+    found = []
+    for step in PlanSteps(approval.arguments, {}).all:
+        shown = (step.number, step.id, step.label)
+        if is_denied:
+            found.append(StepResult(*shown, "not executed", "dim"))
+        elif step.id not in remaining:
+            found.append(StepResult(*shown, "removed: not executed", "dim"))
+        else:
+            own = [one for one in after if _call_id(one[0]) == step.id]
+            found.append(_step_result(shown, own))
+    return found
+
+
+def _step_result(shown: tuple[int, str, str], own: Sequence[Narrated]) -> StepResult:
+    entries = [record.entry for record, _ in own]
+    end = next((entry for entry in entries if isinstance(entry, ToolEndEntry)), None)
+    if end is None:
+        if entries and isinstance(entries[-1], ConfirmationRequiredEntry):
+            return StepResult(*shown, "waiting for approval", "asks", is_pending=True)
+        is_started = any(isinstance(entry, ToolStartEntry) for entry in entries)
+        return StepResult(*shown, "running" if is_started else "not started", "dim")
+    if end.error is not None:
+        code = one_line(end.error.code, _CODE_CHARS)
+        body = clean(message_after_code(code, end.error.message))
+        if code in _NOT_STARTED:
+            return StepResult(*shown, _NOT_STARTED[code], "dim", body)
+        return StepResult(*shown, f"failed: {code}", "bad", body)
+    # The line of the result, or else that of the end, has the value.
+    results = [
+        line
+        for record, lines in own
+        if isinstance(record.entry, MessageEntry | ToolEndEntry)
+        for line in lines
+        if line.body
+    ]
+    if not results:
+        return StepResult(*shown, "executed", "good")
+    return StepResult(*shown, "executed", "good", results[-1].body, outside=results[-1].outside)

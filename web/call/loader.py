@@ -1,6 +1,6 @@
-"""One question, with all that a page tells of it: from Temporal, and from the run itself.
+"""Load one call with everything that its page shows, from Temporal and from the run.
 
-`ParsedRequest` waits for somebody; `Over` does no more, and has what came of it.
+A `PendingCall` needs a decision; a `ClosedCall` no longer does, and has an outcome.
 """
 
 import asyncio
@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from holdfast.client.command_errors import NO_SUCH, CommandError
 from holdfast.client.run_handle import RunHandle
-from holdfast.client.run_lists import RunFilter, status_query
+from holdfast.client.run_lists import RunFilter, RunListing, list_runs, status_query
 from holdfast.client.visibility import NEWEST, first_runs
+from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.agent import Budget
 from holdfast.schemas.base import canonical_json, sha256
@@ -20,135 +21,145 @@ from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.person import Person
-from holdfast.web.call.history import Past, read_past
+from holdfast.web.call.history import CallHistory, read_history
 from holdfast.web.pages import address
-from holdfast.web.pending_call import is_whole
-from holdfast.web.run.description import Known, known
-from holdfast.web.services import Services
+from holdfast.web.run.snapshot import RunInfo, read_run_info
+from holdfast.web.services import Services, is_whole
 
 MAX_TOOLS: Final = 30
+MAX_SIMILAR: Final = 5
+SIMILAR_SECONDS: Final = 1.5
+_NAME_CHARS: Final = 80
 _MAX_NEXT_RUNS: Final = 4
-_NEXT_SECONDS: Final = 3.0
-_NEW_LIMIT: Final = "New limit, in all (not in addition)"
-# How the mark of what waits no more begins; that of what waits is a digest.
-OVER: Final = "over:"
+NEXT_SECONDS: Final = 3.0
+_NEW_LIMIT: Final = "New limit (the total, not an addition)"
+# The prefix of the mark of a closed call; the mark of a pending one is a digest.
+CLOSED_MARK: Final = "over:"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A question that waits. `tools` are those that it is about, by their names."""
+class PendingCall:
+    """A call that needs a decision; `tools` are the tools of its calls by name."""
 
     run_id: str
-    known: Known
-    waiting: PendingApproval
+    run_info: RunInfo
+    approval: PendingApproval
     others: list[PendingApproval]
-    past: Past
+    history: CallHistory
     tools: Mapping[str, ShownTool] = field(default_factory=dict)
     status: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def tool(self) -> ShownTool | None:
-        """The tool that the call is of; of a plan or a budget, none."""
-        return self.tools.get(self.waiting.tool)
+        """The tool of the call; of a plan or a budget none."""
+        return self.tools.get(self.approval.tool)
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of it is shown: what is too large for an answer is shown in part."""
-        return is_whole(self.waiting)
+        """The query returned all arguments."""
+        return is_whole(self.approval)
 
     @property
     def schema(self) -> Any:
         """The schema of its arguments; of a budget, that of its limit."""
-        if self.waiting.kind == "budget":
-            return _limit_schema(self.waiting)
+        if self.approval.kind == "budget":
+            return _limit_schema(self.approval)
         return True if self.tool is None else self.tool.parameters
 
-
-@dataclass(frozen=True)
-class Over:
-    """A question that waits no more. `ended`: so has its run."""
-
-    run_id: str
-    call_id: str
-    known: Known
-    past: Past
-    status: Mapping[str, Any] = field(default_factory=dict)
-
     @property
-    def question(self) -> PendingApproval:
-        """What was asked."""
-        assert self.past.asked is not None  # or there would be no such question
-        return self.past.asked
-
-    @property
-    def ended(self) -> bool:
-        """Whether the run is over."""
-        return self.known.ended is not None
-
-    @property
-    def is_unexplained(self) -> bool:
-        """Whether nothing says why it waits no more."""
-        return not self.ended and self.past.verdict is None and not self.past.expired
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing more can come of it."""
-        return self.ended or self.past.stage in ("done", "failed", "settled")
+    def output_schema(self) -> Any:
+        """The schema of the call's result; without one, any value fits."""
+        tool = self.tool
+        return {} if tool is None or not isinstance(tool.output, dict) else tool.output
 
     @property
     def mark(self) -> str:
-        """What tells it from what it is later."""
-        past = self.past
-        steps = "".join(one.tone[0] for one in past.steps)
-        return f"{OVER}{past.number}:{past.stage}:{len(past.became)}:{steps}:{self.ended}"
+        """A digest that changes with the question and its decisions."""
+        one = self.approval
+        return sha256(canonical_json([one.digest, one.requested_at, len(one.decisions)]))
 
 
-async def look(parts: Services, run_id: str, call_id: str) -> Asked | Over:
-    """The question as it stands now.
+@dataclass(frozen=True)
+class ClosedCall:
+    """A call that no longer needs a decision; `approval` is its last question."""
+
+    run_id: str
+    call_id: str
+    run_info: RunInfo
+    history: CallHistory
+    approval: PendingApproval
+    status: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def run_ended(self) -> bool:
+        """The run has ended."""
+        return self.run_info.ended is not None
+
+    @property
+    def is_unexplained(self) -> bool:
+        """No decision, timeout or end of the run explains why the call is closed."""
+        history = self.history
+        return not self.run_ended and history.verdict is None and not history.expired
+
+    @property
+    def is_settled(self) -> bool:
+        """The outcome can no longer change."""
+        return self.run_ended or self.history.stage in ("done", "failed", "settled")
+
+    @property
+    def mark(self) -> str:
+        """A mark that changes with the outcome."""
+        one = self.history
+        steps = "".join(step.tone[0] for step in one.steps)
+        lines = len(one.outcome_lines)
+        return f"{CLOSED_MARK}{one.entry_number}:{one.stage}:{lines}:{steps}:{self.run_ended}"
+
+
+async def load_call(parts: Services, run_id: str, call_id: str) -> PendingCall | ClosedCall:
+    """Load a call as it is now.
 
     Raises:
-        NoWorkerError, StuckError: nobody answers for the run.
-        CommandError: there is no such run, or no such question in it.
+        NoWorkerError, StuckError: no worker answers for the run.
+        CommandError: the run or the call does not exist.
     """
-    found = await _look(parts, run_id, call_id)
-    if isinstance(found, Over) and found.is_unexplained:
-        # It may have been asked or decided between two of our questions: ask again.
-        return await _look(parts, run_id, call_id)
+    found = await _load(parts, run_id, call_id)
+    if isinstance(found, ClosedCall) and found.is_unexplained:
+        # It may have been requested or decided between two queries.
+        return await _load(parts, run_id, call_id)
     return found
 
 
-async def _look(parts: Services, run_id: str, call_id: str) -> Asked | Over:
+async def _load(parts: Services, run_id: str, call_id: str) -> PendingCall | ClosedCall:
     run = parts.run(run_id)
-    found = await known(parts.client, await run.describe())
-    waiting = await run.pending_approvals()
+    info = await read_run_info(parts.client, await run.describe())
+    pending = await run.pending_approvals()
     status = await run.status()
-    past = await read_past(run, call_id, int(status.get("log", {}).get("entries", 0)))
-    here = next((one for one in waiting if one.call_id == call_id), None)
+    history = await read_history(run, call_id, int(status.get("log", {}).get("entries", 0)))
+    here = next((one for one in pending if one.call_id == call_id), None)
     if here is not None:
-        others = [one for one in waiting if one is not here]
-        tools = await _tools(run, here)
-        return Asked(run_id, found, here, others, past, tools, status)
-    if past.asked is None:
-        wrong = f"no call {quote_value(call_id)} of run {run_id} waits for a decision"
-        raise CommandError(wrong, "see what waits, or the run itself", NO_SUCH)
-    return Over(run_id, call_id, found, past, status)
+        others = [one for one in pending if one is not here]
+        tools = await load_tools(run, here)
+        return PendingCall(run_id, info, here, others, history, tools, status)
+    if history.approval is None:
+        problem = f"no call {quote_value(call_id)} of run {run_id} is pending"
+        raise CommandError(problem, "see the pending approvals, or the run", NO_SUCH)
+    return ClosedCall(run_id, call_id, info, history, history.approval, status)
 
 
-async def _tools(run: RunHandle, waiting: PendingApproval) -> dict[str, ShownTool]:
-    """The tools that a question is about."""
-    if waiting.kind == "budget":
+async def load_tools(run: RunHandle, approval: PendingApproval) -> dict[str, ShownTool]:
+    """Return the tools of a question, at most `MAX_TOOLS`."""
+    if approval.kind == "budget":
         return {}
-    planned = [str(call.get("tool")) for call in shown_calls(waiting.arguments)]
-    wanted = dict.fromkeys(planned if waiting.kind == "plan" else [waiting.tool])
+    planned = [str(call.get("tool")) for call in shown_calls(approval.arguments)]
+    wanted = dict.fromkeys(planned if approval.kind == "plan" else [approval.tool])
     found = {}
     for name in [*wanted][:MAX_TOOLS]:
         found[name] = await run.tool(name)
     return found
 
 
-def _limit_schema(waiting: PendingApproval) -> dict[str, Any]:
-    """What a limit of a budget may be set to."""
-    [name, *_] = waiting.arguments
+def _limit_schema(approval: PendingApproval) -> dict[str, Any]:
+    [name, *_] = approval.arguments
     rules = dict(Budget.model_json_schema(by_alias=True)["properties"][name])
     kinds = [one for one in rules.pop("anyOf", []) if one.get("type") != "null"]
     rules.pop("default", None)
@@ -160,33 +171,74 @@ def _limit_schema(waiting: PendingApproval) -> dict[str, Any]:
     }
 
 
-async def next_waiting(parts: Services, run_id: str, call_id: str, person: Person) -> str | None:
-    """The page of another question that this person may decide on: of the same run, else the one
-    that was asked last. `None` where there is none, or none was found in a moment."""
+async def find_next_pending(
+    parts: Services, run_id: str, call_id: str, person: Person
+) -> str | None:
+    """Return the page of another pending call that this person may decide, if one is found soon.
+
+    Calls of the same run come first, then those that were requested last.
+    """
     with suppress(CommandError, TimeoutError):
-        async with asyncio.timeout(_NEXT_SECONDS):
-            ids = [run_id, *await _waiting_runs(parts, person, but=run_id)]
-            for one in ids:
+        async with asyncio.timeout(NEXT_SECONDS):
+            wanted = RunFilter(groups=(names.FOR_ANYBODY, *person.groups))
+            query = status_query("awaiting_approval") + wanted.terms()
+            runs = [run.id for run in await first_runs(parts.client, query, NEWEST, _MAX_NEXT_RUNS)]
+            for one in dict.fromkeys([run_id, *runs]):
                 with suppress(CommandError):
-                    for waiting in await parts.run(one).pending_approvals():
-                        if (one, waiting.call_id) != (run_id, call_id) and _may(waiting, person):
-                            return address("waiting", one, waiting.call_id)
+                    for approval in await parts.run(one).pending_approvals():
+                        is_other = (one, approval.call_id) != (run_id, call_id)
+                        if is_other and _may_decide(approval, person):
+                            return address("waiting", one, approval.call_id)
     return None
 
 
-async def _waiting_runs(parts: Services, person: Person, *, but: str) -> list[str]:
-    wanted = RunFilter(groups=(names.FOR_ANYBODY, *person.groups))
-    query = status_query("awaiting_approval") + wanted.terms()
-    found = await first_runs(parts.client, query, NEWEST, _MAX_NEXT_RUNS)
-    return [run.id for run in found if run.id != but]
+def _may_decide(approval: PendingApproval, person: Person) -> bool:
+    has_decided = any(one.by == person.name for one in approval.decisions)
+    in_group = not approval.approvers or bool(set(approval.approvers) & set(person.groups))
+    return in_group and not has_decided
 
 
-def _may(waiting: PendingApproval, person: Person) -> bool:
-    decided = any(one.by == person.name for one in waiting.decisions)
-    in_group = not waiting.approvers or bool(set(waiting.approvers) & set(person.groups))
-    return in_group and not decided
+@dataclass(frozen=True)
+class SimilarCall:
+    """A pending call of the same tool in another run."""
+
+    href: str
+    run: str
+    same_arguments: bool
 
 
-def digest_in(waiting: PendingApproval) -> str:
-    """What tells a question from what it is later: who has decided is a part of it."""
-    return sha256(canonical_json([waiting.digest, waiting.requested_at, len(waiting.decisions)]))
+async def find_similar_calls(parts: Services, pending: PendingCall) -> list[SimilarCall]:
+    """Return pending calls of the same tool, or plans, for the same principal in other runs.
+
+    Those with the same arguments come first. The search ends after `SIMILAR_SECONDS`: the result is
+    a hint against approving something twice.
+    """
+    found: list[SimilarCall] = []
+    if pending.approval.kind not in ("call", "plan"):
+        return found
+    with suppress(CommandError, TimeoutError):
+        async with asyncio.timeout(SIMILAR_SECONDS):
+            info = pending.run_info
+            by_agent = "" if info.principal else info.agent
+            wanted = RunFilter(by_agent, pending.approval.tool, info.principal)
+            query = status_query("awaiting_approval") + wanted.terms()
+            runs = await list_runs(parts.client, query, MAX_SIMILAR + 1)
+            others = [run for run in runs if run.id != pending.run_id][:MAX_SIMILAR]
+            calls = await asyncio.gather(*(_similar_in(parts, run, pending) for run in others))
+            found = [one for several in calls for one in several]
+    return sorted(found, key=lambda one: not one.same_arguments)[:MAX_SIMILAR]
+
+
+async def _similar_in(parts: Services, run: RunListing, pending: PendingCall) -> list[SimilarCall]:
+    own = canonical_json(pending.approval.arguments)
+    with suppress(CommandError):
+        return [
+            SimilarCall(
+                address("waiting", run.id, one.call_id),
+                one_line(run.id, _NAME_CHARS),
+                canonical_json(one.arguments) == own,
+            )
+            for one in await parts.run(run.id).pending_approvals()
+            if one.tool == pending.approval.tool
+        ]
+    return []

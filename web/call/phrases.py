@@ -1,212 +1,222 @@
-"""What a page says of a waiting call, in words: the question, what follows, who decided.
+"""The texts of the page of a call: what happens after each decision, who may decide, the outcome.
 
-Nothing here is anybody else's word but ours; what a model or a tool's author wrote stands apart.
+The words for decisions and timeouts are those of `runtime.narration.phrases`. Nothing here is
+written by a model or a tool's author.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from holdfast.client.question_text import call_name
-from holdfast.runtime.text_safety import clean, format_argument, one_line
+from holdfast.runtime.narration.phrases import decision_phrase, timeout_phrase
+from holdfast.runtime.text_safety import format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
-from holdfast.web import budget_text
-from holdfast.web.call.history import Past, Stage
+from holdfast.validation.text_safety import normalized_person
+from holdfast.web.auth.person import Person
+from holdfast.web.call.history import CallHistory, CallStage
+from holdfast.web.page_text import budget_in_sentence, extended_limit, limit_reached
+from holdfast.workflows.engine.approvals.policy import strictest_policy
 
-_NAME_CHARS: Final = 60
+_GROUPS_CHARS: Final = 300
+_NAME_CHARS: Final = 100
 _BUTTON_CHARS: Final = 80
-_ASKS: Final[dict[Kind, str]] = {
-    "call": "Shall this be done?",
-    "plan": "Shall this plan be carried out?",
-    "reconcile": "Did this happen?",
-    "budget": "May this run use more?",
-}
-_LAPSES: Final = {
-    "deny": "it is denied, and the run goes on without it",
-    "fail": "the whole run fails",
-    "approve": "it is carried out, without anybody's leave",
-}
-# With no run around it that could go on.
-_LAPSES_OF_SINGLE: Final = {
-    "deny": "it is denied, and not carried out",
-    "fail": "it fails",
-}
-_LAPSES_OF: Final[dict[Kind, str]] = {
-    "reconcile": "it is given up: the run goes on, and nobody knows whether it happened",
-    "budget": "the run ends",
-}
-SAID: Final = {
-    "approve": "approved it",
-    "deny": "denied it",
-    "edit": "approved it with changes",
-    "respond": "answered in its place",
-    "happened": "said that it happened",
-    "did_not_happen": "said that it did not happen",
-    "give_up": "gave it up",
-}
-# Budgets of which a provider may not say what was used.
+# Budgets whose use a provider may not report.
 _REPORTED: Final = ("maxTokens", "maxCost")
-# How the run keeps what was said of a call whose outcome is unknown.
-_SAID_OF_UNKNOWN: Final = {
-    "respond": "said that it happened",
-    "approve": "said that it did not happen, so it is carried out again",
-    "deny": "gave it up",
+_IF_APPROVED: Final[Mapping[Kind, str]] = {
+    "call": "If approved, it is executed with exactly these arguments",
+    "plan": "If approved, the selected steps are executed in this order, each with exactly its"
+    " arguments",
+    "reconcile": "It was started, and its outcome is unknown. The run waits until a person says"
+    " whether it happened",
+    "budget": "The run is paused. If the budget is extended, it continues",
 }
-
-_STANDS: Final[dict[Stage, str]] = {
-    "ready": "It has not begun yet.",
-    "begun": "It has begun, and has not ended yet.",
-    "done": "It was carried out.",
-    "failed": "It ended with an error, which stands below.",
+_STAGES: Final[Mapping[CallStage, str]] = {
+    "ready": "Not started yet.",
+    "begun": "Running.",
+    "done": "Executed.",
+    "failed": "Failed: the error is below.",
     "settled": "",
 }
 
 
-def asks(waiting: PendingApproval) -> str:
-    """The question."""
-    return _ASKS[waiting.kind]
+@dataclass(frozen=True)
+class Eligibility:
+    """Whether a person may decide, the reason if not, and the terms of the decision."""
+
+    may_decide: bool
+    reason: str = ""
+    terms: list[str] = field(default_factory=list)
 
 
-def heading(waiting: PendingApproval, agent: str) -> str:
-    """What the question of an agent's run is about."""
-    if waiting.kind == "plan":
-        return f"A plan of {counted(len(list(shown_calls(waiting.arguments))), 'step')}"
-    if waiting.kind == "budget":
-        return budget_text.reached(waiting, agent)
-    return call_name(waiting)
+def shown_policy(tools: Sequence[ShownTool]) -> ApprovalPolicy | None:
+    """Return the strictest_policy approval policy of the tools, as far as they are known."""
+    return strictest_policy([tool.approval for tool in tools]) if tools else None
 
 
-def if_approved(waiting: PendingApproval, tool: ShownTool | None) -> str:
-    """What happens if somebody approves, in a sentence."""
-    first = {
-        "call": "If it is approved, it is carried out, with exactly what stands here",
-        "plan": "If it is approved, the steps that are ticked are carried out, each with exactly"
-        " its arguments, in the order that is shown",
-        "reconcile": "It was begun, and nobody knows whether it was done. Nothing more is done"
-        " until somebody says what happened",
-        "budget": "It has used up what it may, and stands still. If that is extended, it goes on",
-    }[waiting.kind]
-    by = (
-        f", by the agent {one_line(tool.delegate, _NAME_CHARS)} in a run of its own"
-        if (tool is not None and tool.delegate and waiting.kind == "call")
-        else ""
-    )
-    return f"{first}{by}."
+def check_eligibility(
+    approval: PendingApproval,
+    policy: ApprovalPolicy | None,
+    person: Person,
+    principal: str,
+    *,
+    signs: bool,
+) -> Eligibility:
+    """Check whether a person may decide; the run checks it again.
+
+    Args:
+        approval: the pending call.
+        policy: its approval policy, if known.
+        person: the person who looks at the page.
+        principal: the principal of the run.
+        signs: the inbox signs decisions for the person.
+    """
+    not_own = policy is not None and policy.not_by == "principal"
+    is_own = bool(principal) and normalized_person(person.name) == normalized_person(principal)
+    groups = one_line(" or ".join(approval.approvers), _GROUPS_CHARS)
+    reason = ""
+    if approval.approvers and not set(approval.approvers) & set(person.groups):
+        own = one_line(", ".join(person.groups), _GROUPS_CHARS)
+        yours = f"Your groups: {own}." if own else "You are in no group."
+        reason = f"Only members of {groups} can decide. {yours}"
+    elif is_own and not_own:
+        reason = "This run acts on your behalf, and its principal cannot decide."
+    terms = [f"Approvers: members of {groups}." if groups else "Anyone with access can decide."]
+    if groups and not reason:
+        terms.append("You are one of them.")
+    if not_own:
+        whom = f", {one_line(principal, _NAME_CHARS)}," if principal else ""
+        terms.append(f"The principal of the run{whom} cannot decide.")
+    if approval.quorum > 1:
+        terms.append(f"{approval.quorum} people must approve; a single denial denies it.")
+    if approval.signed:
+        how = "the inbox signs yours" if signs else "add your token below"
+        terms.append(f"Decisions must be signed: {how}.")
+    return Eligibility(not reason, reason, terms)
 
 
-def consequences(waiting: PendingApproval, tool: ShownTool | None) -> list[str]:
-    """What else follows: whether it changes the world, and whether it could be done twice."""
-    if tool is None or waiting.kind not in ("call", "reconcile"):
+def heading(approval: PendingApproval, agent: str) -> str:
+    """Return the subject of a question: the call, the plan, or the limit."""
+    if approval.kind == "plan":
+        number = len(list(shown_calls(approval.arguments)))
+        return f"A plan of {number} step{'' if number == 1 else 's'}"
+    if approval.kind == "budget":
+        return limit_reached(approval, agent)
+    return call_name(approval)
+
+
+def if_approved(approval: PendingApproval, tool: ShownTool | None) -> str:
+    """Return the effect of an approval, as a sentence."""
+    by = ""
+    if tool is not None and tool.delegate and approval.kind == "call":
+        by = f", by the agent {one_line(tool.delegate, _NAME_CHARS)} in a run of its own"
+    return f"{_IF_APPROVED[approval.kind]}{by}."
+
+
+def consequences(approval: PendingApproval, tool: ShownTool | None) -> list[str]:
+    """Return whether the call has side effects, and whether it could happen twice."""
+    if tool is None or approval.kind not in ("call", "reconcile"):
         return []
-    changes = (
-        "It changes something outside of this run. There is no button that takes it back."
-        if tool.side_effects
-        else "Its author has marked it as changing nothing outside of this run."
-    )
     if not tool.side_effects:
-        return [changes]
+        return ["Its author declares that it has no side effects."]
     twice = (
-        "Carried out twice, it has the effect of once: if something breaks, it is tried again."
+        "It is idempotent: after a failure it is retried."
         if tool.idempotent
-        else "Carried out twice, it happens twice: so it is started once, and if its end is lost,"
-        " people are asked."
+        else "It is not idempotent: it is started once, and if its result is lost, people are asked"
+        " whether it happened."
     )
-    return [changes, twice]
+    return ["It has side effects. There is no undo.", twice]
 
 
-def lapse(waiting: PendingApproval, policy: ApprovalPolicy | None, *, single: bool = False) -> str:
-    """What becomes of it when nobody decides in time; `single`: there is no run around it."""
-    if single and waiting.kind == "reconcile":
-        return "it is given up, and nobody knows whether it happened"
-    if waiting.kind in _LAPSES_OF:
-        return _LAPSES_OF[waiting.kind]
-    end = ends(waiting, policy) or "deny"
-    return (_LAPSES_OF_SINGLE if single else {}).get(end) or _LAPSES[end]
+def timeout_effect(
+    approval: PendingApproval, policy: ApprovalPolicy | None, *, is_single_call: bool = False
+) -> str:
+    """Return what happens when nobody decides in time: `it is denied`."""
+    on_timeout = timeout_policy(approval, policy) or None
+    return timeout_phrase(approval.kind, on_timeout, is_single_call=is_single_call)
 
 
-def ends(waiting: PendingApproval, policy: ApprovalPolicy | None) -> str:
-    """What the run's rules make of it when nobody decides: `approve` or `fail`; empty where it is
-    denied, or no rule says it. A run of an older build tells it by its tools alone."""
-    if waiting.kind in _LAPSES_OF:
+def timeout_policy(approval: PendingApproval, policy: ApprovalPolicy | None) -> str:
+    """Return `approve` or `fail` where the policy has one of them for a timeout, else nothing.
+
+    A run of an older build reports its policy by its tools alone.
+    """
+    if approval.kind in ("reconcile", "budget"):
         return ""
-    end = waiting.on_timeout or (policy and policy.on_timeout)
-    return end if end in ("approve", "fail") else ""
+    on_timeout = approval.on_timeout or (policy and policy.on_timeout)
+    return on_timeout if on_timeout in ("approve", "fail") else ""
 
 
-def approve_button(waiting: PendingApproval, used: Any = None, granted: Any = None) -> str:
-    """What the button that approves does: `Approve: Refund an order, 7, 20`. It names every value,
-    or none: what it left out would look as if it did not count."""
-    if waiting.kind == "budget":
-        return f"Extend: {extended(waiting, used, granted)}"
-    values = list(waiting.arguments.values())
-    named = ", ".join([f"Approve: {call_name(waiting)}", *map(format_argument, values)])
+def approve_button(approval: PendingApproval, used: Any = None, granted: Any = None) -> str:
+    """Return the label of the button that approves: `Approve: Refund an order, 7, 20`.
+
+    It names every value or none: a label with a part of them would look complete.
+    """
+    if approval.kind == "budget":
+        return f"Extend: {extended_limits(approval, used, granted)}"
+    values = list(approval.arguments.values())
+    named = ", ".join([f"Approve: {call_name(approval)}", *map(format_argument, values)])
     plain = all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values)
     fits = len(named) <= _BUTTON_CHARS and one_line(named, _BUTTON_CHARS) == named
-    return named if plain and fits else f"Approve as shown: {call_name(waiting)}"
+    return named if plain and fits else f"Approve as shown: {call_name(approval)}"
 
 
-def extended(waiting: PendingApproval, used: Any, granted: Any) -> str:
-    """What a budget comes to that is extended: `calls from 5 to 10`."""
-    told = []
-    for name, limit in waiting.arguments.items():
-        more = budget_text.raised(name, limit, used, granted)
+def extended_limits(approval: PendingApproval, used: Any, granted: Any) -> str:
+    """Return the limits after an approval: `calls from 5 to 10`."""
+    texts = []
+    for name, limit in approval.arguments.items():
+        more = extended_limit(name, limit, used, granted)
         least = "at least " if used is None and name in _REPORTED else ""
         after = f"from {format_argument(limit)} to {least}{format_argument(more)}"
-        told.append(
-            f"{budget_text.within(name)} {after if more else 'by as much again as at first'}"
-        )
-    return ", ".join(told)
+        texts.append(f"{budget_in_sentence(name)} {after if more else 'by its first limit'}")
+    return ", ".join(texts)
 
 
-def settled(asked: PendingApproval, decided: Decided, last: Mapping[str, Any], now: Any) -> str:
-    """What became of a limit: what it was, what was granted, and what it is `now`."""
-    if asked.kind != "budget" or decided.decision not in ("approve", "edit"):
+def limit_outcome(
+    approval: PendingApproval, decided: Decided, last: Mapping[str, Any], now: Any
+) -> str:
+    """Return what became of a limit; `last` are the decided arguments, `now` the current limit."""
+    if approval.kind != "budget" or decided.decision not in ("approve", "edit"):
         return ""
-    [(name, limit), *_] = asked.arguments.items()
-    was = f"The limit of {budget_text.within(name)} was {format_argument(limit)}"
+    [(name, limit), *_] = approval.arguments.items()
+    was = f"The limit of {budget_in_sentence(name)} was {format_argument(limit)}"
     if decided.decision == "edit":
         return f"{was}, and was set to {format_argument(last.get(name))}."
-    grants = f"{was}. A yes grants as much again as at first, and what was used beyond it"
-    return f"{grants}: it is {format_argument(now)} now." if now is not None else f"{grants}."
+    if now is None:
+        return f"{was}. It was extended by its first limit, and by what was used beyond it."
+    return f"{was}, and is now {format_argument(now)}."
 
 
-def gave(decided: Decided, kind: Kind, you: str) -> str:
-    """Who decided what: `You approved it`, `grace denied it: not before Friday`."""
-    said = _SAID_OF_UNKNOWN if kind == "reconcile" else SAID
-    words = said.get(decided.decision) or SAID.get(decided.decision, clean(decided.decision))
-    if kind == "budget":
-        words = {"approve": "extended it", "edit": "set the limit", "deny": "ended the run"}.get(
-            decided.decision, words
-        )
-    by = one_line(decided.by or "", _NAME_CHARS) or "Somebody"
-    if decided.by == you:
-        by, words = "You", words.replace("with changes", "with your changes")
-    signed = " (signed)" if decided.signed else ""
-    return f"{by} {words}{signed}"
+def decision_text(decided: Decided, kind: Kind, you: str) -> str:
+    """Return a decision and its author: `Approved by you`, `It happened (grace, signed)`."""
+    words = decision_phrase(decided.decision, kind)
+    by = "you" if decided.by == you else one_line(decided.by or "", _NAME_CHARS) or "a person"
+    if kind == "reconcile":
+        source = f"({by}, signed)" if decided.signed else f"({by})"
+    else:
+        words = words.removesuffix(" by a person")
+        source = f"by {by} (signed)" if decided.signed else f"by {by}"
+    return f"{words[:1].upper()}{words[1:]} {source}"
 
 
-def came(past: Past) -> str:
-    """What came of what was decided, in a sentence; of a plan, it is told call by call."""
-    if past.asked is None or past.asked.kind not in ("call", "reconcile"):
+def outcome_text(history: CallHistory) -> str:
+    """Return what happened after the decision, as a sentence; of a plan nothing: see its steps."""
+    if history.approval is None or history.approval.kind not in ("call", "reconcile"):
         return ""
-    verdict = past.verdict.decision if past.verdict else ""
-    again = " again" if past.asked.kind == "reconcile" else ""
-    if again and verdict in ("deny", "give_up"):
-        return "It is not carried out again, and nobody knows whether it happened."
+    verdict = history.verdict.decision if history.verdict else ""
+    is_reconcile = history.approval.kind == "reconcile"
+    if is_reconcile and verdict in ("deny", "give_up"):
+        return "It is not executed again, and its outcome stays unknown."
     if verdict == "deny":
-        return "It was not carried out."
+        return "Not executed."
     if verdict in ("respond", "happened"):
-        return f"It {'is' if again else 'was'} not carried out{again}: the answer is its result."
-    if past.verdict is None and past.stage == "failed":
-        return "" if again else "It was not carried out."
-    return _STANDS[past.stage]
+        return f"Not executed{' again' if is_reconcile else ''}: the answer is its result."
+    if history.verdict is None and history.stage == "failed":
+        return "" if is_reconcile else "Not executed."
+    return _STAGES[history.stage]
 
 
 def ordinal(number: int) -> str:
-    """`second`, `third`, `4th`."""
+    """Return `second`, `third`, `4th`."""
     return {2: "second", 3: "third"}.get(number, f"{number}th")
-
-
-def counted(number: int, thing: str) -> str:
-    """`1 call`, `3 calls`."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -1,15 +1,17 @@
-"""One waiting call: its page, and the decision that is sent from it.
+"""The page of one call, and the decision that is sent from it.
 
-    GET  /waiting/{run}/{call}            the question, or what became of it
-    POST /waiting/{run}/{call}            a decision, or a button that gives a form other fields
-    GET  /waiting/{run}/{call}/changes    what becomes of it meanwhile
+    GET  /waiting/{run}/{call}            the question, or its outcome
+    POST /waiting/{run}/{call}            a decision, or a button that changes the fields of a form
+    GET  /waiting/{run}/{call}/changes    the changes of the call as an event stream
 
-Whatever a decision meets (somebody else's, other arguments, the end of the run, nobody there),
-its page says what happened and what to do, and what was typed stands in it.
+The events: `news`, a notice to put into the page; `outcome`, the outcome of a closed call, which
+replaces the one before; `over`, no more events. The rest of the page stays, and the input with it.
+Whatever prevents a decision, the answer says what to do, and contains the input.
 """
 
 import asyncio
-from typing import Final
+from collections.abc import AsyncGenerator
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -18,153 +20,240 @@ from starlette.routing import BaseRoute
 from holdfast.client.command_errors import UNREACHABLE, CommandError
 from holdfast.runtime.text_safety import as_sentence, clean, one_line
 from holdfast.schemas import names
-from holdfast.web.auth.person import person_of
-from holdfast.web.call.changes import Changes
-from holdfast.web.call.decision_form import CHECK, Amiss, Typed, decision_of
-from holdfast.web.call.loader import Asked, Over, look, next_waiting
-from holdfast.web.call.outcome import outcome
-from holdfast.web.call.plan_view import differing
-from holdfast.web.call.similar_calls import alike
-from holdfast.web.call.view_model import Notice, shown
-from holdfast.web.decision_sender import DecisionNotSent, send
-from holdfast.web.http.request_body import FIELD, read_form
+from holdfast.web.auth.person import Person, person_of
+from holdfast.web.call import phrases
+from holdfast.web.call.decision_form import CHECK, DecisionForm, FormProblem, read_decision
+from holdfast.web.call.loader import (
+    CLOSED_MARK,
+    ClosedCall,
+    PendingCall,
+    find_next_pending,
+    find_similar_calls,
+    load_call,
+)
+from holdfast.web.call.plan import argument_differences
+from holdfast.web.call.view_model import Notice, build_call_page, build_closed_page
+from holdfast.web.http.request_body import read_form
 from holdfast.web.http.routing import RunRoute
-from holdfast.web.pages import address, page
-from holdfast.web.services import Services
+from holdfast.web.http.streaming import (
+    MAX_PAGE_SECONDS,
+    EventStream,
+    StreamLimit,
+    frame,
+    too_many_streams,
+)
+from holdfast.web.pages import ENVIRONMENT, address, page
+from holdfast.web.services import DecisionNotSent, Services
 
+MAX_STREAMS: Final = 200
+LOOK_SECONDS: Final = 1.0
 _NAME_CHARS: Final = 100
-_NOT_TAKEN: Final = "This was not decided: "
 _CHANGED: Final = (
-    "The call is not the one any more that you were shown, so your decision was not taken. What you"
-    " typed is kept below. Look at what is another now, and decide again."
+    "The call has changed since it was shown to you, so your decision was rejected. Your input is"
+    " below. Check the differences, and decide again."
 )
 
 
 def routes(parts: Services) -> list[BaseRoute]:
-    """The pages of waiting calls."""
-    asking = Asking(parts)
+    """Return the routes of the pages of calls."""
+    pages = CallPages(parts)
     return [
-        RunRoute("/waiting/{run}/{call}/changes", Changes(parts).answer, methods=["GET"]),
-        RunRoute("/waiting/{run}/{call}", asking.show, methods=["GET"]),
-        RunRoute("/waiting/{run}/{call}", asking.decide, methods=["POST"]),
+        RunRoute("/waiting/{run}/{call}/changes", CallStreams(parts).answer, methods=["GET"]),
+        RunRoute("/waiting/{run}/{call}", pages.show, methods=["GET"]),
+        RunRoute("/waiting/{run}/{call}", pages.decide, methods=["POST"]),
     ]
 
 
-class Asking:
-    """The pages, over what they work with."""
+class CallPages:
+    """The pages of calls."""
 
     def __init__(self, parts: Services) -> None:
         self._parts = parts
 
     async def show(self, request: Request) -> Response:
-        """The question as it stands, or what became of it."""
-        found = await self._look(request)
-        if isinstance(found, Over):
-            return await self._over(request, found)
+        """Show a call, or its outcome."""
+        found = await self._load(request)
+        if isinstance(found, ClosedCall):
+            return await self._closed_page(request, found)
         return await self._page(request, found)
 
     async def decide(self, request: Request) -> Response:
-        """Take a decision, or give a form other fields."""
-        typed = Typed.of(await read_form(request))
+        """Send a decision, or change the fields of a form."""
+        form = DecisionForm.of(await read_form(request))
         try:
-            return await self._decided(request, typed, await self._look(request))
+            return await self._decide(request, form, await self._load(request))
         except CommandError as error:
-            return self._unanswered(request, typed, error)
+            return self._not_sent(request, form, error)
 
-    async def _look(self, request: Request) -> Asked | Over:
-        return await look(self._parts, request.path_params["run"], request.path_params["call"])
+    async def _load(self, request: Request) -> PendingCall | ClosedCall:
+        return await load_call(self._parts, request.path_params["run"], request.path_params["call"])
 
-    async def _decided(self, request: Request, typed: Typed, found: Asked | Over) -> Response:
-        if isinstance(found, Over):
-            return await self._over(request, found, typed)
-        if typed.only_draws:
-            drawn = await asyncio.to_thread(typed.redrawn, found)
-            return await self._page(request, found, typed=drawn, checks=typed)
-        if typed.digest != found.waiting.digest:
-            return await self._other(request, found, typed)
-        meant = await asyncio.to_thread(decision_of, typed, found, person_of(request))
-        if isinstance(meant, Amiss):
-            return await self._page(request, found, 422, typed=typed, amiss=meant)
+    async def _decide(
+        self, request: Request, form: DecisionForm, found: PendingCall | ClosedCall
+    ) -> Response:
+        if isinstance(found, ClosedCall):
+            return await self._closed_page(request, found, form)
+        if form.action:
+            drawn = await asyncio.to_thread(form.redraw, found)
+            return await self._page(request, found, form=drawn, checked=form)
+        if form.digest != found.approval.digest:
+            return await self._changed_page(request, found, form)
+        decision = await asyncio.to_thread(read_decision, form, found, person_of(request))
+        if isinstance(decision, FormProblem):
+            return await self._page(request, found, 422, form=form, problem=decision)
         try:
-            await send(self._parts, found.run_id, found.waiting, meant)
-        except DecisionNotSent as refused:
-            return await self._refused(request, typed, refused)
+            await self._parts.decide(found.run_id, found.approval, decision)
+        except DecisionNotSent as refusal:
+            return await self._rejected_page(request, form, refusal)
         except CommandError as error:
-            return self._unanswered(request, typed, error, sent=error.code == UNREACHABLE)
-        return RedirectResponse(self._here(request), 303)
-
-    def _here(self, request: Request) -> str:
-        return address("waiting", request.path_params["run"], request.path_params["call"])
+            return self._not_sent(request, form, error, sent=error.code == UNREACHABLE)
+        return RedirectResponse(_here(request), 303)
 
     async def _page(
         self,
         request: Request,
-        asked: Asked,
+        pending: PendingCall,
         status: int = 200,
         *,
-        typed: Typed | None = None,
-        checks: Typed | None = None,
-        amiss: Amiss | None = None,
+        form: DecisionForm | None = None,
+        checked: DecisionForm | None = None,
+        problem: FormProblem | None = None,
         notice: Notice | None = None,
     ) -> Response:
         person = person_of(request)
-        if checks is not None and checks.does == CHECK:
-            meant = await asyncio.to_thread(decision_of, checks, asked, person)
-            amiss = meant if isinstance(meant, Amiss) else None
+        if checked is not None and checked.action == CHECK:
+            decision = await asyncio.to_thread(read_decision, checked, pending, person)
+            problem = decision if isinstance(decision, FormProblem) else None
         signs = self._parts.signer is not None
-        # A schema that strangers wrote can be slow to draw and to check, within its bounds.
+        # The schema of a stranger can be slow to render and to check, within its bounds.
         values = await asyncio.to_thread(
-            shown, asked, person, signs=signs, typed=typed, amiss=amiss, notice=notice
+            build_call_page,
+            pending,
+            person,
+            signs=signs,
+            form=form,
+            problem=problem,
+            notice=notice,
         )
-        others = await alike(self._parts, asked)
-        return page(request, "call.html", status, call=values, alike=others)
+        similar = await find_similar_calls(self._parts, pending)
+        return page(request, "call/page.html", status, call=values, similar=similar)
 
-    async def _other(self, request: Request, asked: Asked, typed: Typed) -> Response:
-        """The call was changed since it was shown: what is another, and what was typed."""
-        before = asked.past.version(typed.digest)
-        now, old = asked.waiting, before.arguments if before else asked.waiting.arguments
-        found = differing(now.kind, old, now.arguments, asked.tools)
-        by = asked.past.versions[-1].by if asked.past.versions else None
-        who = f"{one_line(by, _NAME_CHARS) or 'Somebody'} has changed it. " if by else ""
-        return await self._page(
-            request, asked, 409, typed=typed, notice=Notice("bad", f"{who}{_CHANGED}", found)
-        )
-
-    async def _refused(self, request: Request, typed: Typed, refused: DecisionNotSent) -> Response:
-        """The run did not take it: what it says, on the page as things stand now."""
-        found = await self._look(request)
-        if isinstance(found, Over):
-            return await self._over(request, found, typed)
-        if refused.code == names.INVALID_DECISION and typed.digest != found.waiting.digest:
-            return await self._other(request, found, typed)
-        said = clean(str(refused)).rstrip(".")
-        status = 422 if refused.code == names.INVALID_DECISION else 409
-        notice = Notice("bad", f"{_NOT_TAKEN}{said}.")
-        return await self._page(request, found, status, typed=typed, notice=notice)
-
-    async def _over(self, request: Request, over: Over, typed: Typed | None = None) -> Response:
-        """It waits no longer: who decided what, what came of it, and where to go on."""
-        person = person_of(request)
-        further = await next_waiting(self._parts, over.run_id, over.call_id, person)
-        values = outcome(over, person)
-        status = 200 if typed is None else 409
-        return page(request, "call_over.html", status, further=further, typed=typed, **values)
-
-    def _unanswered(
-        self, request: Request, typed: Typed, error: CommandError, *, sent: bool = False
+    async def _changed_page(
+        self, request: Request, pending: PendingCall, form: DecisionForm
     ) -> Response:
-        """Nobody answered: what was typed can be sent again as it is. `sent`: it may have been
-        taken all the same."""
-        items = [(name, text) for name, text in typed.items if name != FIELD]
-        status = 503 if error.code == UNREACHABLE else 409
+        """Show what has changed since the page of a form was opened, and the input."""
+        before, now = pending.history.version(form.digest), pending.approval
+        old = before.arguments if before else now.arguments
+        found = argument_differences(now.kind, old, now.arguments, pending.tools)
+        by = pending.history.versions[-1].by if pending.history.versions else None
+        who = f"{one_line(by, _NAME_CHARS) or 'A person'} changed it. " if by else ""
+        notice = Notice("bad", f"{who}{_CHANGED}", found)
+        return await self._page(request, pending, 409, form=form, notice=notice)
+
+    async def _rejected_page(
+        self, request: Request, form: DecisionForm, refusal: DecisionNotSent
+    ) -> Response:
+        """Show why the run rejected a decision, on the page of the call as it is now."""
+        found = await self._load(request)
+        if isinstance(found, ClosedCall):
+            return await self._closed_page(request, found, form)
+        if refusal.code == names.INVALID_DECISION and form.digest != found.approval.digest:
+            return await self._changed_page(request, found, form)
+        status = 422 if refusal.code == names.INVALID_DECISION else 409
+        notice = Notice("bad", f"Decision rejected: {clean(str(refusal)).rstrip('.')}.")
+        return await self._page(request, found, status, form=form, notice=notice)
+
+    async def _closed_page(
+        self, request: Request, closed: ClosedCall, form: DecisionForm | None = None
+    ) -> Response:
+        """Show the decision and the outcome of a closed call, and a link to the next one."""
+        person = person_of(request)
+        next_call = await find_next_pending(self._parts, closed.run_id, closed.call_id, person)
+        values = build_closed_page(closed, person)
+        status = 200 if form is None else 409
+        return page(request, "call/closed.html", status, next_call=next_call, form=form, **values)
+
+    def _not_sent(
+        self, request: Request, form: DecisionForm, error: CommandError, *, sent: bool = False
+    ) -> Response:
+        """Show that the run did not answer, with the input to send again.
+
+        `sent`: the decision may have been accepted all the same.
+        """
         return page(
             request,
-            "call_kept.html",
-            status,
-            here=self._here(request),
+            "call/not_sent.html",
+            503 if error.code == UNREACHABLE else 409,
+            here=_here(request),
             run=address("run", request.path_params["run"]),
-            said=as_sentence(clean(str(error))),
-            typed=typed,
-            items=items,
+            problem=as_sentence(clean(str(error))),
+            form=form,
             sent=sent,
         )
+
+
+def _here(request: Request) -> str:
+    return address("waiting", request.path_params["run"], request.path_params["call"])
+
+
+class CallStreams:
+    """The event streams of one process."""
+
+    def __init__(self, parts: Services) -> None:
+        self._parts = parts
+        self._room = StreamLimit(MAX_STREAMS)
+
+    async def answer(self, request: Request) -> Response:
+        """Return a stream, or a refusal where there are too many."""
+        if self._room.is_full:
+            return too_many_streams()
+        run, call = request.path_params["run"], request.path_params["call"]
+        seen = request.query_params.get("seen", "")
+        frames = self._frames(run, call, seen, person_of(request))
+        return EventStream(self._room, frames, MAX_PAGE_SECONDS)
+
+    async def _frames(
+        self, run_id: str, call_id: str, seen: str, person: Person
+    ) -> AsyncGenerator[str, None]:
+        place: Any = None
+        follows_outcome = seen.startswith(CLOSED_MARK)
+        while True:
+            found: PendingCall | ClosedCall | None = None
+            try:
+                now = (await self._parts.run(run_id).observe()).position
+                if now != place:
+                    found, place = await load_call(self._parts, run_id, call_id), now
+            except CommandError:
+                place = None  # so that the next round loads the call again
+            if found is not None and found.mark != seen:
+                is_outcome = isinstance(found, ClosedCall) and seen.startswith(CLOSED_MARK)
+                yield frame("outcome" if is_outcome else "news", _news(found, seen, person))
+                seen = found.mark
+            if found is not None and is_last_event(found, follows_outcome=follows_outcome):
+                yield frame("over", "")
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def is_last_event(found: PendingCall | ClosedCall, *, follows_outcome: bool) -> bool:
+    """Report whether a page needs no more events.
+
+    A page that follows an outcome needs them until it is settled, or a decision is needed again.
+    """
+    if isinstance(found, PendingCall):
+        return follows_outcome
+    return found.is_settled or not follows_outcome
+
+
+def _news(found: PendingCall | ClosedCall, seen: str, person: Person) -> str:
+    """Return the notice about a call that has changed, or the outcome for a page that has one."""
+    is_closed, had_outcome = isinstance(found, ClosedCall), seen.startswith(CLOSED_MARK)
+    if isinstance(found, ClosedCall) and had_outcome:
+        values = build_closed_page(found, person)
+        return ENVIRONMENT.get_template("call/outcome.html").render(**values)
+    approval = found.approval
+    decisions = found.history.decisions if is_closed else approval.decisions
+    last = phrases.decision_text(decisions[-1], approval.kind, person.name) if decisions else ""
+    return ENVIRONMENT.get_template("call/news.html").render(
+        found=found, decision=last, is_closed=is_closed, is_requested_again=had_outcome
+    )

@@ -1,348 +1,342 @@
-"""The page of a question: everything that its template names, made ready to be read.
+"""The values of the templates of a call's page: of a pending call, and of a closed one.
 
-`OperationView` holds no markup and decides nothing. What was typed stands in its forms as it was
-typed.
+They hold no markup and decide nothing. The forms contain the input as it was entered.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote
 
 from holdfast.client.question_text import how_to_decide
-from holdfast.runtime.text_safety import clean, holdfast_command, one_line
+from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS
+from holdfast.runtime.text_safety import clean, holdfast_command, one_line, shorten
 from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.web.auth.person import Person
-from holdfast.web.budget_text import Used, used_of
 from holdfast.web.call import phrases
 from holdfast.web.call.decision_form import (
     CHECK,
     EDIT,
     RESULT,
-    Amiss,
-    Typed,
-    doubted,
-    doubtful,
-    of_plan,
-    output_of,
+    DecisionForm,
+    FormProblem,
+    doubtful_fields,
+    doubts_mark,
+    plan_decision,
 )
-from holdfast.web.call.eligibility import Standing, policy_of, standing
-from holdfast.web.call.loader import Asked, digest_in
-from holdfast.web.call.outcome import asked_before
-from holdfast.web.call.plan_view import MAX_EDIT_BYTES, Planned, differing, outside_of, planned
-from holdfast.web.forms.control_names import MISSING, Said
-from holdfast.web.forms.field_builder import MAX_FIELDS, drawn
+from holdfast.web.call.history import EarlierRequest
+from holdfast.web.call.loader import ClosedCall, PendingCall
+from holdfast.web.call.plan import (
+    MAX_EDIT_BYTES,
+    PlanRow,
+    argument_differences,
+    plan_rows,
+    side_effect_warnings,
+)
+from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields, field_problems
 from holdfast.web.forms.fields import Field
-from holdfast.web.forms.form_check import faults
-from holdfast.web.forms.structure_edits import begun
+from holdfast.web.forms.form_values import MISSING, FormValue
+from holdfast.web.forms.schema_shape import initial_value
 from holdfast.web.forms.value_diff import Difference, differences, is_plain, is_same
+from holdfast.web.listing.rows import MAX_BRIEF_CHARS, brief
+from holdfast.web.page_text import BudgetUse, DisplayTime, budget_uses, display_time
 from holdfast.web.pages import address
-from holdfast.web.times import When, when
 
 _LABEL_CHARS: Final = 100
-_OTHERWISE: Final = "Nothing was sent yet. This is what would be otherwise than it was asked:"
+_OUTCOME_QUESTION: Final = " Did it happen?"
 
 
 @dataclass(frozen=True)
 class Notice:
-    """What happened, above the page: good, bad, or to be looked at; what differs; what to do."""
+    """A message at the top of the page, with differences, problems or doubts below it."""
 
     tone: str
-    said: str
+    text: str
     differences: Sequence[Difference] = ()
-    faults: Sequence[tuple[Field, str]] = ()
+    problems: Sequence[tuple[Field, str]] = ()
     doubts: Sequence[Field] = ()
 
 
 @dataclass(frozen=True)
-class Shown:
-    """The page."""
+class CallPage:
+    """The page of a pending call.
 
-    asked: Asked
-    waiting: PendingApproval
-    person: Person
-    typed: Typed
+    `is_changed`: the form of the arguments has changes that are not sent. `is_checked`: the button
+    that only checks a form was pressed. `selects_steps`: steps of a plan can be removed or changed.
+    """
+
+    pending: PendingCall
+    approval: PendingApproval
+    form: DecisionForm
     notice: Notice | None
-    standing: Standing
-    lapse: str
-    ends: str
+    title: str
+    heading: str
+    approve: str
+    if_approved: str
+    consequences: Sequence[str]
+    warnings: Sequence[str]
+    eligibility: phrases.Eligibility
+    timeout_effect: str
+    timeout_policy: str
+    requested: DisplayTime
+    started: DisplayTime
+    expires: DisplayTime
+    decisions: Sequence[str]
+    has_decided: bool
+    earlier_requests: Sequence[tuple[str, DisplayTime]]
+    times_requested: str
+    changed_by: str
+    changes: Sequence[Difference]
+    budget_uses: Sequence[BudgetUse]
     values: Field
     edit: Field | None
     result: Field
-    plan: list[Planned]
-    doubted: str
-    asks_token: bool
+    plan: Sequence[PlanRow]
+    hidden_steps: int
+    doubts_mark: str
+    needs_token: bool
+    is_single_call: bool
+    is_changed: bool
+    is_checked: bool
+    is_untouched: bool
+    may_be_unknown: bool
+    selects_steps: bool
+    description: str
+    known_text: str
+    key: str
+    command: str
+    show_command: str
+    here: str
+    run: str
+    changes_address: str
 
-    @property
-    def asks(self) -> str:
-        """The question."""
-        return phrases.asks(self.waiting)
-
-    @property
-    def heading(self) -> str:
-        """What it is about."""
-        return phrases.heading(self.waiting, self.asked.known.agent)
-
-    @property
-    def if_approved(self) -> str:
-        """What happens then."""
-        return phrases.if_approved(self.waiting, self.asked.tool)
-
-    @property
-    def consequences(self) -> list[str]:
-        """What else follows."""
-        return phrases.consequences(self.waiting, self.asked.tool)
-
-    @property
-    def approve(self) -> str:
-        """What the button says that approves."""
-        budget = self.asked.status.get("budget") or {}
-        used = (budget.get(self.waiting.tool) or {}).get("used")
-        return phrases.approve_button(self.waiting, used, self.asked.past.granted)
-
-    @property
-    def until(self) -> When:
-        """Until when it waits."""
-        return when(self.waiting.expires_at)
-
-    @property
-    def since(self) -> When:
-        """Since when it waits."""
-        return when(self.waiting.requested_at)
-
-    @property
-    def started(self) -> When:
-        """When the call was started, of which nobody knows whether it happened."""
-        return when(self.asked.past.started_at)
-
-    @property
-    def decided(self) -> list[str]:
-        """What was said so far, and by whom."""
-        return [
-            phrases.gave(one, self.waiting.kind, self.person.name) for one in self.waiting.decisions
-        ]
-
-    @property
-    def own(self) -> bool:
-        """Whether this person has decided, and others have to agree."""
-        return any(one.by == self.person.name for one in self.waiting.decisions)
-
-    @property
-    def before(self) -> list[tuple[str, When]]:
-        """The times that it was asked before, and what was answered."""
-        return [asked_before(one, self.person) for one in self.asked.past.before]
-
-    @property
-    def changed_by(self) -> str:
-        """Who has changed the arguments last since it was asked."""
-        named = [one.by for one in self.asked.past.versions if one.by]
-        return (one_line(named[-1], _LABEL_CHARS) if named else "") or "Somebody"
-
-    @property
-    def changes(self) -> list[Difference]:
-        """What is another now than it was asked."""
-        versions, waiting = self.asked.past.versions, self.waiting
-        if len(versions) < 2:
-            return []
-        return differing(waiting.kind, versions[0].arguments, waiting.arguments, self.asked.tools)
-
-    @property
-    def used(self) -> list[Used]:
-        """What the run has used of its budgets, where it is asked about one."""
-        if self.waiting.kind != "budget":
-            return []
-        return list(used_of(self.asked.status.get("budget") or {}))
-
-    @property
-    def command(self) -> str:
-        """The command that decides it."""
-        return how_to_decide(self.asked.run_id, self.waiting)
-
-    @property
-    def here(self) -> str:
-        """The address of the page."""
-        return address("waiting", self.asked.run_id, self.waiting.call_id)
-
-    @property
-    def changes_address(self) -> str:
-        """Where the page hears of what changes."""
-        return f"{self.here}/changes?seen={digest_in(self.waiting)}"
-
-    @property
-    def run(self) -> str:
-        """The address of the run."""
-        return address("run", self.asked.run_id)
-
-    @property
-    def single(self) -> bool:
-        """Whether it is a single call, which no agent made, and no model reads of."""
-        return self.asked.known.single
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether something stands in the form of the arguments that was not asked."""
-        said = self.typed.edit.value
-        return self.is_about("edit") and not is_same(said, self.waiting.arguments)
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether it was only asked what a form comes to: the answer stands in that form."""
-        has_form = self.edit is not None or self.picks
-        return self.typed.does == CHECK and self.is_about("edit") and has_form
-
-    @property
-    def warnings(self) -> list[str]:
-        """What follows of what was checked."""
-        if self.waiting.kind != "plan":
-            return self.consequences
-        return outside_of(self.plan)
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether the form of an answer stands there as nobody has touched it."""
-        return not (self.is_about("respond") or self.is_about("happened"))
-
-    @property
-    def may_be_unknown(self) -> bool:
-        """Whether a run takes it that nobody knows what a call returned."""
-        return bool(output_of(self.asked) == {})
-
-    @property
-    def nth(self) -> str:
-        """How often this is asked, in a word, where it is not the first time."""
-        times = [one for one in self.asked.past.before if one.kind == self.waiting.kind]
-        return phrases.ordinal(len(times) + 1) if times else ""
-
-    @property
-    def picks(self) -> bool:
-        """Whether it is a plan of which single calls can be left out or changed here."""
-        return self.standing.may and bool(self.plan) and self.plan[0].edit is not None
-
-    @property
-    def description(self) -> str:
-        """What the tool does, by its author."""
-        return clean(self.asked.tool.description) if self.asked.tool else ""
-
-    @property
-    def what_is_known(self) -> str:
-        """How a call's end came to be unknown, in the run's own words; what follows them is for
-        terminals."""
-        said, _, _ = clean(self.waiting.question).partition(" Did it happen?")
-        said = said.replace(f"`{self.waiting.tool}`", self.heading)
-        return said.replace("`", "").rstrip(".")
-
-    @property
-    def key(self) -> str:
-        """What a tool may have left with what it has done."""
-        return clean(f"{self.asked.run_id} {self.waiting.call_id}")
-
-    @property
-    def beyond(self) -> int:
-        """How many steps of a plan the page has no room for."""
-        if self.waiting.kind != "plan":
-            return 0
-        return len(list(shown_calls(self.waiting.arguments))) - len(self.plan)
-
-    @property
-    def show_command(self) -> str:
-        """What shows all of it, to be copied: the id of a run is a stranger's."""
-        return holdfast_command("show", self.asked.run_id, "--json")
-
-    def is_about(self, verdict: str) -> bool:
-        """Whether it is this decision that was being written."""
-        return self.typed.about == verdict
+    def is_for(self, verdict: str) -> bool:
+        """Report whether the submitted form was that of a verdict."""
+        return self.form.verdict == verdict
 
 
-def shown(
-    asked: Asked,
+def build_call_page(
+    pending: PendingCall,
     person: Person,
     *,
     signs: bool,
-    typed: Typed | None = None,
-    amiss: Amiss | None = None,
+    form: DecisionForm | None = None,
+    problem: FormProblem | None = None,
     notice: Notice | None = None,
-) -> Shown:
-    """The page of a question, for a person."""
-    waiting, typed = asked.waiting, typed or Typed()
-    policy = policy_of(waiting, list(asked.tools.values()))
-    stands = standing(waiting, policy, person, asked.known.principal, signs=signs)
-    edit = _edit(asked, typed, amiss) if stands.may else None
-    result = _result(asked, typed, amiss)
-    calls = planned(asked, typed, amiss, may=stands.may)
-    forms = [edit, result, *(one.edit for one in calls)]
-    return Shown(
-        asked=asked,
-        waiting=waiting,
-        person=person,
-        typed=typed,
-        notice=notice or _notice(asked, typed, amiss, forms),
-        standing=stands,
-        lapse=phrases.lapse(waiting, policy, single=asked.known.single),
-        ends=phrases.ends(waiting, policy),
-        values=_values(asked.schema, waiting.arguments),
+) -> CallPage:
+    """Return the page of a pending call.
+
+    Args:
+        pending: the call.
+        person: the person who looks at it.
+        signs: the inbox signs decisions for the person.
+        form: the submitted form, if any.
+        problem: the problem that made it no decision.
+        notice: a message in place of those that follow from the form.
+    """
+    approval, history, info = pending.approval, pending.history, pending.run_info
+    form = form or DecisionForm()
+    policy = phrases.shown_policy(list(pending.tools.values()))
+    eligibility = phrases.check_eligibility(approval, policy, person, info.principal, signs=signs)
+    entered = _entered_arguments(pending, form)
+    edit = _edit_form(pending, entered, problem) if eligibility.may_decide else None
+    result = _result_form(pending, form, problem)
+    is_plan_edit = form.verdict == "edit"
+    plan = plan_rows(
+        approval,
+        pending.tools,
+        may_edit=eligibility.may_decide and pending.is_whole,
+        entered=form.calls,
+        kept_calls=form.kept_calls if is_plan_edit else None,
+        problems=problem.calls if problem else {},
+    )
+    selects_steps = bool(plan) and plan[0].edit is not None
+    forms = [edit, result, *(row.edit for row in plan)]
+    is_plan = approval.kind == "plan"
+    consequences = phrases.consequences(approval, pending.tool)
+    same_kind = [one for one in history.earlier_requests if one.kind == approval.kind]
+    last_author = next((one.by for one in reversed(history.versions) if one.by), "")
+    budget = pending.status.get("budget") or {}
+    used = (budget.get(approval.tool) or {}).get("used")
+    here = address("waiting", pending.run_id, approval.call_id)
+    heading = phrases.heading(approval, info.agent)
+    return CallPage(
+        pending=pending,
+        approval=approval,
+        form=form,
+        notice=notice or _notice(pending, form, problem, forms),
+        title=REQUESTS[approval.kind],
+        heading=heading,
+        approve=phrases.approve_button(approval, used, history.first_limit),
+        if_approved=phrases.if_approved(approval, pending.tool),
+        consequences=consequences,
+        warnings=side_effect_warnings(plan) if is_plan else consequences,
+        eligibility=eligibility,
+        timeout_effect=phrases.timeout_effect(approval, policy, is_single_call=info.is_single_call),
+        timeout_policy=phrases.timeout_policy(approval, policy),
+        requested=display_time(approval.requested_at),
+        started=display_time(history.started_at),
+        expires=display_time(approval.expires_at),
+        decisions=[
+            phrases.decision_text(one, approval.kind, person.name) for one in approval.decisions
+        ],
+        has_decided=any(one.by == person.name for one in approval.decisions),
+        earlier_requests=[earlier_request_text(one, person) for one in history.earlier_requests],
+        times_requested=phrases.ordinal(len(same_kind) + 1) if same_kind else "",
+        changed_by=one_line(last_author or "", _LABEL_CHARS) or "A person",
+        changes=argument_differences(
+            approval.kind, history.versions[0].arguments, approval.arguments, pending.tools
+        )
+        if len(history.versions) > 1
+        else [],
+        budget_uses=list(budget_uses(budget)) if approval.kind == "budget" else [],
+        values=build_fields(
+            pending.schema, FormValue(approval.arguments, {}), prefix="v", room=5 * MAX_FIELDS
+        ),
         edit=edit,
         result=result,
-        plan=calls,
-        doubted=doubted(asked, _edited(asked, typed)),
-        asks_token=waiting.signed and not signs,
+        plan=plan,
+        hidden_steps=len(list(shown_calls(approval.arguments))) - len(plan) if is_plan else 0,
+        doubts_mark=doubts_mark(pending, entered),
+        needs_token=approval.signed and not signs,
+        is_single_call=info.is_single_call,
+        is_changed=is_plan_edit and not is_same(form.edit.value, approval.arguments),
+        is_checked=form.action == CHECK
+        and is_plan_edit
+        and (edit is not None or (eligibility.may_decide and selects_steps)),
+        is_untouched=form.verdict not in ("respond", "happened"),
+        may_be_unknown=bool(pending.output_schema == {}),
+        selects_steps=eligibility.may_decide and selects_steps,
+        description=clean(pending.tool.description) if pending.tool else "",
+        known_text=_known_text(approval, heading),
+        key=clean(f"{pending.run_id} {approval.call_id}"),
+        command=how_to_decide(pending.run_id, approval),
+        show_command=holdfast_command("show", pending.run_id, "--json"),
+        here=here,
+        run=address("run", pending.run_id),
+        changes_address=f"{here}/changes?seen={pending.mark}",
     )
 
 
-def _values(schema: Any, arguments: Any) -> Field:
-    """The arguments, to be looked at: as many fields as there are."""
-    return drawn(schema, Said(arguments, {}), prefix="v", room=5 * MAX_FIELDS)
+def _known_text(approval: PendingApproval, heading: str) -> str:
+    """Return how an outcome came to be unknown, without the part for terminals."""
+    text, _, _ = clean(approval.question).partition(_OUTCOME_QUESTION)
+    return text.replace(f"`{approval.tool}`", heading).replace("`", "").rstrip(".")
 
 
-def _edit(asked: Asked, typed: Typed, amiss: Amiss | None) -> Field | None:
-    """The form of the arguments; `None` where they cannot be edited here."""
-    kinds = ("call", "budget")
-    too_large = json_size(asked.waiting.arguments) > MAX_EDIT_BYTES
-    if asked.waiting.kind not in kinds or too_large or not asked.is_whole:
+def _edit_form(
+    pending: PendingCall, entered: FormValue, problem: FormProblem | None
+) -> Field | None:
+    """Return the form of the arguments; `None` where they cannot be edited here."""
+    is_too_large = json_size(pending.approval.arguments) > MAX_EDIT_BYTES
+    if pending.approval.kind not in ("call", "budget") or is_too_large or not pending.is_whole:
         return None
-    said, wrong = _edited(asked, typed), amiss.edit if amiss else ()
-    return drawn(asked.schema, said, place=EDIT, prefix="e", wrong=wrong)
+    wrong = problem.edit if problem else ()
+    return build_fields(pending.schema, entered, place=EDIT, prefix="e", wrong=wrong)
 
 
-def _edited(asked: Asked, typed: Typed) -> Said:
-    """What stands in that form: what was typed, else what was asked."""
-    own = typed.about == "edit" and typed.edit.value is not MISSING
-    return typed.edit if own else Said(asked.waiting.arguments, {})
+def _entered_arguments(pending: PendingCall, form: DecisionForm) -> FormValue:
+    is_own = form.verdict == "edit" and form.edit.value is not MISSING
+    return form.edit if is_own else FormValue(pending.approval.arguments, {})
 
 
-def _result(asked: Asked, typed: Typed, amiss: Amiss | None) -> Field:
-    """The form of an answer in place of the result."""
-    label = "What it returned" if asked.waiting.kind == "reconcile" else "Your answer"
-    wrong = amiss.result if amiss else ()
-    schema, said = output_of(asked), typed.result
-    if typed.about not in ("respond", "happened"):
-        said = Said(begun(schema), {})
-    return drawn(schema, said, place=RESULT, prefix="r", wrong=wrong, label=label)
+def _result_form(pending: PendingCall, form: DecisionForm, problem: FormProblem | None) -> Field:
+    """Return the form of an answer in place of the result."""
+    label = "Result" if pending.approval.kind == "reconcile" else "Answer"
+    schema, entered = pending.output_schema, form.result
+    if form.verdict not in ("respond", "happened"):
+        entered = FormValue(initial_value(schema), {})
+    wrong = problem.result if problem else ()
+    return build_fields(schema, entered, place=RESULT, prefix="r", wrong=wrong, label=label)
 
 
 def _notice(
-    asked: Asked, typed: Typed, amiss: Amiss | None, forms: Sequence[Field | None]
+    pending: PendingCall,
+    form: DecisionForm,
+    problem: FormProblem | None,
+    forms: Sequence[Field | None],
 ) -> Notice | None:
-    doubts = _doubts(forms) if typed.about == "edit" else []
-    if amiss is not None:
-        told = [fault for form in forms if form is not None for fault in faults(form)]
-        return Notice("bad", amiss.said, faults=told, doubts=[] if told else doubts)
-    if typed.does == CHECK and asked.waiting.kind == "plan":
-        said = of_plan(typed, asked)
-        found = [] if isinstance(said, Amiss) else _otherwise(asked, said)
-        as_it_is = "Nothing is left out or changed: all of it would be carried out as it stands."
-        return Notice("asks", _OTHERWISE, found) if found else Notice("good", as_it_is)
-    if typed.does == CHECK and typed.about == "edit" and is_plain(typed.edit.value):
-        changes = differences(asked.waiting.arguments, typed.edit.value)
-        return Notice("asks", "This is what you would change:", changes, doubts=doubts)
+    drawn = [one for one in forms if one is not None]
+    doubts = [one for each in drawn for one in doubtful_fields(each)]
+    doubts = doubts if form.verdict == "edit" else []
+    if problem is not None:
+        found = [fault for each in drawn for fault in field_problems(each)]
+        return Notice("bad", problem.message, problems=found, doubts=[] if found else doubts)
+    approval = pending.approval
+    if form.action == CHECK and approval.kind == "plan":
+        edit = plan_decision(form, pending)
+        # Without arguments, the plan is approved as it is.
+        new = {} if isinstance(edit, FormProblem) else edit.get("arguments", approval.arguments)
+        changes = (
+            argument_differences(approval.kind, approval.arguments, new, pending.tools)
+            if new
+            else []
+        )
+        if changes:
+            return Notice("asks", "Not sent yet. Your changes:", changes)
+        return Notice("good", "No changes: the whole plan would be executed as requested.")
+    if form.action == CHECK and form.verdict == "edit" and is_plain(form.edit.value):
+        changes = differences(approval.arguments, form.edit.value)
+        return Notice("asks", "Not sent yet. Your changes:", changes, doubts=doubts)
     return None
 
 
-def _otherwise(asked: Asked, said: Mapping[str, Any]) -> list[Difference]:
-    """What a decision would leave out of a plan, and change in it."""
-    waiting = asked.waiting
-    new = said.get("arguments", waiting.arguments)  # without, it is approved as it is
-    return differing(waiting.kind, waiting.arguments, new, asked.tools)
+def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
+    """Return the values of the page of a closed call: its decisions and its outcome."""
+    history, approval, verdict = closed.history, closed.approval, closed.history.verdict
+    here = address("waiting", closed.run_id, closed.call_id)
+    if verdict is not None:
+        text = phrases.decision_text(verdict, approval.kind, person.name)
+        at = display_time(verdict.at)
+    elif history.expired:
+        text, at = EXPIRED.capitalize(), display_time(approval.expires_at)
+    else:
+        text, at = "Withdrawn: the run continued without it", display_time("")
+        if closed.run_ended:
+            text = "Withdrawn: the run ended before a decision"
+    last = approval.model_copy(update={"arguments": history.versions[-1].arguments})
+    is_call = approval.kind in ("call", "reconcile")
+    return {
+        "closed": closed,
+        "verdict": text,
+        "outcome": phrases.outcome_text(history),
+        "decided_at": at,
+        "heading": phrases.heading(approval, closed.run_info.agent),
+        "arguments": shorten(brief(last), MAX_BRIEF_CHARS) if is_call else "",
+        "limit": _limit(closed),
+        "reason": clean(verdict.reason or "") if verdict else "",
+        "is_own": verdict is not None and verdict.by == person.name,
+        "changes": _changes(closed),
+        "decisions": [
+            phrases.decision_text(one, approval.kind, person.name) for one in history.decisions
+        ],
+        "earlier_requests": [earlier_request_text(one, person) for one in history.earlier_requests],
+        "run": address("run", closed.run_id),
+        "changes_address": f"{here}/changes?seen={quote(closed.mark, safe='')}",
+    }
 
 
-def _doubts(forms: Sequence[Field | None]) -> list[Field]:
-    return [one for form in forms if form is not None for one in doubtful(form)]
+def _limit(closed: ClosedCall) -> str:
+    history, approval = closed.history, closed.approval
+    if history.verdict is None:
+        return ""
+    now: Mapping[str, Any] = (closed.status.get("budget") or {}).get(approval.tool) or {}
+    last = history.versions[-1].arguments
+    return phrases.limit_outcome(approval, history.verdict, last, now.get("limit"))
+
+
+def _changes(closed: ClosedCall) -> list[Difference]:
+    versions = closed.history.versions
+    # The outcome of a limit is described in words.
+    if len(versions) < 2 or closed.approval.kind == "budget":
+        return []
+    first, last = versions[0].arguments, versions[-1].arguments
+    return argument_differences(closed.approval.kind, first, last, {})
+
+
+def earlier_request_text(one: EarlierRequest, person: Person) -> tuple[str, DisplayTime]:
+    """Return how an earlier question ended, and when."""
+    if one.verdict is None:
+        return "Withdrawn", display_time(one.at)
+    return phrases.decision_text(one.verdict, one.kind, person.name), display_time(one.at)

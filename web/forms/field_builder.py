@@ -1,10 +1,11 @@
-"""From a value and its schema to the fields of a form, or of a page that only shows it.
+"""Build the fields of a form, or of a read-only view, from a value and its schema.
 
-Every part of the value gets a field, whether or not the schema speaks of it; what no control can
-hold is written as JSON. A form has at most `MAX_FIELDS` fields: what would be more is JSON too.
+Every part of the value has a field, even if the schema does not mention it; what no control can
+hold is shown as JSON. A form has at most `MAX_FIELDS` fields: the rest of a value is JSON too. The
+check of a form is the run's own, so a value that passes here passes there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, Final
@@ -12,11 +13,32 @@ from typing import Any, Final
 from holdfast.runtime.text_safety import one_line
 from holdfast.validation.validator import Violation, violations
 from holdfast.validation.work_budget import bounded
-from holdfast.web.forms.control_names import MISSING, Done, Misread, Place, Said, pointer
-from holdfast.web.forms.controls import absent, in_json, misread, pick, scalar, with_leaving_out
-from holdfast.web.forms.fields import LABEL_CHARS, Button, Field
-from holdfast.web.forms.hints import doubt, hint, limits
-from holdfast.web.forms.schema_shape import Shapes
+from holdfast.web.forms.fields import (
+    LABEL_CHARS,
+    Button,
+    Field,
+    add_omit_buttons,
+    set_absent,
+    set_choices,
+    set_json,
+    set_scalar,
+    set_unreadable,
+)
+from holdfast.web.forms.form_values import (
+    MISSING,
+    EditNotice,
+    FormValue,
+    Place,
+    UnreadableText,
+    pointer,
+)
+from holdfast.web.forms.schema_shape import (
+    ShapeReader,
+    describe_doubt,
+    describe_limits,
+    format_request,
+    schema_hint,
+)
 
 MAX_FIELDS: Final = 200
 MAX_DEPTH: Final = 8
@@ -25,22 +47,23 @@ MAX_ITEMS: Final = 100
 FEW: Final = 10
 
 
-class Drawing:
-    """Draws the fields of one form; `place` is where its value stands among others.
+class FieldBuilder:
+    """Builds the fields of one form.
 
-    `prefix` keeps the ids of one form apart from those of another on the same page.
+    `place` is the place of its value among others; `prefix` keeps the ids of its elements apart
+    from those of other forms of the page.
     """
 
     def __init__(
         self,
         schema: Any,
-        said: Said,
+        said: FormValue,
         *,
         place: Place = (),
         prefix: str = "f",
         room: int = MAX_FIELDS,
     ) -> None:
-        self._shapes = Shapes(schema)
+        self._shapes = ShapeReader(schema)
         self._said = said
         self._place = place
         self._prefix = prefix
@@ -49,11 +72,11 @@ class Drawing:
         self.used = 0
 
     def field(self, label: str = "") -> Field:
-        """The fields of the whole value."""
+        """Return the field of the whole value."""
         return self._field(self._shapes.root, self._said.value, (), label, needed=True)
 
     def _field(self, schema: Any, value: Any, place: Place, label: str, *, needed: bool) -> Field:
-        shape = self._shapes.of(schema)
+        shape = self._shapes.read(schema)
         self.used += 1
         drawn = Field(
             id=f"{self._prefix}{next(self._ids)}",
@@ -62,15 +85,15 @@ class Drawing:
             label=shape.title or one_line(label, LABEL_CHARS) or "(no name)",
             value=value,
             shape=shape,
-            needed=needed,
-            hint=hint(shape),
-            limits=limits(shape),
-            doubt=doubt(shape, value),
+            required=needed,
+            hint=schema_hint(shape),
+            limits=describe_limits(shape),
+            doubt=describe_doubt(shape, value),
         )
-        if isinstance(value, Misread):
-            return misread(drawn, value)
+        if isinstance(value, UnreadableText):
+            return set_unreadable(drawn, value)
         if self.used > self._room or len(place) > MAX_DEPTH:
-            return in_json(drawn)
+            return set_json(drawn)
         return self._drawn(drawn, place)
 
     def _drawn(self, drawn: Field, place: Place) -> Field:
@@ -78,40 +101,39 @@ class Drawing:
         if shape.branches:
             return self._branched(drawn, place)
         if shape.choices and not isinstance(value, dict | list):
-            return pick(drawn)
+            return set_choices(drawn)
         holds = "object" in shape.kinds or "array" in shape.kinds
         if holds and (value is MISSING or value is None):
-            return absent(drawn)
+            return set_absent(drawn)
         if isinstance(value, dict) and "object" in shape.kinds:
             keys = [*dict.fromkeys((*shape.properties, *value))]
-            return self._object(drawn, place, keys) if self._has_room(keys) else in_json(drawn)
+            return self._object(drawn, place, keys) if self._has_room(keys) else set_json(drawn)
         short = isinstance(value, list) and len(value) <= MAX_ITEMS and self._has_room(value)
         if short and "array" in shape.kinds:
             return self._list(drawn, place)
-        return in_json(drawn) if isinstance(value, dict | list) else scalar(drawn)
+        return set_json(drawn) if isinstance(value, dict | list) else set_scalar(drawn)
 
     def _has_room(self, parts: Sequence[Any]) -> bool:
-        """Whether each of these can have a field."""
         return len(parts) <= FEW or self.used + len(parts) <= self._room
 
     def _branched(self, drawn: Field, place: Place) -> Field:
-        """An object that one of several schemas describes."""
+        """Build an object that one of several schemas describes."""
         several, own = drawn.shape.branches, self._said.branches.get(place)
         chosen = own if own is not None and own < len(several) else self._fitting(drawn)
         label, nullable = drawn.label, drawn.shape.nullable
         drawn.shape = replace(several[chosen], nullable=nullable or several[chosen].nullable)
-        drawn.several, drawn.branch = several, chosen
+        drawn.alternatives, drawn.branch = several, chosen
         drawn.branches = [
             Button(f"branch:{pointer(drawn.place)}:{number}", one.title or f"form {number + 1}")
             for number, one in enumerate(several)
         ]
-        drawn.limits = limits(drawn.shape)
+        drawn.limits = describe_limits(drawn.shape)
         self._drawn(drawn, place)
         drawn.label = label
         return drawn
 
     def _fitting(self, drawn: Field) -> int:
-        """Which of several schemas a value is of: the one that it fits, or nearly."""
+        """Return the number of the schema with the fewest violations."""
         root = self._shapes.root if isinstance(self._shapes.root, Mapping) else {}
         named = {key: root[key] for key in ("$defs", "definitions") if key in root}
         rules = [{**named, **one.rules} for one in drawn.shape.branches]
@@ -124,28 +146,28 @@ class Drawing:
         named = set(shape.properties)
         for key in keys:
             inner = (*place, key)
-            given, needed = value.get(key, MISSING), shape.needs(key)
-            one = self._field(shape.of_key(key), given, inner, key, needed=needed)
+            given, needed = value.get(key, MISSING), shape.requires(key)
+            one = self._field(shape.property_schema(key), given, inner, key, needed=needed)
             if key not in named:
-                one.buttons.append(Button(f"drop:{pointer(one.place)}", "Leave out"))
-            drawn.inside.append(one)
-        return with_leaving_out(drawn)
+                one.buttons.append(Button(f"drop:{pointer(one.place)}", "Omit"))
+            drawn.children.append(one)
+        return add_omit_buttons(drawn)
 
     def _list(self, drawn: Field, place: Place) -> Field:
         drawn.control = "list"
         for index, item in enumerate(drawn.value):
-            schema = drawn.shape.of_item(index)
+            schema = drawn.shape.item_schema(index)
             one = self._field(schema, item, (*place, index), str(index + 1), needed=True)
             one.buttons.append(Button(f"drop:{pointer(one.place)}", f"Remove {index + 1}"))
-            drawn.inside.append(one)
+            drawn.children.append(one)
         if len(drawn.value) < MAX_ITEMS:
-            drawn.buttons.append(Button(f"add:{pointer(drawn.place)}", "Add one"))
-        return with_leaving_out(drawn)
+            drawn.buttons.append(Button(f"add:{pointer(drawn.place)}", "Add entry"))
+        return add_omit_buttons(drawn)
 
 
-def drawn(
+def build_fields(
     schema: Any,
-    said: Said,
+    said: FormValue,
     *,
     place: Place = (),
     prefix: str = "f",
@@ -153,33 +175,85 @@ def drawn(
     wrong: Sequence[Violation] = (),
     label: str = "",
 ) -> Field:
-    """The fields of a form, with what is wrong beside the field that it is wrong in."""
+    """Return the fields of a form, each with the violations of its value."""
     with bounded():
-        whole = Drawing(schema, said, place=place, prefix=prefix, room=room).field(label)
+        whole = FieldBuilder(schema, said, place=place, prefix=prefix, room=room).field(label)
     for one in (misfit for misfit in wrong if misfit.said):
-        _nearest(whole, one.place, len(place)).wrong.append(one.said)
-    if said.done is not None:
-        _tell(whole, said.done, len(place))
+        _nearest(whole, one.place, len(place)).problems.append(one.said)
+    if said.notice is not None:
+        _tell(whole, said.notice, len(place))
     return whole
 
 
-def _tell(whole: Field, done: Done, skip: int) -> None:
-    """Have a field tell what a button has done there; of what is gone, the one that follows it, or
-    the end of those that it stood among."""
+def _tell(whole: Field, done: EditNotice, skip: int) -> None:
+    """Put the notice of a button on its field; of a removed field, on the next one or the end."""
     found = _nearest(whole, done.place, skip)
-    if done.behind or len(found.place) - skip < len(done.place):
-        found.done_behind = done.said
+    if done.after_children or len(found.place) - skip < len(done.place):
+        found.notice_after = done.text
     else:
-        found.done = done.said
+        found.notice = done.text
 
 
 def _nearest(whole: Field, place: Sequence[Any], skip: int) -> Field:
-    """The field of a place, or of the nearest one around it."""
+    """Return the field of a place, or the nearest one around it."""
     found = whole
     for depth in range(1, len(place) + 1):
         here = [*map(str, place[:depth])]
-        inner = [one for one in found.inside if [*map(str, one.place[skip:])] == here]
+        inner = [one for one in found.children if [*map(str, one.place[skip:])] == here]
         if not inner:
             break
         found = inner[0]
     return found
+
+
+def form_violations(value: Any, schema: Any) -> list[Violation]:
+    """Return the violations of a value; where a text was not readable, those alone."""
+    unread = [Violation(place, "", "") for place in _misread(value, ())]
+    if unread:
+        return unread
+    if value is MISSING:
+        return [Violation((), "required", "Required.")]
+    found = [each for one in violations(value, schema) for each in _placed(one, value)]
+    return [_plainly(one) for one in found]
+
+
+def _plainly(found: Violation) -> Violation:
+    """Replace the violation of a format by what to enter: `'' is not a 'date'`."""
+    if found.keyword != "format":
+        return found
+    _, _, name = found.said.rpartition(" is not a ")
+    return Violation(found.place, found.keyword, format_request(name.strip("'")))
+
+
+def _misread(value: Any, place: Place) -> Iterator[Place]:
+    match value:
+        case UnreadableText():
+            yield place
+        case dict():
+            for key, inner in value.items():
+                yield from _misread(inner, (*place, key))
+        case list():
+            for index, inner in enumerate(value):
+                yield from _misread(inner, (*place, index))
+
+
+def _placed(found: Violation, value: Any) -> list[Violation]:
+    """Move the violation of a missing property to the place of that property."""
+    if found.keyword != "required":
+        return [found]
+    for step in found.place:
+        value = value[step]
+    name = next((key for key in _quoted(found.said) if key not in value), None)
+    return [found if name is None else Violation((*found.place, name), "required", "Required.")]
+
+
+def _quoted(said: str) -> Iterator[str]:
+    """Yield the property of a message: `'amount' is a required property`."""
+    name, _, _ = said.rpartition(" is a required property")
+    if len(name) > 2:
+        yield name[1:-1]
+
+
+def field_problems(whole: Field) -> list[tuple[Field, str]]:
+    """Return all problems with their fields."""
+    return [(one, said) for one in whole.walk() for said in one.problems]

@@ -1,35 +1,90 @@
-"""What a schema says that a form can draw: the kinds of value, the choices, the parts.
+"""The part of a schema that a form can show: kinds of value, choices, parts, and hints for people.
 
-A schema may say anything. What of it a form has no control for is left to the check of the whole,
-which is the run's own.
+What a form has no control for is left to the check of the whole value by the run's validator.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from holdfast.runtime.text_safety import as_json, one_line
+from holdfast.runtime.text_safety import as_json, clean, one_line
+from holdfast.schemas.reference import MARK
+from holdfast.web.forms.form_values import MISSING
 
+_HINT_CHARS: Final = 2_000
+_SAID_CHARS: Final = 200
+_FORMATS: Final = {
+    "date": "a date, such as 2026-03-01",
+    "date-time": "a date and time with its zone, such as 2026-03-01T14:00:00Z",
+    "time": "a time of day, such as 14:00:00Z",
+    "duration": "a duration, such as P3D or PT4H",
+    "email": "an e-mail address",
+    "uri": "an address, such as https://example.com/",
+    "uuid": "a UUID",
+}
+_BOUNDS: Final = (
+    ("minimum", "at least {}"),
+    ("exclusiveMinimum", "more than {}"),
+    ("maximum", "at most {}"),
+    ("exclusiveMaximum", "less than {}"),
+    ("multipleOf", "a multiple of {}"),
+    ("minLength", "at least {} characters"),
+    ("maxLength", "at most {} characters"),
+    ("minItems", "at least {} entries"),
+    ("maxItems", "at most {} entries"),
+    ("pattern", "matching {}"),
+    ("default", "default: {}"),
+)
 MAX_REFERENCES: Final = 16
 MAX_CHOICES: Final = 200
 MAX_BRANCHES: Final = 10
 # Of the schemas of one form. Those that refer to each other can stand for any number of them.
+_MAX_INITIAL: Final = 50
+_MAX_INITIAL_DEPTH: Final = 4
 MAX_READ: Final = 20_000
 _NAMES_A_READ: Final = 50
 _LABEL_CHARS: Final = 120
 # What is said of a value to people, and holds for no part of its schema.
 _NOTES: Final = ("title", "description", "default", "examples")
 _SCALARS: Final = frozenset({"string", "number", "integer", "boolean"})
-
 Rules = Mapping[str, Any]
+
+
+def _is_email(text: str) -> bool:
+    return re.fullmatch(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+", text) is not None
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        return "T" in text.upper() and datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme) and bool(parts.netloc or parts.path) and not re.search(r"\s", text)
+
+
+_LOOKS_LIKE: Final[dict[str, Callable[[str], bool]]] = {
+    "email": _is_email,
+    "date-time": _is_moment,
+    "uri": _is_address,
+}
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A schema, with what it refers to in its place.
+    """A schema with its references resolved.
 
-    `kinds` are the types that a value may have, but for null; none: any. `choices` are the values
-    that there are to choose from, with their names. `branches` are schemas of which one is used.
+    `kinds` are the allowed types except null; none: any type. `choices` are the allowed values with
+    their labels. One of `branches` applies.
     """
 
     rules: Rules
@@ -40,18 +95,18 @@ class Shape:
 
     @property
     def title(self) -> str:
-        """Its short name for people, where it has one."""
+        """The title of the schema."""
         return one_line(str(self.rules.get("title") or ""), _LABEL_CHARS)
 
-    def of_key(self, key: str) -> Any:
-        """The schema of a property."""
+    def property_schema(self, key: str) -> Any:
+        """Return the schema of a property."""
         properties = self.rules.get("properties")
         if isinstance(properties, Mapping) and key in properties:
             return properties[key]
         return self.rules.get("additionalProperties", True)
 
-    def of_item(self, index: int) -> Any:
-        """The schema of an item."""
+    def item_schema(self, index: int) -> Any:
+        """Return the schema of an item."""
         prefix = self.rules.get("prefixItems")
         if isinstance(prefix, list) and index < len(prefix):
             return prefix[index]
@@ -59,35 +114,35 @@ class Shape:
 
     @property
     def properties(self) -> list[str]:
-        """The properties that it names."""
+        """The names of its properties."""
         named = self.rules.get("properties")
         return list(named) if isinstance(named, Mapping) else []
 
-    def needs(self, key: str) -> bool:
-        """Whether a property has to be there."""
+    def requires(self, key: str) -> bool:
+        """Report whether a property is required."""
         required = self.rules.get("required")
         return isinstance(required, list) and key in required
 
     @property
-    def grows(self) -> bool:
-        """Whether properties of any name may be added, as far as it says so."""
+    def takes_properties(self) -> bool:
+        """Properties with any name may be added, as far as the schema has it."""
         said = self.rules.get("additionalProperties")
         unsaid = said is None and not self.properties
         return isinstance(said, Mapping) or said is True or unsaid
 
 
-class Shapes:
-    """The shapes of the schemas of one form; `root` is the one that their references point into.
+class ShapeReader:
+    """Reads the schemas of one form; references point into `root`.
 
-    Where there is too much to read, what is left is any value.
+    Beyond `MAX_READ`, a schema allows any value.
     """
 
     def __init__(self, root: Any) -> None:
         self.root = root
         self._left = MAX_READ
 
-    def of(self, schema: Any) -> Shape:
-        """What can be drawn of a schema."""
+    def read(self, schema: Any) -> Shape:
+        """Return the shape of a schema."""
         return self._shape(schema, MAX_REFERENCES)
 
     def _shape(self, schema: Any, left: int) -> Shape:
@@ -103,7 +158,7 @@ class Shapes:
         return self._branched(Shape(rules, kinds, nullable), left)
 
     def _whole(self, schema: Any, left: int) -> Rules:
-        """The schema with what it refers to, and all of `allOf`, in one."""
+        """Return the schema merged with its reference and all of `allOf`."""
         if not isinstance(schema, Mapping) or left <= 0 or self._left <= 0:
             return {}
         rules = dict(schema)
@@ -123,7 +178,7 @@ class Shapes:
         return found if reference == "#" or reference.startswith("#/") else None
 
     def _branched(self, shape: Shape, left: int) -> Shape:
-        """One of several schemas is used: those of which a form can draw more than JSON."""
+        """Read `anyOf` or `oneOf`, where a form can show more of it than JSON."""
         several = shape.rules.get("anyOf") or shape.rules.get("oneOf")
         if not isinstance(several, list) or left <= 0 or len(several) > MAX_BRANCHES:
             return shape
@@ -140,7 +195,7 @@ class Shapes:
 
 
 def _joined(base: Rules, branches: list[Shape], nullable: bool) -> Shape:
-    """Several shapes as one: one list of choices, one control for several kinds, or branches."""
+    """Join shapes to one: one list of choices, one control for several kinds, or branches."""
     nullable = nullable or any(one.nullable for one in branches)
     if len(branches) == 1:
         [one] = branches
@@ -155,7 +210,7 @@ def _joined(base: Rules, branches: list[Shape], nullable: bool) -> Shape:
 
 
 def _cost(rules: Rules) -> int:
-    """How much of `MAX_READ` a schema takes: each time, its names are gone through."""
+    """Return how much of `MAX_READ` a schema takes; each reading goes through its names."""
     named = (rules.get(key) for key in ("properties", "required", "enum"))
     return 1 + sum(len(one) for one in named if isinstance(one, dict | list)) // _NAMES_A_READ
 
@@ -165,7 +220,7 @@ def _is_null(rules: Rules) -> bool:
 
 
 def _kinds(rules: Rules) -> tuple[tuple[str, ...], bool]:
-    """The types that a value may have, and whether null is one of them."""
+    """Return the allowed types, and whether null is one of them."""
     said = rules.get("type")
     types = [said] if isinstance(said, str) else said if isinstance(said, list) else []
     if not types and isinstance(rules.get("properties"), Mapping):
@@ -177,21 +232,21 @@ def _kinds(rules: Rules) -> tuple[tuple[str, ...], bool]:
 def _choices(rules: Rules) -> tuple[tuple[Any, str], ...]:
     if "const" in rules:
         name = one_line(str(rules.get("title") or ""), _LABEL_CHARS)
-        return ((rules["const"], name or said_as(rules["const"])),)
+        return ((rules["const"], name or choice_label(rules["const"])),)
     values = rules.get("enum")
     if not isinstance(values, list) or not values or len(values) > MAX_CHOICES:
         return ()
-    return tuple((value, said_as(value)) for value in values)
+    return tuple((value, choice_label(value)) for value in values)
 
 
-def said_as(value: Any) -> str:
-    """A value as the name of a choice."""
+def choice_label(value: Any) -> str:
+    """Return the label of a choice."""
     plain = isinstance(value, str) and value.strip() == value and value
     return one_line(value if plain else as_json(value), _LABEL_CHARS)
 
 
 def _merged(rules: Rules, more: Rules) -> dict[str, Any]:
-    """Two schemas that both hold, in one: what the first says of a keyword goes before."""
+    """Merge two schemas; keywords of the first win."""
     merged = {**more, **rules}
     for key in ("properties", "$defs"):
         if isinstance(more.get(key), Mapping) and isinstance(rules.get(key), Mapping):
@@ -200,3 +255,75 @@ def _merged(rules: Rules, more: Rules) -> dict[str, Any]:
         both = (*rules["required"], *more["required"])
         merged["required"] = [*dict.fromkeys(name for name in both if isinstance(name, str))]
     return merged
+
+
+def describe_doubt(shape: Shape, value: Any) -> str:
+    """Return a warning where a value does not look like its `format`, which runs do not check."""
+    name = str(shape.rules.get("format"))
+    if not isinstance(value, str) or MARK in value or name not in _LOOKS_LIKE:
+        return ""
+    return "" if _LOOKS_LIKE[name](value) else f"this does not look like {_FORMATS[name]}."
+
+
+def format_hint(format_: str) -> str:
+    """Describe a format; empty for an unknown one."""
+    return _FORMATS.get(format_, "")
+
+
+def format_request(format_: str) -> str:
+    """Return what to enter for a format that runs check."""
+    return f"Give {_FORMATS.get(format_, f'what fits the format {format_}')}."
+
+
+def schema_hint(shape: Shape) -> str:
+    """Return the description of the schema."""
+    said = shape.rules.get("description")
+    return clean(said)[:_HINT_CHARS] if isinstance(said, str) else ""
+
+
+def describe_limits(shape: Shape) -> list[str]:
+    """Describe the constraints of a value, a few words each."""
+    rules = shape.rules
+    said = [_FORMATS[rules["format"]]] if rules.get("format") in _FORMATS else []
+    if shape.kinds == ("integer",):
+        said.append("a whole number")
+    for key, words in _BOUNDS:
+        if key in rules and rules[key] is not None:
+            said.append(words.format(_said(rules[key])))
+    if rules.get("uniqueItems") is True:
+        said.append("unique entries")
+    examples = rules.get("examples")
+    if isinstance(examples, list) and examples:
+        said.append(f"for example {_said(examples[0])}")
+    return said
+
+
+def _said(value: Any) -> str:
+    return one_line(value if isinstance(value, str) and value else as_json(value), _SAID_CHARS)
+
+
+def initial_value(schema: Any) -> Any:
+    """Return the first value of an empty form: its object or list, with what is required."""
+    shapes = ShapeReader(schema)
+    shape = shapes.read(schema)
+    holds = shape.branches or {"object", "array"} & set(shape.kinds)
+    return start_value(shape, shapes) if holds else MISSING
+
+
+def start_value(shape: Shape, shapes: ShapeReader, depth: int = 0) -> Any:
+    """Return the first value for a shape: its default, its constant, or what is required."""
+    rules = shape.rules
+    if "default" in rules:
+        return rules["default"]
+    if "const" in rules:
+        return rules["const"]
+    if shape.branches:
+        return start_value(shape.branches[0], shapes, depth)
+    if "object" in shape.kinds and depth < _MAX_INITIAL_DEPTH:
+        needed = [key for key in shape.properties if shape.requires(key)][:_MAX_INITIAL]
+        inside = {
+            key: start_value(shapes.read(shape.property_schema(key)), shapes, depth + 1)
+            for key in needed
+        }
+        return {key: value for key, value in inside.items() if value is not MISSING}
+    return [] if "array" in shape.kinds else MISSING

@@ -1,4 +1,4 @@
-"""What is another in one value than in another, place by place, and in lists entry by entry."""
+"""The differences between two values, place by place, and in lists entry by entry."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,49 +7,48 @@ from typing import Any, Final, Literal
 
 from holdfast.runtime.text_safety import as_json, clean, format_argument, one_line
 from holdfast.schemas.base import canonical_json
-from holdfast.web.forms.control_names import MISSING, Misread, Place
+from holdfast.web.forms.form_values import MISSING, Place, UnreadableText
 
 MAX_DIFFERENCES: Final = 100
 # Pairs of entries that are compared, of all lists together: beyond that, a list is told as a whole.
 MAX_COMPARED: Final = 40_000
 _PLACE_CHARS: Final = 200
-_LEFT_OUT: Final = "left out"
+_LEFT_OUT: Final = "omitted"
 _REMOVED: Final = "removed"
-_NOT_THERE: Final = "not there"
+_NOT_THERE: Final = "absent"
 
-How = Literal["other", "removed", "added", "same"]
+DifferenceKind = Literal["other", "removed", "added", "same"]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What stands at a place before, and after.
+    """The values at a place before and after.
 
-    An entry of a list that is `removed` stands there after no more, and one that is `added` not
-    before; how many others are the `same` is told as what stands there after.
+    An entry of a list can be `removed` or `added`; `same` counts the unchanged ones in `after`.
     """
 
     place: str
     before: str
     after: str
-    how: How = "other"
+    kind: DifferenceKind = "other"
 
 
 def differences(old: Any, new: Any) -> list[Difference]:
-    """Where two values differ: at most `MAX_DIFFERENCES` places, the last of them for the rest."""
+    """Return the differences: at most `MAX_DIFFERENCES`, and one that counts the rest."""
     told = [*_Comparing().values(old, new, ())]
     more = len(told) - MAX_DIFFERENCES
     return [*told[:MAX_DIFFERENCES], Difference("…", "", f"{more} more")] if more > 0 else told
 
 
 def is_same(typed: Any, given: Any) -> bool:
-    """Whether nothing was typed that is another value, or cannot be read."""
+    """Report whether an entered value is readable and unchanged."""
     return is_plain(typed) and canonical_json(typed) == canonical_json(given)
 
 
 def is_plain(value: Any) -> bool:
-    """Whether everything in it was read."""
+    """Report whether all of a value is readable and present."""
     match value:
-        case Misread():
+        case UnreadableText():
             return False
         case dict():
             return all(map(is_plain, value.values()))
@@ -60,13 +59,11 @@ def is_plain(value: Any) -> bool:
 
 
 class _Comparing:
-    """One comparison, within its bound."""
-
     def __init__(self) -> None:
         self._left = MAX_COMPARED
 
     def values(self, old: Any, new: Any, place: Place) -> Iterator[Difference]:
-        """Where they differ."""
+        """Yield the differences at a place."""
         if isinstance(old, dict) and isinstance(new, dict):
             for key in dict.fromkeys([*old, *new]):
                 inner = (old.get(key, MISSING), new.get(key, MISSING))
@@ -94,10 +91,10 @@ class _Comparing:
     def _blocks(
         self, old: Sequence[bytes], new: Sequence[bytes]
     ) -> list[tuple[int, int, int, int]] | None:
-        """The stretches of both that are not the same; `None` where there is too much to compare.
+        """Return the differing stretches of two lists; `None` where there is too much to compare.
 
-        Where it takes no more of them, each entry is compared with the one in its own place: the
-        numbers of a pair have not moved when both become the same.
+        If that gives no fewer differences, entries are compared by position: the two numbers of a
+        pair have not moved when both become equal.
         """
         pairs = enumerate(zip(old, new, strict=False))
         placed = [(n, n + 1, n, n + 1) for n, (one, other) in pairs if one != other]
@@ -119,7 +116,7 @@ class _Comparing:
     def _block(
         self, old: list[Any], new: list[Any], at: tuple[int, int], place: Place
     ) -> Iterator[Difference]:
-        """A stretch of entries in place of others: in pairs, as far as one may be the other."""
+        """Yield the differences of a stretch, in pairs where one may have become the other."""
         pairs = len(old) if len(old) == len(new) else 0
         if not pairs and all(isinstance(one, dict) for one in (*old, *new)):
             pairs = min(len(old), len(new))
@@ -134,7 +131,7 @@ class _Comparing:
 
 
 def _alike_at_end(old: Sequence[bytes], new: Sequence[bytes]) -> int:
-    """How many are the same, counted from the end."""
+    """Count the equal entries at the end."""
     pairs = zip(reversed(old), reversed(new), strict=False)
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
 
@@ -152,8 +149,7 @@ def _name(place: Place) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as a person reads it: a list or an object line by line, and no text that could be
-    taken for a word of ours."""
+    """Format a value for display, so that no text can be taken for a label of the page."""
     if value is MISSING:
         return _LEFT_OUT
     if isinstance(value, dict | list):

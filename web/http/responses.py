@@ -51,7 +51,9 @@ def wants_page(request: Request) -> bool:
 def refusal(request: Request, refused: RefusedRequest) -> Response:
     """Return the response to a refused request: a page, or a problem (RFC 9457)."""
     if wants_page(request):
-        shown = page(request, "trouble.html", refused.status, said=as_sentence(refused.sentence))
+        shown = page(
+            request, "shared/problem.html", refused.status, text=as_sentence(refused.sentence)
+        )
         shown.headers.update(refused.headers)
         return shown
     return problem_of(refused).response()
@@ -70,7 +72,7 @@ def failure(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     if wants_page(request):
         said = _FAILED.format(_LOOKED if request.method in ("GET", "HEAD") else _SENT)
-        return page(request, "trouble.html", problem.status, said=said)
+        return page(request, "shared/problem.html", problem.status, text=said)
     return problem.response()
 
 

@@ -1,6 +1,6 @@
-"""What waits, as the rows of a page: what would happen, whose it is, until when, who decides.
+"""The rows of the list of pending approvals: the call, its run, its expiry, its approvers.
 
-A run that has not answered yet has one row, with what the list knows of it.
+A run that has not answered yet has one row, with the search attributes of the run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,75 +12,73 @@ from urllib.parse import quote, unquote
 from holdfast.client.command_errors import CommandError
 from holdfast.client.question_text import call_name
 from holdfast.client.run_lists import RunListing
+from holdfast.runtime.narration.phrases import decided_phrase
 from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
+from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
 from holdfast.web.auth.person import Person
-from holdfast.web.budget_text import reached
-from holdfast.web.listing.run_answers import Answer
-from holdfast.web.pending_call import is_whole
-from holdfast.web.times import When, when
+from holdfast.web.listing.run_answers import RunAnswer
+from holdfast.web.page_text import DisplayTime, display_time, limit_reached
+from holdfast.web.services import is_whole
 
 SOON: Final = timedelta(hours=1)
-OVER: Final = "its time is over"
+EXPIRED: Final = "expired"
 _LITTLE: Final = 0.1
 MAX_BRIEF_CHARS: Final = 300
-# A run may wait for more calls than a person reads in a list: the others stand on its own page.
+# The other pending calls of a run are on the page of the run.
 MAX_OF_A_RUN: Final = 10
 _NAME_CHARS: Final = 60
 _ID_CHARS: Final = 200
 _TEXT_CHARS: Final = 200
-ASKING: Final = "Asking its worker what it would do…"
+ASKING: Final = "Querying the run…"
 
-# What is asked, where it is not leave to carry out a call.
 _KINDS: Final[dict[Kind, str]] = {
     "call": "",
-    "reconcile": "Did it happen?",
-    "plan": "A plan",
-    "budget": "A limit is reached",
+    "reconcile": "outcome unknown",
+    "plan": "plan",
+    "budget": "budget limit reached",
 }
 _OPEN_IT: Final[dict[Kind, str]] = {
-    "reconcile": "It needs more than a yes or a no: open it.",
-    "plan": "Open it to see what each of its steps would do.",
-    "budget": "Open it to see what was used, and what a yes would grant.",
+    "reconcile": "Open it to decide what happened.",
+    "plan": "Open it to see the steps.",
+    "budget": "Open it to see the budget.",
 }
-# What becomes of a call at its end, in front of a time.
-_ENDS: Final = {None: "expires", "approve": "carried out", "fail": "the run fails"}
+# In front of the time of expiry, by the policy for a timeout.
+_ENDS: Final = {None: "expires", "approve": "executed", "fail": "the run fails"}
 
 
 @dataclass(frozen=True)
-class Row:
-    """One row. `obstacle` says why it is not decided together with others; `trouble`, why nothing
-    can be said of it; `ends`, what becomes of it at its end."""
+class PendingRow:
+    """A row. `obstacle` is why the call cannot be selected; `trouble` why the run has no answer."""
 
     run: str
     agent: str
     principal: str
     title: str
-    since: When
-    until: When
+    requested: DisplayTime
+    expires: DisplayTime
     urgency: str
     deciders: str
     call: str = ""
     kind: str = ""
     brief: str = ""
-    so_far: str = ""
+    decisions: str = ""
     choice: str = ""
     obstacle: str = ""
     trouble: str = ""
-    late: bool = False
-    single: bool = False
-    ends: str = "expires"
+    is_loading: bool = False
+    is_single_call: bool = False
+    expiry_label: str = "expires"
 
     @property
     def id(self) -> str:
-        """What it is called on its page; another, once something else is asked."""
+        """The id of its element; it changes with the question."""
         return f"row-{quote(self.choice or f'{self.run}/{self.call}', safe='')}"
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A call that somebody has chosen, as it was shown."""
+class SelectedCall:
+    """A selected call, with the digest that was shown."""
 
     run: str
     call: str
@@ -90,15 +88,16 @@ class Choice:
         return "/".join(quote(part, safe="") for part in (self.run, self.call, self.digest))
 
     @classmethod
-    def read(cls, text: str) -> "Choice | None":
-        """The choice that a form names; `None` where it names none."""
+    def parse(cls, text: str) -> "SelectedCall | None":
+        """Read a selection from a form; `None` for an invalid one."""
         parts = text.split("/")
         return cls(*map(unquote, parts)) if len(parts) == 3 and all(parts) else None
 
 
-def rows(run: RunListing, answer: Answer | None, person: Person, *, signs: bool) -> Iterator[Row]:
-    """The rows of a run; none, where nothing waits in it any more. `signs`: whether the inbox signs
-    decisions for who is signed in."""
+def pending_rows(
+    run: RunListing, answer: RunAnswer | None, person: Person, *, signs: bool
+) -> Iterator[PendingRow]:
+    """Yield the rows of a run; `signs`: the inbox signs decisions for the person."""
     match answer:
         case None:
             yield _unanswered(run, ASKING, late=True)
@@ -108,96 +107,96 @@ def rows(run: RunListing, answer: Answer | None, person: Person, *, signs: bool)
             for one in waiting[:MAX_OF_A_RUN]:
                 yield _row(run, one, person, signs=signs)
             if len(waiting) > MAX_OF_A_RUN:
-                more = f"{len(waiting) - MAX_OF_A_RUN} more calls of this run wait"
+                more = f"{len(waiting) - MAX_OF_A_RUN} more pending calls in this run"
                 yield _unanswered(run, f"{more}: open the run.")
 
 
-def plain(names: Iterable[str]) -> list[str]:
-    """Names to choose from, in order; without those that read as another."""
+def plain_names(names: Iterable[str]) -> list[str]:
+    """Return names to choose from, in order, without those that are not shown as they are."""
     return sorted(name for name in names if name == one_line(name, _TEXT_CHARS))
 
 
 def deciders(groups: Sequence[str]) -> str:
-    """Who decides, of the groups that a list tells."""
+    """Return the approvers from the groups of a question."""
     named = [one_line(group, _NAME_CHARS) for group in groups if group != names.FOR_ANYBODY]
     if not groups or len(named) < len(groups):
-        named.append("anybody")
+        named.append("anyone")
     return shorten(", ".join(named), _TEXT_CHARS)
 
 
 def urgency(until: datetime | None, asked: datetime | None) -> str:
-    """That there is little time left, in words: less than an hour, or a tenth of all; else
-    empty."""
+    """Return `expires soon` in the last hour or tenth of the time, `expired` after it, or
+    nothing."""
     left = None if until is None else until - datetime.now(UTC)
     if until is None or left is None:
         return ""
     little = SOON if asked is None else max(SOON, (until - asked) * _LITTLE)
     if left >= little:
         return ""
-    return "expires soon" if left > timedelta() else OVER
+    return "expires soon" if left > timedelta() else EXPIRED
 
 
-def _row(run: RunListing, waiting: PendingApproval, person: Person, *, signs: bool) -> Row:
+def _row(run: RunListing, waiting: PendingApproval, person: Person, *, signs: bool) -> PendingRow:
     asked, until = local_time(waiting.requested_at), local_time(waiting.expires_at)
     in_line = brief(waiting)
     obstacle = _obstacle(waiting, person, signs=signs)
     if not obstacle and (len(in_line) > MAX_BRIEF_CHARS or not is_whole(waiting)):
-        obstacle = "Open it to see all of its arguments."
-    choice = str(Choice(run.id, waiting.call_id, waiting.digest))
-    return Row(
+        obstacle = "Open it to see all arguments."
+    choice = str(SelectedCall(run.id, waiting.call_id, waiting.digest))
+    return PendingRow(
         run.id,
         one_line(run.agent or "", _NAME_CHARS),
         one_line(run.principal or "", _NAME_CHARS),
-        reached(waiting, run.agent or "") if waiting.kind == "budget" else call_name(waiting),
-        when(waiting.requested_at),
-        when(waiting.expires_at),
+        limit_reached(waiting, run.agent or "") if waiting.kind == "budget" else call_name(waiting),
+        display_time(waiting.requested_at),
+        display_time(waiting.expires_at),
         _urgency(waiting, urgency(until, asked)),
         deciders(waiting.approvers),
         call=waiting.call_id,
         kind=_KINDS[waiting.kind],
         brief=shorten(in_line, MAX_BRIEF_CHARS),
-        so_far=_so_far(waiting),
+        decisions=_so_far(waiting),
         choice="" if obstacle else choice,
         obstacle=obstacle,
-        single=run.single,
-        ends=_ends(waiting, urgency(until, asked), single=run.single),
+        is_single_call=run.single,
+        expiry_label=_ends(waiting, urgency(until, asked), single=run.single),
     )
 
 
 def _urgency(waiting: PendingApproval, said: str) -> str:
-    """How it presses. Where to do nothing is to say yes, that is said however far off it is."""
-    by_itself = waiting.on_timeout == "approve" and said != OVER
-    return "carried out unless denied" if by_itself else said
+    """Return the urgency; a call that is executed without approval is always urgent."""
+    by_itself = waiting.on_timeout == "approve" and said != EXPIRED
+    return "executed unless denied" if by_itself else said
 
 
 def _ends(waiting: PendingApproval, said: str, *, single: bool) -> str:
-    """What becomes of it when nobody decides, in front of the time of that."""
-    if said == OVER:
+    if said == EXPIRED:
         return "expired"
-    return "it fails" if single and waiting.on_timeout == "fail" else _ENDS[waiting.on_timeout]
+    return (
+        "the call fails" if single and waiting.on_timeout == "fail" else _ENDS[waiting.on_timeout]
+    )
 
 
-def _unanswered(run: RunListing, trouble: str, *, late: bool = False) -> Row:
+def _unanswered(run: RunListing, trouble: str, *, late: bool = False) -> PendingRow:
     tools = ", ".join(one_line(tool, _NAME_CHARS) for tool in run.tools)
-    return Row(
+    return PendingRow(
         run.id,
         one_line(run.agent or "", _NAME_CHARS),
         one_line(run.principal or "", _NAME_CHARS),
         shorten(tools, _TEXT_CHARS) or one_line(run.id, _ID_CHARS),
-        when(run.since),
-        when(run.until),
+        display_time(run.since),
+        display_time(run.until),
         urgency(run.until, run.since),
         deciders(run.groups),
         trouble=trouble,
-        late=late,
-        single=run.single,
-        ends="expired" if urgency(run.until, run.since) == OVER else "expires",
+        is_loading=late,
+        is_single_call=run.single,
+        expiry_label="expired" if urgency(run.until, run.since) == EXPIRED else "expires",
     )
 
 
 def brief(waiting: PendingApproval) -> str:
-    """The arguments in a line, exactly; text is quoted, so that no value can pass for another. Of a
-    plan, its steps by their names, which is not what is decided on."""
+    """Return the exact arguments as JSON in one line; of a plan, the names of its steps."""
     if waiting.kind == "plan":
         steps = enumerate(shown_calls(waiting.arguments), start=1)
         return ", ".join(f"{n}. {one_line(_label(call), _NAME_CHARS)}" for n, call in steps)
@@ -212,25 +211,20 @@ def _label(call: Mapping[str, Any]) -> str:
 
 
 def _so_far(waiting: PendingApproval) -> str:
-    """What was decided before, and how many have to agree."""
-    said = [_decided(decided) for decided in waiting.decisions]
+    said = [decided_phrase(decided, waiting.kind) for decided in waiting.decisions]
     if waiting.quorum > 1:
-        said.append(f"{waiting.quorum} people must agree")
+        said.append(f"{waiting.quorum} people must approve")
     return shorten(", ".join(said), _TEXT_CHARS)
 
 
-def _decided(decided: Decided) -> str:
-    return f"{one_line(decided.by or '', _NAME_CHARS) or 'somebody'} said {decided.decision}"
-
-
 def _obstacle(waiting: PendingApproval, person: Person, *, signs: bool) -> str:
-    """Why a call is not decided together with others; empty where it can be."""
+    """Return why a call cannot be selected, or nothing."""
     if waiting.kind != "call":
         return _OPEN_IT[waiting.kind]
     if waiting.signed and not signs:
-        return "Only signed decisions count: open it to see how to sign."
+        return "Decisions must be signed: open it to add a token."
     if waiting.approvers and not set(waiting.approvers) & set(person.groups):
-        return f"Only {deciders(waiting.approvers)} can decide."
+        return f"Only members of {deciders(waiting.approvers)} can decide."
     if any(decided.by == person.name for decided in waiting.decisions):
-        return "You have decided; others must agree."
+        return "You have already decided; other approvers must agree."
     return ""

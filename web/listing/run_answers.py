@@ -1,8 +1,7 @@
-"""What runs answer of what waits in them: asked a few at a time, and once for all who look.
+"""The pending calls of runs, queried a few at a time and once for all viewers.
 
-A run that its worker does not have in memory has to be replayed before it can answer. So runs are
-asked for the page that is looked at alone; a page is shown when its time is up, with what has come
-by then, and the rest is there when it is looked at again.
+A run that is not in its worker's memory is replayed before it answers. So only the runs of the
+shown page are queried; a page is shown when its time is up, with the answers so far.
 """
 
 import asyncio
@@ -26,20 +25,18 @@ KEPT_SECONDS: Final = 2.0
 SILENT_SECONDS: Final = 5.0
 MAX_KEPT: Final = 1_000
 
-Answer = list[PendingApproval] | CommandError
+RunAnswer = list[PendingApproval] | CommandError
 _Key = tuple[object, ...]
 
 
 @dataclass
 class _Asking:
-    """A question that is under way, or has been answered."""
-
-    task: asyncio.Task[Answer]
+    task: asyncio.Task[RunAnswer]
     answered: float | None = None
 
 
-class Asked:
-    """The questions of a process."""
+class RunAnswers:
+    """The queries of a process."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -47,8 +44,8 @@ class Asked:
         self._asking: dict[_Key, _Asking] = {}
         self._silent: dict[str, tuple[float, NoWorkerError]] = {}
 
-    async def of(self, runs: Sequence[RunListing], seconds: float) -> dict[str, Answer]:
-        """By the runs' ids, what has been answered when the time is up, or before."""
+    async def read(self, runs: Sequence[RunListing], seconds: float) -> dict[str, RunAnswer]:
+        """Return the answers that arrive within `seconds`, by run id."""
         self._forget()
         tasks = {run.id: task for run in runs if (task := self._task(run)) is not None}
         if tasks:
@@ -56,12 +53,12 @@ class Asked:
         return {run: task.result() for run, task in tasks.items() if task.done()}
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Ask these runs anew: something has been decided in them."""
+        """Query these runs again: a call of them was decided."""
         gone = set(ids)
         for key in [key for key in self._asking if key[0] in gone]:
             del self._asking[key]
 
-    def _task(self, run: RunListing) -> asyncio.Task[Answer] | None:
+    def _task(self, run: RunListing) -> asyncio.Task[RunAnswer] | None:
         key = (run.id, run.since, run.until, run.tools)
         if key not in self._asking:
             if len(self._asking) >= MAX_KEPT:
@@ -71,7 +68,7 @@ class Asked:
             self._asking[key] = asking
         return self._asking[key].task
 
-    async def _answer(self, run: RunListing) -> Answer:
+    async def _answer(self, run: RunListing) -> RunAnswer:
         async with self._gate:
             silent = self._silent.get(run.task_queue)
             if silent is not None and monotonic() < silent[0]:

@@ -1,7 +1,7 @@
-"""The runs, newest first: how each stands, and of those that failed, why.
+"""The list of runs, newest first: their status, and the reason of a failure.
 
-An id may have been used before. The inbox shows the newest run of an id; of an earlier one a row
-says so, and leads to Temporal's UI alone.
+An id can be reused. The inbox shows the newest run of an id; the row of an earlier one links to
+Temporal's UI only.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from holdfast.client.result import detail
 from holdfast.client.run_lists import RunFilter, RunListing, status_query
 from holdfast.client.visibility import STARTED, first_runs
 from holdfast.runtime.text_safety import one_line
-from holdfast.web import statuses
-from holdfast.web.listing.filters import read_place, write_place
-from holdfast.web.listing.rows import plain
+from holdfast.web import page_text
+from holdfast.web.listing.page_query import format_place, parse_place
+from holdfast.web.listing.rows import plain_names
+from holdfast.web.page_text import DisplayTime, display_time
 from holdfast.web.pages import page
 from holdfast.web.services import Services
-from holdfast.web.times import When, when
 
 PAGE_RUNS: Final = 25
 AT_ONCE: Final = 8
@@ -35,38 +35,37 @@ _NAME_CHARS: Final = 60
 _ROUNDED: Final = timedelta(milliseconds=1)
 
 # Those that can be searched for; a run that was terminated or timed out is found as failed.
-CHOICES: Final = [one for one in statuses.STATUSES if one not in ("terminated", "timed_out")]
+CHOICES: Final = [one for one in page_text.STATUS_LABELS if one not in ("terminated", "timed_out")]
 _FILTERS: Final = ("status", "agent", "principal", "run")
 _ENDED_BADLY: Final = ("failed", "terminated", "timed_out", "budget_exceeded")
 
 
 @dataclass(frozen=True)
-class Told:
-    """What no list says of a run: since when there is all of it, its summary, and of one that
-    failed the code and why; or that it is an `earlier` run of its id, of which nothing is told."""
+class RunDetails:
+    """The details of a run that no list has; of an earlier run of an id there are none."""
 
-    started: When
+    started: DisplayTime
     summary: str = ""
-    why: str = ""
+    failure: str = ""
     code: str | None = None
-    earlier: bool = False
+    is_earlier_run: bool = False
 
 
 @dataclass(frozen=True)
-class Row:
-    """A run, as it is listed; `link` is its page in Temporal's UI, of an earlier run of its id."""
+class RunRow:
+    """A row of the list; `link` is the page in Temporal's UI, for an earlier run of an id."""
 
     run: str
     agent: str
     principal: str
     status: str
     tone: str
-    told: Told
-    single: bool
+    details: RunDetails
+    is_single_call: bool
     link: str | None = None
 
 
-class Runs:
+class RunsPage:
     """The page of runs."""
 
     def __init__(self, parts: Services) -> None:
@@ -74,61 +73,63 @@ class Runs:
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def show(self, request: Request) -> Response:
-        """One page of it."""
+        """Show one page of the list."""
         said = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
         kept = {name: text for name, text in said.items() if text}
         after = request.query_params.get("after")
         query = status_query(said["status"] if said["status"] in CHOICES else None) + _terms(said)
-        place = read_place(after) if after else None
+        place = parse_place(after) if after else None
         found = await first_runs(self._parts.client, query, STARTED, PAGE_RUNS + 1, place)
         shown = found[:PAGE_RUNS]
         return page(
             request,
-            "list_runs.html",
+            "listing/runs.html",
             rows=await self._rows(shown),
-            statuses=[(name, statuses.STATUSES[name][0]) for name in CHOICES],
-            said=said,
+            statuses=[(name, page_text.STATUS_LABELS[name][0]) for name in CHOICES],
+            query=said,
             filtered=bool(kept),
             first=_address(kept) if after else "",
             next=_behind(kept, shown[-1]) if len(found) > PAGE_RUNS else "",
-            agents=plain({run.agent for run in shown if run.agent}),
+            agents=plain_names({run.agent for run in shown if run.agent}),
         )
 
-    async def _rows(self, runs: Sequence[RunListing]) -> list[Row]:
+    async def _rows(self, runs: Sequence[RunListing]) -> list[RunRow]:
         tasks = [asyncio.create_task(self._told(run)) for run in runs]
         if tasks:
             await asyncio.wait(tasks, timeout=ANSWER_SECONDS)
         told = [
-            task.result() if task.done() else Told(when(run.started))
+            task.result() if task.done() else RunDetails(display_time(run.started))
             for run, task in zip(runs, tasks, strict=True)
         ]
         for task in tasks:
             task.cancel()
         return [self._row(run, one) for run, one in zip(runs, told, strict=True)]
 
-    def _row(self, run: RunListing, told: Told) -> Row:
-        status, tone = statuses.told(run.status, told.code)
+    def _row(self, run: RunListing, told: RunDetails) -> RunRow:
+        status, tone = page_text.status_label(run.status, told.code)
         agent, principal = (
             one_line(text or "", _NAME_CHARS) for text in (run.agent, run.principal)
         )
-        link = self._parts.link_to(run.id, run.execution) if told.earlier else None
-        return Row(run.id, agent, principal, status, tone, told, run.single, link)
+        link = self._parts.link_to(run.id, run.execution) if told.is_earlier_run else None
+        return RunRow(run.id, agent, principal, status, tone, told, run.single, link)
 
-    async def _told(self, run: RunListing) -> Told:
-        """What the server knows of a run; no worker is asked."""
+    async def _told(self, run: RunListing) -> RunDetails:
+        """Read the details of a run from the server, without a worker."""
         remote = self._parts.run(run.id)
         async with self._gate:
             try:
                 began = await remote.start_info()
                 if run.started < began.started - _ROUNDED:
-                    return Told(when(run.started), earlier=True)
+                    return RunDetails(display_time(run.started), is_earlier_run=True)
                 ended = await remote.ending() if run.status in _ENDED_BADLY else None
             except CommandError as error:
-                return Told(when(run.started), why=one_line(str(error), _TEXT_CHARS))
-        at, summary = when(began.started), one_line(began.summary or "", _TEXT_CHARS)
+                return RunDetails(
+                    display_time(run.started), failure=one_line(str(error), _TEXT_CHARS)
+                )
+        at, summary = display_time(began.started), one_line(began.summary or "", _TEXT_CHARS)
         if ended is None:
-            return Told(at, summary)
-        return Told(at, summary, one_line(detail(ended), _TEXT_CHARS), ended.code)
+            return RunDetails(at, summary)
+        return RunDetails(at, summary, one_line(detail(ended), _TEXT_CHARS), ended.code)
 
 
 def _terms(said: Mapping[str, str]) -> str:
@@ -137,7 +138,7 @@ def _terms(said: Mapping[str, str]) -> str:
 
 
 def _behind(kept: Mapping[str, str], run: RunListing) -> str:
-    return _address({**kept, "after": write_place((run.started, run.id))})
+    return _address({**kept, "after": format_place((run.started, run.id))})
 
 
 def _address(said: Mapping[str, str]) -> str:

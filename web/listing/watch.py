@@ -1,9 +1,9 @@
-"""Who looks at a list is told when it changes: one look a second or two, for all who see the same.
+"""Notify the viewers of a list of its changes, with one query a second or two for all of a view.
 
-    lists ──look──► mark of the page ──another?──► `changed`, to each listener
+    lists ──query──► mark of the page ──changed?──► `changed`, to each viewer
 
-Nothing is remembered of a listener: whoever comes back says which mark they have seen
-(`Last-Event-ID`), here or at another inbox.
+No viewer is remembered: a reconnecting one sends the last mark (`Last-Event-ID`), here or to
+another inbox.
 """
 
 import asyncio
@@ -25,8 +25,6 @@ Mark = Callable[[], Awaitable[str]]
 
 @dataclass
 class _Watched:
-    """One view of a list: how it was seen last, or why it could not be."""
-
     listeners: int = 0
     mark: str = ""
     trouble: str = ""
@@ -34,23 +32,23 @@ class _Watched:
     task: asyncio.Task[None] | None = None
 
     def tell(self) -> None:
-        """Have everyone look who waits for news."""
+        """Wake all viewers."""
         self.news.set()
         self.news = asyncio.Event()
 
 
-class Watches:
-    """All views that somebody looks at now."""
+class ListWatches:
+    """The watched views of a process."""
 
     def __init__(self) -> None:
         self._watched: dict[object, _Watched] = {}
 
     def has_room(self, key: object) -> bool:
-        """Whether there is room for a listener to this view."""
+        """Report whether one more viewer of this view is allowed."""
         return key in self._watched or len(self._watched) < MAX_WATCHED
 
     async def changes(self, key: object, mark: Mark, seen: str) -> AsyncGenerator[str, None]:
-        """The frames for one listener, for as long as they listen."""
+        """Yield the frames for one viewer."""
         watched = self._join(key, mark)
         trouble = ""
         try:
@@ -82,7 +80,6 @@ class Watches:
 
 
 async def _watch(watched: _Watched, mark: Mark) -> None:
-    """Look again and again."""
     try:
         while True:
             before = (watched.mark, watched.trouble)

@@ -1,13 +1,13 @@
-"""`GET /run/{run}/changes`: that a run has moved on, and what its model is saying, as it happens.
+"""`GET /run/{run}/changes`: an event stream of a run's progress and of the text of its model.
 
-    changed   the run has moved on; `answered`: what was being said is over, and stands in the log
-    token     more of an answer: {key, attempt, text, calls}; `gap`: some is missing before it;
-              `whole`: all of it so far, told anew
-    update    what a call under way has told of itself: {call, text}
-    trouble   the run cannot be looked at now: {text}
-    over      nothing more comes: the run has ended
+    changed   the run has progressed; `answered`: the streamed answer is in the log now
+    token     more of an answer: {key, attempt, text, calls}; `gap`: some text is missing before it;
+              `whole`: all of it so far
+    update    the progress of a running call: {call, text}
+    trouble   the run cannot be read now: {text}
+    over      no more events: the run has ended
 
-`id` is the place that the run has come to; who comes back says it, and misses nothing.
+`id` is the run's position; a client that reconnects with it misses nothing.
 """
 
 import asyncio
@@ -31,42 +31,42 @@ from holdfast.web.http.streaming import (
     frame,
     too_many_streams,
 )
-from holdfast.web.run.description import place
+from holdfast.web.run.snapshot import place
 from holdfast.web.services import Services
 
 MAX_STREAMS: Final = 100
 
 
-class Changes:
-    """The streams of one process."""
+class RunStreams:
+    """The event streams of one process."""
 
     def __init__(self, parts: Services) -> None:
         self._parts = parts
         self._room = StreamLimit(MAX_STREAMS)
 
     async def answer(self, request: Request) -> Response:
-        """A stream, where there is room for one more."""
+        """Return a stream, or a refusal where there are too many."""
         run = self._parts.run(request.path_params["run"])
         await run.describe()  # there is such a run
         if self._room.is_full:
             return too_many_streams()
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        return EventStream(self._room, Watch(run, seen).frames(), MAX_PAGE_SECONDS)
+        return EventStream(self._room, RunStream(run, seen).frames(), MAX_PAGE_SECONDS)
 
 
 @dataclass
-class Watch:
-    """One run, watched. `seen` is the place that the page has come to."""
+class RunStream:
+    """The stream of one run; `seen` is the position of the page."""
 
     run: RunHandle
     seen: str
     _pace: PollInterval = field(default_factory=PollInterval)
-    _saying: "Saying" = field(default_factory=lambda: Saying())
+    _saying: "SentAnswer" = field(default_factory=lambda: SentAnswer())
     _updates: dict[str, str] = field(default_factory=dict)
     _troubled: bool = False
 
     async def frames(self) -> AsyncGenerator[str, None]:
-        """What there is to tell, until the run is over."""
+        """Yield the frames until the run ends."""
         while True:
             look = await self._look()
             frames = [
@@ -109,8 +109,8 @@ class Watch:
             yield _frame("trouble", {"text": clean(str(error))})
 
 
-class Saying:
-    """What is told of an answer while it is being given: all of it once."""
+class SentAnswer:
+    """The part of a streamed answer that was sent."""
 
     def __init__(self) -> None:
         self._tokens = TokenText()
@@ -119,14 +119,14 @@ class Saying:
         self._whole = ""
 
     def is_over(self, streaming: AnswerProgress | None) -> bool:
-        """Whether an answer was being given, and this is another one or none."""
+        """Report whether the previous answer is complete: there is another one, or none."""
         over = self._key not in ("", streaming.key if streaming is not None else "")
         if streaming is None or streaming.key != self._key:
             self._key, self._end, self._whole = "" if streaming is None else streaming.key, 0, ""
         return over
 
     def more(self, streaming: AnswerProgress) -> dict[str, Any]:
-        """What is new in it; empty where nothing is. In composed calling, it is told anew."""
+        """Return the new part of an answer, or nothing; in composed calling, all of it."""
         start, text = self._tokens.new(streaming)
         new: dict[str, Any] = {}
         if streaming.composed:
@@ -142,7 +142,6 @@ class Saying:
 
 
 def _is_last(look: RunDescription | CommandError) -> bool:
-    """Whether nothing more is to come: what cannot be reached just now may be there again."""
     return look.closed if isinstance(look, RunDescription) else look.code != UNREACHABLE
 
 

@@ -1,7 +1,7 @@
-"""The delegates of a run, and theirs: those under way and those that have ended.
+"""The delegates of a run and their delegates, running and ended.
 
-Temporal's lists know them all, with no worker; where they cannot be asked so, the run tells of
-those that are under way.
+Temporal's lists contain them all, without a worker; where the namespace cannot search for them,
+the run's status has the running ones.
 """
 
 from collections import defaultdict
@@ -16,9 +16,9 @@ from holdfast.client.command_errors import rpc_problem
 from holdfast.runtime.text_safety import clean, one_line
 from holdfast.schemas import names
 from holdfast.schemas.internal.delegate import DelegateView
-from holdfast.web import statuses
+from holdfast.web import page_text
 from holdfast.web.pages import address
-from holdfast.web.run.snapshot import Seen
+from holdfast.web.run.snapshot import RunSnapshot
 
 MAX_DELEGATES: Final = 100
 _NAME_CHARS: Final = 100
@@ -29,32 +29,32 @@ _OWN: Final = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETE
 
 
 @dataclass
-class Branch:
-    """A delegate, and its own."""
+class DelegateBranch:
+    """A delegate with its own delegates."""
 
     call: str
     agent: str
     href: str
     status: str
     tone: str
-    below: list["Branch"] = field(default_factory=list)
+    children: list["DelegateBranch"] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Tree:
-    """The delegates of a run. `cut`: there are more than are shown."""
+class DelegateTree:
+    """The delegates of a run; `is_cut`: not all are shown."""
 
-    branches: Sequence[Branch] = ()
-    cut: bool = False
+    branches: Sequence[DelegateBranch] = ()
+    is_cut: bool = False
 
 
-async def tree(client: Client, seen: Seen) -> Tree:
-    """The delegates of a run.
+async def read_delegates(client: Client, seen: RunSnapshot) -> DelegateTree:
+    """Return the delegates of a run.
 
     Raises:
         CommandError: Temporal does not answer.
     """
-    root = seen.known.root.replace("\\", "\\\\").replace('"', '\\"')
+    root = seen.info.root.replace("\\", "\\\\").replace('"', '\\"')
     query = (
         f'RootWorkflowId = "{root}" AND WorkflowType = "{names.AGENT_WORKFLOW}"'
         ' AND ExecutionStatus != "ContinuedAsNew"'
@@ -64,40 +64,40 @@ async def tree(client: Client, seen: Seen) -> Tree:
     except RPCError as error:
         if error.status != RPCStatusCode.INVALID_ARGUMENT:
             raise rpc_problem(error) from error
-        return Tree([_by_status(view) for view in seen.status.get("delegates", [])])
-    return Tree(_below(seen.known.id, found), len(found) > MAX_DELEGATES)
+        return DelegateTree([_by_status(view) for view in seen.status.get("delegates", [])])
+    return DelegateTree(_below(seen.info.id, found), len(found) > MAX_DELEGATES)
 
 
-def _below(run_id: str, found: Sequence[WorkflowExecution]) -> list[Branch]:
-    """Who carries out calls of a run, each with those that carry out its own; oldest first."""
+def _below(run_id: str, found: Sequence[WorkflowExecution]) -> list[DelegateBranch]:
+    """Return the delegates of a run, oldest first."""
     children: dict[str | None, list[WorkflowExecution]] = defaultdict(list)
     for run in sorted(found, key=lambda run: run.start_time):
         children[run.parent_id].append(run)
 
-    def branch(run: WorkflowExecution) -> Branch:
+    def branch(run: WorkflowExecution) -> DelegateBranch:
         made = _branch(run)
-        made.below.extend(branch(each) for each in children.pop(run.id, []))
+        made.children.extend(branch(each) for each in children.pop(run.id, []))
         return made
 
     return [branch(run) for run in children.pop(run_id, [])]
 
 
-def _branch(run: WorkflowExecution) -> Branch:
+def _branch(run: WorkflowExecution) -> DelegateBranch:
     told: dict[str, Any] = {pair.key.name: pair.value for pair in run.typed_search_attributes}
     status = "" if run.status is None else run.status.name.lower()
     if run.status in _OWN:
         status = str(told.get(names.AGENT_STATUS) or status)
     agent = one_line(str(told.get(names.AGENT_NAME) or "a run"), _NAME_CHARS)
     call = run.id.removeprefix(f"{run.parent_id}.")
-    return Branch(clean(call), agent, address("run", run.id), *_told(status))
+    return DelegateBranch(clean(call), agent, address("run", run.id), *_told(status))
 
 
-def _by_status(shown: Any) -> Branch:
+def _by_status(shown: Any) -> DelegateBranch:
     view = DelegateView.read(shown)
     href = address("run", view.workflow_id)
     agent = one_line(view.agent, _NAME_CHARS)
-    return Branch(clean(view.call_id), agent, href, *_told(view.status))
+    return DelegateBranch(clean(view.call_id), agent, href, *_told(view.status))
 
 
 def _told(status: str) -> tuple[str, str]:
-    return statuses.told("cancelled" if status == _CANCELED else status)
+    return page_text.status_label("cancelled" if status == _CANCELED else status)

@@ -1,36 +1,55 @@
-"""One run, as it happens.
+"""The page of one run, and what a person does from it: send a message, close, cancel.
 
-GET  /run/{run}                     its page; `?before=N`: the entries before number N of its log
-GET  /run/{run}/news?after=N        what is new in it, as parts of the page
+GET  /run/{run}                     the page; `?before=N`: the entries before number N
+GET  /run/{run}/news?after=N        the new entries, as parts of the page
 GET  /run/{run}/earlier?before=N    earlier entries, as parts of the page
-GET  /run/{run}/changes             when there is something new (`web.run.changes`)
-GET  /run/{run}/entry/N, /state     one entry, and the state, whole
-GET  /run/{run}/picture/N/I         a picture that was said
+GET  /run/{run}/changes             the event stream (`web.run.changes`)
+GET  /run/{run}/entry/N, /state     one entry, and the state, in full
+GET  /run/{run}/picture/N/I         a picture of a message
 POST /run/{run}/message, /close, /cancel
 """
 
 import base64
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
-from holdfast.client.command_errors import NoWorkerError
+from holdfast.client.command_errors import CommandError, HasEndedError, NoWorkerError
 from holdfast.client.run_handle import NO_WORKER_SECONDS, Entry, RunHandle
 from holdfast.runtime.text_safety import as_json, clean
+from holdfast.schemas import names
+from holdfast.schemas.log_entry import MessageEntry, read_record
+from holdfast.schemas.message import ImagePart
+from holdfast.web.http.request_body import read_form
 from holdfast.web.http.routing import NUMBER, RunRoute
-from holdfast.web.pages import page
-from holdfast.web.run.actions import SAID, Acting
-from holdfast.web.run.changes import Changes
-from holdfast.web.run.snapshot import Span, entries, see
-from holdfast.web.run.timeline import Teller, pictures_of
-from holdfast.web.run.view import states, view
+from holdfast.web.pages import address, page
+from holdfast.web.run.changes import RunStreams
+from holdfast.web.run.snapshot import EntryRange, read_entries, take_snapshot
+from holdfast.web.run.timeline import Timeline, picture_indexes
+from holdfast.web.run.view import build_run_view, state_sections
 from holdfast.web.services import Services
+
+# The texts of the results, by the parameter of the page that shows them.
+ACTION_RESULTS: Final = {
+    "steer": "Sent: the model reads it before its next step.",
+    "followUp": "Sent: the model reads it when the run would end, and continues.",
+    "message": "Sent: the answer appears below.",
+    "closed": "Closed: the run ends after this turn.",
+    "cancelled": "Cancellation requested. Running calls are cancelled; without a worker, the"
+    " run ends as soon as one is back.",
+    "over": "The run had already ended: nothing was changed.",
+}
+_EMPTY: Final = "Not sent: the message is empty."
+_ENDED: Final = "Not sent: the run has ended. Start a new run to continue."
+_DELIVERIES: Final = ("steer", "followUp")
 
 # A page is there soon, also where nobody answers; what asks for it then waits until that is clear.
 PAGE_SECONDS: Final = 2.5
@@ -40,8 +59,8 @@ _PICTURE: Final = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
 def routes(parts: Services) -> list[BaseRoute]:
-    """The pages of a run."""
-    live, acting, changes = Live(parts), Acting(parts), Changes(parts)
+    """Return the routes of the pages of runs."""
+    live, acting, changes = RunPages(parts), RunActions(parts), RunStreams(parts)
     at = "/run/{run}"
     return [
         RunRoute(f"{at}/news", live.news),
@@ -59,57 +78,73 @@ def routes(parts: Services) -> list[BaseRoute]:
 
 
 @dataclass(frozen=True)
-class Live:
-    """The pages by which a run is looked at."""
+class RunPages:
+    """The pages that show a run."""
 
     parts: Services
 
     async def page(self, request: Request) -> Response:
-        """A run as it stands."""
+        """Show a run."""
         before = _number(request, "before")
-        seen = await see(self.parts, _run_id(request), Span(before=before), PAGE_SECONDS)
-        said = SAID.get(request.query_params.get("said", ""), "")
-        shown = await view(self.parts, seen)
-        return page(request, "run.html", run=shown, said=said, newest=before is None)
+        seen = await take_snapshot(
+            self.parts, _run_id(request), EntryRange(before=before), PAGE_SECONDS
+        )
+        result = ACTION_RESULTS.get(request.query_params.get("said", ""), "")
+        shown = await build_run_view(self.parts, seen)
+        return page(
+            request, "run/page.html", run=shown, result=result, newest=before is None, after=None
+        )
 
     async def news(self, request: Request) -> Response:
-        """What is new in it."""
+        """Return the new entries."""
         after = _number(request, "after")
-        seen = await see(self.parts, _run_id(request), Span(after=after), NEWS_SECONDS)
-        shown = await view(self.parts, seen)
-        return page(request, "run-news.html", run=shown, after=after)
+        seen = await take_snapshot(
+            self.parts, _run_id(request), EntryRange(after=after), NEWS_SECONDS
+        )
+        shown = await build_run_view(self.parts, seen)
+        return page(request, "run/news.html", run=shown, after=after)
 
     async def earlier(self, request: Request) -> Response:
-        """What stands before that in its log."""
+        """Return earlier entries."""
         before = _number(request, "before") or 1
-        seen = await see(self.parts, _run_id(request), Span(before=before), NEWS_SECONDS)
-        if seen.silent is not None:
-            raise seen.silent
-        shown = await view(self.parts, seen)
-        return page(request, "run-earlier.html", run=shown)
+        seen = await take_snapshot(
+            self.parts, _run_id(request), EntryRange(before=before), NEWS_SECONDS
+        )
+        if seen.problem is not None:
+            raise seen.problem
+        shown = await build_run_view(self.parts, seen)
+        return page(request, "run/entries.html", run=shown, after=None)
 
     async def entry(self, request: Request) -> Response:
-        """One entry, whole."""
+        """Show one entry in full."""
         run = self._run(request)
         found = await _entry(run, request.path_params["n"])
-        told = Teller(run.id).whole(found)
-        kept = as_json(found, indent=2)
-        return page(request, "run-entry.html", run=run.id, n=found["n"], told=told, kept=kept)
+        lines = Timeline(run.id).full_lines(found)
+        return page(
+            request,
+            "run/entry.html",
+            run=run.id,
+            n=found["n"],
+            lines=lines,
+            record=as_json(found, indent=2),
+        )
 
     async def picture(self, request: Request) -> Response:
-        """A picture of a message."""
-        found, index = await _entry(self._run(request), request.path_params["n"]), _index(request)
-        if index not in pictures_of(found):
-            raise HTTPException(404, "There is no such picture.")
-        part = found["message"]["content"][index]
+        """Return a picture of a message."""
+        record = read_record(await _entry(self._run(request), request.path_params["n"]))
+        index: int = request.path_params["index"]
+        if not isinstance(record.entry, MessageEntry) or index not in picture_indexes(record):
+            raise HTTPException(404, "This picture does not exist.")
+        part = record.entry.message.content[index]
         try:
-            data = base64.b64decode(part["data"])
+            data = base64.b64decode(part.data or "") if isinstance(part, ImagePart) else b""
         except ValueError:
-            raise HTTPException(404, "That picture cannot be read.") from None
-        return Response(data, media_type=part["mediaType"], headers=_PICTURE)
+            raise HTTPException(404, "This picture cannot be read.") from None
+        media_type = part.media_type if isinstance(part, ImagePart) else None
+        return Response(data, media_type=media_type, headers=_PICTURE)
 
     async def state(self, request: Request) -> Response:
-        """The state that calls read from and write to."""
+        """Show the state that calls read and write."""
         run = self._run(request)
         description = await run.describe()
         try:
@@ -122,14 +157,16 @@ class Live:
             shared, instances = await _state_at_end(run)
             own = dict(islice(instances.items(), MAX_INSTANCES))
         more = len(instances) - len(own)
-        return page(request, "run-state.html", run=run.id, states=states(shared, own), more=more)
+        return page(
+            request, "run/state.html", run=run.id, states=state_sections(shared, own), more=more
+        )
 
     def _run(self, request: Request) -> RunHandle:
         return self.parts.run(_run_id(request))
 
 
 async def _entry(run: RunHandle, number: int) -> Entry:
-    found = await entries(run, number - 1, number) if number > 0 else []
+    found = await read_entries(run, number - 1, number) if number > 0 else []
     if not found:
         said = f"The log of {clean(run.id)} has no entry {number}."
         raise HTTPException(404, said)
@@ -137,7 +174,7 @@ async def _entry(run: RunHandle, number: int) -> Entry:
 
 
 async def _state_at_end(run: RunHandle) -> tuple[Any, dict[str, Any]]:
-    """The state for all, and that of each instance, as Temporal knows it of a run that is over."""
+    """Return the shared state and that of each instance, from the result of a run."""
     result = (await run.ending(whole=False)).result
     return (None, {}) if result is None else (result.state, result.instances)
 
@@ -147,16 +184,76 @@ def _run_id(request: Request) -> str:
     return run_id
 
 
-def _index(request: Request) -> int:
-    index: int = request.path_params["index"]
-    return index
-
-
 def _number(request: Request, name: str) -> int | None:
-    """A number of an entry in the address; `None` where there is none."""
+    """Return the number of an entry from the address, if there is one."""
     given = request.query_params.get(name)
     if not given:
         return None
     if not re.fullmatch(NUMBER, given):
-        raise HTTPException(400, f"{name} is to be the number of an entry, such as 100.")
+        raise HTTPException(400, f"{name} must be the number of an entry, such as 100.")
     return int(given)
+
+
+@dataclass(frozen=True)
+class RunActions:
+    """The actions on a run."""
+
+    parts: Services
+
+    async def message(self, request: Request) -> Response:
+        """Send a message; if that fails, the page keeps its text."""
+        form, run = await read_form(request), self._run(request, listens=True)
+        text = str(form.get("text") or "").replace("\r\n", "\n")
+        how = str(form.get("delivery"))
+        delivery = how if how in _DELIVERIES else "steer"
+        try:
+            wrong = "" if text.strip() else _EMPTY
+            if not wrong and (await run.observe()).closed:
+                wrong = _ENDED
+            if not wrong:
+                said = {"role": "user", "content": text, "delivery": delivery}
+                await run.signal(names.MESSAGE, said)
+        except CommandError as error:
+            wrong = f"Not sent: {clean(str(error))}."
+        if wrong:
+            kept = {"run": run.id, "text": text, "delivery": delivery, "problem": wrong}
+            return page(request, "run/message.html", 409, **kept)
+        return _back(run, "message" if how == "message" else delivery)
+
+    async def close(self, request: Request) -> Response:
+        """Close a conversation after its last answer."""
+        await read_form(request)
+        run = self._run(request, listens=True)
+        return await _done(run, partial(run.signal, names.CLOSE), "closed")
+
+    async def before_cancel(self, request: Request) -> Response:
+        """Ask to confirm a cancellation."""
+        run = self._run(request)
+        if (await run.observe()).closed:
+            return _back(run, "over")
+        return page(request, "run/cancel.html", run=run.id)
+
+    async def cancel(self, request: Request) -> Response:
+        """Cancel a run."""
+        await read_form(request)
+        run = self._run(request)
+        return await _done(run, run.cancel, "cancelled")
+
+    def _run(self, request: Request, *, listens: bool = False) -> RunHandle:
+        run_id: str = request.path_params["run"]
+        return RunHandle(self.parts.client, run_id, listens=listens)
+
+
+async def _done(run: RunHandle, act: Callable[[], Awaitable[None]], said: str) -> Response:
+    """Act on a run that has not ended, and return to its page with the result."""
+    try:
+        if (await run.observe()).closed:
+            raise HasEndedError(run.id)
+        await act()
+    except HasEndedError:
+        return _back(run, "over")
+    return _back(run, said)
+
+
+def _back(run: RunHandle, said: str) -> Response:
+    return RedirectResponse(f"{address('run', run.id)}?said={said}#now", 303)

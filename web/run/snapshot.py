@@ -1,83 +1,155 @@
-"""A run as it stands: what Temporal knows, and what the run answers itself, if it does in time."""
+"""A run at a moment: its description by Temporal, and its own answers if they arrive in time."""
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast.client.command_errors import CommandError
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.exceptions import FailureError
+
+from holdfast.client.command_errors import CommandError, EncryptedError
 from holdfast.client.result import RunEnding
-from holdfast.client.run_handle import Entry, RunHandle, delegate_approvals
+from holdfast.client.run_handle import (
+    Entry,
+    RunHandle,
+    attempts,
+    delegate_approvals,
+    queued_request,
+)
+from holdfast.client.stream.heartbeats import update_in
+from holdfast.client.stream.live_text import progress_line
+from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.delegate import DelegatePending
-from holdfast.web.run.description import Known, known
 from holdfast.web.services import Services
 
+MAX_ACTIVITIES: Final = 50
+_FAILURE_CHARS: Final = 300
+_LIVE: Final = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW)
+_STARTED: Final = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 PAGE_ENTRIES: Final = 100
 # Read besides, to name the calls by: an entry on a call has the name of its tool alone.
 LEAD_ENTRIES: Final = 100
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A run as it stands. Where it has not answered, `silent` says why, as far as that is known;
-    `lead` are entries that stand before those that are shown."""
+class PendingActivity:
+    """An activity of a run that has not ended.
 
-    known: Known
-    status: dict[str, Any] = field(default_factory=dict)
-    waiting: list[PendingApproval] = field(default_factory=list)
-    lead: list[Entry] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
-    ending: RunEnding | None = None
-    silent: CommandError | None = None
-    answered: bool = False
+    `last_failure` is the failure of the last attempt, `next_attempt_at` the time of the next one,
+    `progress` the last update of the call that it executes.
+    """
+
+    id: str
+    type: str
+    since: datetime | None
+    queue: str = ""
+    attempt: int = 1
+    is_started: bool = True
+    is_paused: bool = False
+    last_failure: str = ""
+    next_attempt_at: datetime | None = None
+    progress: str = ""
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """The description of a run by Temporal; `place` changes with every step of the run."""
+
+    id: str
+    place: str
+    started: datetime
+    is_single_call: bool = False
+    ended: datetime | None = None
+    summary: str = ""
+    agent: str = ""
+    status: str = ""
+    principal: str = ""
+    parent: str | None = None
+    root: str = ""
+    pending_tools: tuple[str, ...] = ()
+    pending_since: datetime | None = None
+    activities: tuple[PendingActivity, ...] = ()
+    is_rate_limited: bool = False
 
     @property
-    def elsewhere(self) -> list[DelegatePending]:
-        """What waits for a person in delegates."""
+    def call_of_parent(self) -> str | None:
+        """The call of the parent that this run executes as a delegate."""
+        if self.parent is None or not self.id.startswith(f"{self.parent}."):
+            return None
+        return self.id.removeprefix(f"{self.parent}.")
+
+
+@dataclass(frozen=True)
+class RunSnapshot:
+    """A run at a moment.
+
+    If the run has not answered, `problem` is the reason, if known. `earlier_entries` stand before
+    the shown ones, and name their calls.
+    """
+
+    info: RunInfo
+    status: dict[str, Any] = field(default_factory=dict)
+    approvals: list[PendingApproval] = field(default_factory=list)
+    earlier_entries: list[Entry] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    ending: RunEnding | None = None
+    problem: CommandError | None = None
+    has_answered: bool = False
+
+    @property
+    def delegate_approvals(self) -> list[DelegatePending]:
+        """The pending approvals of delegates."""
         return delegate_approvals(self.status)
 
     @property
     def length(self) -> int:
-        """How many entries its log has."""
+        """The number of entries in the log."""
         return int(self.status.get("log", {}).get("entries", 0))
 
 
 @dataclass(frozen=True)
-class Span:
-    """Which entries are wanted: those after a number, or those before one; neither: the newest."""
+class EntryRange:
+    """The entries to show: those after a number, those before one, or the newest."""
 
     after: int | None = None
     before: int | None = None
 
     def first(self, length: int) -> int:
-        """The number of the entry that stands before the first one."""
+        """Return the number of the entry before the first one."""
         if self.after is not None:
             return self.after
         end = length if self.before is None else min(self.before - 1, length)
         return max(end - PAGE_ENTRIES, 0)
 
     def last(self, first: int) -> int:
-        """The number of the last one, if there are so many."""
+        """Return the number of the last entry."""
         return first + PAGE_ENTRIES if self.before is None else self.before - 1
 
 
-async def see(parts: Services, run_id: str, span: Span, patience_seconds: float) -> Seen:
-    """Look at a run, and ask it itself, for `patience_seconds` at most.
+async def take_snapshot(
+    parts: Services, run_id: str, span: EntryRange, patience_seconds: float
+) -> RunSnapshot:
+    """Describe a run and query it, for `patience_seconds` at most.
 
     Raises:
-        CommandError: there is no such run, or Temporal does not answer.
+        CommandError: the run does not exist, or Temporal does not answer.
     """
     run = parts.run(run_id)
-    found = await known(parts.client, await run.describe())
+    found = await read_run_info(parts.client, await run.describe())
     ending = None if found.ended is None else await _ending(run)
     try:
         async with asyncio.timeout(patience_seconds):
             return await _asked(run, found, ending, span)
     except TimeoutError:
-        return Seen(found, ending=ending)
+        return RunSnapshot(found, ending=ending)
     except CommandError as error:
-        return Seen(found, ending=ending, silent=error)
+        return RunSnapshot(found, ending=ending, problem=error)
 
 
 async def _ending(run: RunHandle) -> RunEnding:
@@ -87,21 +159,107 @@ async def _ending(run: RunHandle) -> RunEnding:
         return RunEnding("ended", message=str(error))
 
 
-async def _asked(run: RunHandle, found: Known, ending: RunEnding | None, span: Span) -> Seen:
+async def _asked(
+    run: RunHandle, found: RunInfo, ending: RunEnding | None, span: EntryRange
+) -> RunSnapshot:
     status = await run.status()
     waiting = await run.pending_approvals() if status["pending"] else []
     length = int(status.get("log", {}).get("entries", 0))
     first = span.first(length)
-    read = await entries(run, max(first - LEAD_ENTRIES, 0), min(span.last(first), length))
+    read = await read_entries(run, max(first - LEAD_ENTRIES, 0), min(span.last(first), length))
     lead = [entry for entry in read if entry["n"] <= first]
     shown = [entry for entry in read if entry["n"] > first]
-    return Seen(found, status, waiting, lead, shown, ending, answered=True)
+    return RunSnapshot(found, status, waiting, lead, shown, ending, has_answered=True)
 
 
-async def entries(run: RunHandle, after: int, upto: int) -> list[Entry]:
-    """The entries of the log after one number, up to another; raises as `RunHandle.entries`."""
+async def read_entries(run: RunHandle, after: int, upto: int) -> list[Entry]:
+    """Return the entries after a number up to another; raises as `RunHandle.entries`."""
     read: list[Entry] = []
     while after < upto and (page := await run.page(names.CONTEXT, after, upto - after)):
         read += page
         after = page[-1]["n"]
     return read
+
+
+def place(run_id: str, history_length: int, attempts: int) -> str:
+    """Return the position of a run, which changes with every change of its page."""
+    return f"{run_id}:{history_length}:{attempts}"
+
+
+async def read_run_info(client: Client, description: WorkflowExecutionDescription) -> RunInfo:
+    """Read a description."""
+    pending = description.raw_description.pending_activities
+    found = description.typed_search_attributes
+    told = {pair.key.name: pair.value for pair in found}
+    return RunInfo(
+        id=description.id,
+        place=place(description.run_id, description.history_length, attempts(description)),
+        started=description.start_time,
+        is_single_call=description.workflow_type == names.CALL_WORKFLOW,
+        ended=None if description.status in _LIVE else description.close_time,
+        summary=await _summary(description),
+        agent=str(told.get(names.AGENT_NAME) or ""),
+        status=str(told.get(names.AGENT_STATUS) or ""),
+        principal=str(told.get(names.AGENT_PRINCIPAL) or ""),
+        parent=description.parent_id,
+        root=description.root_id or description.id,
+        pending_tools=tuple(_texts(told.get(names.PENDING_TOOLS))),
+        pending_since=_since(told.get(names.PENDING_SINCE)),
+        activities=tuple([await _doing(client, one) for one in pending[:MAX_ACTIVITIES]]),
+        is_rate_limited=queued_request(description.task_queue, pending) is not None,
+    )
+
+
+async def _summary(description: WorkflowExecutionDescription) -> str:
+    try:
+        return await description.static_summary() or ""
+    except EncryptedError:
+        return ""  # that it cannot be read is told by what the run is asked
+
+
+async def _doing(client: Client, one: PendingActivityInfo) -> PendingActivity:
+    begun = one.state == _STARTED
+    return PendingActivity(
+        id=one.activity_id,
+        type=one.activity_type.name,
+        since=_moment(one, "last_started_time" if begun else "scheduled_time"),
+        queue=one.activity_options.task_queue.name,
+        attempt=one.attempt,
+        is_started=begun,
+        is_paused=one.paused,
+        last_failure=await _failure(client, one),
+        next_attempt_at=None if begun else _moment(one, "next_attempt_schedule_time"),
+        progress=await _told(client, one),
+    )
+
+
+async def _told(client: Client, one: PendingActivityInfo) -> str:
+    try:
+        update = await update_in(one, client.data_converter)
+    except EncryptedError:
+        return ""  # as above
+    return "" if update is None else progress_line(update)
+
+
+async def _failure(client: Client, one: PendingActivityInfo) -> str:
+    if not one.HasField("last_failure"):
+        return ""
+    try:
+        error = await client.data_converter.decode_failure(one.last_failure)
+    except EncryptedError as unreadable:
+        return one_line(str(unreadable), _FAILURE_CHARS)
+    said = error.message if isinstance(error, FailureError) else str(error)
+    return one_line(said, _FAILURE_CHARS)
+
+
+def _moment(one: PendingActivityInfo, field: str) -> datetime | None:
+    stamp: Timestamp = getattr(one, field)
+    return stamp.ToDatetime(UTC) if one.HasField(field) else None  # type: ignore[arg-type]
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list | tuple) else []
+
+
+def _since(value: Any) -> datetime | None:
+    return value if isinstance(value, datetime) else None

@@ -1,6 +1,6 @@
-"""The log of a run, told for a page: the lines of `client.log_narration`, and what each leads to.
+"""The log of a run as lines of its page: the lines of `runtime.narration`, with their links.
 
-What is long is shown in part, and leads to the whole of it; a page has a bound whatever was said.
+A long body is cut and has a link to all of it, so a page has a bound whatever its log contains.
 """
 
 import json
@@ -11,15 +11,31 @@ from typing import Any, Final
 
 from holdfast.client.result import token_counts
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
-from holdfast.runtime.text_safety import as_text, clean, format_clock, local_time, one_line, shorten
+from holdfast.runtime.text_safety import (
+    as_text,
+    clean,
+    format_clock,
+    local_time,
+    one_line,
+    shorten,
+)
 from holdfast.schemas import names
 from holdfast.schemas.decision import Kind
-from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.log_entry import read_record
+from holdfast.schemas.log_entry import (
+    ConfirmationRequiredEntry,
+    DoneEntry,
+    ErrorEntry,
+    LogRecord,
+    MessageEntry,
+    ToolStartEntry,
+    TurnEndEntry,
+    read_record,
+)
+from holdfast.schemas.message import ImagePart
 from holdfast.web.pages import address
 
 BODY_CHARS: Final = 4_000
-# More than that of what is no person's or model's own word has to be unfolded.
+# A longer body is folded, except that of a person or a model.
 BRIEF_CHARS: Final = 400
 BRIEF_LINES: Final = 6
 HEAD_CHARS: Final = 100
@@ -27,103 +43,111 @@ MAX_PICTURE_CHARS: Final = 350_000
 MAX_PICTURES: Final = 8
 PICTURES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 _NAME_CHARS: Final = 100
-_WAITS: Final[dict[Kind, str]] = {
-    "call": "Look at the call",
-    "plan": "Look at the plan",
-    "reconcile": "Say what happened",
-    "budget": "Look at the budget",
+_PENDING_LINKS: Final[Mapping[Kind, str]] = {
+    "call": "Open the call",
+    "plan": "Open the plan",
+    "reconcile": "Decide what happened",
+    "budget": "Open the budget",
 }
 
 
 @dataclass(frozen=True)
-class Link:
-    """Where something leads: an address of this site, in words."""
+class PageLink:
+    """A link to a page of the inbox."""
 
     href: str
     text: str
 
 
 @dataclass(frozen=True)
-class Told:
-    """A line of the page. `number` is its entry's, where it is the first of that; `at` the time as
-    programs read it, `when` as people do. A body that is `folded` shows its `head` at first."""
+class TimelineLine:
+    """A line of the page.
+
+    `number` is that of its entry, on the first line of the entry; `at` is the time for programs,
+    `time_text` for people. A folded body shows its `head` first.
+    """
 
     line: NarrationLine
     at: str
-    when: str
+    time_text: str
     number: int | None = None
     head: str = ""
-    folded: bool = False
-    links: tuple[Link, ...] = ()
-    pictures: tuple[Link, ...] = ()
+    is_folded: bool = False
+    links: tuple[PageLink, ...] = ()
+    pictures: tuple[PageLink, ...] = ()
 
 
-class Teller:
-    """Tells the entries of one run, in order. `lead` are those before the first that is told."""
+class Timeline:
+    """Describes the entries of one run, in order; `lead` are those before the first shown one."""
 
     def __init__(self, run_id: str, lead: Iterable[Mapping[str, Any]] = ()) -> None:
         self._run_id = run_id
-        self._story = LogNarration(run_id, with_all_arguments=True, with_commands=False)
+        self._narration = LogNarration(run_id, with_all_arguments=True, with_commands=False)
         for entry in lead:
-            self._story.lines(read_record(entry))
+            self._narration.lines(read_record(entry))
 
     def name(self, call_id: str, tool: str) -> str:
-        """A call by its id and the name that people know its tool by."""
-        return self._story.name(call_id, tool)
+        """Return the id of a call and the label of its tool."""
+        return self._narration.name(call_id, tool)
 
-    def tell(self, entries: Iterable[Mapping[str, Any]]) -> list[Told]:
-        """The lines of these entries."""
-        return [told for entry in entries for told in self._tell(entry)]
+    def lines(self, entries: Iterable[Mapping[str, Any]]) -> list[TimelineLine]:
+        """Return the lines of these entries."""
+        return [line for entry in entries for line in self._entry_lines(read_record(entry))]
 
-    def whole(self, entry: Mapping[str, Any]) -> list[NarrationLine]:
-        """The lines of an entry, however long they are."""
-        return [_plainly(line) for line in self._story.lines(read_record(entry)) or _besides(entry)]
+    def full_lines(self, entry: Mapping[str, Any]) -> list[NarrationLine]:
+        """Return the lines of an entry in full."""
+        record = read_record(entry)
+        return [_plain(line) for line in self._narration.lines(record) or _ending_lines(record)]
 
-    def _tell(self, entry: Mapping[str, Any]) -> Iterator[Told]:
-        links = tuple(self._links(entry))
-        lines = [
-            line
-            for line in self._story.lines(read_record(entry)) or _besides(entry)
-            if links or not line.minor
-        ]
+    def _entry_lines(self, record: LogRecord) -> Iterator[TimelineLine]:
+        links = tuple(self._links(record))
+        narrated = self._narration.lines(record) or _ending_lines(record)
+        lines = [line for line in narrated if links or not line.minor]
         for index, line in enumerate(lines):
-            last = index == len(lines) - 1
-            shown = self._shown(_plainly(line), entry)
+            is_last = index == len(lines) - 1
+            shown = self._shown(_plain(line), record)
             yield replace(
                 shown,
-                number=entry["n"] if index == 0 else None,
-                links=(*shown.links, *(links if last else ())),
-                pictures=tuple(self._pictures(entry)) if last else (),
+                number=record.n if index == 0 else None,
+                links=(*shown.links, *(links if is_last else ())),
+                pictures=tuple(self._pictures(record)) if is_last else (),
             )
 
-    def _shown(self, line: NarrationLine, entry: Mapping[str, Any]) -> Told:
-        at = str(entry.get("at", ""))
-        links: list[Link] = []
+    def _shown(self, line: NarrationLine, record: LogRecord) -> TimelineLine:
+        links: list[PageLink] = []
         if len(line.body) > BODY_CHARS or line.text.endswith("…"):
-            where = address("run", self._run_id, "entry", str(entry["n"]))
-            links.append(Link(where, "See all of it"))
+            where = address("run", self._run_id, "entry", str(record.n))
+            links.append(PageLink(where, "Show all"))
             line = replace(line, body=shorten(line.body, BODY_CHARS))
-        folded, head = _is_folded(line), one_line(line.body, HEAD_CHARS)
-        return Told(line, at, _when(at), head=head, folded=folded, links=tuple(links))
+        is_long = len(line.body) > BRIEF_CHARS or line.body.count("\n") >= BRIEF_LINES
+        return TimelineLine(
+            line,
+            record.at,
+            _time_text(record.at),
+            head=one_line(line.body, HEAD_CHARS),
+            is_folded=is_long and line.tone not in ("said", "bad", "asks"),
+            links=tuple(links),
+        )
 
-    def _links(self, entry: Mapping[str, Any]) -> Iterator[Link]:
-        call = str(entry.get("callId"))
-        if entry["type"] == "confirmation_required":
-            kind = entry["approval"].get("kind", "call")
-            yield Link(address("waiting", self._run_id, call), _WAITS[kind])
-        if entry["type"] == "tool_start" and entry.get("delegate"):
-            delegate = names.delegate_id(self._run_id, call)
-            agent = one_line(str(entry["delegate"]), _NAME_CHARS)
-            yield Link(address("run", delegate), f"Look at the run of {agent}")
+    def _links(self, record: LogRecord) -> Iterator[PageLink]:
+        match record.entry:
+            case ConfirmationRequiredEntry(call_id=call, approval=approval):
+                yield PageLink(
+                    address("waiting", self._run_id, call), _PENDING_LINKS[approval.kind]
+                )
+            case ToolStartEntry(call_id=call, delegate=str(delegate)):
+                run_id = names.delegate_id(self._run_id, call)
+                agent = one_line(delegate, _NAME_CHARS)
+                yield PageLink(address("run", run_id), f"Open the run of {agent}")
 
-    def _pictures(self, entry: Mapping[str, Any]) -> Iterator[Link]:
-        for index in pictures_of(entry)[:MAX_PICTURES]:
-            where = address("run", self._run_id, "picture", str(entry["n"]), str(index))
-            yield Link(where, f"Picture {index + 1} of entry {entry['n']}")
+    def _pictures(self, record: LogRecord) -> Iterator[PageLink]:
+        for index in picture_indexes(record)[:MAX_PICTURES]:
+            where = address("run", self._run_id, "picture", str(record.n), str(index))
+            yield PageLink(where, f"Picture {index + 1} of entry {record.n}")
 
 
-def _when(at: str) -> str:
-    """A time in UTC, as all times of a page are; its date only where that is not today's."""
+def _time_text(at: str) -> str:
+    """Return a time in UTC; its date only if that is not today."""
     time = local_time(at)
     if time is None:
         return ""
@@ -132,49 +156,44 @@ def _when(at: str) -> str:
     return utc.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M")
 
 
-def pictures_of(entry: Mapping[str, Any]) -> list[int]:
-    """Which parts of a message are pictures that can be shown: data of the log, small, of a form
-    that every browser knows and that holds no script."""
-    content = entry["message"].get("content") if entry["type"] == "message" else None
-    parts = content if isinstance(content, list) else []
-    return [index for index, part in enumerate(parts) if _is_picture(part)]
+def picture_indexes(record: LogRecord) -> list[int]:
+    """Return the parts of a message that are pictures to show.
 
-
-def _is_picture(part: Mapping[str, Any]) -> bool:
-    data = part.get("data")
-    fits = isinstance(data, str) and len(data) <= MAX_PICTURE_CHARS
-    return part.get("type") == "image" and fits and part.get("mediaType") in PICTURES
-
-
-def _besides(entry: Mapping[str, Any]) -> list[NarrationLine]:
-    """What the story leaves to others: what a turn cost, and that the run is over."""
-    at = format_clock(entry.get("at"))
-    match entry["type"]:
-        case "turn_end":
-            used = ", ".join(token_counts(Usage.read(entry.get("usage", {}))))
-            return [NarrationLine(at, "used", used, tone="quiet")]
-        case "done":
-            return [NarrationLine(at, "ended", clean(str(entry["status"])), tone="good")]
-        case "error":
-            message = clean(str(entry.get("message", "")))
-            return [NarrationLine(at, "failed", clean(str(entry["code"])), message, tone="bad")]
+    They are small data of the log, in formats that every browser knows and that hold no script.
+    """
+    match record.entry:
+        case MessageEntry(message=message) if not isinstance(message.content, str):
+            return [
+                index
+                for index, part in enumerate(message.content)
+                if isinstance(part, ImagePart)
+                and part.data is not None
+                and len(part.data) <= MAX_PICTURE_CHARS
+                and part.media_type in PICTURES
+            ]
     return []
 
 
-def _plainly(line: NarrationLine) -> NarrationLine:
-    """A line whose body is no more than what came from outside, without what stands around it."""
+def _ending_lines(record: LogRecord) -> list[NarrationLine]:
+    """Return the lines of entries that the narration leaves out: the use of a turn, the end."""
+    at = format_clock(record.at)
+    match record.entry:
+        case TurnEndEntry(usage=usage):
+            return [NarrationLine(at, "used", ", ".join(token_counts(usage)), tone="quiet")]
+        case DoneEntry(status=status):
+            return [NarrationLine(at, "ended", clean(status), tone="good")]
+        case ErrorEntry(code=code, message=message):
+            return [NarrationLine(at, "failed", clean(code), clean(message), tone="bad")]
+    return []
+
+
+def _plain(line: NarrationLine) -> NarrationLine:
+    """Return a line of untrusted data without the JSON around its value."""
     if not line.outside:
         return line
-    note, _, told = line.body.rpartition("\n")
+    note, _, data = line.body.rpartition("\n")
     try:
-        value = json.loads(told)["value"]
+        value = json.loads(data)["value"]
     except (ValueError, RecursionError, KeyError, TypeError):
         return line  # the model is shown a part of it
     return replace(line, body="\n".join(filter(None, [note, as_text(value)])))
-
-
-def _is_folded(line: NarrationLine) -> bool:
-    """Whether its body is more than one wants to read of it: people and models are heard out."""
-    if line.tone in ("said", "bad", "asks"):
-        return False
-    return len(line.body) > BRIEF_CHARS or line.body.count("\n") >= BRIEF_LINES

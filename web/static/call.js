@@ -1,5 +1,5 @@
-// The page of a call: nothing that somebody has changed is dropped by the button that approves what
-// was asked, and times are told by the reader's clock too.
+// The page of a call: the button that approves the original arguments never drops changes, and
+// times are shown in the reader's time zone too.
 "use strict";
 
 const differs = (one) =>
@@ -17,7 +17,7 @@ function look() {
 
 for (const event of ["input", "change"]) document.addEventListener(event, look);
 document.addEventListener("reset", () => setTimeout(look));
-// What was typed before somebody went on stands there again when they come back.
+// The browser restores the input when a person comes back to the page.
 addEventListener("pageshow", () => setTimeout(look));
 
 function local() {
@@ -27,7 +27,7 @@ function local() {
     if (isNaN(at) || !at.getTimezoneOffset()) continue;
     const sameDay = new Date(at - at.getTimezoneOffset() * 60000).getUTCDate() === at.getUTCDate();
     const how = sameDay ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" };
-    time.after(`, ${at.toLocaleString("en-GB", how)} by your clock`);
+    time.after(`, ${at.toLocaleString("en-GB", how)} local time`);
   }
 }
 

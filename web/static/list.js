@@ -1,5 +1,4 @@
-// What a person has ticked stays ticked while the list is renewed, and is counted; a page that has
-// lost its connection says so.
+// Selected calls stay selected while the list updates, and are counted; a lost connection is shown.
 "use strict";
 
 Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
@@ -12,7 +11,7 @@ document.addEventListener("htmx:sseOpen", () => { lost().hidden = true; });
 const count = () => {
   const ticked = document.querySelectorAll("#list input[name=chosen]:checked").length;
   const told = document.getElementById("ticked");
-  if (told !== null) told.textContent = `${ticked} ticked:`;
+  if (told !== null) told.textContent = `${ticked} selected:`;
 };
 document.addEventListener("change", count);
 document.addEventListener("htmx:afterSettle", count);

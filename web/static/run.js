@@ -1,5 +1,5 @@
-// One run, as it happens: what is new is fetched when the server says so, and put behind what stands.
-// Nothing that stands is drawn again: where somebody reads, marks or types, nothing moves.
+// Follow one run: fetch new entries when the server announces them, and append them.
+// Nothing is rendered again: where a person reads, selects or types, nothing moves.
 "use strict";
 
 const AGAIN_MS = 10000;
@@ -22,7 +22,7 @@ function tick() {
   }
 }
 
-// What the model is writing. `over` is the answer that stands in the log already.
+// The answer that the model is writing. `over` is the answer that is already in the log.
 const writing = {
   key: "", over: "",
   at(id) { return document.getElementById(id); },
@@ -67,7 +67,7 @@ function say(text) {
   trouble.hidden = !text;
 }
 
-// What a call tells of itself while it is carried out.
+// The progress of a running call.
 function tell({ call, text }) {
   for (const place of document.querySelectorAll("#now [data-call]")) {
     if (place.dataset.call !== call) continue;
@@ -122,7 +122,7 @@ const news = {
       });
       say("");
     } catch {
-      say("What is new could not be fetched; it is tried again. If this stays, reload the page.");
+      say("The update failed and is retried. If this message stays, reload the page.");
       this.answered ||= wasAnswered;
       setTimeout(() => this.fetch(false), AGAIN_MS);
       return;
@@ -133,7 +133,7 @@ const news = {
   },
 };
 
-// A page that nobody sees holds no connection: a browser has six for all that are open.
+// A hidden page holds no connection: a browser has six for all pages.
 let stream = null;
 
 function listen() {
@@ -156,7 +156,7 @@ function listen() {
   stream.addEventListener("error", () => {
     if (stream.readyState !== EventSource.CLOSED) return;
     leave();
-    say("The page does not hear of the run just now; it is tried again. If this stays, reload the page.");
+    say("The connection is lost and is retried. If this message stays, reload the page.");
     setTimeout(listen, AGAIN_MS);
   });
 }
@@ -176,7 +176,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const entries = document.getElementById("entries");
   tick();
   setInterval(tick, 1000);
-  // What somebody has unfolded stays so.
+  // What a person has unfolded stays open.
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name) => name !== "open";
   if (!entries.dataset.newest) return;
   if (!entries.dataset.answered || entries.dataset.more) news.fetch(false);

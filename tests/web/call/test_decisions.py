@@ -1,0 +1,489 @@
+"""The page of a pending call, with a run behind it: decisions and their outcomes."""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from temporalio.client import Client
+
+from holdfast.client.run_handle import RunHandle
+from holdfast.client.signing import Signer
+from holdfast.schemas.decision import PendingApproval
+from holdfast.web.pages import address
+from tests.support import signers, tools
+from tests.support.eventually import eventually
+from tests.support.house import SIDE_BY_SIDE, House, Run, house
+from tests.support.inbox import Stage, inbox
+from tests.support.model_server import Answer, call
+from tests.web.forms.submitting import changed, submitted
+
+PAY: dict[str, Any] = {
+    "_tool": "pay_out",
+    "_label": "Pay money out",
+    "description": "Pay an amount out to a customer.",
+    "_activity": {"type": "pay"},
+    "_sideEffects": True,
+    "_approval": {"approvers": ["finance"]},
+    "properties": {
+        "amount": {
+            "type": "number",
+            "title": "Amount in EUR",
+            "description": "What the customer gets.",
+            "exclusiveMinimum": 0,
+            "maximum": 500,
+        },
+        "currency": {"enum": ["EUR", "USD"]},
+        "note": {"type": "string"},
+    },
+    "required": ["amount"],
+}
+WIRE: dict[str, Any] = {
+    "_tool": "wire",
+    "_label": "Wire money",
+    "_activity": {"type": "held_payment", "startToCloseTimeout": "500ms"},
+    "_sideEffects": True,
+    "_approval": {"require": "never"},
+    "properties": {"name": {"type": "string"}},
+}
+SIGNED = {**PAY, "_approval": {"signed": True}}
+TWO_AGREE = {**PAY, "_approval": {"quorum": 2, "notBy": "principal"}}
+WHY = "It arrived <b>broken</b>."
+ASKS = [
+    Answer(calls=[call("pay_out", amount=20, currency="EUR", _reasoningForCall=WHY)]),
+    Answer("completed"),
+]
+
+
+@pytest.fixture(autouse=True)
+def ledger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the tools write down what they did."""
+    monkeypatch.setenv(tools.LEDGER, str(tmp_path_factory.mktemp("ledger") / "ledger"))
+
+
+@pytest.fixture
+async def desk(client: Client, tmp_path: Path) -> AsyncIterator["Desk"]:
+    """A worker whose model asks for 20 euros to be paid out, and Ann's inbox."""
+    async with AsyncExitStack() as stack:
+        yield Desk(stack, client, tmp_path)
+        tools.write(tools.RELEASE)
+
+
+class Desk:
+    """Opens houses and inboxes, and closes them when a test is over."""
+
+    def __init__(self, stack: AsyncExitStack, client: Client, folder: Path) -> None:
+        self._stack, self._client, self._folder = stack, client, folder
+
+    async def house(self, answers: Any = None, **settings: Any) -> House:
+        """A worker."""
+        opened = house(self._client, self._folder, answers or ASKS, **(SIDE_BY_SIDE | settings))
+        return await self._stack.enter_async_context(opened)
+
+    async def inbox(self, by: str = "ann", *groups: str, **more: Any) -> "Desktop":
+        """Somebody's inbox."""
+        stage = inbox(self._client, by=by, groups=groups, **more)
+        return Desktop(await self._stack.enter_async_context(stage))
+
+
+class Desktop:
+    """Somebody who opens pages of calls, and sends their forms as a browser does."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+    async def open(self, run: Run, call_id: str = "t1c1") -> str:
+        """The page of a call."""
+        answer = await self.stage.get(f"/waiting/{run.id}/{call_id}")
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    async def send(
+        self, run: Run, form: list[tuple[str, str]], call_id: str = "t1c1", **more: str
+    ) -> httpx.Response:
+        """Send a form of it."""
+        fields: dict[str, Any] = {}
+        for name, text in [*form, *more.items()]:
+            fields.setdefault(name, []).append(text)
+        return await self.stage.post(f"/waiting/{run.id}/{call_id}", fields)
+
+
+async def events(desktop: Desktop, run: Run, seen: str) -> list[tuple[str, str]]:
+    """What a page hears until there is nothing more to hear: each event's name and data."""
+    where = f"/waiting/{run.id}/t1c1/changes"
+    async with (
+        asyncio.timeout(30),
+        desktop.stage.http.stream("GET", where, params={"seen": seen}) as answer,
+    ):
+        text = (await answer.aread()).decode()
+    return re.findall(r"^event: (\w+)\n(.*?)\n\n", text, re.S | re.M)
+
+
+def form(html: str, about: str) -> list[tuple[str, str]]:
+    """The form of a page that a decision is sent by."""
+    found = [one for one in re.findall(r"<form.*?</form>", html, re.S) if f'"{about}"' in one]
+    return next(each for each in map(submitted, found) if ("about", about) in each)
+
+
+def changed_to(form: list[tuple[str, str]], **texts: str) -> list[tuple[str, str]]:
+    """The form with other texts in controls that belong to no value."""
+    return [(name, texts.get(name, text)) for name, text in form]
+
+
+def words(html: str) -> str:
+    """What a page says, its markup and white space left out."""
+    main = html[html.index("<main") : html.index("</main>")]
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", main)).split())
+
+
+async def test_a_call_is_shown_approved_and_closed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await (await desk.house()).start([PAY], principal={"id": "customer-9"})
+    await run.waiting()
+    ann = await desk.inbox("ann", "finance")
+    answers: list[list[PendingApproval]] = [[]]
+    waiting = RunHandle.pending_approvals
+
+    async def a_moment_before(self: RunHandle) -> list[PendingApproval]:
+        return answers.pop() if answers else await waiting(self)
+
+    # Requested between two queries of the page.
+    monkeypatch.setattr(RunHandle, "pending_approvals", a_moment_before)
+    text = words(page := await ann.open(run))
+    for each in (
+        "Approval needed Pay money out",
+        "If approved, it is executed with exactly these arguments.",
+        "Arguments Pay an amount",
+        "It has side effects.",
+        "Amount in EUR amount 20 What the customer gets. currency EUR",
+        "Omitted: note.",
+        "The model’s reason It arrived <b>broken</b>. A model wrote this.",
+        "Approvers: members of finance.",
+        "If nobody decides by then, it is denied.",
+        "Approve: Pay money out, 20, EUR",
+        "by the agent tester , on behalf of customer-9 .",
+        "Before this call",
+    ):
+        assert each in text
+    assert text.index("Approve: Pay money out") < text.index("Always approve “Pay money out”")
+    assert "&lt;b&gt;broken&lt;/b&gt;" in page
+    # No inline script, style or handler.
+    assert not re.search(r"<script(?! src)|<style|\sstyle=|\son\w+=", page)
+
+    eve = await desk.inbox("eve", "support")
+    forged = [("about", "approve"), ("digest", (await run.waiting())[0]["digest"])]
+    answer = await eve.send(run, forged)
+    assert answer.status_code == 422
+    assert "only these groups decide" in words(answer.text)
+
+    late = form(page, "deny")
+    answer = await ann.send(run, form(page, "approve"))
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/waiting/{run.id}/t1c1")
+    await run.result()
+    text = words(await ann.open(run))
+    assert re.search(r"Approved by you , .*? Executed\.", text)
+    assert '"paid": 20.0' in text
+    [decided] = [e["decided"] for e in await run.context() if e["type"] == "decision"]
+    assert (decided["by"], decided["groups"]) == ("ann", ["finance"])
+
+    answer = await ann.send(run, late, reason="Wait for the warehouse.")
+    assert answer.status_code == 409
+    text = words(answer.text)
+    assert "Your decision was rejected: this call is no longer pending." in text
+    assert "Wait for the warehouse." in text
+
+
+async def test_a_single_call_has_no_agent_and_no_model(desk: Desk) -> None:
+    made = await desk.house()
+    run = await made.call(PAY, {"amount": 20, "currency": "EUR"}, principal={"id": "customer-9"})
+    await run.waiting()
+    ann = await desk.inbox("ann", "finance")
+    said = words(page := await ann.open(run))
+    for each in (
+        "by a single call , without an agent, on behalf of customer-9 .",
+        "Caller A single call, without an agent",
+        "The caller reads this.",
+        "If nobody decides by then, it is denied.",
+    ):
+        assert each in said
+    for each in ("by the agent", "(no name)", "unknown", "The model reads", "Always approve"):
+        assert each not in said
+    denied = await ann.send(run, form(page, "deny"), reason="She has it already.")
+    assert denied.status_code == 303
+    assert (await run.failure()).type == "denied"
+    assert re.search(r"Denied by you , .*? Not executed\.", words(await ann.open(run)))
+
+
+async def test_a_denial_has_a_reason_and_an_answer_is_the_result(desk: Desk) -> None:
+    house = await desk.house(
+        [Answer(calls=[call("pay_out", amount=1), call("pay_out", amount=2)]), Answer("completed")]
+    )
+    run = await house.start([PAY])
+    await run.waiting(2)
+    ann = await desk.inbox("ann", "finance")
+    denied = await ann.send(run, form(await ann.open(run), "deny"), reason="Not before Friday.")
+    assert denied.status_code == 303
+    page = await ann.open(run, "t1c2")
+    # Text is the most likely kind of an answer: the other kinds are folded away.
+    assert re.search(r'<details class="more-choices"><summary>More[^\0]*?"meant:/result"', page)
+    answer = changed(form(page, "respond"), text__result="in cash")
+    assert (await ann.send(run, answer, "t1c2")).status_code == 303
+    await run.result()
+    results = await run.results()
+    assert "Not before Friday." in str(results["t1c1"])
+    assert results["t1c2"] == "in cash"
+    assert "Not executed: the answer is its result." in words(await ann.open(run, "t1c2"))
+    assert tools.read() == []
+
+
+async def test_an_edit_is_checked_before_it_is_sent_and_nothing_typed_is_lost(desk: Desk) -> None:
+    run = await (await desk.house()).start([PAY])
+    await run.waiting()
+    before = len(await run.history())
+    ann = await desk.inbox("ann", "finance")
+    edit = form(await ann.open(run), "edit")
+    typed = changed(edit, text__arguments__amount="12,50", text__arguments__note="Half <b>it</b>")
+    answer = await ann.send(run, typed, reason="Half is enough.")
+    assert answer.status_code == 422
+    assert "Enter a number in digits" in words(answer.text)
+    assert words(answer.text).count("Amount in EUR :") == 1
+    kept = form(answer.text, "edit")
+    assert ("text:/arguments/amount", "12,50") in kept
+    assert ("text:/arguments/note", "Half <b>it</b>") in kept
+    assert ("reason", "Half is enough.") in kept
+
+    too_much = await ann.send(run, changed(kept, text__arguments__amount="900"))
+    assert too_much.status_code == 422
+    assert "900 is greater than the maximum of 500" in words(too_much.text)
+
+    checked = await ann.send(run, changed(kept, text__arguments__amount="12.5"), do="check")
+    assert checked.status_code == 200
+    assert "amount 20 12.5 note omitted Half <b>it</b>" in words(checked.text)
+    assert len(await run.history()) == before
+    # The changes can be sent from where they are shown; the button that drops them is named so.
+    within = checked.text[checked.text.index('<form id="edit"') :]
+    [first, *_] = re.findall(r"<button[^>]*>", within)
+    assert 'name="do" value="check"' in first, "the key Enter presses it"
+    shown = within[within.index('id="checked"') :]
+    assert shown.index("Approve with these changes") < shown.index("Approve the original")
+    assert "Approve: Pay money out" not in words(checked.text)
+
+    assert (await ann.send(run, form(checked.text, "edit"))).status_code == 303
+    await run.result()
+    assert [line.rsplit(" ", 1)[0] for line in tools.read()] == ["pay 12.5"]
+    [entry] = [e for e in await run.context() if e["type"] == "decision"]
+    assert entry["arguments"] == {"amount": 12.5, "currency": "EUR", "note": "Half <b>it</b>"}
+
+
+async def test_two_must_agree_on_the_same_and_see_what_the_other_changed(desk: Desk) -> None:
+    run = await (await desk.house()).start([TWO_AGREE])
+    await run.waiting()
+    ann, bob = await desk.inbox("ann"), await desk.inbox("bob")
+    shown = form(await bob.open(run), "deny")
+    edit = changed(form(await ann.open(run), "edit"), text__arguments__amount="10")
+    assert (await ann.send(run, edit)).status_code == 303
+    own = words(await ann.open(run))
+    assert "You have already decided." in own
+    assert "2 people must approve" in own
+
+    answer = await bob.send(run, shown, reason="Too much.")
+    assert answer.status_code == 409
+    said = words(answer.text)
+    assert "ann changed it." in said
+    assert "amount 20 10" in said
+    again = form(answer.text, "deny")
+    assert ("reason", "Too much.") in again
+    assert (await bob.send(run, form(answer.text, "approve"))).status_code == 303
+    await run.result()
+    assert [line.rsplit(" ", 1)[0] for line in tools.read()] == ["pay 10"]
+
+
+async def test_of_a_call_that_may_have_happened_people_say_what_they_know(desk: Desk) -> None:
+    house = await desk.house([Answer(calls=[call("wire", name="rent")]), Answer("completed")])
+    runs = [await house.start([WIRE]) for _ in range(2)]
+    for run in runs:
+        [waiting] = await run.waiting()
+        assert waiting["kind"] == "reconcile"
+    ann = await desk.inbox("ann")
+    page = await ann.open(runs[0])
+    for each in ("Outcome unknown", "It was started at", f"{runs[0].id} t1c1", "happens twice"):
+        assert each in words(page)
+    result = changed(form(page, "happened"), text__result='{"paid": 20}', meant__result="json")
+    assert (await ann.send(runs[0], result)).status_code == 303
+    await runs[0].result()
+    assert "paid" in str((await runs[0].results())["t1c1"])
+    assert "It happened (you)" in words(await ann.open(runs[0]))
+
+    assert "Requested for the" not in words(page)
+    first = form(await ann.open(runs[1]), "did_not_happen")
+    assert (await ann.send(runs[1], first)).status_code == 303
+    heard = await events(ann, runs[1], "over:0:::")
+    assert "A decision is needed again." in heard[-2][1]
+    page = await ann.open(runs[1])
+    assert "Requested for the second time" in words(page)
+    assert "It did not happen, run it again (you), " in words(page)
+    assert (await ann.send(runs[1], form(page, "give_up"))).status_code == 303
+    await runs[1].result()
+    assert (await runs[1].error())["code"] == "outcome_unknown"
+    said = words(await ann.open(runs[1]))
+    assert re.search(r"Give up \(you\) , .*? its outcome stays unknown\.", said)
+    assert "Requested before: It did not happen, run it again (you)" in said
+
+
+async def test_what_comes_of_a_decision_is_followed_until_it_is_done(desk: Desk) -> None:
+    held = {**WIRE, "_activity": {"type": "held_payment"}, "_approval": {"approvers": []}}
+    run = await (await desk.house([Answer(calls=[call("wire", name="rent")]), Answer("ok")])).start(
+        [held]
+    )
+    await run.waiting()
+    ann = await desk.inbox("ann")
+    await ann.send(run, form(await ann.open(run), "approve"))
+
+    async def begun() -> bool:
+        return bool(tools.read())
+
+    await eventually(begun)
+    page = await ann.open(run)
+    assert "Running." in words(page)
+    [address_] = re.findall(r'sse-connect="[^"]*seen=([^"]*)"', page)
+    tools.write("open rent")
+    heard = await events(ann, run, unquote(address_))
+    assert [name for name, _ in heard][-2:] == ["outcome", "over"]
+    assert "Executed." in heard[-2][1]
+    assert "sse-connect" not in await ann.open(run)
+
+
+async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> None:
+    free = {**PAY, "_outputPath": "†state.paid"}
+    house = await desk.house(
+        [
+            Answer(
+                calls=[
+                    call("pay_out", amount=1),
+                    call("pay_out", amount=2),
+                    call("pay_out", amount=3, note="†state.paid.paid"),
+                ]
+            ),
+            Answer("completed"),
+        ]
+    )
+    run = await house.start([free], agent={"plan": "lazy"})
+    await run.waiting()
+    ann = await desk.inbox("ann", "finance")
+    page = await ann.open(run, "t1-plan")
+    assert "3 steps" in words(page)
+    for before in ("Approvers: members of finance.", "If nobody decides by then"):
+        assert page.count(before) == 1
+        assert page.index(before) < page.index("Approve the selected steps")
+    plan = form(page, "edit")
+    assert [text for name, text in plan if name == "keep"] == ["t1c1", "t1c2", "t1c3"]
+    said = "has side effects Pay an amount out to a customer. After steps 1"
+    assert f"3. Pay money out t1c3 {said}" in words(page)
+    assert (
+        "“paid” of the result of steps 1 and 2 known when the step is executed †state.paid.paid"
+        in words(page)
+    )
+    none = [one for one in plan if one not in [("keep", "t1c1"), ("keep", "t1c2")]]
+    for more in ({"do": "check"}, {}):
+        lacking = words((await ann.send(run, none, "t1-plan", **more)).text)
+        assert (
+            "Step 3 (Pay money out) needs the result of step 1 (Pay money out) and step 2"
+            in lacking
+        )
+        assert "Remove step 3 too, or change the arguments." in lacking
+    struck = [one for one in plan if one != ("keep", "t1c2")]
+    checked = words((await ann.send(run, struck, "t1-plan", do="check")).text)
+    assert "Step 2: Pay money out to be executed removed" in checked
+    as_it_is = words((await ann.send(run, plan, "t1-plan", do="check")).text)
+    assert "No changes: the whole plan" in as_it_is
+    wrong = await ann.send(run, changed(struck, text__calls__t1c1__amount="-1"), "t1-plan")
+    assert wrong.status_code == 422
+    kept = form(wrong.text, "edit")
+    assert [text for name, text in kept if name == "keep"] == ["t1c1", "t1c3"]
+    sent = await ann.send(run, changed(kept, text__calls__t1c1__amount="5"), "t1-plan")
+    assert sent.status_code == 303
+    await run.result()
+    assert [line.rsplit(" ", 1)[0] for line in tools.read()] == ["pay 5", "pay 3"]
+    over = words(await ann.open(run, "t1-plan"))
+    assert "1. Pay money out t1c1 : executed" in over
+    assert "2. Pay money out t1c2 : removed: not executed 3. Pay" in over
+    assert "Changes Field" in over
+
+
+async def test_a_budget_is_extended_set_or_the_run_ended(desk: Desk) -> None:
+    looks = [Answer(calls=[call("look_up", id=n)]) for n in range(3)]
+    house = await desk.house([*looks, Answer("completed")])
+    agent = {"budget": {"maxCalls": 1}, "onLimit": {"maxCalls": "ask"}}
+    run = await house.start(["look_up"], agent=agent)
+    [waiting] = await run.waiting()
+    ann = await desk.inbox("ann")
+    page = await ann.open(run, waiting["callId"])
+    assert "limit reached" in words(page)
+    assert "Extend: calls from 1 to 3" in words(page)
+    edit = changed(form(page, "edit"), text__arguments__maxCalls="9")
+    assert (await ann.send(run, edit, waiting["callId"])).status_code == 303
+    assert (await run.result())["calls"] == 3
+
+
+async def test_an_inbox_with_a_key_signs_and_one_without_asks_for_a_token(
+    desk: Desk, tmp_path: Path
+) -> None:
+    key = Ed25519PrivateKey.generate()
+    public = signers.Signer(key, "desk").jwk(alg="EdDSA", use="sig")
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [public]}))
+    house = await desk.house(keys=str(tmp_path / "keys.json"))
+    run, other = [await house.start([SIGNED]) for _ in range(2)]
+    for one in (run, other):
+        await one.waiting()
+    signs = await desk.inbox("ann", signer=Signer(key, "desk"))
+    page = await signs.open(run)
+    assert "the inbox signs yours" in words(page)
+    assert (await signs.send(run, form(page, "approve"))).status_code == 303
+    await run.result()
+    assert "Approved by you (signed)" in words(await signs.open(run))
+
+    ann = await desk.inbox("ann")
+    page = await ann.open(other)
+    assert "Decisions must be signed: add your token below." in words(page)
+    for token in ("", "no.such.token"):
+        answer = await ann.send(other, changed_to(form(page, "approve"), token=token))
+        assert answer.status_code == 422
+        assert "Decision rejected:" in words(answer.text)
+    claims = {"sub": "ann", "groups": [], "workflowId": other.id, "exp": int(time.time()) + 60}
+    claims["digest"] = (await other.waiting())[0]["digest"]
+    token = signers.Signer(key, "desk").signed(claims)
+    assert (
+        await ann.send(other, changed_to(form(page, "approve"), token=token))
+    ).status_code == 303
+    await other.result()
+
+
+async def test_a_run_id_may_contain_any_character(desk: Desk) -> None:
+    house = await desk.house()
+    strange = 'order/7 "x" ü?#%2F'
+    request = {"tool": PAY, "arguments": {"amount": 3}}
+    handle = await house.client.start_workflow(
+        "CallWorkflow", request, id=strange, task_queue=house.task_queue
+    )
+    run = Run(handle)
+    await run.waiting()
+    ann = await desk.inbox("ann", "finance")
+    for path in ("/waiting/nowhere/t1c1", address("waiting", strange, "t9c9"), "/waiting/x"):
+        assert (await ann.stage.get(path)).status_code == 404
+    answer = await ann.stage.get(address("waiting", strange, "t1c1"))
+    assert answer.status_code == 200
+    sent = await ann.stage.post(
+        address("waiting", strange, "t1c1"), dict(form(answer.text, "approve"))
+    )
+    assert sent.headers["location"] == address("waiting", strange, "t1c1")
+    await run.result()

@@ -1,0 +1,231 @@
+"""What a page tells of other calls, and what a decision on its way meets (§7), without a run."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from temporalio.client import Client
+
+from holdfast.client.command_errors import NO_SUCH, RUN_FAILED, UNREACHABLE, CommandError
+from holdfast.client.run_handle import RunHandle
+from holdfast.client.run_lists import RunListing
+from holdfast.schemas import names
+from holdfast.schemas.decision import PendingApproval
+from holdfast.web.auth.person import Person
+from holdfast.web.call import decision_form, loader, routes
+from holdfast.web.call.decision_form import DecisionForm
+from holdfast.web.call.loader import PendingCall, find_next_pending
+from holdfast.web.forms.form_values import SubmittedForm
+from holdfast.web.services import DecisionNotSent, Services
+from tests.web.call.test_page import over, question
+from tests.web.call.test_texts import decided
+from tests.web.listing.test_rows import ANN, AT, run, waiting
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> list[str]:
+    """Have runs answer so: what waits in them, or an error; of the name `never`, nothing. What the
+    lists were searched for."""
+    queries: list[str] = []
+
+    async def waits(self: RunHandle) -> list[PendingApproval]:
+        if self.id == "never":
+            await asyncio.Event().wait()
+        answer = said[self.id]
+        if isinstance(answer, Exception):
+            raise answer
+        return list(answer)
+
+    async def found(_: Client, query: str, *more: Any) -> list[RunListing]:
+        queries.append(query)
+        return [run(id) for id in said]
+
+    monkeypatch.setattr(RunHandle, "pending_approvals", waits)
+    monkeypatch.setattr(loader, "list_runs", found)
+    monkeypatch.setattr(loader, "first_runs", found)
+    return queries
+
+
+async def test_what_is_alike_is_told_first_what_is_the_same_and_no_more_than_a_few(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    other = [waiting("t1c9", arguments={"amount": 1}), waiting("t1c8", tool="tell")]
+    silent = CommandError("no", "look", UNREACHABLE)
+    said = {"order-7": [waiting()], "a": other, "silent": silent, "b": [waiting()]}
+    answering(monkeypatch, **said)
+    found = await loader.find_similar_calls(Services(nowhere), question())
+    assert [(one.run, one.same_arguments) for one in found] == [("b", True), ("a", False)]
+    assert found[1].href == "/waiting/a/t1c9"
+    answering(monkeypatch, a=[waiting(f"t1c{n}") for n in range(9)])
+    assert len(await loader.find_similar_calls(Services(nowhere), question())) == loader.MAX_SIMILAR
+    assert await loader.find_similar_calls(Services(nowhere), question(kind="reconcile")) == []
+
+
+async def test_alike_is_of_the_same_principal_or_else_of_the_same_agent(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    queries = answering(monkeypatch)
+    for principal in ("Ada", ""):
+        one = question(principal)
+        of_desk = replace(one, run_info=replace(one.run_info, agent="desk"))
+        await loader.find_similar_calls(Services(nowhere), of_desk)
+    by_principal, by_agent = (query.partition("awaiting_approval")[2] for query in queries)
+    assert by_principal == '" AND AgentPrincipal = "Ada" AND PendingTools = "pay"'
+    assert by_agent == '" AND AgentName = "desk" AND PendingTools = "pay"'
+
+
+async def test_nobody_waits_long_for_what_is_alike_or_next(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    monkeypatch.setattr(loader, "SIMILAR_SECONDS", 0.01)
+    monkeypatch.setattr(loader, "NEXT_SECONDS", 0.01)
+    answering(monkeypatch, never=[])
+    async with asyncio.timeout(20):
+        assert await loader.find_similar_calls(Services(nowhere), question()) == []
+        assert await find_next_pending(Services(nowhere), "never", "t1c1", ANN) is None
+
+
+async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    given = {"decision": "approve", "by": "ann", "at": AT.isoformat(), "digest": "d"}
+    said: dict[str, Any] = {
+        "order-7": [waiting(), waiting("t1c2", approvers=["ops"])],
+        "silent": CommandError("no", "look", UNREACHABLE),
+        "a": [waiting(quorum=2, decisions=[given]), waiting("t1c2", approvers=["finance"])],
+    }
+    answering(monkeypatch, **said)
+    assert await find_next_pending(Services(nowhere), "order-7", "t1c1", ANN) == "/waiting/a/t1c2"
+    assert (
+        await find_next_pending(Services(nowhere), "order-7", "t1c3", ANN)
+        == "/waiting/order-7/t1c1"
+    )
+    answering(monkeypatch, **{"order-7": said["order-7"]})
+    assert await find_next_pending(Services(nowhere), "order-7", "t1c1", ANN) is None
+
+
+# --- what meets a decision ---------------------------------------------------------------
+
+
+def request(person: Person, *form: tuple[str, str]) -> Request:
+    """Somebody looks at a call, or sends a form of it."""
+    scope = {"type": "http", "path": "/", "query_string": b"", "headers": []}
+    state = {"person": person, "form": FormData([*form])}
+    return Request({**scope, "path_params": {"run": "order-7", "call": "t1c1"}, "state": state})
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "status", "said"),
+    [
+        ("load", CommandError("no worker answers", "start one", UNREACHABLE), 503, "not accepted"),
+        ("send", CommandError("no worker answers", "start one", UNREACHABLE), 503, "may still arr"),
+        ("send", CommandError("run order-7 has ended", "look", NO_SUCH), 409, "not accepted"),
+        ("send", CommandError("no key", "name one", RUN_FAILED), 409, "not accepted"),
+    ],
+)
+async def test_where_nobody_answers_it_is_said_whether_it_was_sent(
+    monkeypatch: pytest.MonkeyPatch,
+    nowhere: Client,
+    where: str,
+    error: Exception,
+    status: int,
+    said: str,
+) -> None:
+    async def look(*_: Any) -> PendingCall:
+        return question()
+
+    async def fails(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(routes, "load_call", fails if where == "load" else look)
+    monkeypatch.setattr(Services, "decide", fails)
+    digest = ("digest", question().approval.digest)
+    form = [("form_token", "mine"), ("about", "deny"), digest, ("reason", "Not on a Sunday.")]
+    answer = await routes.CallPages(Services(nowhere)).decide(request(ANN, *form))
+    text = bytes(answer.body).decode()
+    assert (answer.status_code, said in text) == (status, True)
+    assert ("Your decision was sent" in text) is (said == "may still arr")
+    assert 'name="reason" value="Not on a Sunday."' in text
+    assert text.count('name="form_token"') == 2 - ("sign-out" not in text)
+
+
+async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    before, after = question(), question(arguments={"amount": 9})
+    looks = [after, before]
+
+    async def look(*_: Any) -> PendingCall:
+        return looks.pop()
+
+    async def refuses(*_: Any) -> Any:
+        raise DecisionNotSent(names.INVALID_DECISION, "the digest is another")
+
+    async def none(*_: Any) -> list[Any]:
+        return []
+
+    monkeypatch.setattr(Services, "decide", refuses)
+    for name, instead in {"load_call": look, "find_similar_calls": none}.items():
+        monkeypatch.setattr(routes, name, instead)
+    form = [("about", "deny"), ("digest", before.approval.digest), ("reason", "Too much.")]
+    answer = await routes.CallPages(Services(nowhere)).decide(request(ANN, *form))
+    text = bytes(answer.body).decode()
+    assert answer.status_code == 409
+    assert "The call has changed since it was shown to you" in text
+    assert "Too much.</textarea>" in text
+
+
+async def test_of_a_question_no_more_tools_are_asked_for_than_it_is_about() -> None:
+    class Run:
+        asked: list[str] = []
+
+        async def tool(self, name: str) -> str:
+            self.asked.append(name)
+            return name
+
+    calls = [{"id": f"t1c{n}", "tool": f"tool_{n % 40}", "arguments": {}} for n in range(80)]
+    plan = waiting(kind="plan", arguments={"calls": calls})
+    many: Any = await loader.load_tools(Run(), plan)  # type: ignore[arg-type]
+    assert [*many] == Run.asked == [f"tool_{n}" for n in range(loader.MAX_TOOLS)]
+    assert await loader.load_tools(Run(), waiting(kind="budget")) == {}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("found", "follows", "over"),
+    [
+        (question(), False, False),
+        (question(), True, True),
+        (over(decided("approve")), False, True),
+        (over(decided("approve")), True, False),
+        (over(decided("approve"), {"type": "tool_end"}), True, True),
+    ],
+)
+def test_a_page_hears_of_a_call_until_nothing_more_can_come_of_it(
+    found: Any, follows: bool, over: bool
+) -> None:
+    assert routes.is_last_event(found, follows_outcome=follows) is over
+
+
+def test_a_form_with_many_calls_is_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+
+    class Counting(SubmittedForm):
+        def __init__(self, items: Any) -> None:
+            taken.append(len(items))
+            super().__init__(items)
+
+    monkeypatch.setattr(decision_form, "SubmittedForm", Counting)
+    calls = [("call", f"t1c{n}") for n in range(100)]
+    found = DecisionForm.of(FormData([*calls, ("text:/calls/t1c7", "x"), ("text:/result", "y")]))
+    assert (len(found.calls), found.calls["t1c7"].value, found.result.value) == (100, "x", "y")
+    assert taken == [102]
+
+
+async def test_who_finds_no_room_to_hear_of_a_call_is_told_to_come_again(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    monkeypatch.setattr(routes, "MAX_STREAMS", 0)
+    answer = await routes.CallStreams(Services(nowhere)).answer(request(ANN))
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")

@@ -1,0 +1,297 @@
+"""The page of a call without a run (§7): who may decide, what is sent, shown, and came of it."""
+
+from typing import Any
+
+import pytest
+from starlette.datastructures import FormData
+
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.tool import ShownTool
+from holdfast.web.auth.person import Person
+from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
+from holdfast.web.call.history import CallHistory, history_of
+from holdfast.web.call.loader import ClosedCall, PendingCall
+from holdfast.web.call.plan import MAX_EDIT_BYTES
+from holdfast.web.call.view_model import build_call_page, build_closed_page
+from holdfast.web.pages import ENVIRONMENT
+from holdfast.web.run.snapshot import RunInfo
+from holdfast.workflows.engine.approvals.question import digest_of
+from tests.web.call.test_texts import asks, decided, log
+from tests.web.listing.test_rows import ANN, AT, waiting
+
+STEPS = {"calls": [{"id": "t1c1", "tool": "pay", "arguments": {}}] * 2}
+NOT_BY: dict[str, Any] = {"approval": {"notBy": "principal"}}
+
+
+def question(
+    principal: str = "Ada", past: CallHistory | None = None, tool: Any = None, **said: Any
+) -> PendingCall:
+    """A question that waits; without a `tool`, the run does not tell of it."""
+    told = {"name": "pay", "parameters": {"type": "object"}, "approval": {}, **(tool or {})}
+    tools = {} if tool is None else {"pay": ShownTool.read(told)}
+    known = RunInfo("order-7", "", AT, principal=principal)
+    return PendingCall("order-7", known, waiting(**said), [], past or CallHistory(), tools)
+
+
+def typed(about: str, *items: tuple[str, str]) -> DecisionForm:
+    """What somebody has typed."""
+    return DecisionForm.of(FormData([("about", about), *items]))
+
+
+def page(one: PendingCall, person: Person = ANN, *, signs: bool = False) -> str:
+    """The page of a question."""
+    values = build_call_page(one, person, signs=signs)
+    template = ENVIRONMENT.get_template("call/page.html")
+    return template.render(person=person, path="/", call=values, similar=[])
+
+
+# --- who may decide ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "who", "why_not"),
+    [
+        (question(), ANN, ""),
+        (question(approvers=["finance", "ops"]), ANN, ""),
+        (
+            question(approvers=["ops"]),
+            ANN,
+            "Only members of ops can decide. Your groups: finance.",
+        ),
+        (question(approvers=["ops"]), Person("ann"), "You are in no group."),
+        (question(tool=NOT_BY), ANN, ""),
+        (question(tool=NOT_BY), Person(" ADA\u200b"), "This run acts on your behalf"),
+        (question("", tool=NOT_BY), Person(""), ""),
+        (question(tool={}), Person("ada"), ""),
+    ],
+)
+def test_who_may_not_decide_is_told_why_and_has_no_form(
+    one: PendingCall, who: Person, why_not: str
+) -> None:
+    text = page(one, who)
+    assert ("You cannot decide this." in text) is bool(why_not)
+    assert why_not in text
+    assert ('name="digest"' in text) is not bool(why_not)
+    assert (build_call_page(one, who, signs=False).edit is None) is bool(why_not)
+
+
+def test_who_has_decided_already_is_told_so() -> None:
+    said = {"decision": "approve", "at": AT.isoformat(), "digest": "d"}
+    assert "You have already decided." in page(question(decisions=[{**said, "by": "ann"}]))
+    assert "You have already decided." not in page(question(decisions=[{**said, "by": "bob"}]))
+
+
+# --- what is sent ------------------------------------------------------------------------
+
+
+def test_a_decision_is_for_what_was_shown_and_in_the_name_of_who_sends_it() -> None:
+    one = question()
+    meant = read_decision(typed("deny", ("reason", " No. ")), one, ANN)
+    assert isinstance(meant, Decision)
+    said = {"callId": "t1c1", "decision": "deny", "digest": one.approval.digest, "reason": "No."}
+    assert meant.to_json() == {**said, "by": "ann", "groups": ["finance"]}
+
+
+def test_what_was_signed_elsewhere_says_itself_who_decides() -> None:
+    meant = read_decision(typed("approve", ("token", " a.b.c ")), question(signed=True), ANN)
+    assert isinstance(meant, Decision)
+    assert (meant.token, meant.by, meant.groups) == ("a.b.c", None, [])
+
+
+@pytest.mark.parametrize("output", [None, {"type": "string"}], ids=["anything", "text"])
+def test_what_happened_may_have_returned_nobody_knows_what_but_no_answer_is_nothing(
+    output: Any,
+) -> None:
+    one = question(kind="reconcile", tool={"output": output})
+    happened = read_decision(typed("happened"), one, ANN)
+    if output is None:
+        assert isinstance(happened, Decision)
+        assert happened.to_json()["result"] is None
+    else:
+        assert isinstance(happened, FormProblem)
+    assert isinstance(read_decision(typed("respond"), one, ANN), FormProblem)
+
+
+def test_an_answer_that_does_not_fit_is_not_sent() -> None:
+    one = question(tool={"output": {"type": "number"}})
+    wrong, fits = (
+        read_decision(typed("respond", ("text:/result", text), ("meant:/result", "json")), one, ANN)
+        for text in ('"x"', "7")
+    )
+    assert isinstance(wrong, FormProblem)
+    assert "'x' is not of type 'number'" in wrong.result[0].said
+    assert isinstance(fits, Decision)
+    assert fits.result == 7
+
+
+def test_unchanged_arguments_are_no_edit() -> None:
+    one = question(tool={}, arguments={"amount": 1})
+    form = [("object:/arguments", ""), ("text:/arguments/amount", "1")]
+    same = read_decision(typed("edit", *form, ("meant:/arguments/amount", "json")), one, ANN)
+    assert isinstance(same, FormProblem)
+    assert "Nothing was changed." in same.message
+
+
+MAIL: dict[str, Any] = {"properties": {"to": {"type": "string", "format": "email"}}}
+
+
+def test_what_looks_wrong_is_held_back_once_and_not_where_it_is_only_checked() -> None:
+    one = question(tool={"parameters": {"type": "object", **MAIL}}, arguments={"to": "a@b.example"})
+    edit = [("object:/arguments", ""), ("text:/arguments/to", "ada")]
+    held = read_decision(typed("edit", *edit), one, ANN)
+    assert isinstance(held, FormProblem)
+    assert "Check these values" in held.message
+    assert isinstance(read_decision(typed("edit", *edit, ("do", "check")), one, ANN), Decision)
+    doubted = build_call_page(one, ANN, signs=False, form=typed("edit", *edit)).doubts_mark
+    assert isinstance(read_decision(typed("edit", *edit, ("doubted", doubted)), one, ANN), Decision)
+
+
+def test_in_a_plan_what_a_reference_will_stand_for_is_not_checked_and_all_else_is() -> None:
+    parameters = {"type": "object", "properties": {"amount": {"type": "number"}}}
+    calls = {"calls": [{"id": "t1c1", "tool": "pay", "arguments": {"amount": 1}}]}
+    one = question(kind="plan", arguments=calls, tool={"parameters": parameters})
+    form = [("call", "t1c1"), ("keep", "t1c1"), ("object:/calls/t1c1", "")]
+    at = "text:/calls/t1c1/amount"
+    sent = read_decision(typed("edit", *form, (at, "†state.paid")), one, ANN)
+    assert isinstance(sent, Decision)
+    assert sent.arguments == {"calls": [{"id": "t1c1", "arguments": {"amount": "†state.paid"}}]}
+    wrong = read_decision(typed("edit", *form, (at, "much")), one, ANN)
+    assert isinstance(wrong, FormProblem)
+    assert [*wrong.calls] == ["t1c1"]
+    as_it_is = read_decision(
+        typed("edit", *form, (at, "1"), ("meant:/calls/t1c1/amount", "number")), one, ANN
+    )
+    assert isinstance(as_it_is, Decision)
+    assert as_it_is.decision == "approve"
+
+
+# --- what is shown -----------------------------------------------------------------------
+
+
+def test_what_is_shown_in_part_or_is_too_large_cannot_be_changed_here() -> None:
+    large = {"text": "x" * MAX_EDIT_BYTES}
+    for said, is_whole in (
+        ({}, True),
+        ({"digest": "of more"}, False),
+        ({"arguments": large}, True),
+    ):
+        text = page(question(**said))
+        assert ("Not everything is shown:" in text) is not is_whole
+        assert ("Approve with changes…" in text) is (not said)
+        assert ("too large to change here" in text) is bool(said)
+
+
+def test_a_page_shows_so_many_fields_and_a_plan_shares_them_out() -> None:
+    many = {f"p{n}": n for n in range(1_200)}
+    for count, fields in ((999, 1_000), (1_200, 1)):
+        one = question(arguments=dict(list(many.items())[:count]), tool={})
+        assert len(build_call_page(one, ANN, signs=False).values.walk()) == fields
+    wide = dict(list(many.items())[:15])
+    for steps, fields in ((2, 16), (60, 1)):
+        calls = [{"id": f"t1c{n}", "tool": "pay", "arguments": wide} for n in range(steps)]
+        one = question(kind="plan", arguments={"calls": calls}, tool={})
+        plan = build_call_page(one, ANN, signs=False).plan
+        assert {len(step.edit.walk()) for step in plan if step.edit} == {fields}
+
+
+def test_a_step_that_was_changed_stands_open() -> None:
+    calls = [{"id": f"t1c{n}", "tool": "pay", "arguments": {"amount": 1}} for n in (1, 2)]
+    one = question(kind="plan", arguments={"calls": calls}, tool={})
+    at = "text:/calls/t1c1/amount"
+    form = [("call", "t1c1"), ("object:/calls/t1c1", ""), (at, "9"), ("meant" + at[4:], "number")]
+    found = build_call_page(one, ANN, signs=False, form=typed("edit", *form)).plan
+    assert [step.is_open for step in found] == [True, False]
+
+
+def test_what_is_asked_again_is_whole_however_often_it_was_asked() -> None:
+    for round_ in (1, 2, 40):
+        digest = digest_of("pay", {}, "reconcile", round_)
+        assert "Not everything is shown:" not in page(question(kind="reconcile", digest=digest))
+
+
+@pytest.mark.parametrize(
+    ("said", "who", "picks"),
+    [
+        ({}, ANN, True),
+        ({"digest": "of more"}, ANN, False),
+        (
+            {"arguments": {"calls": [{**STEPS["calls"][0], "why": "x" * MAX_EDIT_BYTES}]}},
+            ANN,
+            False,
+        ),
+        ({"approvers": ["ops"]}, ANN, False),
+    ],
+)
+def test_a_plan_is_picked_from_by_who_may_where_all_of_it_is_shown(
+    said: dict[str, Any], who: Person, picks: bool
+) -> None:
+    text = page(question(**{"kind": "plan", "arguments": STEPS, **said}), who)
+    assert ("Approve the selected steps" in text) is picks
+    assert ('type="checkbox" id="keep1"' in text) is picks
+
+
+def test_who_changed_a_call_is_named_and_what_is_another_now_stands_there() -> None:
+    edit = decided("edit")
+    entry = {**edit, "arguments": {"amount": 9}, "outcome": "counted"}
+    for by, name in (("grace", "grace"), ("\u200b", "A person")):
+        entry["decided"] = {**edit["decided"], "by": by}
+        past = history_of(log(asks(), entry), "order-7", "t1c1")
+        text = page(question(past=past, arguments={"amount": 9}))
+        assert f"{name} changed the arguments" in text
+        assert "<ins>9</ins>" in text
+    assert "changed the arguments" not in page(
+        question(past=history_of(log(asks()), "order-7", "t1c1"))
+    )
+
+
+# --- what became of it -------------------------------------------------------------------
+
+
+def over(*since: dict[str, Any], ended: bool = False) -> ClosedCall:
+    """A question that waits no more."""
+    return closed_call(log(asks(), *since), ended=AT if ended else None)
+
+
+def closed_call(
+    entries: list[dict[str, Any]], *, status: dict[str, Any] | None = None, **info: Any
+) -> ClosedCall:
+    """A call that is no longer pending, by the log of its run."""
+    history = history_of(entries, "order-7", "t1c1")
+    assert history.approval is not None
+    known = RunInfo("order-7", "", AT, **info)
+    return ClosedCall("order-7", "t1c1", known, history, history.approval, status or {})
+
+
+@pytest.mark.parametrize(
+    ("one", "said", "yours"),
+    [
+        (over(decided("approve")), "Approved by you", True),
+        (
+            over({**decided("deny"), "outcome": "counted"}, ended=True),
+            "Withdrawn: the run ended before a decision",
+            False,
+        ),
+        (over({"type": "decision", "outcome": "expired"}), "Expired", False),
+        (over(), "Withdrawn: the run continued without it", False),
+    ],
+)
+def test_what_became_of_it_is_said_in_a_sentence(one: ClosedCall, said: str, yours: bool) -> None:
+    found = build_closed_page(one, Person("ada"))
+    assert found["verdict"].startswith(said)
+    assert found["is_own"] is yours
+    assert build_closed_page(one, ANN)["is_own"] is False
+
+
+def test_the_reason_of_a_decision_is_told_as_it_can_be_seen() -> None:
+    denied = decided("deny")
+    entry = {**denied, "decided": {**denied["decided"], "reason": "Not\u202e today."}}
+    assert build_closed_page(over(entry), ANN)["reason"] == "Not today."
+
+
+def test_a_page_hears_of_everything_that_came_of_a_call() -> None:
+    after = [decided("approve"), {"type": "tool_start"}, {"type": "tool_end"}]
+    marks = {over(*after[:count]).mark for count in range(4)} | {over(ended=True).mark}
+    assert len(marks) == 5
+    assert over().is_unexplained
+    assert not over(*after[:1]).is_unexplained
+    assert [over(*after[:count]).is_settled for count in range(4)] == [True, False, False, True]

@@ -1,0 +1,217 @@
+"""What the page of a call tells before and after a decision (§7): what becomes of it if nobody
+decides, which limit was reached, with what it is and was done, and whose run it is."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+
+from holdfast.schemas.decision import Decision, PendingApproval
+from holdfast.web.auth.person import Person
+from holdfast.web.call.decision_form import read_decision
+from holdfast.web.call.history import CallHistory
+from holdfast.web.call.loader import PendingCall
+from holdfast.web.call.view_model import build_closed_page
+from holdfast.web.listing.rows import pending_rows
+from holdfast.web.pages import ENVIRONMENT
+from holdfast.web.run.snapshot import RunInfo
+from tests.web.call.test_page import closed_call, page, question, typed
+from tests.web.call.test_texts import decided, log
+from tests.web.listing.test_rows import ANN, AT, run, shown, waiting
+
+
+def in_an_hour() -> str:
+    """A time in an hour and a half, so that it is one for as long as a test takes."""
+    return (datetime.now(UTC) + timedelta(minutes=90)).isoformat()
+
+
+def plain(html: str) -> str:
+    """What a page says, without its markup."""
+    apart = re.sub(r"</(dt|dd|li|p|h1)>", " ", html)
+    return " ".join(unescape(re.sub(r"<[^>]+>", "", apart)).split())
+
+
+def over(one: PendingApproval, *since: dict[str, Any], **more: Any) -> str:
+    """What the page of a question says that waits no more."""
+    asks = {"type": "confirmation_required", "approval": one.to_json()}
+    closed = closed_call(log(asks, *since), agent="buyer", principal="ada", **more)
+    values = build_closed_page(closed, ANN)
+    template = ENVIRONMENT.get_template("call/closed.html")
+    return plain(template.render(person=ANN, path="/", next_call=None, form=None, **values))
+
+
+# --- when nobody decides -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["call", "plan"])
+def test_where_to_do_nothing_is_to_say_yes_the_head_of_the_page_warns_of_it(kind: Any) -> None:
+    told = {"kind": kind, "arguments": {"calls": []}, "expiresAt": in_an_hour()}
+    html = page(question(onTimeout="approve", **told))
+    head = plain(html[: html.index("<section")])
+    assert re.search(r"Executed at \S+ \S+ UTC \(in 1 h\) unless denied before\.", head)
+    assert '<p class="notice asks"><strong>Executed at' in html
+    assert "Executed at" not in page(question(**told))
+    # A run of an older build tells it by its tools alone.
+    older = question(**told, tool={"approval": {"onTimeout": "approve"}})
+    if kind == "call":
+        assert "<strong>Executed at" in page(older)
+
+
+def test_where_the_run_fails_instead_it_is_said_there_too_and_less_loudly() -> None:
+    html = page(question(onTimeout="fail", expiresAt=in_an_hour()))
+    assert "The run fails at " in plain(html[: html.index("<section")])
+    assert '<p class="consequence">The run fails' in html
+
+
+def test_a_row_says_at_any_distance_that_it_is_carried_out_by_itself() -> None:
+    far = (datetime.now(UTC) + timedelta(days=30)).isoformat()
+    told = [
+        (row.urgency, row.expiry_label)
+        for row in shown(
+            waiting(onTimeout="approve", expiresAt=far),
+            waiting("t1c2", onTimeout="fail", expiresAt=far),
+            waiting("t1c3", expiresAt=far),
+            # Nobody has been there to carry it out.
+            waiting("t1c4", onTimeout="approve"),
+        )
+    ]
+    assert told == [
+        ("executed unless denied", "executed"),
+        ("", "the run fails"),
+        ("", "expires"),
+        ("expired", "expired"),
+    ]
+    single = pending_rows(
+        run(single=True), [waiting(onTimeout="fail", expiresAt=far)], ANN, signs=False
+    )
+    assert [row.expiry_label for row in single] == ["the call fails"]
+
+
+# --- the limits of a budget --------------------------------------------------------------
+
+
+def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") -> PendingCall:
+    """A run that has used up a budget."""
+    known = RunInfo("order-7", "", AT, agent=agent)
+    one = waiting(kind="budget", tool="maxCost", label="budget maxCost", arguments={"maxCost": 1.0})
+    budget = {
+        "maxCost": {"used": used, "limit": 1.0},
+        "maxTurns": {"used": 2, "limit": 8},
+        "maxTokens": {"used": 9, "limit": None},
+    }
+    return PendingCall(
+        "order-7", known, one, [], CallHistory(first_limit=granted), {}, {"budget": budget}
+    )
+
+
+def test_a_limit_is_told_in_words_and_what_a_yes_grants_is_what_it_grants() -> None:
+    said = plain(page(limit()))
+    for one in (
+        "Budget limit reached lost_property has reached its limit of cost: 1.0",
+        "Requests to the model maxTurns 2 of 8",
+        "Cost maxCost 1.42 of 1.0 limit reached over the limit: running calls are not interrupted",
+        "Extend: cost from 1.0 to 2.42",
+        "New limit (the total, not an addition)",
+    ):
+        assert one in said
+    assert "Tokens" not in said
+    assert "not interrupted" not in plain(page(limit(used=1.0)))
+    assert "Cost maxCost unknown of 1.0" in plain(page(limit(used=None)))
+
+
+def test_a_row_says_whose_run_has_reached_which_limit() -> None:
+    [row] = shown(limit().approval)
+    assert row.title == "The run has reached its limit of cost: 1.0"
+    assert row.brief == "maxCost=1.0"
+
+
+def test_what_was_granted_is_told_and_not_as_a_change_of_what_was_asked() -> None:
+    entry = {**decided("edit"), "arguments": {"maxCost": 4}}
+    said = over(limit().approval, entry)
+    assert "buyer has reached its limit of cost: 1.0" in said
+    assert "Limit changed by ada" in said
+    assert "The limit of cost was 1.0, and was set to 4." in said
+    assert "Last version" not in said
+    budget = {"budget": {"maxCost": {"used": 1.5, "limit": 2.42}}}
+    said = over(limit().approval, decided("approve"), status=budget)
+    assert "and is now 2.42." in said
+
+
+# --- what came of it ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("since", "said"),
+    [
+        ([decided("approve")], 'Arguments: amount=5 text="two"'),
+        ([{**decided("edit"), "arguments": {"amount": 9}}], "Arguments: amount=9"),
+        ([decided("deny")], 'Requested arguments: amount=5 text="two"'),
+        ([{"type": "decision", "outcome": "expired"}], 'Requested arguments: amount=5 text="two"'),
+    ],
+)
+def test_the_outcome_says_with_what_and_whose_run_it_is(
+    since: list[dict[str, Any]], said: str
+) -> None:
+    told = over(waiting(arguments={"amount": 5, "text": "two"}), *since)
+    assert f"{said} " in told
+    assert "by the agent buyer, on behalf of ada, in the run order-7." in told
+
+
+def test_of_a_plan_each_step_says_what_came_of_it_and_the_head_whose_run_it_is() -> None:
+    calls = {"calls": [{"id": "t1c1", "tool": "pay", "arguments": {"amount": 5}}]}
+    told = over(waiting(kind="plan", arguments=calls), decided("approve"))
+    assert told.startswith("A plan of 1 step ")
+    assert "in the run order-7." in told
+    assert "1. pay t1c1: not started" in told
+    assert "Arguments" not in told
+
+
+# --- what is only read -------------------------------------------------------------------
+
+
+def read(schema: dict[str, Any], **arguments: Any) -> str:
+    """The page of a call, as far as its arguments are read there."""
+    parameters = {"type": "object", "properties": schema}
+    html = page(question(tool={"parameters": parameters}, arguments=arguments))
+    return html[html.index('id="with"') : html.index('id="decide"')]
+
+
+def test_who_only_reads_is_told_what_it_is_and_not_what_may_be_written() -> None:
+    seats = {"type": "integer", "minimum": 1, "description": "How many."}
+    html = page(
+        question(tool={"parameters": {"properties": {"seats": seats}}}, arguments={"seats": 3})
+    )
+    assert "How many." in read({"seats": seats}, seats=3)
+    assert "a whole number" not in read({"seats": seats}, seats=3)
+    assert "(a whole number; at least 1)" in html
+
+
+def test_a_list_of_plain_values_is_counted_and_has_a_line_for_each() -> None:
+    mails = {"type": "array", "items": {"type": "string", "description": "An address."}}
+    html = read({"to": mails}, to=[f"a{n}@b.example" for n in range(36)])
+    assert "36 entries: An address." in html
+    assert html.count("<li>") == 36
+    assert html.count("An address.") == 1
+    assert "1 entry" in read({"to": mails}, to=["a@b.example"])
+    objects = {"type": "array", "items": {"type": "object"}}
+    assert "<li>" not in read({"to": objects}, to=[{"a": 1}])
+
+
+def test_that_a_tool_is_always_approved_goes_with_a_plain_yes_alone() -> None:
+    html = page(question())
+    assert html.count('name="remember"') == 1
+    assert html.index('name="remember"') < html.index("Deny…")
+    assert "Always approve “Pay” in this run" in html
+    meant = read_decision(typed("approve", ("remember", "yes")), question(), ANN)
+    assert isinstance(meant, Decision)
+    assert meant.remember
+
+
+def test_who_decided_with_changes_is_told_so() -> None:
+    one = waiting(arguments={"amount": 5})
+    asks = {"type": "confirmation_required", "approval": one.to_json()}
+    closed = closed_call(log(asks, {**decided("edit"), "arguments": {"amount": 9}}))
+    found = build_closed_page(closed, Person("ada"))
+    assert found["verdict"] == "Approved with changes by you"

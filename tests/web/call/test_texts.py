@@ -1,0 +1,356 @@
+"""A question, and what led to it and came of it, in a person's words (§7)."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from holdfast.schemas.agent import Budget
+from holdfast.schemas.decision import Decided, Kind, PendingApproval
+from holdfast.schemas.tool import ApprovalPolicy, ShownTool
+from holdfast.web import page_text
+from holdfast.web.call import phrases
+from holdfast.web.call.history import MAX_DECISIONS, MAX_LINES, CallHistory, history_of
+from holdfast.web.page_text import display_time
+from holdfast.workflows.engine.budget.meter import Meter, budget_limit
+
+AT = "2026-03-01T14:03:07.000Z"
+
+
+def waiting(kind: Kind = "call", **arguments: Any) -> PendingApproval:
+    """A question."""
+    times = {"requestedAt": AT, "expiresAt": AT}
+    said = {"callId": "t1c1", "kind": kind, "tool": "pay", "label": "Pay", "digest": "d"}
+    return PendingApproval.read({**said, **times, "arguments": arguments})
+
+
+def log(*entries: dict[str, Any]) -> list[dict[str, Any]]:
+    """A log of these entries."""
+    return [
+        {"n": n, "at": AT, "turn": 1, "callId": "t1c1", "tool": "pay", **one}
+        for n, one in enumerate(entries, start=1)
+    ]
+
+
+def asks(kind: Kind = "call") -> dict[str, Any]:
+    """The entry of a question."""
+    return {"type": "confirmation_required", "approval": waiting(kind).to_json()}
+
+
+def decided(decision: str) -> dict[str, Any]:
+    """The entry of a decision that counts."""
+    one = {"decision": decision, "by": "ada", "at": AT, "digest": "d"}
+    return {"type": "decision", "decided": one, "outcome": "decided"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "button"),
+    [
+        ({}, "Approve: Pay"),
+        ({"to": "ada", "amount": 20}, "Approve: Pay, ada, 20"),
+        ({"to": "ada", "note": "x" * 61}, f"Approve: Pay, ada, {'x' * 61}"),
+        ({"to": "ada", "note": "x" * 62}, "Approve as shown: Pay"),
+        ({"to": "ada", "lines": ["a"]}, "Approve as shown: Pay"),
+        ({"to": "ada", "express": True}, "Approve as shown: Pay"),
+        ({"to": "ada", "note": "a\nb"}, "Approve as shown: Pay"),
+    ],
+)
+def test_the_button_names_every_value_or_none(arguments: dict[str, Any], button: str) -> None:
+    assert phrases.approve_button(waiting(**arguments)) == button
+
+
+@pytest.mark.parametrize(
+    ("decision", "later", "came"),
+    [
+        ("approve", [], "Not started yet."),
+        ("approve", ["tool_start"], "Running."),
+        ("approve", ["tool_start", "tool_end"], "Executed."),
+        ("approve", ["tool_start", "error"], "Failed: the error is below."),
+        ("deny", ["error"], "Not executed."),
+        ("respond", ["tool_end"], "Not executed: the answer is its result."),
+    ],
+)
+def test_what_came_of_a_decision_is_a_sentence(decision: str, later: list[str], came: str) -> None:
+    bad = {"type": "tool_end", "error": {"code": "denied", "message": "no"}}
+    after = [bad if one == "error" else {"type": one} for one in later]
+    # A single call that was denied has failed: the last entry's message is a text.
+    failed = {"type": "error", "callId": None, "code": "denied", "message": "no"}
+    assert (
+        phrases.outcome_text(
+            history_of(log(asks(), decided(decision), *after, failed), "r", "t1c1")
+        )
+        == came
+    )
+
+
+def test_a_beginning_that_is_not_shown_is_counted() -> None:
+    said = [{"type": "message", "message": {"role": "user", "content": f"{n}"}} for n in range(20)]
+    whole = history_of(log(*said[:MAX_LINES], asks()), "r", "t1c1")
+    assert (len(whole.lead_up), whole.hidden_entries) == (MAX_LINES, 0)
+    cut = history_of(log(*said, asks()), "r", "t1c1")
+    assert (len(cut.lead_up), cut.hidden_entries) == (MAX_LINES, 20 - MAX_LINES)
+    # The log is longer than what is read of it.
+    assert history_of(log(*said, asks())[15:], "r", "t1c1").hidden_entries == 15
+
+
+def tool(**more: Any) -> ShownTool:
+    """A tool, as people are shown it."""
+    return ShownTool.read({"name": "pay", "parameters": {}, "approval": {}, **more})
+
+
+def test_what_follows_is_said_of_each_kind_of_tool() -> None:
+    one = waiting()
+    assert phrases.consequences(one, None) == phrases.consequences(waiting("budget"), tool()) == []
+    [nothing] = phrases.consequences(one, tool())
+    assert nothing == "Its author declares that it has no side effects."
+    for idempotent, said in ((True, "It is idempotent"), (False, "It is not idempotent")):
+        _, twice = phrases.consequences(one, tool(sideEffects=True, idempotent=idempotent))
+        assert said in twice
+    by_agent = phrases.if_approved(one, tool(delegate="helper"))
+    assert by_agent.endswith("these arguments, by the agent helper in a run of its own.")
+    assert "by the agent" not in phrases.if_approved(waiting("reconcile"), tool(delegate="helper"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "on_timeout", "single", "said"),
+    [
+        ("call", None, False, "it is denied"),
+        ("call", "fail", False, "the run fails"),
+        ("call", "approve", False, "it runs without an approval"),
+        ("call", "approve", True, "it runs without an approval"),
+        ("call", "fail", True, "the call fails"),
+        ("reconcile", "approve", False, "its outcome stays unknown"),
+        ("reconcile", "approve", True, "its outcome stays unknown"),
+        ("budget", "approve", False, "the run ends"),
+    ],
+)
+def test_what_becomes_of_it_when_nobody_decides(
+    kind: Kind, on_timeout: Any, single: bool, said: str
+) -> None:
+    policy = ApprovalPolicy(on_timeout=on_timeout)
+    assert phrases.timeout_effect(waiting(kind), policy, is_single_call=single).startswith(said)
+    # A run of today says it with the question, whatever tools are known.
+    if kind == "call" and on_timeout != "deny":
+        told = waiting(kind).model_copy(update={"on_timeout": on_timeout})
+        assert phrases.timeout_effect(told, None, is_single_call=single).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "policy", "ends"),
+    [
+        ("call", "approve", None, "approve"),
+        ("plan", "fail", None, "fail"),
+        ("call", None, "approve", "approve"),
+        ("call", None, "deny", ""),
+        ("call", None, None, ""),
+        ("reconcile", None, "approve", ""),
+        ("budget", None, "fail", ""),
+    ],
+)
+def test_what_the_rules_make_of_it_is_told_by_the_question_or_else_by_its_tools(
+    kind: Kind, asked: Any, policy: Any, ends: str
+) -> None:
+    one = waiting(kind).model_copy(update={"on_timeout": asked})
+    assert (
+        phrases.timeout_policy(one, ApprovalPolicy(on_timeout=policy) if policy else None) == ends
+    )
+
+
+@pytest.mark.parametrize(
+    ("budget", "used", "granted", "button"),
+    [
+        ({"maxCalls": 5}, 5, 5, "Extend: calls from 5 to 10"),
+        ({"maxCost": 1.0}, 1.42, 1.0, "Extend: cost from 1.0 to 2.42"),
+        ({"maxCost": 1.0}, None, 1.0, "Extend: cost from 1.0 to at least 2.0"),
+        ({"maxDepth": 4}, None, 4, "Extend: levels of delegates from 4 to 8"),
+        ({"maxCost": 2.42}, 2.5, 1.0, "Extend: cost from 2.42 to 3.5"),
+        ({"maxDuration": "30s"}, "30s", "30s", "Extend: time at work from 30s to 1m"),
+        # The log that was read does not reach back to the first question.
+        ({"maxCost": 2.42}, 2.5, None, "Extend: cost by its first limit"),
+    ],
+)
+def test_the_button_says_what_a_yes_would_grant(
+    budget: dict[str, Any], used: Any, granted: Any, button: str
+) -> None:
+    assert phrases.approve_button(waiting("budget", **budget), used, granted) == button
+
+
+@pytest.mark.parametrize("name", ["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"])
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_what_a_yes_would_grant_is_what_the_run_grants(name: Any, limit: int) -> None:
+    meter = Meter.of(Budget.model_validate({name: 2}))
+    meter.iterations, meter.turns, meter.calls, meter.input_tokens, meter.cost = 3, 3, 3, 3, 3.0
+    meter.budget = Budget.model_validate({name: limit})
+    used = meter.view(datetime.now(UTC))[name]["used"]
+    meter.extend(name)
+    assert page_text.extended_limit(name, limit, used, 2) == budget_limit(meter.budget, name)
+
+
+def test_calls_in_a_row_are_counted_anew_and_time_is_added_where_it_is_extended() -> None:
+    meter = Meter.of(Budget.model_validate({"maxSameTool": 2, "maxDuration": "30s", "maxDepth": 4}))
+    meter.same_tool = ("pay", 3)
+    told = {}
+    for name in ("maxSameTool", "maxDuration", "maxDepth"):
+        limit = budget_limit(meter.budget, name)
+        told[name] = page_text.extended_limit(name, limit, 3, limit)
+        meter.extend(name)
+        assert told[name] == budget_limit(meter.budget, name)
+    assert told == {"maxSameTool": 4, "maxDuration": "1m", "maxDepth": 8}
+    meter.extend("maxDuration")
+    assert page_text.extended_limit("maxDuration", "1m", None, "30s") == budget_limit(
+        meter.budget, "maxDuration"
+    )
+    none = Meter.of(Budget.model_validate({"maxCalls": 0}))
+    none.extend("maxCalls")
+    assert page_text.extended_limit("maxCalls", 0, 0, 0) == budget_limit(none.budget, "maxCalls")
+
+
+@pytest.mark.parametrize(
+    ("decision", "now", "said"),
+    [
+        ("edit", 9, "The limit of cost was 1.0, and was set to 4."),
+        ("approve", 2.42, "The limit of cost was 1.0, and is now 2.42."),
+        ("approve", None, "and by what was used beyond it."),
+        ("deny", 1.0, ""),
+    ],
+)
+def test_what_became_of_a_limit_is_told_in_words(decision: str, now: Any, said: str) -> None:
+    one = Decided.read({"decision": decision, "at": AT, "digest": "d"})
+    told = phrases.limit_outcome(waiting("budget", maxCost=1.0), one, {"maxCost": 4}, now)
+    assert told.endswith(said)
+    assert bool(told) is bool(said)
+
+
+def test_what_a_budget_was_first_is_that_of_its_first_question() -> None:
+    def asked(call_id: str, tool: str, limit: float) -> dict[str, Any]:
+        said = waiting("budget", **{tool: limit}).to_json()
+        approval = {**said, "tool": tool, "callId": call_id}
+        return {"type": "confirmation_required", "callId": call_id, "approval": approval}
+
+    entries = log(
+        asked("a", "maxCalls", 9), asked("b", "maxCost", 1.0), asked("c", "maxCost", 2.42)
+    )
+    assert history_of(entries, "r", "c").first_limit == 1.0
+    assert history_of(entries, "r", "a").first_limit == 9
+    assert history_of(entries[1:], "r", "c").first_limit is None
+    assert history_of(log(asks()), "r", "t1c1").first_limit is None
+
+
+def test_who_decided_is_named_and_whoever_looks_is_you() -> None:
+    one = {"decision": "approve", "at": AT, "digest": "d"}
+    told = [
+        phrases.decision_text(Decided.read({**one, "by": by, "signed": by == "ada"}), "call", "ada")
+        for by in ("ada", "grace", "\u200b", None)
+    ]
+    others = ("grace", "a person", "a person")
+    assert told == ["Approved by you (signed)", *(f"Approved by {by}" for by in others)]
+    edit = Decided.read({**one, "by": "ada", "decision": "edit"})
+    assert phrases.decision_text(edit, "call", "ada") == "Approved with changes by you"
+    assert phrases.decision_text(edit, "plan", "grace") == "Approved with changes by ada"
+
+
+def test_a_reminder_is_not_asked_anew_and_what_was_ignored_was_not_decided() -> None:
+    other = {"callId": "t1c9", "type": "decision"}
+    ignored = {**other, "ignored": "it does not wait"}
+    counted = [
+        {**other, "decided": {"decision": "deny", "by": f"p{n}", "at": AT, "digest": "d"}}
+        for n in range(12)
+    ]
+    reminded = {**asks(), "reminder": True}
+    own = {"type": "tool_call", "tool": "pay", "arguments": {}}
+    past = history_of(log(own, *counted, ignored, asks(), reminded), "r", "t1c1")
+    assert (past.entry_number, past.earlier_requests, past.lead_up) == (15, [], [])
+    assert len(past.earlier_decisions) == MAX_DECISIONS
+    assert past.earlier_decisions[-1].text.endswith("denied by p11")
+
+
+def test_a_denial_is_no_failure_of_what_was_denied() -> None:
+    ends = {"type": "tool_end", "tool": "pay", "error": {"code": "denied", "message": "no"}}
+    assert [
+        one.tone
+        for one in history_of(log(asks(), decided("deny"), ends), "r", "t1c1").outcome_lines
+    ] == ["plain"]
+    failed = history_of(log(asks(), decided("approve"), ends), "r", "t1c1")
+    assert [one.tone for one in failed.outcome_lines] == ["bad"]
+
+
+def test_what_came_of_a_call_is_told_up_to_a_bound() -> None:
+    said = {"type": "message", "message": {"role": "tool", "callId": "t1c1", "content": "x"}}
+    past = history_of(log(asks(), decided("approve"), *[said] * 30), "r", "t1c1")
+    assert len(past.outcome_lines) == MAX_LINES
+
+
+PLAN = {
+    "calls": [{"id": f"t1c{n}", "tool": "pay", "label": "Pay", "arguments": {}} for n in (1, 2)]
+}
+
+
+def plan_of(decision: dict[str, Any], *later: dict[str, Any]) -> CallHistory:
+    """What the log says of a plan of two calls that was decided on."""
+    asked = {"type": "confirmation_required", "approval": waiting("plan", **PLAN).to_json()}
+    own = [{**one, "callId": "t1-plan"} for one in (asked, decision)]
+    return history_of(log(*own, *later), "r", "t1-plan")
+
+
+def step(number: int, what: str, **more: Any) -> dict[str, Any]:
+    """Something that happens to a call of it."""
+    return {"type": what, "callId": f"t1c{number}", **more}
+
+
+def told(past: CallHistory) -> list[tuple[str, str]]:
+    """What became of each step, and how it looks."""
+    return [(one.text, one.tone) for one in past.steps]
+
+
+def test_a_plan_is_told_step_by_step() -> None:
+    outside = '{"tool": "pay", "trusted": false, "value": "x"}'
+    result = {"role": "tool", "callId": "t1c1", "content": outside}
+    done = [step(1, "tool_start"), step(1, "tool_end"), {"type": "message", "message": result}]
+    begun = plan_of(decided("approve"), *done, step(2, "tool_start"))
+    assert told(begun) == [("executed", "good"), ("running", "dim")]
+    assert begun.stage == "begun"
+    assert [one.outside for one in begun.steps] == [True, False]
+    asked = plan_of(
+        decided("approve"), step(2, "confirmation_required", approval=waiting().to_json())
+    )
+    assert told(asked) == [("not started", "dim"), ("waiting for approval", "asks")]
+    assert [one.is_pending for one in asked.steps] == [False, True]
+    assert asked.stage == "ready"
+    assert told(plan_of(decided("deny"))) == [("not executed", "dim")] * 2
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "tone"),
+    [
+        ("tool_error", "failed: tool_error", "bad"),
+        ("denied", "denied", "dim"),
+        ("approval_timeout", "expired: not executed", "dim"),
+    ],
+)
+def test_a_step_that_was_not_begun_has_not_failed(code: str, said: str, tone: str) -> None:
+    ends = [step(n, "tool_end", error={"code": code, "message": "No."}) for n in (1, 2)]
+    past = plan_of(decided("approve"), *ends)
+    assert told(past) == [(said, tone)] * 2
+    assert [one.body for one in past.steps] == ["No."] * 2
+    assert past.stage == "failed"
+
+
+def test_a_step_that_was_left_out_is_told_so() -> None:
+    edit = {**decided("edit"), "arguments": {"calls": PLAN["calls"][:1]}}
+    assert told(plan_of(edit))[1] == ("removed: not executed", "dim")
+
+
+@pytest.mark.parametrize(
+    ("off", "said"),
+    [
+        (timedelta(days=-3), "3 d ago"),
+        (timedelta(days=7, hours=1), "in 7 d"),
+        (None, ""),
+    ],
+)
+def test_a_time_says_how_far_off_it_is(off: timedelta | None, said: str) -> None:
+    at = None if off is None else datetime.now(UTC) + off
+    found = display_time(at)
+    assert (found.relative, bool(found.iso)) == (said, at is not None)
+    if at is not None:
+        assert found == display_time(at.astimezone(timezone(timedelta(hours=9))).isoformat())

@@ -1,0 +1,69 @@
+"""What tests of the inbox share: a clock, a client that asks nobody, and what is closed in time."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from temporalio.client import Client
+
+from holdfast.web.listing import routes as listing
+from holdfast.web.listing import runs
+from holdfast.web.run import routes as live
+from tests.support.inbox import Stage, inbox
+from tests.web.listing.crowd import Crowd, crowd_of
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000_000.0
+
+    def __call__(self) -> float:
+        """What it shows."""
+        return self.seconds
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages wait longer for what they ask than people would, on a machine that is busy. How soon
+    they are shown without it is for the tests that have nobody answer."""
+    for page, name in (
+        *((listing, "ANSWER_SECONDS"), (listing, "ASK_ALL_SECONDS"), (runs, "ANSWER_SECONDS")),
+        (live, "PAGE_SECONDS"),
+    ):
+        monkeypatch.setattr(page, name, 6.0)
+
+
+@pytest.fixture
+async def nowhere() -> Client:
+    """A client that has no server: who comes in is known without one."""
+    return await Client.connect("127.0.0.1:1", lazy=True)
+
+
+@pytest.fixture
+async def stage(client: Client) -> AsyncIterator[Stage]:
+    """An inbox with Ann signed in."""
+    async with inbox(client) as stage:
+        yield stage
+
+
+@pytest.fixture
+async def crowd(client: Client, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Crowd]:
+    """Runs that wait, with nobody who works on them: no page waits long for what they answer."""
+    monkeypatch.setattr(listing, "ANSWER_SECONDS", 0.2)
+    async with crowd_of(client) as crowd:
+        yield crowd
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The clock of seals and secrets."""
+    return Clock()
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    """What is closed when the test is over."""
+    async with AsyncExitStack() as stack:
+        yield stack

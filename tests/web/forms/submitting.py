@@ -1,0 +1,63 @@
+"""A form as a browser submits it: the controls of a page's HTML, with what stands in them."""
+
+from collections.abc import Iterable
+from html.parser import HTMLParser
+
+from holdfast.web.forms.form_values import FormValue, SubmittedForm
+
+
+class _Controls(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str]] = []
+        self._area: str | None = None
+        self._text = ""
+        self._select: str | None = None
+        self._options: list[tuple[str, bool]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        said = {name: value or "" for name, value in attrs}
+        match tag:
+            case "input" if "name" in said and said.get("type") not in ("checkbox", "radio"):
+                self.found.append((said["name"], said.get("value", "")))
+            case "input" if "checked" in said:
+                self.found.append((said["name"], said.get("value", "on")))
+            case "textarea":
+                self._area, self._text = said["name"], ""
+            case "select":
+                self._select, self._options = said["name"], []
+            case "option":
+                self._options.append((said["value"], "selected" in said))
+
+    def handle_data(self, data: str) -> None:
+        self._text += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea" and self._area is not None:
+            # The first line end after the tag is none of the text.
+            self.found.append((self._area, self._text.removeprefix("\n")))
+            self._area = None
+        if tag == "select" and self._select is not None and self._options:
+            chosen = [value for value, selected in self._options if selected]
+            self.found.append((self._select, [*chosen, self._options[0][0]][0]))
+            self._select = None
+
+
+def submitted(html: str) -> list[tuple[str, str]]:
+    """What a browser sends of the controls, nothing touched: line ends are sent as CR LF."""
+    controls = _Controls()
+    controls.feed(html)
+    controls.close()
+    return [(name, text.replace("\n", "\r\n")) for name, text in controls.found]
+
+
+def read(items: Iterable[tuple[str, str]]) -> FormValue:
+    """What a form says that was submitted."""
+    return SubmittedForm(items).value_at()
+
+
+def changed(form: list[tuple[str, str]], **texts: str) -> list[tuple[str, str]]:
+    """The form with other texts in its controls: `text__amount` is `text:/amount`."""
+    new = {name.replace("__", ":/", 1).replace("__", "/"): text for name, text in texts.items()}
+    assert new.keys() <= {name for name, _ in form}, "there is no such control"
+    return [(name, new.get(name, text)) for name, text in form]

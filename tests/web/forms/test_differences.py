@@ -1,0 +1,236 @@
+"""What is told of changes in a form (§7): what a button did, and what differs, entry by entry."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.web.forms.field_builder import FEW, MAX_ITEMS, build_fields
+from holdfast.web.forms.fields import Field
+from holdfast.web.forms.form_values import MISSING, FormValue, Place, UnreadableText, pointer
+from holdfast.web.forms.schema_shape import initial_value
+from holdfast.web.forms.structure_edits import apply_action
+from holdfast.web.forms.value_diff import MAX_COMPARED, differences
+from holdfast.web.pages import ENVIRONMENT
+from tests.web.forms.test_bounds import TEXT, field, of_object
+
+ADDRESSES = [f"person-{n}@lantern.example" for n in range(36)]
+LESS = [*ADDRESSES[:22], *ADDRESSES[23:]]
+FIELDS = ENVIRONMENT.get_template("call/fields.html").module
+PARTS = ENVIRONMENT.get_template("call/parts.html").module
+
+
+def told(old: Any, new: Any) -> list[tuple[str, str, str]]:
+    """What differs."""
+    return [(one.place, one.before, one.after) for one in differences(old, new)]
+
+
+# --- differences -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        (
+            ADDRESSES,
+            LESS,
+            [("23", ADDRESSES[22], "removed"), ("", "", "35 others unchanged")],
+        ),
+        (["a", "b"], ["a", "x", "b"], [("2", "absent", "x"), ("", "", "2 others unchanged")]),
+        (["a", "b"], ["b"], [("1", "a", "removed"), ("", "", "1 other unchanged")]),
+        ([], ["a"], [("1", "absent", "a")]),
+        (["a"], [], [("1", "a", "removed")]),
+        (
+            ["a", "b"],
+            ["c"],
+            [("1", "a", "removed"), ("2", "b", "removed"), ("1", "absent", "c")],
+        ),
+        # One is gone, and one is another: by its number as it was.
+        (
+            ["a", "b", "c", "d"],
+            ["b", "c", "e"],
+            [
+                ("1", "a", "removed"),
+                ("4 (now 3)", "d", "e"),
+                ("", "", "2 others unchanged"),
+            ],
+        ),
+        # A pair is told place by place, though its values seem to have moved.
+        ([10, 20], [20, 20], [("1", "10", "20")]),
+        ([1, 2], [2, 1], [("1", "1", "2"), ("2", "2", "1")]),
+        (
+            ["a", "b", "c", "d"],
+            ["b", "c", "d", "a"],
+            [("1", "a", "removed"), ("4", "absent", "a"), ("", "", "3 others unchanged")],
+        ),
+        (
+            [{"item": "cup", "count": 1}],
+            [{"item": "cup", "count": 2}, {"item": "pot", "of": ["tin"]}],
+            [
+                ("1 › count", "1", "2"),
+                ("2", "absent", "item: pot\nof:\n  1. tin"),
+            ],
+        ),
+    ],
+)
+def test_what_differs_in_a_list_is_told_entry_by_entry(
+    old: Any, new: Any, found: list[tuple[str, str, str]]
+) -> None:
+    assert told(old, new) == found
+
+
+def test_beyond_a_bound_a_list_is_told_as_a_whole() -> None:
+    half = int(MAX_COMPARED**0.5)
+    fits, beyond = ["a", *range(half - 3), "b"], ["a", *range(half), "b"]
+    assert told(fits, ["x", *fits[1:-1], "y", "z"])[0] == ("1", "a", "x")
+    [(place, before, _)] = told({"to": beyond}, {"to": ["x", *beyond[1:-1], "y", "z"]})
+    assert place == "to"
+    assert before.startswith("1. a\n2. 0\n3. 1\n")
+    # One entry less is found in a list of any length.
+    assert told(beyond * 50, (beyond * 50)[1:])[0] == ("1", "a", "removed")
+    # Of the same length, its entries are compared in their places all the same.
+    assert told(beyond, beyond[::-1])[0] == ("1", "a", "b")
+    # The bound is for all lists together.
+    changes = [([*"ab", *range(100)], [*range(100), *"cd"])] * 5
+    old, new = ({str(n): pair[side] for n, pair in enumerate(changes)} for side in (0, 1))
+    assert [place for place, _, after in told(old, new) if after == "removed"][-1] == "2 › 2"
+
+
+def test_no_text_is_taken_for_a_word_of_the_page_or_for_more_than_one_entry() -> None:
+    assert told({"a": "removed"}, {"a": "omitted"}) == [("a", '"removed"', '"omitted"')]
+    [(_, _, added)] = told([], [{"note": "x\npaid: 7", "a\nb": []}])
+    assert added == 'note: "x\\npaid: 7"\n"a\\nb": []'
+
+
+def test_what_was_removed_is_not_drawn_as_what_somebody_wrote() -> None:
+    html = str(PARTS.differences(differences(ADDRESSES, LESS), "Before", "After"))  # type: ignore[attr-defined]
+    assert f"<del>{ADDRESSES[22]}</del>" in html
+    assert '<strong class="bad">removed</strong>' in html
+    assert "<ins>" not in html
+    assert '<td colspan="2" role="cell" class="dim">35 others unchanged</td>' in html
+
+
+# --- what a button has done --------------------------------------------------------------
+
+LISTED = of_object(
+    to={"type": "array", "items": TEXT},
+    note={**TEXT, "title": "Note"},
+    address={**of_object(city=TEXT), "title": "Address"},
+    labels={"type": "object", "additionalProperties": TEXT},
+    by={"anyOf": [{**of_object(a=TEXT), "title": "Card"}, {**of_object(b=TEXT), "title": "Cash"}]},
+)
+VALUE: dict[str, Any] = {"to": ["ada", "bob", ""], "labels": {"x": "1"}, "by": {"a": "1"}}
+
+
+def pressed(does: str, key: str = "") -> Field:
+    """A form once a button was pressed."""
+    said = apply_action(FormValue(VALUE, {}), does, LISTED, key)
+    return build_fields(LISTED, said)
+
+
+def stands(whole: Field) -> list[tuple[str, str, str]]:
+    """What was done: beside which field, before or behind what is inside of it."""
+    found = [(one.key, "at", one.notice) for one in whole.walk() if one.notice]
+    return found + [
+        (one.key, "behind", one.notice_after) for one in whole.walk() if one.notice_after
+    ]
+
+
+@pytest.mark.parametrize(
+    ("does", "key", "place", "said"),
+    [
+        ("drop:/to/0", "", ("1", "at"), "Removed entry 1: ada"),
+        ("drop:/to/1", "", ("2", "at"), "Removed entry 2: bob"),
+        ("drop:/to/2", "", ("to", "behind"), "Removed entry 3."),
+        ("add:/to", "", ("4", "at"), "Added entry 4."),
+        ("make:/address", "", ("address", "at"), "Added “Address”: fill it in."),
+        ("drop:/labels", "", ("labels", "at"), "Omitted “labels”."),
+        ("drop:/labels/x", "", ("labels", "behind"), "Omitted “x”: 1"),
+        ("key:/labels", "y", ("y", "at"), "Added “y”."),
+        ("key:/labels", "", ("labels", "behind"), "Nothing was added: enter a name first."),
+        (
+            "key:/labels",
+            "x",
+            ("labels", "behind"),
+            "Nothing was added: a property of that name exists.",
+        ),
+        ("branch:/by:1", "", ("by", "at"), "“by” is now: Cash."),
+    ],
+)
+def test_what_a_button_did_is_said_where_it_was_pressed(
+    does: str, key: str, place: tuple[str, str], said: str
+) -> None:
+    whole = pressed(does, key)
+    assert stands(whole) == [(*place, said)]
+    html = str(FIELDS.input(whole, True))  # type: ignore[attr-defined]
+    assert html.count('id="done"') == 1
+    # Every button that gives a form other fields comes back to that place.
+    buttons = [one for one in html.split("<button")[1:] if 'name="do"' in one]
+    assert buttons
+    assert all('formaction="#done"' in one.split(">")[0] for one in buttons)
+
+
+def test_the_sentence_stands_between_the_neighbours_of_what_is_gone() -> None:
+    html = str(FIELDS.input(pressed("drop:/to/1"), True))  # type: ignore[attr-defined]
+    first, then = html.index('value="drop:/to/0"'), html.index('value="drop:/to/1"')
+    assert first < html.index("Removed entry 2: bob") < then
+
+
+def test_what_could_not_be_read_is_told_as_it_was_typed() -> None:
+    schema = {"type": "array", "items": {"type": "number"}}
+    said = apply_action(
+        FormValue([1, UnreadableText("12,50", "number", "No.")], {}), "drop:/1", schema
+    )
+    assert said.notice is not None
+    assert said.notice.text == "Removed entry 2: 12,50"
+
+
+@pytest.mark.parametrize("place", [(), ("calls", "t1c1")])
+def test_so_it_is_wherever_the_form_stands(place: Place) -> None:
+    does = f"drop:{pointer(place)}/to/2"
+    said = apply_action(FormValue(VALUE, {}), does, LISTED, place=place)
+    assert stands(build_fields(LISTED, said, place=place)) == [("to", "behind", "Removed entry 3.")]
+
+
+def test_what_was_added_where_there_is_no_more_room_is_said_beside_its_json() -> None:
+    rows = of_object(it={"type": "array", "items": TEXT})
+    said = apply_action(FormValue({"it": ["x"] * FEW}, {}), "add:/it", rows)
+    html = str(FIELDS.input(build_fields(rows, said, room=FEW), True))  # type: ignore[attr-defined]
+    assert html.index(f"Added entry {FEW + 1}.") < html.index("<textarea")
+
+
+def test_a_value_of_its_own_begins_with_nothing() -> None:
+    for schema in ({}, {**TEXT, "default": "x"}, {"enum": ["a"], "default": "a"}):
+        assert initial_value(schema) is MISSING
+    assert initial_value({"type": ["array", "null"]}) == []
+    assert initial_value({"anyOf": [of_object(a=TEXT), of_object(b=TEXT)]}) == {}
+
+
+def test_nothing_was_done_where_no_button_was_pressed() -> None:
+    assert stands(build_fields(LISTED, FormValue(VALUE, {}))) == []
+    assert 'id="done"' not in str(FIELDS.input(build_fields(LISTED, FormValue(VALUE, {})), True))  # type: ignore[attr-defined]
+
+
+# --- fields ------------------------------------------------------------------------------
+
+
+def test_a_day_is_asked_for_as_its_browser_shows_it_and_told_with_its_weekday() -> None:
+    day = {"type": "string", "format": "date", "description": "When."}
+    asked = field(day, "2026-11-29")
+    assert (asked.control, asked.limits, asked.alternate_label) == ("date", [], "Sunday")
+    # What a calendar cannot hold is written, and says how.
+    typed = field(day, "soon")
+    assert (typed.control, typed.alternate_label) == ("line", "")
+    assert typed.limits == ["a date, such as 2026-03-01"]
+    assert field(TEXT, "2026-11-29").alternate_label == ""
+
+
+@pytest.mark.parametrize(("chars", "control"), [(30, "line"), (31, "lines")])
+def test_what_is_too_long_for_one_line_on_a_phone_has_several(chars: int, control: str) -> None:
+    assert field({**TEXT, "format": "email"}, "x" * chars).control == control
+
+
+def test_a_long_list_that_lost_an_entry_is_a_form_again() -> None:
+    rows = of_object(it={"type": "array", "items": TEXT})
+    said = apply_action(FormValue({"it": ["x"] * MAX_ITEMS}, {}), f"drop:/it/{MAX_ITEMS - 1}", rows)
+    [found] = build_fields(rows, said).children
+    assert found.notice_after == f"Removed entry {MAX_ITEMS}: x"

@@ -1,0 +1,427 @@
+"""The list of what waits (§11, §13): its rows, its its news, and several at once."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+from holdfast.client import run_lists
+from holdfast.client.run_handle import RunHandle
+from holdfast.client.visibility import EXPIRING, NEWEST, ListOrder
+from holdfast.hosting.dev_server import temporal_binary
+from holdfast.schemas import names
+from holdfast.schemas.decision import PendingApproval
+from holdfast.web.http import streaming
+from holdfast.web.listing import page_query, run_answers, watch
+from holdfast.web.listing.rows import SelectedCall
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import SIDE_BY_SIDE, House, Run, house
+from tests.support.inbox import Stage, inbox
+from tests.support.model_server import Answer, call
+from tests.web.listing.crowd import Asks, Crowd
+
+LONG = "dear ada, " * 60
+TOOLS: list[dict[str, Any]] = [
+    {"_tool": "refund_it", "_label": "Refund <it>", "_activity": "pay", "_sideEffects": True},
+    {"_tool": "tell", "_activity": "echo", "_approval": {"require": "always"}},
+    {
+        "_tool": "wipe",
+        "_activity": "echo",
+        "_approval": {"require": "always", "approvers": ["ops"]},
+    },
+    {"_tool": "sign", "_activity": "echo", "_approval": {"require": "always", "signed": True}},
+    {
+        "_tool": "both",
+        "_activity": "echo",
+        "_approval": {"require": "always", "approvers": ["finance"], "quorum": 2},
+    },
+]
+ASKS = [
+    call("refund_it", amount=20),
+    call("tell", text=LONG),
+    call("wipe", text="all"),
+    call("sign", text="x"),
+    call("both", text="x"),
+]
+
+
+def answers(turn: int, _: dict[str, Any]) -> Answer:
+    """A model that asks for everything, of whoever asks it."""
+    return Answer(calls=ASKS)
+
+
+@pytest.fixture(autouse=True)
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the tools write down what they did."""
+    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
+
+
+@pytest.fixture
+async def made(client: Client, tmp_path: Path) -> AsyncIterator[House]:
+    """A worker with a model that asks."""
+    async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
+        yield made
+
+
+@pytest.fixture
+async def stage(client: Client) -> AsyncIterator[Stage]:
+    """An inbox with Ann of finance signed in."""
+    async with inbox(client, groups=["finance"]) as stage:
+        yield stage
+
+
+async def run_of(made: House, agent: str) -> Run:
+    """A run that waits with all its calls, and is listed."""
+    run = await made.start(TOOLS, agent={"name": agent}, principal={"id": "ada"})
+    await run.waiting(len(ASKS))
+    await run.listed()
+    return run
+
+
+def rows_of(page: httpx.Response) -> list[str]:
+    """The rows of a page, as their text."""
+    assert page.status_code == 200, page.text
+    found = re.findall(r"<li class=\"card.*?</li>", page.text, re.S)
+    return [" ".join(unescape(re.sub(r"<[^>]+>", " ", row)).split()) for row in found]
+
+
+def choices_of(page: httpx.Response) -> list[str]:
+    """What can be ticked on a page."""
+    return re.findall(r'name="chosen" value="([^"]+)"', page.text)
+
+
+async def test_a_row_says_what_would_happen_whose_until_when_and_who_decides(
+    made: House, stage: Stage
+) -> None:
+    run = await run_of(made, "desk")
+    page = await stage.get(f"/?run={run.id}")
+    refund, tell, wipe, sign, both = rows_of(page)
+    for part in ("Refund <it>", "amount=20", "agent desk", "for ada", run.id, "expires in 7 d"):
+        assert part in refund
+    assert f'href="/waiting/{run.id}/t1c1"' in page.text
+    assert "approvers: anyone" in refund
+    assert (
+        ">1 run with pending approvals that match the filter; on this page 5 approvals of 1 run<"
+        in page.text
+    )
+    assert 'text="dear ada,' in tell
+    assert tell.endswith("Open it to see all arguments.")
+    assert wipe.endswith("Only members of ops can decide.")
+    assert sign.endswith("Decisions must be signed: open it to add a token.")
+    assert "approvers: finance 2 people must approve" in both
+    assert page.text.count('type="checkbox"') == 2
+    assert [SelectedCall.parse(one) for one in choices_of(page)] == [
+        SelectedCall(run.id, one["callId"], one["digest"])
+        for one in await run.waiting(5)
+        if one["callId"] in ("t1c1", "t1c5")
+    ]
+
+
+async def test_a_single_call_says_that_it_is_one(made: House, stage: Stage) -> None:
+    run = await made.call("pay", {"amount": 3}, principal={"id": "ada"})
+    await run.waiting()
+
+    async def row(path: str) -> str | None:
+        return next(iter(rows_of(await stage.get(f"{path}?run={run.id}"))), None)
+
+    for path in ("/", "/run"):
+        told = await eventually(partial(row, path))
+        assert "a single call for ada" in told
+        assert "agent" not in told
+
+
+async def test_several_are_decided_at_once_and_each_says_what_came_of_it(
+    made: House, stage: Stage
+) -> None:
+    first, second, third = [await run_of(made, "desk") for _ in range(3)]
+    chosen = []
+    for run in (first, second, third):
+        chosen += choices_of(await stage.get(f"/?run={run.id}"))
+    await second.decide("t1c1", "deny", reason="No.", by="bob")
+    changed = {"text": "y"}
+    await third.decide("t1c5", "edit", arguments=changed, by="bob", groups=["finance"])
+
+    page = await stage.post("/?agent=desk", {"chosen": chosen, "decision": "approve"})
+    said = rows_of(page)
+    assert "Approved. Show the outcome" in said[0]
+    assert f'<a href="/waiting/{quote(first.id, safe="")}/t1c1">Show the outcome' in page.text
+    assert "Recorded; 1 more must approve." in said[1]
+    assert "Not decided by you: it is no longer pending." in said[2]
+    assert "Not decided: it has changed since it was shown to you." in said[5]
+    assert "Your decision was accepted for 4 of 6 calls." in page.text
+    assert '<a href="/?agent=desk">Back to what waits</a>' in page.text
+    [waiting] = [one for one in await first.waiting() if one["callId"] == "t1c5"]
+    [given] = waiting["decisions"]
+    assert (given["by"], given["groups"], given["decision"]) == ("ann", ["finance"], "approve")
+    again = rows_of(await stage.get(f"/?run={first.id}"))
+    assert again[-1].endswith("You have already decided; other approvers must agree.")
+
+
+async def test_a_reason_is_asked_for_once_and_what_is_denied_is_shown_again(
+    made: House, stage: Stage
+) -> None:
+    run = await run_of(made, "desk")
+    chosen = choices_of(await stage.get(f"/?run={run.id}"))
+    why = await stage.post("/", {"chosen": chosen, "decision": "deny"})
+    assert choices_of(why) == chosen
+    assert "Deny all 2" in why.text
+    assert "amount=20" in rows_of(why)[0]
+    assert len(await run.waiting(5)) == 5
+    empty = await stage.post("/", {"chosen": chosen, "decision": "deny", "reason": " "})
+    assert empty.status_code == 422
+    assert "Enter a reason: the model reads it." in empty.text
+    done = await stage.post("/", {"chosen": chosen, "decision": "deny", "reason": "Not now."})
+    assert "Your decision was accepted for 2 of 2 calls." in done.text
+    assert [one["callId"] for one in await run.waiting(3)] == ["t1c2", "t1c3", "t1c4"]
+
+
+async def test_a_form_decides_nothing_that_does_not_say_what(stage: Stage) -> None:
+    nothing = await stage.post("/", {"decision": "approve"})
+    assert nothing.status_code == 400
+    assert "No decision was sent." in nothing.text
+    forged = await stage.post("/", {"decision": "approve", "chosen": ["x", "//", "a/b/c/d"]})
+    assert "No decision was sent." in forged.text
+    other = await stage.post(
+        "/", {"decision": "respond", "chosen": [str(SelectedCall("a", "b", "c"))]}
+    )
+    assert other.status_code == 400
+    gone = await stage.post(
+        "/", {"decision": "approve", "chosen": [str(SelectedCall("no/run", "b", "c"))]}
+    )
+    assert "Not decided: there is no run no/run" in rows_of(gone)[0]
+
+
+async def test_without_a_worker_everything_is_listed_and_says_so_in_time(
+    crowd: Crowd, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.client.run_handle.NO_WORKER_SECONDS", 4)
+    await crowd.start(Asks(f"{n:02}", timedelta(minutes=n), tools=["ship.it"]) for n in range(30))
+    page = await stage.get(f"/?agent={crowd.agent}")
+    rows = rows_of(page)
+    assert [row for row in rows if "Querying the run" in row] == rows
+    assert "ship.it" in rows[0]
+    assert [row.split()[-1] for row in rows] == [crowd.id(f"{n:02}") for n in range(25)]
+    assert f'href="/run/{quote(crowd.id("00"), safe="")}"' in page.text
+    assert ">30 runs with pending approvals that match the filter<" in page.text
+    further = re.search(r'href="([^"]+)">Next page', page.text)
+    assert further is not None
+    rest = rows_of(await stage.get(unescape(further[1])))
+    assert [row.split()[-1] for row in rest] == [crowd.id(f"{n:02}") for n in range(25, 30)]
+
+    async def told() -> bool:
+        told = rows_of(await stage.get(f"/?agent={crowd.agent}"))
+        return all("No worker answers queries on task queue nobody-" in row for row in told)
+
+    assert await eventually(told)
+
+
+async def test_what_expires_first_comes_first_and_says_so_in_words(
+    crowd: Crowd, stage: Stage
+) -> None:
+    await crowd.start(
+        [
+            Asks("later", left=timedelta(days=2)),
+            Asks("over", left=timedelta(minutes=-9)),
+            Asks("soon", left=timedelta(minutes=50), groups=["finance", "the board"]),
+            Asks("a-tenth", ago=timedelta(hours=20), left=timedelta(hours=2)),
+            Asks("before", placed=False),
+        ]
+    )
+    rows = rows_of(await stage.get(f"/?agent={crowd.agent}&order=expiring"))
+    assert [row.split()[-1].rpartition("/")[2] for row in rows] == [
+        "over",
+        "soon",
+        "a-tenth",
+        "later",
+        "before",
+    ]
+    assert "expired" in rows[0]
+    assert "expired 9 min ago" in rows[0]
+    assert "expires soon" in rows[1]
+    assert "approvers: finance, the board" in rows[1]
+    assert "expires soon" in rows[2]
+    assert "soon" not in rows[3]
+    newest = await stage.get(f"/?agent={crowd.agent}")
+    assert "2 runs have approvals that expire within the hour" in newest.text
+    assert f'href="/?order=expiring&amp;agent={crowd.agent}">sort by expiry' in newest.text
+    mine = rows_of(await stage.get(f"/?agent={crowd.agent}&group=mine"))
+    assert len(mine) == 4
+    of_board = await stage.get(f"/?agent={crowd.agent}&group=group:the+board")
+    assert "1 run has an approval that expires within the hour" in of_board.text
+    board = rows_of(of_board)
+    assert [row.split()[-1] for row in board] == [crowd.id("soon")]
+
+
+def lacking() -> dict[str, ListOrder]:
+    """Orders by what no namespace has."""
+    orders = {"newest": NEWEST, "expiring": EXPIRING}
+    return {name: replace(order, attribute="NobodyKnows") for name, order in orders.items()}
+
+
+async def test_a_namespace_without_the_attributes_is_asked_run_by_run(
+    made: House, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older, newer = [await run_of(made, made.task_queue) for _ in range(2)]
+    monkeypatch.setattr(page_query, "ORDERS", lacking())
+    page = await stage.get(f"/?agent={made.task_queue}&group=group:ops")
+    assert (
+        "namespace lacks search attributes for the times and approvers of pending calls"
+        in page.text
+    )
+    assert "2 runs with pending approvals" in page.text
+    rows = rows_of(page)
+    assert [newer.id in row for row in rows] == [True] * 5 + [False] * 5
+    nobody = await stage.get(f"/?agent={made.task_queue}&group=group:strangers")
+    assert rows_of(nobody) == []
+    assert "No pending approval matches this filter." in nobody.text
+
+    monkeypatch.setattr(names, "AGENT_STATUS", "NobodyKnowsThis")
+    without = await stage.get(f"/?run={older.id}")
+    assert "namespace lacks search attributes for pending calls" in without.text
+    assert len(rows_of(without)) == 5
+
+
+@asynccontextmanager
+async def listening(stage: Stage, path: str, **headers: str) -> AsyncIterator[AsyncIterator[str]]:
+    """The lines of a stream of events."""
+    said = {name.replace("_", "-"): text for name, text in headers.items()}
+    async with stage.http.stream("GET", path, headers=said) as answer:
+        assert answer.status_code == 200
+        yield answer.aiter_lines()
+
+
+async def test_whoever_looks_is_told_when_the_list_changes(
+    crowd: Crowd, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(streaming, "KEEP_ALIVE_SECONDS", 0.3)
+    await crowd.start([Asks("one")])
+    page = await stage.get(f"/?agent={crowd.agent}")
+    changes = re.search(r'sse-connect="([^"]+)"', page.text)
+    assert changes is not None
+    address, _, mark = unescape(changes[1]).partition("&seen=")
+    async with listening(stage, f"{address}&seen={mark}") as lines:
+        assert "event: changed" not in await quiet(lines)
+        await crowd.start([Asks("two")])
+        await asyncio.wait_for(until(lines, "event: changed"), 20)
+    # Who comes back, here or elsewhere, is told what they have missed, and that alone.
+    async with listening(stage, address, last_event_id=mark) as lines:
+        await asyncio.wait_for(until(lines, "event: changed"), 20)
+    now = re.search(r"seen=(\w+)", (await stage.get(f"/?agent={crowd.agent}")).text)
+    assert now is not None
+    async with listening(stage, f"{address}&seen=before", last_event_id=now[1]) as lines:
+        assert "event: changed" not in await quiet(lines)
+
+
+async def quiet(lines: AsyncIterator[str]) -> list[str]:
+    """What is said until there has been nothing new for a while."""
+    said: list[str] = []
+    for _ in range(5):
+        said += await asyncio.wait_for(until(lines, ": still there"), 20)
+    return said
+
+
+async def until(lines: AsyncIterator[str], end: str) -> list[str]:
+    """What is said up to a line."""
+    said: list[str] = []
+    async for line in lines:
+        said.append(line)
+        if line == end:
+            break
+    return said
+
+
+async def test_one_look_serves_all_and_their_number_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "EVERY_SECONDS", 0.001)
+    monkeypatch.setattr(watch, "MAX_WATCHED", 1)
+    looked = 0
+
+    async def mark() -> str:
+        nonlocal looked
+        looked += 1
+        return f"mark-{looked // 50}"
+
+    watches = watch.ListWatches()
+    streams = [watches.changes("all", mark, "mark-0") for _ in range(2)]
+    first, second = await asyncio.gather(*(anext(stream) for stream in streams))
+    assert first == second == "id: mark-1\nevent: changed\ndata: changed\n\n"
+    assert looked < 100
+    assert watches.has_room("all")
+    assert not watches.has_room("another")
+    for stream in streams:
+        await stream.aclose()
+    assert watches.has_room("another")
+
+
+async def test_what_is_wrong_with_an_address_is_said(stage: Stage) -> None:
+    for query, said in (
+        ("order=best", "use one of newest, expiring"),
+        ("group=finance", "say `mine` or `group:NAME`"),
+        ("after=yesterday", "open the first page"),
+        ("after=9999999999999999999999/x", "open the first page"),
+        ("after=253402300799999999/x", "open the first page"),
+        ("after=-1/x", "open the first page"),
+        ('tool=a"b', "leave out the"),
+    ):
+        page = await stage.get(f"/?{query}")
+        assert page.status_code == 400
+        assert said in unescape(page.text)
+
+
+async def test_when_temporal_is_away_the_page_says_so_and_whoever_looks_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_lists, "ANSWER", timedelta(seconds=1))
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=str(temporal_binary())
+    ) as short:
+        client = short.client
+    async with inbox(client) as stage:
+        page = await stage.get("/")
+        async with listening(stage, "/changes?seen=before") as lines:
+            said = await asyncio.wait_for(until(lines, "event: trouble"), 20)
+            told = await anext(lines)
+    assert page.status_code == 503
+    assert "Temporal does not answer" in page.text
+    assert [line for line in said if line.startswith("event")] == ["event: trouble"]
+    assert told.startswith("data: Temporal does not answer")
+
+
+async def test_a_run_is_asked_once_for_all_who_look(
+    made: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await run_of(made, "desk")
+    asked_of: list[str] = []
+    waiting = RunHandle.pending_approvals
+
+    async def counting(self: RunHandle) -> list[PendingApproval]:
+        asked_of.append(self.id)
+        return await waiting(self)
+
+    monkeypatch.setattr(RunHandle, "pending_approvals", counting)
+    [listed] = await run_lists.list_runs(made.client, f'WorkflowId = "{run.id}"')
+    questions = run_answers.RunAnswers(made.client)
+    found = await asyncio.gather(*(questions.read([listed], 20) for _ in range(3)))
+    for each in found:
+        answer = each[run.id]
+        assert isinstance(answer, list)
+        assert len(answer) == 5
+    assert asked_of == [run.id]
+    questions.forget([run.id])
+    await questions.read([listed], 20)
+    assert asked_of == [run.id, run.id]

@@ -1,0 +1,258 @@
+"""The list of what waits, without a run (§7, §11): what its rows let be decided, and its bounds."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+from temporalio.client import Client
+
+from holdfast.client.command_errors import NoWorkerError
+from holdfast.client.run_lists import MissingAttributesError, RunListing
+from holdfast.schemas import names
+from holdfast.schemas.decision import PendingApproval
+from holdfast.web.auth.person import Person
+from holdfast.web.listing import page_query
+from holdfast.web.listing.page_query import PAGE_RUNS, ListPage, ListView, order_by_answers
+from holdfast.web.listing.routes import _calls, _groups
+from holdfast.web.listing.rows import (
+    MAX_OF_A_RUN,
+    PendingRow,
+    SelectedCall,
+    deciders,
+    pending_rows,
+    plain_names,
+    urgency,
+)
+from holdfast.web.pages import ENVIRONMENT
+from holdfast.workflows.engine.approvals.question import digest_of
+
+AT = datetime(2026, 3, 1, 14, 3, 7, tzinfo=UTC)
+ANN = Person("ann", ("finance",))
+
+
+def waiting(call_id: str = "t1c1", **more: Any) -> PendingApproval:
+    """A question, whole, with the digest that it has."""
+    said: dict[str, Any] = {"callId": call_id, "tool": "pay", "label": "Pay", "arguments": {}}
+    times = {"requestedAt": AT.isoformat(), "expiresAt": AT.isoformat()}
+    said |= {"kind": "call", **times, **more}
+    digest = digest_of(said["tool"], said["arguments"], said["kind"], 1)
+    return PendingApproval.read({"digest": digest, **said})
+
+
+def run(id: str = "order-7", **more: Any) -> RunListing:
+    """A run, as a list has it."""
+    return RunListing(id, "desk", AT, "awaiting_approval", **more)
+
+
+def shown(*all_waiting: PendingApproval, signs: bool = False) -> list[PendingRow]:
+    """The rows of a run."""
+    return list(pending_rows(run(), list(all_waiting), ANN, signs=signs))
+
+
+@pytest.mark.parametrize(
+    ("said", "obstacle"),
+    [
+        ({}, ""),
+        ({"kind": "plan", "arguments": {"calls": []}}, "Open it to see the steps"),
+        ({"kind": "reconcile"}, "Open it to decide what happened."),
+        ({"kind": "budget", "arguments": {"maxCalls": 1}}, "Open it to see the budget"),
+        ({"approvers": ["finance", "ops"]}, ""),
+        ({"approvers": ["ops"]}, "Only members of ops can decide."),
+        ({"signed": True}, "Decisions must be signed"),
+        ({"arguments": {"text": "x" * 293}}, ""),
+        ({"arguments": {"text": "x" * 294}}, "Open it to see all arguments."),
+        # Its run has shown a part of it: what would be decided on cannot be seen here.
+        ({"digest": "of more than this"}, "Open it to see all arguments."),
+    ],
+)
+def test_what_needs_more_than_a_yes_or_a_no_cannot_be_ticked(
+    said: dict[str, Any], obstacle: str
+) -> None:
+    [row] = shown(waiting(**said))
+    assert bool(row.choice) is not bool(obstacle)
+    assert row.obstacle.startswith(obstacle)
+
+
+def test_where_the_inbox_signs_what_has_to_be_signed_can_be_ticked() -> None:
+    [row] = shown(waiting(signed=True), signs=True)
+    assert SelectedCall.parse(row.choice) == SelectedCall("order-7", "t1c1", waiting().digest)
+
+
+def test_a_row_is_another_once_something_else_is_asked_so_no_tick_stays_on_it() -> None:
+    asks = [waiting(), waiting(arguments={"amount": 9}), waiting("t1c2")]
+    assert len({row.id for one in asks for row in shown(one)}) == 3
+
+
+def test_of_a_run_with_many_calls_the_others_are_counted() -> None:
+    found = shown(*(waiting(f"t1c{n}") for n in range(MAX_OF_A_RUN + 3)))
+    assert len(found) == MAX_OF_A_RUN + 1
+    assert found[-1].trouble == "3 more pending calls in this run: open the run."
+    assert found[-1].choice == ""
+    assert len({row.id for row in found}) == len(found)
+    assert len(shown(*(waiting(f"t1c{n}") for n in range(MAX_OF_A_RUN)))) == MAX_OF_A_RUN
+
+
+@pytest.mark.parametrize(
+    ("left", "of", "said"),
+    [
+        (timedelta(minutes=59), None, "expires soon"),
+        (timedelta(minutes=61), None, ""),
+        (timedelta(minutes=59), timedelta(hours=2), "expires soon"),
+        (timedelta(hours=9), timedelta(hours=100), "expires soon"),
+        (timedelta(hours=11), timedelta(hours=100), ""),
+        (-timedelta(seconds=1), None, "expired"),
+        (None, None, ""),
+    ],
+)
+def test_little_time_is_an_hour_or_a_tenth(
+    left: timedelta | None, of: timedelta | None, said: str
+) -> None:
+    until = None if left is None else datetime.now(UTC) + left
+    assert urgency(until, None if until is None or of is None else until - of) == said
+
+
+def test_who_decides_is_told_in_a_line() -> None:
+    assert deciders([]) == deciders([names.FOR_ANYBODY]) == "anyone"
+    assert deciders(["ops", names.FOR_ANYBODY]) == "ops, anyone"
+    assert len(deciders([f"group-{n}" for n in range(1_000)])) == 200
+
+
+def test_who_has_decided_so_far_is_told_by_name() -> None:
+    given = {"decision": "approve", "at": AT.isoformat(), "digest": "d"}
+    by = [{**given, "by": name} for name in ("bob", "\u200b", None)]
+    [row] = shown(waiting(quorum=4, decisions=by))
+    said = "approved by bob, approved, approved, 4 people must approve"
+    assert row.decisions == said
+    [row] = shown(waiting(decisions=[{**given, "by": f"person {n}"} for n in range(100)]))
+    assert len(row.decisions) == 200
+
+
+def test_what_reads_as_another_name_is_not_offered() -> None:
+    assert plain_names({"b", "a", "a\u200b", " a", "a\n"}) == ["a", "b"]
+
+
+def test_the_mark_of_a_page_is_another_when_anything_on_it_is() -> None:
+    first = run(since=AT, until=AT, tools=("pay",))
+    marks = {
+        ListPage([first], [], 1, False).mark,
+        ListPage([first], [], 2, False).mark,
+        ListPage([run("other", since=AT, until=AT, tools=("pay",))], [], 1, False).mark,
+        ListPage([run(since=None, until=AT, tools=("pay",))], [], 1, False).mark,
+        ListPage([run(since=AT, until=None, tools=("pay",))], [], 1, False).mark,
+        ListPage([run(since=AT, until=AT, tools=("pay", "tell"))], [], 1, False).mark,
+    }
+    assert len(marks) == 6
+
+
+@pytest.mark.parametrize("name", ["agent", "tool", "principal", "group", "run"])
+def test_what_is_filtered_says_so_and_stays_so_in_every_address(name: str) -> None:
+    text = "group:the board" if name == "group" else "a&b=c"
+    view = ListView.parse({name: text if name == "group" else f" {text} "})
+    assert getattr(view, name) == text
+    assert view.is_filtered
+    assert ListView.parse(dict(parse_qsl(view.query))) == view
+    assert not ListView.parse({"order": "expiring"}).is_filtered
+
+
+def test_the_groups_to_choose_from_are_ones_own_the_pages_and_the_one_that_is_chosen() -> None:
+    found = ListPage([run(groups=("ops", names.FOR_ANYBODY))], [], 1, False)
+    view = ListView.parse({"group": "group:the board"})
+    assert [name for _, name in _groups(found, ANN, view)] == [
+        *("finance", "ops", "the board", "anyone")
+    ]
+
+
+# --- a namespace that does not know what the list is made of -----------------------------
+
+
+def told(
+    found: ListPage, said: dict[str, Any], view: str = "", own: tuple[str, ...] = ()
+) -> ListPage:
+    """A look, once the runs have answered."""
+    return order_by_answers(found, said, ListView.parse(dict(parse_qsl(view))), own)
+
+
+def lacking(*runs: RunListing, unasked: bool = False) -> ListPage:
+    """A look at runs of which the lists know nothing."""
+    return ListPage(runs, [], len(runs), False, "since when runs wait", unasked)
+
+
+def ids(found: ListPage) -> list[str]:
+    """The runs of a page, those without a place in it last."""
+    return [one.id for one in found.all_runs]
+
+
+def test_runs_are_put_in_order_by_what_they_answer_and_who_is_silent_stands_below() -> None:
+    def asked(minutes: int, **more: Any) -> list[PendingApproval]:
+        return [waiting(requestedAt=(AT - timedelta(minutes=minutes)).isoformat(), **more)]
+
+    found = lacking(*map(run, ["late", "old", "new", "none", "gone"]))
+    said: dict[str, Any] = {
+        "old": asked(9, tool="tell", approvers=["ops"]),
+        "new": asked(1),
+        "none": [],
+        "gone": NoWorkerError("desk"),
+    }
+    everything = told(found, said)
+    assert ids(everything) == ["new", "old", "late", "gone"]
+    assert (everything.count, everything.has_more) == (4, False)
+    assert ids(told(found, said, "tool=tell")) == ["old", "late", "gone"]
+    assert ids(told(found, said, "group=group:ops")) == ["old", "late", "gone"]
+    assert ids(told(found, said, "group=mine", ("ops",))) == ["new", "old", "late", "gone"]
+    assert ids(told(found, said, "group=mine")) == ["new", "late", "gone"]
+    behind = ListView().page_after(everything.runs[0])
+    assert ids(order_by_answers(found, said, behind, ())) == ["old"]
+
+
+def test_that_not_all_were_asked_is_another_thing_than_that_there_is_a_next_page() -> None:
+    runs = [run(f"order-{n}") for n in range(PAGE_RUNS + 1)]
+    said = {one.id: [waiting()] for one in runs}
+    page = told(lacking(*runs), said)
+    assert (len(page.runs), page.has_more, count_of(page)) == (
+        PAGE_RUNS,
+        True,
+        "26 runs with pending approvals",
+    )
+    few = told(lacking(*runs, unasked=True), {one.id: [] for one in runs})
+    assert (few.has_more, count_of(few)) == (False, "More than 0 runs may have pending approvals")
+
+
+async def test_runs_without_a_place_stand_on_the_first_page_and_no_more_than_a_few_are_asked(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    async def first(*_: Any) -> list[RunListing]:
+        return []
+
+    async def listed(_: Client, query: str, limit: int) -> list[RunListing]:
+        return [run(f"order-{n}") for n in range(5)][:limit]
+
+    async def counted(*_: Any) -> int:
+        return 5
+
+    async def unknown(*_: Any) -> list[RunListing]:
+        raise MissingAttributesError("PendingSince")
+
+    for name, instead in {"first_runs": first, "list_runs": listed, "count_runs": counted}.items():
+        monkeypatch.setattr(page_query, name, instead)
+    assert len((await page_query.read_page(nowhere, ListView(), ())).unplaced) == 5
+    assert (await page_query.read_page(nowhere, ListView(after=(AT, "order-7")), ())).unplaced == []
+    monkeypatch.setattr(page_query, "first_runs", unknown)
+    for most, asked in ((5, 5), (4, 4)):
+        monkeypatch.setattr(page_query, "MAX_ASKED", most)
+        found = await page_query.read_page(nowhere, ListView(), ())
+        assert (len(found.runs), found.is_incomplete) == (asked, most == 4)
+
+
+def count_of(found: ListPage) -> str:
+    """How a page tells how many there are."""
+    parts: Any = ENVIRONMENT.get_template("listing/parts.html").module
+    return str(parts.count(found, ListView(), None))
+
+
+def test_calls_are_counted_where_every_run_of_the_page_has_answered() -> None:
+    found = ListPage([run("a"), run("b")], [], 2, False)
+    two = [waiting(), waiting("t1c2")]
+    assert _calls(found, {"a": two, "b": [waiting()]}) == 3
+    assert _calls(found, {"a": two}) is None
+    assert _calls(found, {"a": two, "b": NoWorkerError("desk")}) is None

@@ -1,0 +1,401 @@
+"""What runs are asked for a list, and decisions on several (§7): how often, and how many."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from temporalio.client import Client
+
+from holdfast.client.command_errors import (
+    NO_SUCH,
+    RUN_FAILED,
+    UNREACHABLE,
+    CommandError,
+    NoWorkerError,
+    WorkerNotSeenError,
+)
+from holdfast.client.diagnosis import NoBuildError
+from holdfast.client.run_handle import RunHandle, RunStart
+from holdfast.client.run_lists import RunListing
+from holdfast.schemas import names
+from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.web.auth.person import Person
+from holdfast.web.listing import bulk, routes, run_answers, runs, watch
+from holdfast.web.listing.bulk import BulkDecision, check_selected, read_choices
+from holdfast.web.listing.page_query import ListPage
+from holdfast.web.listing.rows import SelectedCall
+from holdfast.web.listing.run_answers import RunAnswers
+from holdfast.web.pages import ENVIRONMENT
+from holdfast.web.services import DecisionNotSent, Services
+from tests.web.conftest import Clock
+from tests.web.listing.test_rows import ANN, AT, run, waiting
+
+Say = Callable[[str], list[PendingApproval]]
+
+
+class Runs:
+    """Runs that answer at once, and how many of them are asked at a time."""
+
+    def __init__(self, say: Say) -> None:
+        self.asked: list[str] = []
+        self.most = 0
+        self._say, self._now = say, 0
+
+    async def waiting(self, id: str) -> list[PendingApproval]:
+        """Answer for a run."""
+        self.asked.append(id)
+        self._now += 1
+        self.most = max(self.most, self._now)
+        await asyncio.sleep(0)  # so that others are asked meanwhile, if they are
+        self._now -= 1
+        return self._say(id)
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, say: Say) -> Runs:
+    """Have every run answer so."""
+    runs = Runs(say)
+    monkeypatch.setattr(RunHandle, "pending_approvals", lambda self: runs.waiting(self.id))
+    return runs
+
+
+async def answers(questions: RunAnswers, *runs: RunListing) -> dict[str, Any]:
+    """What the runs answer."""
+    return await questions.read(runs, 20)
+
+
+async def test_an_answer_is_good_for_a_moment_and_as_long_as_the_list_says_the_same(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock
+) -> None:
+    monkeypatch.setattr(run_answers, "monotonic", clock)
+    asks, questions = answering(monkeypatch, lambda _: [waiting()]), RunAnswers(nowhere)
+    for _ in range(2):
+        assert await answers(questions, run()) == {"order-7": [waiting()]}
+    assert len(asks.asked) == 1
+    await answers(questions, run(since=AT))
+    assert len(asks.asked) == 2
+    clock.seconds += run_answers.KEPT_SECONDS + 0.1
+    await answers(questions, run())
+    assert len(asks.asked) == 3
+
+
+@pytest.mark.parametrize("nobody", [NoWorkerError, WorkerNotSeenError])
+async def test_where_nobody_works_nothing_more_is_asked_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock, nobody: type[NoWorkerError]
+) -> None:
+    def say(id: str) -> list[PendingApproval]:
+        raise NoBuildError(id, "desk", "7") if id == "on-a-build" else nobody("desk")
+
+    monkeypatch.setattr(run_answers, "monotonic", clock)
+    asks, questions = answering(monkeypatch, say), RunAnswers(nowhere)
+    await answers(questions, run("on-a-build"))
+    await answers(questions, run("a"))
+    told = await answers(questions, run("b"))
+    assert "no worker answers" in str(told["b"])
+    assert asks.asked == ["on-a-build", "a"]
+    await answers(questions, RunListing("c", "another desk", AT, "awaiting_approval"))
+    clock.seconds += run_answers.SILENT_SECONDS + 0.1
+    await answers(questions, run("b"))
+    assert asks.asked == ["on-a-build", "a", "c", "b"]
+    assert [*questions._silent] == ["desk"], "what is over is not kept"
+
+
+async def test_what_a_run_cannot_say_is_no_end_of_the_list(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    def say(id: str) -> list[PendingApproval]:
+        match id:
+            case "gone":
+                raise CommandError("there is no run gone", "see holdfast list", NO_SUCH)
+            case "broken" if len(asks.asked) == 2:
+                raise RuntimeError("what nobody planned")
+        return []
+
+    asks, questions = answering(monkeypatch, say), RunAnswers(nowhere)
+    assert await answers(questions, run("gone")) == {"gone": []}
+    with pytest.raises(RuntimeError):
+        await answers(questions, run("broken"))
+    assert await answers(questions, run("broken")) == {"broken": []}
+
+
+async def test_a_few_runs_are_asked_at_a_time_and_not_more_than_are_kept(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    monkeypatch.setattr(run_answers, "MAX_KEPT", 20)
+    asks = answering(monkeypatch, lambda _: [])
+    told = await answers(RunAnswers(nowhere), *(run(f"order-{n}") for n in range(30)))
+    assert (len(told), len(asks.asked), asks.most) == (20, 20, run_answers.AT_ONCE)
+
+
+async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    async def beginning(self: RunHandle) -> RunStart:
+        if self.id == "silent":
+            await asyncio.Event().wait()
+        if self.id == "gone":
+            raise CommandError("there is no run gone", "see holdfast list", NO_SUCH)
+        return RunStart(AT, f"{self.id} of today")
+
+    async def ended(self: RunHandle) -> Any:
+        raise AssertionError("how a run has ended is asked of none that goes on")
+
+    monkeypatch.setattr(RunHandle, "start_info", beginning)
+    monkeypatch.setattr(RunHandle, "ending", ended)
+    monkeypatch.setattr(runs, "ANSWER_SECONDS", 0.01)
+    async with asyncio.timeout(20):
+        found = await runs.RunsPage(Services(nowhere))._rows(
+            [*map(run, ["silent", "gone", "order-7"])]
+        )
+    assert [(row.details.summary, row.details.failure[:20]) for row in found] == [
+        ("", ""),
+        ("", "there is no run gone"),
+        ("order-7 of today", ""),
+    ]
+
+
+async def test_a_run_whose_id_was_used_again_says_so_and_leads_to_no_other(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    """Its page would be that of the newer one, and so would all that is told of it."""
+
+    async def beginning(self: RunHandle) -> RunStart:
+        return RunStart(AT, "The newer one.")
+
+    monkeypatch.setattr(RunHandle, "start_info", beginning)
+    before = replace(run(), status="completed", started=AT - timedelta(days=1), execution="e/1")
+    parts = Services(nowhere, temporal_ui="https://ui.example")
+    newer, older = await runs.RunsPage(parts)._rows([run(), before])
+    assert (newer.details.summary, newer.details.is_earlier_run, newer.link) == (
+        "The newer one.",
+        False,
+        None,
+    )
+    assert (older.details.summary, older.details.is_earlier_run, older.status) == (
+        "",
+        True,
+        "completed",
+    )
+    assert older.link == "https://ui.example/namespaces/default/workflows/order-7/e%2F1"
+    # A time of a list that is less exact than the run's own makes no other run of it.
+    [same] = await runs.RunsPage(parts)._rows(
+        [replace(run(), started=AT - timedelta(microseconds=9))]
+    )
+    assert not same.details.is_earlier_run
+    said = dict.fromkeys(("status", "agent", "principal", "run"), "")
+    values = {"rows": [newer, older], "query": said, "statuses": [], "agents": []}
+    html = ENVIRONMENT.get_template("listing/runs.html").render(
+        person=ANN, path="/run", first="", next="", **values
+    )
+    assert html.count('href="/run/order-7"') == 1
+    assert "An earlier run of this id" in html
+
+
+# --- several at once ---------------------------------------------------------------------
+
+
+def choice(id: str = "order-7") -> SelectedCall:
+    """A call that was ticked, as it waits."""
+    return SelectedCall(id, "t1c1", waiting().digest)
+
+
+def sending(monkeypatch: pytest.MonkeyPatch, refusal: Exception | None = None) -> list[Decision]:
+    """Have every run take what it is sent, or refuse it so; what was sent."""
+    sent: list[Decision] = []
+
+    async def send(
+        parts: Services, run_id: str, asks: PendingApproval, decision: Decision
+    ) -> Receipt:
+        sent.append(decision)
+        if refusal is not None:
+            raise refusal
+        return Receipt(call_id="t1c1", decision=decision.decision, decided=True)
+
+    monkeypatch.setattr(Services, "decide", send)
+    return sent
+
+
+async def test_what_is_sent_is_for_what_was_shown_and_in_the_name_of_who_decides(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    answering(monkeypatch, lambda _: [waiting()])
+    sent = sending(monkeypatch)
+    [outcome] = await BulkDecision(Services(nowhere), ANN, "deny", "No.").send([choice()])
+    assert outcome.text == "Denied."
+    said = {"callId": "t1c1", "decision": "deny", "reason": "No.", "digest": choice().digest}
+    assert [one.to_json() for one in sent] == [{**said, "by": "ann", "groups": ["finance"]}]
+
+
+async def test_what_cannot_be_read_here_is_not_decided_here(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    def say(id: str) -> list[PendingApproval]:
+        if id == "newer":
+            raise CommandError("what waits in it cannot be read", "look", RUN_FAILED)
+        return [waiting()]
+
+    answering(monkeypatch, say)
+    sent = sending(monkeypatch)
+    newer, other = await BulkDecision(Services(nowhere), ANN, "approve").send(
+        [choice("newer"), choice()]
+    )
+    assert newer.text.startswith("Not decided: what waits in it cannot be read")
+    assert (other.text, len(sent)) == ("Approved.", 1)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "tone"),
+    [
+        (DecisionNotSent(names.ALREADY_DECIDED, "bob was faster."), "asks"),
+        (DecisionNotSent(names.NO_SUCH_CALL, "bob was faster."), "asks"),
+        (DecisionNotSent(names.INVALID_DECISION, "bob was faster."), "bad"),
+        (CommandError("bob was faster", "look", NO_SUCH), "bad"),
+    ],
+)
+async def test_what_is_refused_says_why(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, refusal: Exception, tone: str
+) -> None:
+    answering(monkeypatch, lambda _: [waiting()])
+    sending(monkeypatch, refusal)
+    [outcome] = await BulkDecision(Services(nowhere), ANN, "approve").send([choice()])
+    assert outcome.text.startswith("Not decided: bob was faster")
+    assert outcome.tone == tone
+
+
+async def test_each_is_decided_once_a_few_at_a_time_and_what_is_too_much_is_told(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    monkeypatch.setattr(bulk, "MAX_CHOICES", 20)
+    asks = answering(monkeypatch, lambda _: [waiting()])
+    sent = sending(monkeypatch)
+    choices = read_choices([*(str(choice(f"order-{n}")) for n in range(22))] * 2)
+    assert len(choices) == 22
+    outcomes = await BulkDecision(Services(nowhere), ANN, "approve").send(choices)
+    assert [one.tone for one in outcomes] == ["good"] * 20 + ["asks"] * 2
+    assert outcomes[-1].text.startswith("Not decided: at most 250 at a time.")
+    assert (len(sent), asks.most) == (20, bulk.AT_ONCE)
+    # What is not decided is not asked a reason for.
+    assert [bool(one.text) for one in await check_selected(Services(nowhere), choices)][-3:] == [
+        *(False, True, True)
+    ]
+
+
+def request(query: str, person: Person, *form: tuple[str, str]) -> Request:
+    """Somebody asks for something of a list, or sends a form of it."""
+    scope = {"type": "http", "path": "/", "query_string": query.encode(), "headers": []}
+    return Request({**scope, "state": {"person": person, "form": FormData([*form])}})
+
+
+async def test_a_run_is_asked_anew_once_something_was_decided_in_it(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    asks = answering(monkeypatch, lambda _: [waiting()])
+    sending(monkeypatch)
+    waits = routes.PendingPages(Services(nowhere))
+    await answers(waits._asked, run(), run("other"))
+    chosen = ("chosen", str(choice()))
+    done = await waits.decide(request("", ANN, chosen, ("decision", "approve")))
+    assert done.status_code == 200
+    await answers(waits._asked, run(), run("other"))
+    assert asks.asked == ["order-7", "other", "order-7", "order-7"]
+
+
+@pytest.mark.parametrize(
+    ("chars", "status", "said"),
+    [
+        (0, 422, "Enter a reason"),
+        (10_000, 200, "accepted for 1 of 1"),
+        (10_001, 422, "at most 10,000"),
+    ],
+)
+async def test_a_reason_is_one_that_a_run_takes(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, chars: int, status: int, said: str
+) -> None:
+    answering(monkeypatch, lambda _: [waiting()])
+    sent = sending(monkeypatch)
+    fields = {"chosen": str(choice()), "decision": "deny", "reason": "x" * chars}
+    page = await routes.PendingPages(Services(nowhere)).decide(request("", ANN, *fields.items()))
+    assert (page.status_code, len(sent)) == (status, status == 200)
+    assert said in bytes(page.body).decode()
+
+
+# --- who looks is told -------------------------------------------------------------------
+
+
+async def test_who_sees_what_is_for_them_is_told_of_that_and_not_of_anothers(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    async def look(_: Client, view: Any, groups: tuple[str, ...]) -> ListPage:
+        return ListPage([run(tools=groups)], [], 1, False)
+
+    monkeypatch.setattr(routes, "read_page", look)
+    monkeypatch.setattr(routes, "EventStream", lambda room, frames: frames)
+    waits = routes.PendingPages(Services(nowhere))
+    ann, bob = ANN, Person("bob", ("ops",))
+    streams: list[Any] = [
+        await waits.changes(request(query, person))
+        for query in ("group=mine", "")
+        for person in (ann, bob)
+    ]
+    ids = [(await anext(stream)).split("\n")[0] for stream in streams]
+    assert len({*ids[:2]}) == 2
+    assert ids[2] == ids[3]
+    for stream in streams:
+        await stream.aclose()
+
+
+async def test_whoever_listens_is_told_of_trouble_and_of_its_end_and_nobody_looks_for_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "EVERY_SECONDS", 0)
+    found: asyncio.Queue[str | Exception] = asyncio.Queue()
+
+    async def mark() -> str:
+        seen = await found.get()
+        if isinstance(seen, Exception):
+            raise seen
+        return seen
+
+    async def told(stream: AsyncGenerator[str, None], seen: str | Exception | None = None) -> str:
+        if seen is not None:
+            found.put_nowait(seen)
+        return (await asyncio.wait_for(anext(stream), 20)).strip()
+
+    watches = watch.ListWatches()
+    stream = watches.changes("all", mark, "before")
+    assert await told(stream, "one") == "id: one\nevent: changed\ndata: changed"
+    away = CommandError("<b>Temporal</b> is away", "wait", UNREACHABLE)
+    trouble = "event: trouble\ndata: &lt;b&gt;Temporal&lt;/b&gt; is away; wait"
+    assert await told(stream, away) == trouble
+    late = watches.changes("all", mark, "before")
+    assert await told(late) == trouble
+    # What was seen before the trouble is no news until it is over.
+    assert await told(late, "one") == "event: trouble\ndata: <!-- over -->"
+    assert await told(late) == "id: one\nevent: changed\ndata: changed"
+    await late.aclose()
+    task = watches._watched["all"].task
+    assert task is not None
+    await stream.aclose()
+    await asyncio.wait([task], timeout=20)
+    assert task.cancelled()
+
+
+async def test_where_looking_fails_whoever_listens_is_let_go() -> None:
+    async def mark() -> str:
+        raise RuntimeError("what nobody planned")
+
+    stream = watch.ListWatches().changes("all", mark, "before")
+    assert [frame async for frame in stream] == []
+
+
+@pytest.mark.parametrize("bound", [(routes, "MAX_STREAMS"), (watch, "MAX_WATCHED")])
+async def test_who_finds_no_room_is_told_to_come_again(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, bound: tuple[Any, str]
+) -> None:
+    monkeypatch.setattr(*bound, 0)
+    answer = await routes.PendingPages(Services(nowhere)).changes(request("", ANN))
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")

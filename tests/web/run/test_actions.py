@@ -1,0 +1,184 @@
+"""What a person does to a run from its page (§11): speak, close, cancel; and what they are told."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from temporalio.client import Client, WorkflowFailureError
+
+from holdfast.client.command_errors import UNREACHABLE, CommandError, HasEndedError
+from holdfast.client.run_handle import RunDescription, RunHandle
+from tests.support.eventually import eventually
+from tests.support.house import SIDE_BY_SIDE, Run, house
+from tests.support.inbox import Stage, inbox
+from tests.support.model_server import Answer, call
+
+PAYS = [Answer(calls=[call("pay", amount=20)]), Answer("Paid."), Answer("And thanks.")]
+
+
+@pytest.fixture(autouse=True)
+def _ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_TEST_LEDGER", str(tmp_path / "ledger"))
+
+
+async def said(stage: Stage, answer: httpx.Response) -> str:
+    """What the page says to which a form leads."""
+    assert answer.status_code == 303, answer.text
+    where = urlsplit(answer.headers["location"])
+    assert where.netloc == ""
+    return (await stage.get(f"{where.path}?{where.query}")).text
+
+
+async def spoken(run: Run) -> list[str]:
+    """What people have said, in order."""
+    messages = [entry["message"] for entry in await run.context() if entry["type"] == "message"]
+    return [one["content"] for one in messages if one["role"] == "user"]
+
+
+async def test_a_message_is_heard_before_the_next_step_or_at_the_end(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    async with house(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
+        run = await made.start(["pay"])
+        await run.waiting()
+        late = {"text": "Say thanks.", "delivery": "followUp"}
+        answer = await stage.post(f"/run/{run.id}/message", late)
+        assert "reads it when the run would end" in await said(stage, answer)
+        early = {"text": "Be quick.\r\nPlease.", "delivery": "steer"}
+        answer = await stage.post(f"/run/{run.id}/message", early)
+        assert "reads it before its next step" in await said(stage, answer)
+        await run.decide("t1c1", "approve")
+        assert (await run.result())["output"] == "And thanks."
+        assert await spoken(run) == ["go", "Be quick.\nPlease.", "Say thanks."]
+
+
+async def test_what_cannot_be_sent_is_kept_and_nothing_was_said(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+        run = await made.start()
+        await run.result()
+        over = await stage.post(f"/run/{run.id}/message", {"text": "<b>late", "delivery": "steer"})
+        assert over.status_code == 409
+        assert "Not sent: the run has ended." in over.text
+        assert ">&lt;b&gt;late</textarea>" in over.text.replace("&#60;", "&lt;")
+        empty = await stage.post(f"/run/{run.id}/message", {"text": " \r\n", "delivery": "steer"})
+        assert "the message is empty" in empty.text
+        nobody = await stage.post("/run/nobody/message", {"text": "hi", "delivery": "steer"})
+        assert "Not sent: there is no run nobody" in nobody.text
+        assert await spoken(run) == ["go"]
+
+
+async def test_nothing_is_said_to_a_single_call(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    async with house(client, tmp_path, [], **SIDE_BY_SIDE) as made:
+        run = await made.call("pay", {"amount": 3})
+        await run.waiting()
+        answer = await stage.post(f"/run/{run.id}/message", {"text": "hi", "delivery": "steer"})
+        assert "is a single call, to which nothing can be said" in answer.text
+
+
+async def test_a_conversation_is_spoken_to_and_closed(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    answers = [Answer("Hello."), Answer("Fine.")]
+    async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
+        run = await made.start(conversation=True)
+
+        async def listens() -> str | None:
+            page = (await stage.get(f"/run/{run.id}")).text
+            return page if "waiting for the next message" in page else None
+
+        assert "Close the conversation" in await eventually(listens)
+        answer = await stage.post(f"/run/{run.id}/message", {"text": "How?", "delivery": "message"})
+        assert "Sent: the answer appears below." in await said(stage, answer)
+
+        async def answered() -> bool:
+            return "Fine." in (await stage.get(f"/run/{run.id}")).text
+
+        await eventually(answered)
+        answer = await stage.post(f"/run/{run.id}/close")
+        assert "Closed: the run ends after this turn." in await said(stage, answer)
+        assert (await run.result())["output"] == "Fine."
+        again = await stage.post(f"/run/{run.id}/close")
+        assert "The run had already ended: nothing was changed." in await said(stage, again)
+
+
+async def test_it_asks_once_more_before_it_cancels(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    async with house(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
+        run = await made.start(["pay"])
+        await run.waiting()
+        asked = await stage.get(f"/run/{run.id}/cancel")
+        assert "Cancel this run?" in asked.text
+        assert (await run.status())["status"] == "awaiting_approval", (
+            "to look at it is not to do it"
+        )
+        answer = await stage.post(f"/run/{run.id}/cancel")
+        assert "Cancellation requested." in await said(stage, answer)
+        with pytest.raises(WorkflowFailureError):
+            await run.result()
+        assert "Cancelled." in (await stage.get(f"/run/{run.id}")).text
+        for again in (
+            await stage.get(f"/run/{run.id}/cancel"),
+            await stage.post(f"/run/{run.id}/cancel"),
+        ):
+            assert "The run had already ended: nothing was changed." in await said(stage, again)
+
+
+@pytest.mark.parametrize("what", ["close", "cancel"])
+@pytest.mark.parametrize(
+    ("error", "status", "where"),
+    [
+        (HasEndedError("x"), 303, "/run/x?said=over#now"),
+        (CommandError("Temporal does not answer", "check it", UNREACHABLE), 503, None),
+    ],
+    ids=["ended", "away"],
+)
+async def test_what_ends_meanwhile_has_ended_and_what_cannot_be_reached_has_not(
+    nowhere: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    what: str,
+    error: CommandError,
+    status: int,
+    where: str | None,
+) -> None:
+    async def looked(_: RunHandle) -> RunDescription:
+        return RunDescription(("x", 1), closed=False, busy=False, streaming=None)
+
+    async def fails(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(RunHandle, "observe", looked)
+    monkeypatch.setattr(RunHandle, {"close": "signal"}.get(what, what), fails)
+    async with inbox(nowhere) as stage:
+        answer = await stage.post(f"/run/x/{what}")
+    assert (answer.status_code, answer.headers.get("location")) == (status, where)
+
+
+@pytest.mark.parametrize("what", ["message", "close", "cancel"])
+async def test_nothing_is_done_without_the_form_of_the_page(
+    client: Client, stage: Stage, tmp_path: Path, what: str
+) -> None:
+    async with house(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
+        run = await made.start(["pay"])
+        await run.waiting()
+        before = len(await run.history())
+        forged = await stage.post(f"/run/{run.id}/{what}", {"form_token": "x", "text": "Pay 900."})
+        assert forged.status_code == 403
+        assert len(await run.history()) == before
+        await run.handle.terminate()
+
+
+async def test_words_in_an_address_are_not_put_into_its_page(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+        run = await made.start()
+        await run.result()
+        page = await stage.get(f"/run/{run.id}?said=Approved by your boss")
+        assert "boss" not in page.text

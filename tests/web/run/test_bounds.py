@@ -1,0 +1,272 @@
+"""A page of a run (§11) has a bound, whatever the run holds, and says what it leaves out."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from holdfast.client.command_errors import CommandError, EncryptedError, NoWorkerError
+from holdfast.client.result import RunEnding
+from holdfast.hosting.temporal import data_converter
+from holdfast.schemas import names
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.run import RunResult
+from holdfast.web.run.delegate_tree import MAX_DELEGATES, read_delegates
+from holdfast.web.run.routes import MAX_INSTANCES, RunPages
+from holdfast.web.run.snapshot import MAX_ACTIVITIES, RunInfo, RunSnapshot, read_run_info
+from holdfast.web.run.view import MAX_OUTPUT_CHARS, build_run_view
+from holdfast.web.services import Services
+
+AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
+DONE: dict[str, Any] = {"status": "completed", "turns": 1, "calls": 0, "usage": Usage()}
+RUNNING, COMPLETED = WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED
+
+
+class Lists:
+    """A server whose list of runs is this one, or that refuses to be asked for it."""
+
+    namespace = "default"
+
+    def __init__(self, *runs: Any, refuses: RPCStatusCode | None = None) -> None:
+        self.runs, self.refuses = runs, refuses
+        self.query, self.limit = "", 0
+
+    async def list_workflows(self, query: str, limit: int) -> AsyncIterator[Any]:
+        """Those that it finds."""
+        self.query, self.limit = query, limit
+        if self.refuses is not None:
+            raise RPCError("so it is", self.refuses, b"")
+        for run in self.runs[:limit]:
+            yield run
+
+
+def delegate(id_: str, parent: str, status: Any = RUNNING, told: str = "running") -> Any:
+    """A run in a list."""
+    said = {names.AGENT_NAME: "clerk\u202e", names.AGENT_STATUS: told}
+    pairs = [SimpleNamespace(key=SimpleNamespace(name=n), value=v) for n, v in said.items()]
+    more = {"status": status, "start_time": AT, "typed_search_attributes": pairs}
+    return SimpleNamespace(id=id_, parent_id=parent, **more)
+
+
+def of(run_id: str, **more: Any) -> RunSnapshot:
+    """A run that is looked at."""
+    return RunSnapshot(RunInfo(run_id, "", AT, root=more.pop("root", run_id)), **more)
+
+
+def lists(*runs: Any, **more: Any) -> Any:
+    """A client of such a server."""
+    return Lists(*runs, **more)
+
+
+async def test_a_tree_has_a_bound_and_says_that_there_are_more() -> None:
+    there = lists(*(delegate(f"a.t1c{n}", "a") for n in range(MAX_DELEGATES + 50)))
+    assert (await read_delegates(there, of("a"))).is_cut
+    assert there.limit == MAX_DELEGATES + 1
+    assert not (await read_delegates(lists(delegate("a.t1c1", "a")), of("a"))).is_cut
+
+
+async def test_a_tree_is_of_this_run_whatever_its_id_holds() -> None:
+    there = lists(delegate("x", "a"), delegate("x.t1c1", "x"), delegate("y", "b"))
+    found = await read_delegates(there, of("a", root='r"\\'))
+    assert 'RootWorkflowId = "r\\"\\\\"' in there.query
+    assert 'ExecutionStatus != "ContinuedAsNew"' in there.query
+    [one] = found.branches
+    assert (one.href, one.agent, [each.call for each in one.children]) == (
+        "/run/x",
+        "clerk",
+        ["t1c1"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "shown"),
+    [
+        (RUNNING, "awaiting_approval", "waiting for approval"),
+        (COMPLETED, "budget_exceeded", "out of budget"),
+        (WorkflowExecutionStatus.TERMINATED, "running", "terminated"),
+        (WorkflowExecutionStatus.CANCELED, "running", "cancelled"),
+    ],
+)
+async def test_a_delegate_that_was_ended_from_outside_is_not_at_work(
+    status: Any, told: str, shown: str
+) -> None:
+    [one] = (await read_delegates(lists(delegate("a.t1c1", "a", status, told)), of("a"))).branches
+    assert one.status == shown
+
+
+async def test_a_server_that_keeps_no_roots_is_no_trouble_and_one_that_is_away_is() -> None:
+    view = {"callId": "t1c1", "tool": "ask", "agent": "clerk", "workflowId": "a.t1c1"}
+    status = {"delegates": [{**view, "status": "running", "pending": []}]}
+    old = lists(refuses=RPCStatusCode.INVALID_ARGUMENT)
+    [one] = (await read_delegates(old, of("a", status=status))).branches
+    assert (one.call, one.href) == ("t1c1", "/run/a.t1c1")
+    with pytest.raises(CommandError, match="Temporal does not answer"):
+        await read_delegates(lists(refuses=RPCStatusCode.UNAVAILABLE), of("a", status=status))
+
+
+def description(activities: list[PendingActivityInfo], **more: Any) -> Any:
+    """What Temporal says of a run in which these are under way."""
+
+    async def summary() -> str:
+        return "A run"
+
+    raw = SimpleNamespace(
+        pending_activities=activities, pending_workflow_task=SimpleNamespace(attempt=0)
+    )
+    said = SimpleNamespace(
+        id="a",
+        run_id="r",
+        history_length=7,
+        status=RUNNING,
+        start_time=AT,
+        close_time=None,
+        workflow_type=names.AGENT_WORKFLOW,
+        parent_id=None,
+        root_id="a",
+        typed_search_attributes=[],
+        task_queue="q",
+        static_summary=summary,
+        raw_description=raw,
+    )
+    return SimpleNamespace(**vars(said) | more)
+
+
+def connected(converter: Any = data_converter) -> Any:
+    """A client that decodes so."""
+    return SimpleNamespace(data_converter=converter)
+
+
+async def test_what_is_under_way_has_a_bound_and_its_failure_is_a_line() -> None:
+    said = "no\nroute \x1b[31m" + "x" * 5_000
+    one = PendingActivityInfo(activity_id="t1c1", attempt=2, last_failure=Failure(message=said))
+    found = await read_run_info(connected(), description([one] * (MAX_ACTIVITIES + 1)))
+    assert len(found.activities) == MAX_ACTIVITIES
+    assert found.activities[0].last_failure.startswith("no route xxx")
+    assert len(found.activities[0].last_failure) == 300
+
+
+async def test_what_is_encrypted_leaves_the_rest_of_it_to_be_seen() -> None:
+    class Locked:
+        async def decode_failure(self, _: Any) -> Any:
+            raise EncryptedError("it is encrypted", "name its key")
+
+        async def decode(self, _: Any) -> Any:
+            raise EncryptedError("it is encrypted", "name its key")
+
+    async def summary() -> str:
+        raise EncryptedError("it is encrypted", "name its key")
+
+    one = PendingActivityInfo(activity_id="t1c1", last_failure=Failure(message="x"))
+    one.heartbeat_details.payloads.add()
+    found = await read_run_info(connected(Locked()), description([one], static_summary=summary))
+    assert (found.id, found.summary) == ("a", "")
+    assert (found.activities[0].last_failure, found.activities[0].progress) == (
+        "it is encrypted; name its key",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("parent", "run_id", "call"),
+    [("a", "a.t1c1", "t1c1"), ("a", "other", None), (None, "a.t1c1", None)],
+)
+def test_it_carries_out_the_call_that_its_id_names(
+    parent: str | None, run_id: str, call: str | None
+) -> None:
+    assert RunInfo(run_id, "", AT, parent=parent).call_of_parent == call
+
+
+class Instances:
+    """A run with so many instances; where `silent`, one that has no worker, and has `closed`."""
+
+    def __init__(self, count: int, *, silent: bool, closed: datetime | None = AT) -> None:
+        self.id, self._closed = "a", closed
+        self._own: dict[str, Any] = {f"n{n}": {"of": f"n{n}"} for n in range(count)}
+        self._silent = silent
+
+    async def describe(self) -> Any:
+        return SimpleNamespace(close_time=self._closed)
+
+    async def status(self) -> Any:
+        if self._silent:
+            raise NoWorkerError("q")
+        return {"instances": list(self._own)}
+
+    async def state(self, instance: str | None = None) -> Any:
+        return {} if instance is None else self._own[instance]
+
+    async def ending(self, *, whole: bool) -> RunEnding:
+        result = RunResult(**DONE, instances=self._own)
+        return RunEnding("completed", result=result)
+
+
+def asked(**params: Any) -> Request:
+    """A request for a page of the run."""
+    params = {"run": "a", **params}
+    return Request({"type": "http", "path": "/run/a", "path_params": params, "headers": []})
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["asked", "over"])
+@pytest.mark.parametrize(("count", "more"), [(2, 0), (MAX_INSTANCES + 3, 3)])
+async def test_a_page_shows_so_many_instances_and_says_how_many_more_there_are(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch, count: int, more: int, silent: bool
+) -> None:
+    monkeypatch.setattr(Services, "run", lambda self, run_id: Instances(count, silent=silent))
+    page = bytes((await RunPages(Services(nowhere)).state(asked())).body).decode()
+    assert page.count("State of n") == 2 * (count - more), "its heading, and its label"
+    assert (f"{more} more instances are not shown" in page) == bool(more)
+    assert ("more instances" in page) == bool(more)
+
+
+async def test_the_state_of_a_run_under_way_is_not_waited_for_to_its_end(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Instances(1, silent=True, closed=None)
+    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+    with pytest.raises(NoWorkerError):
+        await RunPages(Services(nowhere)).state(asked())
+
+
+@pytest.mark.parametrize(("data", "there"), [("aGk=", True), ("aGk", False)])
+async def test_a_picture_that_cannot_be_read_is_not_there(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch, data: str, there: bool
+) -> None:
+    content = [{"type": "image", "mediaType": "image/png", "data": data}]
+    entry = {"n": 1, "type": "message", "message": {"role": "user", "content": content}}
+
+    class Shows:
+        async def page(self, log: str, after: int, limit: int) -> list[Any]:
+            return [entry]
+
+    monkeypatch.setattr(Services, "run", lambda self, run_id: Shows())
+    asking = RunPages(Services(nowhere)).picture(asked(n=1, index=0))
+    if there:
+        assert (await asking).body == b"hi"
+    else:
+        with pytest.raises(HTTPException, match="This picture cannot be read") as refused:
+            await asking
+        assert refused.value.status_code == 404
+
+
+async def test_an_output_is_shown_in_part_and_so_is_what_a_run_is_called() -> None:
+    result = RunResult(**DONE | {"output": "x" * 50_000})
+    facts = RunInfo("a", "", AT, ended=AT, agent="n" * 5_000, principal="p\u202e\nq", root="a")
+    seen = RunSnapshot(facts, ending=RunEnding("completed", result=result), has_answered=True)
+    shown = await build_run_view(Services(lists(), temporal_ui="https://ui"), seen)
+    assert len(shown.output) == MAX_OUTPUT_CHARS
+    assert max(len(text) for _, text in shown.facts) == 200
+    assert ("On behalf of", "p q") in shown.facts
+
+
+def test_a_run_is_found_in_temporals_ui_whatever_its_id_holds() -> None:
+    parts = Services(lists(), temporal_ui="https://ui")
+    assert parts.link_to("a/b?c") == "https://ui/namespaces/default/workflows/a%2Fb%3Fc"
+    assert Services(lists()).link_to("a") is None

@@ -1,0 +1,317 @@
+"""The page of one run (§11): what it says of one that works, waits, fails, ends or is gone."""
+
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from temporalio.client import Client
+
+from holdfast.client import run_handle as run_asked
+from holdfast.client.connection import connect
+from holdfast.hosting.temporal import data_converter, with_encryption
+from holdfast.web.run import routes
+from tests.encryption.keys import NEW, ring
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import SIDE_BY_SIDE, TOOLS, Run, house
+from tests.support.inbox import Stage, inbox
+from tests.support.model_server import Answer, call
+
+PICTURE = "iVBORw0KGgo="
+ASK = {
+    "_tool": "ask",
+    "_label": "Ask the clerk",
+    "_delegate": "anonymous",
+    "properties": {"question": {"type": "string"}},
+}
+
+
+@pytest.fixture(autouse=True)
+def _ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_TEST_LEDGER", str(tmp_path / "ledger"))
+
+
+@pytest.fixture
+async def stage(client: Client) -> AsyncIterator[Stage]:
+    """An inbox with Ann signed in."""
+    async with inbox(client, temporal_ui="http://127.0.0.1:8233") as made:
+        yield made
+
+
+def entries(page: str) -> list[int]:
+    """The numbers of the entries that a page shows, in order."""
+    return [int(number) for number in re.findall(r'<li id="e(\d+)"', page)]
+
+
+def text(page: str) -> str:
+    """A page as it reads."""
+    return " ".join(re.sub(r"<[^>]+>", " ", page).split())
+
+
+async def shown(stage: Stage, run: Run, path: str = "") -> str:
+    """A page of a run, which is there."""
+    answer = await stage.get(f"/run/{run.id}{path}")
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+async def test_it_says_what_happens_what_led_to_it_and_what_it_cost(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    answers = [Answer("I see.", [call("echo", text="hi"), call("pay", amount=20)]), Answer("Paid.")]
+    async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
+        run = await made.start(["echo", "pay"], principal={"id": "ada"}, budget={"maxCalls": 2})
+        await run.waiting()
+
+        async def first_has_ended() -> str | None:
+            page = await shown(stage, run)
+            return page if "t1c1 echo : finished" in text(page) else None
+
+        page = await eventually(first_has_ended)
+        assert f'href="/waiting/{run.id}/t1c2"' in page
+        assert f"http://127.0.0.1:8233/namespaces/default/workflows/{run.id}" in page
+        read = text(page)
+        for said in (
+            *("waiting for approval", "1 turn, 2 calls, 10 tokens in, 5 out, cost unknown"),
+            *("Waiting for approval: Pay (t1c2).", "amount=20"),
+            *("Budget · nearly used up: Calls", "On behalf of ada", "Agent tester"),
+            *("user go", "model I see.", "call t1c2 Pay", "asks t1c2 Pay"),
+        ):
+            assert said in read, said
+        await run.decide("t1c2", "deny", by="grace", reason="not today")
+        await run.result()
+        read = text(await shown(stage, run))
+        for said in ("completed", "Completed.", "Output Paid.", "t1c2 Pay: denied by grace"):
+            assert said in read, said
+        assert "Send a message" not in read
+        assert "Cancel" not in read
+
+
+async def test_news_are_what_stands_after_a_number_and_how_it_stands_now(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    answers = [Answer(calls=[call("pay", amount=20)]), Answer("Paid.")]
+    async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
+        run = await made.start(["pay"])
+        await run.waiting()
+        page = await shown(stage, run)
+        [last] = re.findall(r'data-last="(\d+)"', page)
+        assert int(last) == len(await run.context())
+        await run.decide("t1c1", "approve", by="grace")
+        await run.result()
+        news = await shown(stage, run, f"/news?after={last}")
+        assert min(entries(news)) > int(last)
+        assert "t1c1 Pay: approved by grace" in text(news), "it is named as it was before"
+        assert "Completed." in text(news)
+        assert "The run has ended" in text(news)
+        assert entries(await shown(stage, run, "/news?after=9000")) == []
+
+
+async def test_a_long_run_shows_its_end_and_leads_back_to_its_beginning(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    said = [{"role": "user", "content": f"message {n}"} for n in range(1, 231)]
+    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+        run = await made.start(context=said)
+        await run.result()
+        there = [entry["n"] for entry in await run.context()]
+        page, found, fragment = await shown(stage, run), list[int](), False
+        while True:
+            assert len(entries(page)) <= 100
+            found = [*entries(page), *found]
+            if not (before := re.search(r"\?before=(\d+)", page)):
+                break
+            fragment = not fragment
+            where = f"/earlier?before={before[1]}" if fragment else f"?before={before[1]}"
+            page = await shown(stage, run, where)
+        assert found == sorted(set(found))
+        assert found[0] == 1
+        assert set(there) - set(found) <= {there[-2]}, "what is told of alone is left out"
+
+
+async def test_a_run_is_found_by_any_id(client: Client, stage: Stage, tmp_path: Path) -> None:
+    run_id = 'order/7 "ä" <b>&?#'
+    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+        agent = {"name": "a", "instructions": "Test.", "model": {"endpoint": "fake", "name": "f"}}
+        handle = await client.start_workflow(
+            "AgentWorkflow", {"agent": agent, "input": "go"}, id=run_id, task_queue=made.task_queue
+        )
+        await handle.result()
+        where = f"/run/{quote(run_id, safe='')}"
+        page = await stage.get(where)
+        assert "Completed." in page.text
+        assert "<b>&" not in page.text
+        assert f'href="{where}/state"' in page.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/run/nobody", 404, "There is no run nobody"),
+        ("/run/nobody/news?after=1", 404, "There is no run nobody"),
+        ("/run/no%E2%80%AEbody", 404, "There is no run nobody"),
+        ("/run/nobody?before=x", 400, "before must be the number of an entry, such as 100."),
+        ("/run/nobody/news?after=-1", 400, "after must be the number"),
+        ("/run/nobody/entry/3", 404, "There is no run nobody"),
+    ],
+)
+async def test_what_is_not_there_is_said(stage: Stage, path: str, status: int, said: str) -> None:
+    answer = await stage.get(path)
+    assert (answer.status_code, said in text(answer.text)) == (status, True), answer.text
+
+
+async def test_a_delegate_and_its_run_lead_to_each_other(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        if not body.get("tools"):
+            return Answer("In Hamburg.")
+        return Answer(calls=[call("ask", question="Where?")]) if turn == 1 else Answer("Done.")
+
+    async with house(client, tmp_path, answer, **SIDE_BY_SIDE) as made:
+        run = await made.start([ASK])
+        await run.result()
+
+        async def listed() -> str | None:
+            page = await shown(stage, run)
+            return page if "t1c1 by ask completed" in text(page) else None
+
+        page = await eventually(listed)
+        assert text(page).count("t1c1 by ask") == 1
+        assert f'href="/run/{run.id}.t1c1"' in page
+        child = await shown(stage, run.delegate("t1c1"))
+        assert f'Executes</dt><dd>t1c1 of <a href="/run/{run.id}">' in child
+        assert "Delegates" not in child
+
+
+async def test_pictures_entries_and_state_are_had_whole(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    parts = [
+        {"type": "image", "mediaType": "image/png", "data": PICTURE},
+        {"type": "text", "text": "x" * 5_000},
+    ]
+    async with house(
+        client, tmp_path, [Answer(calls=[call("look_up", id=7)]), Answer("Done.")], **SIDE_BY_SIDE
+    ) as made:
+        run = await made.start(["look_up"], context=[{"role": "user", "content": parts}])
+        await run.result()
+        assert "x" * 4_001 not in await shown(stage, run)
+        assert "x" * 5_000 in await shown(stage, run, "/entry/1")
+        seen = await stage.get(f"/run/{run.id}/picture/1/0")
+        assert seen.content == b"\x89PNG\r\n\x1a\n"
+        assert seen.headers["content-type"] == "image/png"
+        assert seen.headers["content-security-policy"] == "default-src 'none'; sandbox"
+        for nothing in ("picture/1/1", "picture/2/0", "entry/0", "entry/9000"):
+            assert (await stage.get(f"/run/{run.id}/{nothing}")).status_code == 404
+        assert "item 7" in text(await shown(stage, run, "/state"))
+
+
+async def test_a_single_call_is_looked_at_as_a_run_is(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    async with house(client, tmp_path, [], **SIDE_BY_SIDE) as made:
+        run = await made.call("pay", {"amount": 3})
+        await run.waiting()
+        read = text(await shown(stage, run))
+        assert "Call of Pay" in read
+        assert "Waiting for approval: Pay (t1c1)." in read
+        assert "Send a message" not in read
+        assert "Cancel the call" in read
+        assert "A single call, without an agent" in read
+
+
+async def test_what_a_call_tells_of_itself_is_shown_while_it_is_carried_out(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    modules = [str(TOOLS), str(TOOLS.with_name("telling_tool.py"))]
+    said = [Answer(calls=[call("telling", steps=3)]), Answer("Done.")]
+    async with house(client, tmp_path, said, tools=modules, **SIDE_BY_SIDE) as made:
+        run = await made.start(["telling"])
+
+        async def told() -> bool:
+            page = unescape(await shown(stage, run))
+            return '<p class="told" data-call="t1c1">{"step": 1, "of": 3}</p>' in page
+
+        await eventually(told)
+        tools.write("open telling")
+        await run.result()
+
+
+async def test_without_a_worker_it_says_what_temporal_knows_and_soon(
+    client: Client, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_asked, "NO_WORKER_SECONDS", 2.0)
+    monkeypatch.setattr(routes, "PAGE_SECONDS", 0.2)
+    answers = [Answer(calls=[call("pay", amount=20)]), Answer("Paid.")]
+    async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
+        run, ended = await made.start(["pay"]), await made.start(["pay"])
+        await run.waiting()
+        await ended.waiting()
+        await ended.decide("t1c1", "deny")
+        await ended.result()
+    page = await stage.get(f"/run/{run.id}")
+    assert "Waiting for approval: pay." in text(page.text)
+    assert "The run has not answered the query for its log." in text(page.text)
+    assert "no worker answers" not in text(page.text), "it has not waited until that was clear"
+    news = text(await shown(stage, run, "/news"))
+    assert "no worker answers queries on task queue" in news
+    over = text((await stage.get(f"/run/{ended.id}")).text)
+    assert "Output Paid." in over
+    assert "2 turns, 1 call, 20 tokens in, 10 out" in over
+    await run.handle.terminate(reason="enough of it")
+    over = text((await stage.get(f"/run/{run.id}")).text)
+    assert "Terminated from outside." in over
+    assert "enough of it" in over
+
+
+async def test_a_run_that_failed_says_why_and_what_to_do(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    refusal = Answer(status=401, body={"error": {"message": "wrong key"}})
+    async with house(client, tmp_path, [refusal], **SIDE_BY_SIDE) as made:
+        run = await made.start()
+        await run.failure()
+        read = text(await shown(stage, run))
+        assert "Failed: model_error." in read
+        assert "wrong key" in read
+        assert "Check the model's endpoint" in read.replace("&#39;", "'")
+        assert "failed model_error" in read
+
+
+async def test_a_run_that_cannot_be_read_says_what_it_lacks(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = client.config()
+    config["data_converter"] = with_encryption(data_converter, ring(NEW))
+    answers = [Answer(calls=[call("pay", amount=20)])]
+    monkeypatch.setenv("TEMPORAL_ADDRESS", client.service_client.config.target_host)
+    monkeypatch.delenv("HOLDFAST_ENCRYPTION", raising=False)
+    async with (
+        house(Client(**config), tmp_path, answers, **SIDE_BY_SIDE) as made,
+        inbox(await connect()) as stage,
+    ):
+        run = await made.start(["pay"])
+        await run.waiting()
+        read = text(await shown(stage, run))
+        assert "Waiting for approval: pay." in read
+        assert "The run does not answer." in read
+        assert "encrypt" in read
+
+
+async def test_a_run_that_went_on_as_new_is_one_run(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        return Answer(calls=[call("echo", text=str(turn))]) if turn < 6 else Answer("Done.")
+
+    async with house(client, tmp_path, answer, **SIDE_BY_SIDE, continue_after=20) as made:
+        run = await made.start(["echo"], budget={})
+        await run.result()
+        page = await shown(stage, run)
+        assert entries(page)[0] == 1
+        assert "Completed." in text(page)

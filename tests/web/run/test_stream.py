@@ -1,0 +1,245 @@
+"""What a page hears of a run while it is open (§11): that it moved on, and what is being said."""
+
+import asyncio
+import json
+import threading
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from temporalio.client import Client
+
+from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError, EncryptedError
+from holdfast.client.run_handle import AnswerProgress, RunDescription, RunHandle
+from holdfast.client.stream.heartbeats import CallProgress
+from holdfast.web.run import changes
+from holdfast.web.run.changes import RunStream, RunStreams, SentAnswer
+from holdfast.web.services import Services
+from tests.support.eventually import eventually
+from tests.support.house import SIDE_BY_SIDE, house
+from tests.support.inbox import Stage, inbox
+from tests.support.model_server import Answer
+
+
+def streaming(text: str, key: str = "1/1", offset: int = 0, **more: Any) -> AnswerProgress:
+    """What a model has said so far."""
+    return AnswerProgress(key, 1, text, offset, more.pop("calls", []), **more)
+
+
+def heard(saying: SentAnswer, one: AnswerProgress) -> dict[str, Any]:
+    """What is new in it, without whose it is."""
+    saying.is_over(one)
+    return {
+        name: value for name, value in saying.more(one).items() if name not in ("key", "attempt")
+    }
+
+
+def test_every_piece_of_an_answer_is_told_once() -> None:
+    saying = SentAnswer()
+    assert heard(saying, streaming("Good")) == {"text": "Good", "gap": False}
+    assert heard(saying, streaming("Good")) == {}
+    assert heard(saying, streaming("Good day")) == {"text": " day", "gap": False}
+
+
+def test_what_was_missed_is_said_to_be_missing() -> None:
+    saying = SentAnswer()
+    assert heard(saying, streaming("in the middle", offset=100)) == {
+        "text": "in the middle",
+        "gap": True,
+    }
+    assert heard(saying, streaming("dle, and on", offset=110)) == {"text": ", and on", "gap": False}
+    assert heard(saying, streaming("late", offset=500)) == {"text": "late", "gap": True}
+
+
+def test_another_attempt_begins_anew() -> None:
+    saying = SentAnswer()
+    heard(saying, streaming("Good"))
+    assert saying.is_over(streaming("Bad", key="1/2"))
+    more = saying.more(streaming("Bad", key="1/2"))
+    assert more == {"key": "1/2", "attempt": 1, "text": "Bad", "gap": False}
+
+
+def test_an_answer_is_over_once() -> None:
+    saying = SentAnswer()
+    assert not saying.is_over(None)
+    heard(saying, streaming("Good"))
+    assert not saying.is_over(streaming("Good day"))
+    assert saying.is_over(None)
+    assert not saying.is_over(None)
+
+
+def test_calls_are_told_while_they_are_written() -> None:
+    saying, calls = SentAnswer(), [{"tool": "pay", "arguments": '{"amou'}]
+    assert heard(saying, streaming("", calls=calls)) == {"calls": ['pay {"amou']}
+    assert heard(saying, streaming("", calls=calls)) == {}
+
+
+def test_composed_calling_is_told_as_what_it_says() -> None:
+    saying, begun = SentAnswer(), '{"calls": [], "output": "I ref'
+    assert heard(saying, streaming(begun, composed=True)) == {"whole": "I ref"}
+    assert heard(saying, streaming(begun, composed=True)) == {}
+    assert heard(saying, streaming(begun + 'unded"', composed=True)) == {"whole": "I refunded"}
+
+
+@pytest.mark.parametrize("composed", [False, True])
+def test_what_a_model_says_is_told_without_what_nobody_sees(composed: bool) -> None:
+    said = "I re\u202efund\u2066"
+    text = f'{{"calls": [], "output": "{said}"}}' if composed else said
+    more = heard(SentAnswer(), streaming(text, composed=composed))
+    assert more["whole" if composed else "text"] == "I refund"
+
+
+@dataclass
+class Seen(RunHandle):
+    """A run that looks as a test wants it; the last look is seen again and again."""
+
+    looks: list[RunDescription | CommandError]
+    looked: int = field(default=0)
+
+    async def observe(self) -> RunDescription:
+        look = self.looks[min(self.looked, len(self.looks) - 1)]
+        self.looked += 1
+        if isinstance(look, CommandError):
+            raise look
+        return look
+
+
+def look(length: int, *, closed: bool = False, text: str = "", attempts: int = 0) -> RunDescription:
+    """A look at a run."""
+    said = streaming(text) if text else None
+    return RunDescription(("r", length), closed, not closed, said, attempts=attempts)
+
+
+async def frames(seen: str, *looks: RunDescription | CommandError) -> list[tuple[str, Any]]:
+    """The frames that a page hears: event and data, with the id where there is one."""
+    found = []
+    async for frame in RunStream(Seen(list(looks)), seen).frames():
+        parts = dict(line.split(": ", 1) for line in frame.strip().splitlines() if line[0] != ":")
+        if "event" in parts:
+            data = json.loads(parts["data"])
+            found.append((parts["event"], parts.get("id") or data))
+    return found
+
+
+async def test_a_page_hears_that_a_run_moved_on_until_it_is_over() -> None:
+    assert await frames("r:1:0", look(1), look(2), look(2), look(3, closed=True)) == [
+        *(("changed", "r:2:0"), ("changed", "r:3:0"), ("over", {})),
+    ]
+
+
+async def test_an_attempt_that_failed_is_heard_of_though_no_history_tells_it() -> None:
+    looks = [look(1, attempts=1), look(1, attempts=2), look(1, closed=True, attempts=2)]
+    assert await frames("r:1:1", *looks) == [("changed", "r:1:2"), ("over", {})]
+
+
+async def test_tokens_come_between_and_that_the_answer_is_there() -> None:
+    looks = [look(1, text="Go"), look(1, text="Good"), look(2), look(2, closed=True)]
+    found = await frames("r:1:0", *looks)
+    assert [event for event, _ in found] == ["token", "token", "changed", "over"]
+    assert "".join(data["text"] for event, data in found if event == "token") == "Good"
+
+
+async def test_an_answer_that_broke_off_is_over_though_the_run_has_not_moved() -> None:
+    found = await frames("r:1:0", look(1, text="Go"), look(1), look(1, closed=True))
+    assert [event for event, _ in found] == ["token", "changed", "over"]
+
+
+async def test_what_a_call_tells_of_itself_is_told_when_it_is_another() -> None:
+    steps = [
+        CallProgress("t1c1", 1, details) for details in ({"step": 1}, {"step": 1}, "nearly done")
+    ]
+    looks = [replace(look(1), updates=[step]) for step in steps]
+    assert await frames("r:1:0", *looks, look(1, closed=True)) == [
+        ("update", {"call": "t1c1", "text": '{"step": 1}'}),
+        ("update", {"call": "t1c1", "text": "nearly done"}),
+        ("over", {}),
+    ]
+
+
+async def test_trouble_is_told_once_and_the_stream_goes_on() -> None:
+    gone = CommandError("Temporal does not answer", "check it", UNREACHABLE)
+    assert await frames("r:1:0", gone, gone, look(2, closed=True)) == [
+        ("trouble", {"text": "Temporal does not answer; check it"}),
+        *(("changed", "r:2:0"), ("over", {})),
+    ]
+
+
+async def test_trouble_that_comes_again_is_told_again() -> None:
+    gone = CommandError("Temporal does not answer", "check it", UNREACHABLE)
+    found = await frames("r:1:0", gone, look(1), gone, look(1, closed=True))
+    assert [event for event, _ in found] == ["trouble", "trouble", "over"]
+
+
+async def test_a_page_that_stays_open_asks_again_after_a_while(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Waiting(Seen):
+        async def describe(self) -> Any:
+            return None
+
+    monkeypatch.setattr(changes, "MAX_PAGE_SECONDS", 0.1)
+    monkeypatch.setattr(Services, "run", lambda self, run_id: Waiting([look(1)]))
+    asked = {"type": "http", "headers": [], "query_string": b"", "path_params": {"run": "r"}}
+    stream = await RunStreams(Services(nowhere)).answer(Request(asked))
+    told: list[Any] = []
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    async def stays() -> Any:
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(10):
+        await stream(asked, stays, send)
+    assert told[-1].get("more_body", False) is False
+
+
+@pytest.mark.parametrize(
+    "error", [CommandError("there is no run", "see", NO_SUCH), EncryptedError("no key", "name one")]
+)
+async def test_what_no_time_mends_ends_it(error: CommandError) -> None:
+    assert [event for event, _ in await frames("r:1:0", error)] == ["trouble", "over"]
+
+
+async def test_whoever_comes_back_says_where_they_were(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+        run = await made.start()
+        await run.result()
+    first = await stage.get(f"/run/{run.id}/changes")
+    assert first.headers["content-type"].startswith("text/event-stream")
+    [place] = [line[4:] for line in first.text.splitlines() if line.startswith("id: ")]
+    assert "event: over" in first.text
+    again = await stage.get(f"/run/{run.id}/changes", last_event_id=place)
+    assert "event: changed" not in again.text
+    assert (await stage.get("/run/nobody/changes")).status_code == 404
+
+
+async def test_there_is_room_for_so_many_and_leaving_makes_room(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "MAX_STREAMS", 1)
+    held = threading.Event()
+    async with (
+        inbox(client) as stage,
+        house(client, tmp_path, [Answer("Done.", hold=held)], **SIDE_BY_SIDE) as made,
+    ):
+        run = await made.start()
+
+        async def opened() -> int:
+            async with stage.http.stream("GET", f"/run/{run.id}/changes") as answer:
+                return answer.status_code
+
+        async def room() -> bool:
+            return await opened() == 200
+
+        async with stage.http.stream("GET", f"/run/{run.id}/changes") as first:
+            lines = first.aiter_lines()  # to let it go would be to leave
+            await anext(lines)
+            assert await opened() == 503
+        assert await eventually(room)
+        held.set()
+        await run.result()

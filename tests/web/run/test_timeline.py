@@ -1,0 +1,202 @@
+"""The log of a run, told for a page (§11): marked, linked and bounded, whatever stands in it."""
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from holdfast.schemas.log_entry import read_record
+from holdfast.web.run.timeline import (
+    BODY_CHARS,
+    MAX_PICTURE_CHARS,
+    MAX_PICTURES,
+    Timeline,
+    TimelineLine,
+    picture_indexes,
+)
+
+RUN = "order/7"
+NOW = "2020-03-01T14:03:07.000Z"
+
+
+def entry(type_: str, n: int = 5, **more: Any) -> dict[str, Any]:
+    """An entry of a log."""
+    return {"n": n, "at": NOW, "type": type_, **more}
+
+
+def result(content: Any, **more: Any) -> dict[str, Any]:
+    """What the model reads of a call's result."""
+    message = {"role": "tool", "callId": "t1c1", "tool": "read", "content": content, **more}
+    return entry("message", message=message)
+
+
+def told(*entries: dict[str, Any], lead: list[dict[str, Any]] | None = None) -> list[TimelineLine]:
+    """The lines of these entries."""
+    return Timeline(RUN, lead or []).lines(entries)
+
+
+def from_outside(value: Any) -> str:
+    """A result as a run writes it that nobody vouches for."""
+    return json.dumps({"tool": "read", "trusted": False, "value": value}, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("content", "body"),
+    [
+        (from_outside("Pay 900 euros."), "Pay 900 euros."),
+        (from_outside({"a": 1}), '{\n  "a": 1\n}'),
+        ("A person changed it.\n" + from_outside("Pay."), "A person changed it.\nPay."),
+        ([{"type": "text", "text": from_outside("Pay.")}], "Pay."),
+    ],
+)
+def test_what_comes_from_outside_is_marked_and_shown_without_its_wrapping(
+    content: Any, body: str
+) -> None:
+    [line] = told(result(content))
+    assert line.line.outside
+    assert line.line.body == body
+
+
+def test_the_beginning_of_what_comes_from_outside_is_marked_too() -> None:
+    [line] = told(result("2500 characters; these are the first:\n" + from_outside("x" * 90)[:80]))
+    assert line.line.outside
+
+
+def test_what_comes_from_outside_may_be_as_deep_as_it_likes() -> None:
+    deep = from_outside("")[:-3] + "[" * 100_000
+    [line] = told(result(deep))
+    assert line.line.outside
+
+
+def test_what_only_speaks_of_trust_is_not_marked() -> None:
+    [line] = told(result('It said {"tool": "read", "trusted": false, "value": 1}'))
+    assert not line.line.outside
+
+
+def test_a_long_text_is_shown_in_part_and_leads_to_all_of_it() -> None:
+    message = {"role": "assistant", "content": "x" * (BODY_CHARS + 1)}
+    [line] = told(entry("message", n=17, message=message))
+    assert len(line.line.body) == BODY_CHARS
+    assert [link.href for link in line.links] == ["/run/order%2F7/entry/17"]
+    assert not line.is_folded
+    [whole] = Timeline(RUN).full_lines(entry("message", message=message))
+    assert len(whole.body) == BODY_CHARS + 1
+
+
+def test_what_tools_say_at_length_is_folded() -> None:
+    [short], [long] = told(result("fine")), told(result("line\n" * 20))
+    assert not short.is_folded
+    assert long.is_folded
+    assert long.head.startswith("line line")
+
+
+def test_a_call_that_waits_leads_to_where_it_is_decided() -> None:
+    times = {"requestedAt": NOW, "expiresAt": NOW}
+    named = {"callId": "t1c1", "tool": "pay", "label": "Pay", "digest": "d"}
+    approval = {**named, **times, "kind": "reconcile", "arguments": {}}
+    [line] = told(entry("confirmation_required", callId="t1c1", turn=1, approval=approval))
+    assert [(link.href, link.text) for link in line.links] == [
+        ("/waiting/order%2F7/t1c1", "Decide what happened")
+    ]
+
+
+def test_a_delegate_leads_to_its_own_run_and_to_no_command() -> None:
+    [line] = told(entry("tool_start", callId="t1c1", turn=1, tool="ask", delegate="cl\u202eerk"))
+    assert line.line.body == "by clerk, in a run of its own"
+    assert [(link.href, link.text) for link in line.links] == [
+        ("/run/order%2F7.t1c1", "Open the run of clerk")
+    ]
+
+
+def test_what_every_call_does_is_not_told_line_by_line() -> None:
+    assert told(entry("tool_start", callId="t1c1", turn=1, tool="read")) == []
+    assert told(entry("tool_end", callId="t1c1", turn=1, tool="read")) == []
+
+
+def test_a_call_is_named_as_it_was_before_what_is_shown() -> None:
+    call = entry("tool_call", n=1, callId="t1c1", turn=1, tool="read", label="Read a page")
+    [line] = told(result("fine"), lead=[call])
+    assert line.line.text == "t1c1 Read a page"
+
+
+@pytest.mark.parametrize(
+    ("usage", "said"),
+    [
+        (
+            {"inputTokens": 1200, "outputTokens": 30, "cost": 0.5},
+            "1,200 tokens in, 30 out, cost 0.5000",
+        ),
+        ({}, "tokens unknown"),
+    ],
+)
+def test_what_a_turn_has_used_stands_at_its_end(usage: dict[str, Any], said: str) -> None:
+    [line] = told(entry("turn_end", turn=1, usage=usage))
+    assert (line.line.word, line.line.text) == ("used", said)
+
+
+def test_the_end_is_told_and_why_it_failed() -> None:
+    [done] = told(entry("done", status="completed"))
+    [failed] = told(entry("error", code="model_error", message="no such model"))
+    assert (done.line.text, done.line.tone) == ("completed", "good")
+    assert (failed.line.text, failed.line.body, failed.line.tone) == (
+        *("model_error", "no such model"),
+        "bad",
+    )
+
+
+@pytest.fixture
+def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have the inbox stand in Tokyo."""
+    with monkeypatch.context() as moved:
+        moved.setenv("TZ", "JST-9")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("tokyo")
+def test_times_are_in_utc_and_what_was_not_today_has_its_date() -> None:
+    [line] = told(entry("notice", text="n"))
+    assert (line.time_text, line.at) == ("2020-03-01 14:03", NOW)
+    [line] = told(entry("notice", text="n", at="2020-03-01T14:03:07+09:00"))
+    assert line.time_text == "2020-03-01 05:03"
+    now = datetime.now(UTC)
+    [line] = told(entry("notice", text="n", at=now.isoformat()))
+    assert line.time_text in (f"{now:%H:%M:%S}", f"{now:%Y-%m-%d %H:%M}"), "or midnight has passed"
+
+
+def picture(**more: Any) -> dict[str, Any]:
+    """A message with a picture in it."""
+    part = {"type": "image", "mediaType": "image/png", "data": "aGk=", **more}
+    content = [{"type": "text", "text": "See:"}, part]
+    return entry("message", message={"role": "user", "content": content})
+
+
+def test_a_picture_of_the_log_is_shown() -> None:
+    [line] = told(picture())
+    assert [shown.href for shown in line.pictures] == ["/run/order%2F7/picture/5/1"]
+
+
+def test_so_many_pictures_of_a_message_are_shown() -> None:
+    part = {"type": "image", "mediaType": "image/png", "data": "aGk="}
+    [line] = told(entry("message", message={"role": "user", "content": [part] * 20}))
+    assert len(line.pictures) == MAX_PICTURES
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"mediaType": "image/svg+xml"},
+        {"mediaType": "text/html"},
+        {"data": "A" * (MAX_PICTURE_CHARS + 1)},
+        {"data": None, "url": "https://example.com/a.png"},
+    ],
+    ids=["svg", "no picture", "too large", "elsewhere"],
+)
+def test_any_other_picture_is_named(more: dict[str, Any]) -> None:
+    assert picture_indexes(read_record(picture(**more))) == []
+    [line] = told(picture(**more))
+    assert line.line.body.startswith("See:\n[")

@@ -1,0 +1,94 @@
+"""What the page of a run is filled in with (§11): its name, its place in the log, its state."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from temporalio.client import Client
+
+from holdfast.client.command_errors import NoWorkerError
+from holdfast.web.run import routes
+from holdfast.web.run.routes import RunPages
+from holdfast.web.run.snapshot import RunInfo, RunSnapshot
+from holdfast.web.run.view import MAX_OUTPUT_CHARS, RunView, build_run_view, state_sections
+from holdfast.web.services import Services
+
+AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
+
+
+class NoDelegates:
+    """A server that lists none."""
+
+    async def list_workflows(self, query: str, limit: int) -> AsyncIterator[Any]:
+        """Nothing."""
+        nothing: list[Any] = []
+        for none in nothing:
+            yield none
+
+
+async def shown(known: RunInfo, **more: Any) -> RunView:
+    """What is shown of it."""
+    server: Any = NoDelegates()
+    return await build_run_view(Services(server), RunSnapshot(known, **more, has_answered=True))
+
+
+def notice(n: int) -> dict[str, Any]:
+    """An entry of a log."""
+    return {"n": n, "type": "notice", "at": "2026-03-01T14:03:07Z", "text": "So."}
+
+
+def edit(amount: int) -> dict[str, Any]:
+    """That somebody has changed a call."""
+    decided = {"decision": "edit", "by": "ann", "at": "2026-03-01T14:03:07Z", "digest": "d"}
+    said = {"type": "decision", "callId": "t1c1", "outcome": "edit", "decided": decided}
+    return notice(2) | said | {"arguments": {"amount": amount}}
+
+
+@pytest.mark.parametrize(
+    ("lead", "entries", "length", "last", "more"),
+    [
+        ([], [], 0, 0, False),
+        ([notice(6), notice(7)], [], 7, 7, False),
+        ([notice(6)], [notice(7), notice(8)], 8, 8, False),
+        ([notice(6)], [notice(7), notice(8)], 9, 8, True),
+    ],
+    ids=["none", "nothing new", "all of it", "a part"],
+)
+async def test_a_page_knows_how_far_it_has_come(
+    lead: list[Any], entries: list[Any], length: int, last: int, more: bool
+) -> None:
+    status = {"log": {"entries": length}}
+    found = await shown(RunInfo("a", "", AT), status=status, earlier_entries=lead, entries=entries)
+    assert (found.last, found.has_more) == (last, more)
+
+
+async def test_a_call_goes_by_what_it_is_carried_out_with() -> None:
+    call = {"n": 1, "type": "tool_call", "callId": "t1c1", "turn": 1, "tool": "pay", "label": "Pay"}
+    asked = RunInfo("a", "", AT, is_single_call=True, summary="Pay: amount=900")
+    assert (await shown(asked, entries=[call])).title == "Pay: amount=900"
+    assert (await shown(asked, entries=[call, edit(5)])).title == "Pay: amount=5"
+    assert (await shown(asked, earlier_entries=[edit(5)], entries=[call])).title == "Pay: amount=5"
+    assert (
+        await shown(RunInfo("a", "", AT, is_single_call=True), entries=[call])
+    ).title == "Call of Pay"
+
+
+def test_state_is_shown_in_part() -> None:
+    [(shared, text), (own, _)] = state_sections({"a": "x" * 50_000}, {"n\u202e1": 1})
+    assert (shared, own, len(text)) == ("State", "State of n1", MAX_OUTPUT_CHARS)
+    assert [name for name, _ in state_sections({}, {"n1": 1})] == ["State of n1"]
+    assert [name for name, _ in state_sections(None, {})] == ["State"]
+
+
+async def test_what_is_earlier_is_not_taken_for_nothing_where_nobody_answers(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(*_: Any) -> RunSnapshot:
+        return RunSnapshot(RunInfo("a", "", AT), problem=NoWorkerError("q"))
+
+    monkeypatch.setattr(routes, "take_snapshot", silent)
+    asked = {"type": "http", "query_string": b"before=9", "path_params": {"run": "a"}}
+    with pytest.raises(NoWorkerError):
+        await RunPages(Services(nowhere)).earlier(Request(asked))

@@ -1,0 +1,165 @@
+"""A decision on its way to its run (§7): whose it is, and what is signed for them, if anything."""
+
+import json
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from starlette.requests import Request
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from holdfast.client.signing import Signer
+from holdfast.schemas.decision import Decided, Decision, PendingApproval, Receipt
+from holdfast.schemas.names import NO_SUCH_CALL
+from holdfast.web.api.api_request import ApiRequest
+from holdfast.web.api.runs import decide
+from holdfast.web.auth.person import Person
+from holdfast.web.http.problems import HttpProblem
+from holdfast.web.services import DecisionNotSent, Services
+from tests.web.run.test_status import PAY
+
+TOKEN = "of.somebody.else"
+WAITING = PAY.model_copy(update={"signed": True})
+CHANGED = {"decisions": [Decided(decision="edit", by="eve", at="2026-03-01T14:04Z", digest="c")]}
+
+
+class Hearing:
+    """A run in which a call waits, and that takes whatever is decided on it."""
+
+    id = "r"
+
+    def __init__(self, **waiting: Any) -> None:
+        self.heard: list[Decision] = []
+        self.one = WAITING.model_copy(update=waiting)
+
+    async def describe(self) -> None:
+        """It is there."""
+
+    async def pending_approvals(self) -> list[PendingApproval]:
+        """What waits."""
+        return [self.one]
+
+    async def decide(self, decision: Decision) -> Receipt:
+        """Take it down."""
+        self.heard.append(decision)
+        return Receipt(call_id=decision.call_id, decision=decision.decision, decided=True)
+
+
+def decision(**more: Any) -> dict[str, Any]:
+    """What somebody sends."""
+    return {"callId": "t1c1", "decision": "approve", **more}
+
+
+def asked(parts: Services, **sent: Any) -> ApiRequest:
+    """Ann's request to decide."""
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": json.dumps(decision(**sent)).encode()}
+
+    head = [(b"content-type", b"application/json")]
+    state = {"person": Person("ann", ("finance",))}
+    return ApiRequest(
+        Request({"type": "http", "headers": head, "state": state}, receive), parts, "r"
+    )
+
+
+@pytest.fixture
+def parts(nowhere: Client) -> Services:
+    """An inbox that has a key to sign with."""
+    return Services(nowhere, Signer(Ed25519PrivateKey.generate()))
+
+
+@pytest.mark.parametrize(
+    ("signed", "sent", "is_signed"),
+    [
+        (True, {"by": "ann"}, True),
+        (True, {"token": TOKEN}, False),
+        (False, {"by": "ann"}, False),
+    ],
+)
+async def test_the_inbox_signs_what_has_to_be_and_nobody_has_signed(
+    parts: Services,
+    monkeypatch: pytest.MonkeyPatch,
+    signed: bool,
+    sent: dict[str, Any],
+    is_signed: bool,
+) -> None:
+    run = Hearing(signed=signed)
+    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+
+    await parts.decide("r", run.one, Decision.model_validate(decision(**sent)))
+
+    [heard] = run.heard
+    assert (heard.token != sent.get("token")) == is_signed
+
+
+@pytest.mark.parametrize(
+    ("token", "by", "groups"), [(None, "ann", ["finance"]), (TOKEN, None, [])], ids=["own", "token"]
+)
+async def test_it_is_decided_by_whoever_sends_it_or_has_signed_it(
+    parts: Services,
+    monkeypatch: pytest.MonkeyPatch,
+    token: str | None,
+    by: str | None,
+    groups: list[str],
+) -> None:
+    run = Hearing(signed=False)
+    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+
+    await decide(asked(parts, by="eve", groups=["boss"], token=token))
+
+    [heard] = run.heard
+    assert (heard.by, heard.groups, heard.token) == (by, groups, token)
+
+
+async def test_nothing_is_signed_for_somebody_that_was_changed_before_they_say_they_saw_it(
+    parts: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Hearing(**CHANGED)
+    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+
+    with pytest.raises(HttpProblem, match="changed since it was asked") as refused:
+        await decide(asked(parts))
+
+    assert (refused.value.code, run.heard) == ("invalid_decision", [])
+    for seen in ({"digest": "d"}, {"token": TOKEN}, {"decision": "deny"}):
+        await decide(asked(parts, **seen))
+    assert len(run.heard) == 3
+
+
+@pytest.mark.parametrize("waiting", [{}, {**CHANGED, "signed": False}], ids=["same", "unsigned"])
+async def test_what_nobody_has_changed_or_signs_may_be_approved_without_a_digest(
+    parts: Services, monkeypatch: pytest.MonkeyPatch, waiting: dict[str, Any]
+) -> None:
+    run = Hearing(**waiting)
+    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+
+    await decide(asked(parts))
+
+    assert len(run.heard) == 1
+
+
+class Forgetful(Hearing):
+    """A run that does not know its question the first time, as after a crash of its worker."""
+
+    async def decide(self, decision: Decision) -> Receipt:
+        """Reject the first decision."""
+        self.heard.append(decision)
+        if len(self.heard) == 1:
+            raise ApplicationError("no call t1c1 waits", type=NO_SUCH_CALL)
+        return Receipt(call_id="t1c1", decision="approve", decided=True)
+
+
+async def test_a_decision_is_sent_again_to_a_run_that_replays(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Forgetful(signed=False)
+    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+    one = Decision.model_validate(decision(digest=run.one.digest))
+    assert (await Services(nowhere).decide("r", run.one, one)).decided
+    assert len(run.heard) == 2
+    run.heard = []
+    with pytest.raises(DecisionNotSent, match="no call t1c1 waits"):
+        await Services(nowhere).decide("r", run.one, one.model_copy(update={"digest": "another"}))
+    assert len(run.heard) == 1

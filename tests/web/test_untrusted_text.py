@@ -1,0 +1,250 @@
+"""Breaking in: what strangers send, write and ask for, tried on the whole inbox."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from starlette.routing import Route
+from temporalio.client import Client
+
+from holdfast.client.question_text import MAX_CALLS
+from holdfast.schemas.decision import PendingApproval
+from holdfast.web.api.routes import Resource
+from holdfast.web.app import application
+from holdfast.web.auth.person import Person
+from holdfast.web.call.history import CallHistory
+from holdfast.web.call.loader import PendingCall
+from holdfast.web.call.view_model import build_call_page
+from holdfast.web.http.request_body import MAX_FORM_BYTES
+from holdfast.web.pages import ENVIRONMENT, HERE
+from holdfast.web.run.snapshot import RunInfo
+from holdfast.web.services import Services
+from holdfast.workflows.engine.approvals.question import digest_of
+from tests.support import tools
+from tests.support.house import SIDE_BY_SIDE, house
+from tests.support.inbox import Stage, inbox
+from tests.support.model_server import Answer, call
+
+UNSEEN = "\u202ereversed\u2066\x1b[31m"
+MARKUP = "\"><img src=x onerror=alert(1)>'</pre><script>alert(1)</script>{{ 7 * 7 }}"
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+def routes(parts: Services) -> Iterator[tuple[str, str]]:
+    """Everything that can be asked for: the method, and an address."""
+    for route in application(parts).routes:
+        path: str = getattr(route, "path_format", "/static")
+        address = re.sub(r"\{(n|index)\}", "1", re.sub(r"\{(run|call)(:path)?\}", "x", path))
+        if not address.startswith("/static"):
+            assert "{" not in address, address
+            assert isinstance(route, Route)
+            resource = route.endpoint
+            methods = resource.methods if isinstance(resource, Resource) else route.methods or []
+            yield from ((method, address) for method in methods)
+
+
+async def test_no_route_is_for_nobody(nowhere: Client) -> None:
+    found = list(routes(Services(nowhere)))
+    assert len(found) > 25
+    async with inbox(nowhere) as stage:
+        stage.http.cookies.clear()
+        for method, address in found:
+            page = await stage.http.request(method, address, headers={"accept": "text/html"})
+            program = await stage.http.request(method, address)
+            assert page.status_code in (303, 401, 403), (method, address)
+            assert program.status_code in (401, 403), (method, address)
+
+
+async def test_no_route_does_what_another_page_sends(nowhere: Client) -> None:
+    forged: list[dict[str, str]] = [
+        {"origin": "https://evil.example", "x-form-token": "THEIRS"},
+        {"origin": "null", "x-form-token": "THEIRS"},
+        {"sec-fetch-site": "cross-site", "x-form-token": "THEIRS"},
+        {"sec-fetch-site": "same-site", "x-form-token": "THEIRS"},
+        {"x-form-token": "THEIRS"},
+        {"sec-fetch-site": "same-origin"},
+        {"sec-fetch-site": "same-origin", "x-form-token": "another's"},
+    ]
+    async with inbox(nowhere) as stage:
+        unsafe = [each for each in routes(Services(nowhere)) if each[0] not in SAFE]
+        assert len(unsafe) >= 10
+        stage.http.headers.pop("origin", None)
+        for method, address in unsafe:
+            for each in forged:
+                said = {name: v.replace("THEIRS", stage.form_token) for name, v in each.items()}
+                answer = await stage.http.request(method, address, headers=said, data={"a": "b"})
+                assert answer.status_code == 403, (method, address, each)
+                assert "nothing was done" in answer.text.lower()
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"/run/x/entry/{'9' * 5_000}", 404),
+        (f"/run/x/picture/{'9' * 30}/0", 404),
+        (f"/run/x?before={'0' * 20}{'9' * 5_000}", 400),
+        (f"/run/x/news?after={'9' * 13}", 400),
+        (f"/?after={'9' * 5_000}/x", 400),
+        ("/run?agent=%00%22%20OR%201=1", 200),
+    ],
+)
+async def test_no_address_makes_it_fail(stage: Stage, path: str, status: int) -> None:
+    assert (await stage.get(path)).status_code == status
+
+
+async def test_nobody_is_sent_from_https_to_http(stage: Stage) -> None:
+    for path in ("/api/", "/run/"):
+        answer = await stage.get(path)
+        assert (answer.status_code, answer.headers.get("location")) == (404, None)
+
+
+async def test_who_sends_too_much_at_the_door_is_told_so(stage: Stage) -> None:
+    answer = await stage.post("/sign-in", {"key": "k" * MAX_FORM_BYTES})
+    assert answer.status_code == 413
+    assert f"Send at most {MAX_FORM_BYTES} bytes at a time." in answer.text
+
+
+async def test_headers_without_end_are_cut_off(stage: Stage) -> None:
+    url = httpx.URL(stage.address)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(b"GET / HTTP/1.1\r\nX: ")
+    with suppress(ConnectionError):
+        for _ in range(200):
+            writer.write(b"a" * 100_000)
+            await writer.drain()
+            if reader.at_eof():
+                break
+    with suppress(ConnectionError):
+        assert b" 400 " in await asyncio.wait_for(reader.read(100), 5)
+    assert writer.transport.is_closing() or reader.at_eof()
+    writer.close()
+
+
+# --- what a model, a tool and whoever starts a run write --------------------------------
+
+
+def pay(**more: Any) -> dict[str, Any]:
+    """A tool of somebody who means no good."""
+    return {
+        "_tool": "pay",
+        "_label": f"Pay {MARKUP}{UNSEEN}",
+        "description": MARKUP + UNSEEN,
+        "_activity": {"type": "pay"},
+        "_sideEffects": True,
+        "_approval": {},
+        **more,
+    }
+
+
+async def test_whatever_is_written_is_shown_and_is_no_more_than_text(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
+    key = '"><script>alert(2)</script>'
+    said = MARKUP + UNSEEN
+    one = {"title": said, "description": said, "enum": [said, "a"], "default": said}
+    branch = {"type": "object", "title": said, "properties": {"x": {"pattern": "<script>"}}}
+    tool = pay(properties={key: one, "by": {"anyOf": [branch, {**branch, "title": "b"}]}})
+    asks = call("pay", **{key: said, "by": {"x": said}}, _reasoningForCall=said)
+    answers = [Answer(said, [asks]), Answer(said)]
+    async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made, inbox(client) as stage:
+        run = await made.start([tool], principal={"id": said})
+        await run.waiting()
+        await run.listed()
+        at, live, its = f"/waiting/{run.id}/t1c1", f"/run/{run.id}", f"?run={run.id}"
+        paths = [f"/{its}", f"/run{its}", at, live, f"{live}/entry/3", f"{live}/news"]
+        for path in paths:
+            _check_is_text((await stage.get(path)).text)
+        [digest] = set(re.findall('name="digest" value="(.+?)"', (await stage.get(at)).text))
+        # What was shown is decided on, and nothing else: a form says what that was.
+        blind = await stage.post(at, {"about": "approve"})
+        assert blind.status_code == 409
+        _check_is_text(blind.text)
+        assert len(await run.waiting()) == 1
+        denied = {"about": "deny", "reason": MARKUP, "digest": digest}
+        assert (await stage.post(at, denied)).status_code == 303
+        await run.result()
+        for path in paths:
+            _check_is_text((await stage.get(path)).text)
+
+
+@pytest.mark.parametrize("path", [f"/run/{quote(MARKUP)}", f"/run/{quote(UNSEEN)}?before=1"])
+async def test_what_is_not_there_is_named_as_text(stage: Stage, path: str) -> None:
+    answer = await stage.get(path)
+    assert answer.status_code == 404
+    _check_is_text(answer.text)
+
+
+def test_no_template_lets_anything_through() -> None:
+    found = sorted((HERE / "templates").rglob("*.html"))
+    assert len(found) > 20
+    for each in found:
+        told = each.read_text(encoding="utf-8")
+        # What the template itself says is no stranger's.
+        assert not re.search(r"[^\"\s]\s*\|\s*safe\b|autoescape", told), each.name
+        assert not re.search(r"\s[\w-]+=\{\{", told), f"{each.name}: an attribute without quotes"
+
+
+def _check_is_text(page: str) -> None:
+    for part in ("<img src=x", "<script>alert", "\u202e", "\u2066", "\x1b"):
+        assert part not in page, page[max(page.find(part) - 200, 0) : page.find(part) + 100]
+    assert re.findall(r"<script(?! src=\"/static/)", page) == []
+
+
+# --- a page shows all that it asks about ------------------------------------------------
+
+
+def page_of(waiting: dict[str, Any], run_id: str = "run") -> str:
+    """The page of a question on a tool that the run does not tell of."""
+    given = {
+        "callId": "t1c1",
+        "kind": "call",
+        "tool": "pay",
+        "label": "Pay",
+        "digest": digest_of("pay", waiting["arguments"], waiting.get("kind", "call"), 1),
+        "requestedAt": "2026-01-01T00:00:00Z",
+        "expiresAt": "2026-01-02T00:00:00Z",
+        **waiting,
+    }
+    known = RunInfo(run_id, "", datetime.now(UTC))
+    asked = PendingCall(run_id, known, PendingApproval.read(given), [], CallHistory())
+    ann = Person("ann")
+    values = build_call_page(asked, ann, signs=False)
+    template = ENVIRONMENT.get_template("call/page.html")
+    page = template.render(person=ann, path="/", call=values, similar=[])
+    return unescape(re.sub(r"<textarea.*?</textarea>", "", page, flags=re.DOTALL))
+
+
+def test_arguments_that_no_schema_tells_of_are_shown() -> None:
+    assert "DE00-7777" in page_of({"arguments": {"iban": "DE00-7777"}})
+    many = {f"p{number}": f"v{number}" for number in range(3_000)}
+    assert '"p2999": "v2999"' in page_of({"arguments": many})
+
+
+def test_a_plan_with_more_steps_than_fit_says_so_and_is_not_picked_from() -> None:
+    steps = [{"id": f"t1c{n}", "tool": "pay", "arguments": {}} for n in range(MAX_CALLS + 2)]
+    page = page_of({"kind": "plan", "arguments": {"calls": steps}})
+    few = {"kind": "plan", "arguments": {"calls": steps[:3]}}
+    assert "Approve the selected steps" in page_of(few)
+    assert "the last 2 steps do not fit on this page" in page
+    assert "Approve the selected steps" not in page
+    assert "do not fit on this page" not in page_of(few)
+
+
+def test_a_command_to_be_copied_is_one_command() -> None:
+    page = page_of({"arguments": {}, "digest": "0"}, "x; touch /tmp/broken-in; #")
+    assert "<code>holdfast show 'x; touch /tmp/broken-in; #' --json</code>" in page
+
+
+def test_names_of_strangers_read_as_what_they_are() -> None:
+    page = page_of({"arguments": {}, "instance": UNSEEN, "label": UNSEEN}, f"run{UNSEEN}")
+    for part in ("\u202e", "\u2066", "\x1b"):
+        assert part not in page

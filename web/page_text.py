@@ -1,0 +1,133 @@
+"""Texts that several pages share: statuses, times, and the limits of budgets."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from holdfast.runtime.text_safety import (
+    clean,
+    format_age,
+    format_argument,
+    local_time,
+    one_line,
+)
+from holdfast.schemas.base import format_duration, parse_duration
+from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.names import ErrorCode
+
+# Each with the tone of its badge.
+STATUS_LABELS: Final[Mapping[str, tuple[str, str]]] = {
+    "running": ("running", "plain"),
+    "awaiting_approval": ("waiting for approval", "asks"),
+    "awaiting_message": ("waiting for a message", "asks"),
+    "completed": ("completed", "good"),
+    "stopped": ("ended by a tool", "good"),
+    "budget_exceeded": ("out of budget", "bad"),
+    "failed": ("failed", "bad"),
+    "cancelled": ("cancelled", "dim"),
+    "terminated": ("terminated", "bad"),
+    "timed_out": ("timed out", "bad"),
+}
+BUDGET_LABELS: Final = {
+    "maxIterations": "Rounds of calls",
+    "maxTurns": "Requests to the model",
+    "maxCalls": "Calls",
+    "maxDuration": "Time at work",
+    "maxTokens": "Tokens",
+    "maxCost": "Cost",
+    "maxSameTool": "Calls of one tool in a row",
+    "maxDepth": "Levels of delegates",
+}
+_NAME_CHARS: Final = 60
+_TITLE_CHARS: Final = 200
+# Money is no sum of sixteen digits.
+_DIGITS: Final = 6
+
+
+def status_label(status: str, code: str | None = None) -> tuple[str, str]:
+    """Return the label and the tone of a status; `code` is the error of a failed run."""
+    if (status, code) == ("failed", ErrorCode.DENIED):
+        return "denied", "dim"
+    return STATUS_LABELS.get(status, (clean(status), "bad"))
+
+
+@dataclass(frozen=True)
+class DisplayTime:
+    """A time in UTC: `iso` for programs (empty if unknown), `text` for people, and `relative`."""
+
+    iso: str
+    text: str
+    relative: str
+
+
+def display_time(at: Any) -> DisplayTime:
+    """Return a time of a list or a log for display: `3 min ago`, `in 7 d`."""
+    time = local_time(at)
+    if time is None:
+        return DisplayTime("", "at an unknown time", "")
+    utc, age = time.astimezone(UTC), format_age(time)
+    relative = f"in {age}" if time > datetime.now(UTC) else f"{age} ago"
+    iso = utc.isoformat(timespec="milliseconds")
+    return DisplayTime(iso, utc.strftime("%Y-%m-%d %H:%M UTC"), relative)
+
+
+@dataclass(frozen=True)
+class BudgetUse:
+    """The used part of a budget in words; `is_exceeded`: more than its limit."""
+
+    name: str
+    label: str
+    text: str
+    is_exceeded: bool
+
+
+def budget_label(name: str) -> str:
+    """Return the name of a budget for people: `Cost`."""
+    return BUDGET_LABELS.get(name) or one_line(name, _NAME_CHARS)
+
+
+def budget_in_sentence(name: str) -> str:
+    """Return the name of a budget within a sentence: `cost`."""
+    label = budget_label(name)
+    return label[:1].lower() + label[1:]
+
+
+def limit_reached(approval: PendingApproval, agent: str) -> str:
+    """Return the limit that a run is at: `lost_property has reached its limit of cost: 1.0`."""
+    limits = ", ".join(
+        f"{budget_in_sentence(name)}: {format_argument(limit)}"
+        for name, limit in approval.arguments.items()
+    )
+    who = one_line(agent, _NAME_CHARS) or "The run"
+    return one_line(f"{who} has reached its limit of {limits}", _TITLE_CHARS)
+
+
+def budget_uses(budget: Mapping[str, Any]) -> Iterator[BudgetUse]:
+    """Yield the use of each budget that has a limit, from the `budget` of a run's status."""
+    for name in BUDGET_LABELS:
+        one = budget.get(name) or {}
+        used, limit = one.get("used"), one.get("limit")
+        if limit is not None:
+            text = "unknown" if used is None else format_argument(used)
+            is_exceeded = _is_number(used) and _is_number(limit) and used > limit
+            text = f"{text} of {format_argument(limit)}"
+            yield BudgetUse(name, budget_label(name), text, is_exceeded)
+
+
+def extended_limit(name: str, limit: Any, used: Any, granted: Any) -> Any:
+    """Return the limit after an approval: the limit or the higher use, plus the first limit.
+
+    `None` where a value is unknown.
+    """
+    if isinstance(limit, str) and isinstance(granted, str):
+        return format_duration(parse_duration(limit) + parse_duration(granted))
+    if not (_is_number(limit) and _is_number(granted)):
+        return None
+    # The count of calls in a row restarts.
+    spent = used if _is_number(used) and name != "maxSameTool" else limit
+    return round(max(limit, spent) + (granted or 1), _DIGITS)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
