@@ -46,8 +46,11 @@ BudgetName = Literal[
 
 
 class Budget(Strict):
-    """How much a run may use. An unset field falls back: to the agent's, then to
-    `BUDGET_DEFAULTS`; what those leave unset has no bound."""
+    """How much a run may use.
+
+    An unset field falls back: to the agent's, then to `BUDGET_DEFAULTS`; what those leave unset has
+    no bound.
+    """
 
     max_iterations: Annotated[int, Field(ge=0)] | None = None
     """Rounds of calls, before the model is asked to finish (default: 6)."""
@@ -67,12 +70,12 @@ class Budget(Strict):
     """Delegates of delegates (default: 4)."""
 
     def over(self, defaults: "Budget") -> "Budget":
-        """This budget, with what it leaves unset taken from `defaults`."""
+        """Return this budget, with what it leaves unset taken from `defaults`."""
         own = {name: value for name, value in self if value is not None}
         return Budget.model_validate({**dict(defaults), **own})
 
     def within(self, bounds: "Budget") -> "Budget":
-        """This budget, where it is tighter than `bounds`; else `bounds`."""
+        """Return this budget, where it is tighter than `bounds`; else `bounds`."""
         pairs = {name: (value, getattr(bounds, name)) for name, value in self}
         tighter = {
             name: min((value for value in pair if value is not None), default=None)
@@ -101,16 +104,17 @@ class ModelSettings(Strict):
 
 
 class AgentApproval(ApprovalPolicy):
-    """The approval policy of an agent's tools where a tool says nothing, and the tools whose
-    calls need no person."""
+    """The approval policy for tools without one, and the tools whose calls need no person."""
 
     auto: list[str] = []
     """The tools whose calls need no person."""
 
 
 class Knowledge(Strict):
-    """Something to know, offered as a tool and fetched only when that is called: one of a file of
-    the catalog, an address that the worker allows, and a text."""
+    """Something to know, offered as a tool and fetched only when that is called.
+
+    One of a file of the catalog, an address that the worker allows, and a text.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={"oneOf": [{"required": [key]} for key in ("file", "url", "text")]}
@@ -294,8 +298,10 @@ class _Taken(Lenient):
     worker: WorkerFacts
 
     def to_json(self) -> dict[str, Any]:
-        """Every field: a run keeps its defaults too, whatever they will be in a later version; of
-        notifiers and tracing nothing where there are none, as before there were any."""
+        """Return every field, defaults too: a later version may have other defaults.
+
+        Notifiers and tracing are left out where there are none, as before there were any.
+        """
         without = {name for name in ("notifiers", "tracing") if not getattr(self.worker, name)}
         return self.model_dump(mode="json", by_alias=True, exclude={"worker": without})
 

@@ -30,7 +30,7 @@ MAX_JSON_DEPTH = 64
 
 class _Said(BaseModel):
     def to_json(self) -> dict[str, Any]:
-        """The object as others read it: camelCase, without what was left at its default."""
+        """Return the object as others read it: camelCase, without what was left at its default."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
@@ -65,7 +65,7 @@ class Lenient(_Said):
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and objects stand inside each other more than `levels` times."""
+    """Return whether lists and objects stand inside each other more than `levels` times."""
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value
@@ -119,7 +119,7 @@ Duration = Annotated[
 
 
 def rfc3339(moment: datetime) -> str:
-    """A moment as RFC 3339, in UTC, to the millisecond."""
+    """Return a moment as RFC 3339, in UTC, to the millisecond."""
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -135,17 +135,17 @@ def canonical_json(value: Any) -> bytes:
 
 
 def sha256(data: bytes) -> str:
-    """The SHA-256 digest of the bytes, in hexadecimal."""
+    """Return the SHA-256 digest of the bytes, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def link(previous: str, entry_digest: str) -> str:
-    """The next link of a digest chain: it fixes an entry and everything before it."""
+    """Return the next link of a digest chain: it fixes an entry and everything before it."""
     return sha256(f"{previous}{entry_digest}".encode())
 
 
 def json_size(value: Any) -> int:
-    """How many bytes the value takes as JSON."""
+    """Return how many bytes the value takes as JSON."""
     return len(
         json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(
             "utf-8", "surrogatepass"

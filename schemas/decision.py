@@ -54,7 +54,7 @@ class Decision(Strict):
     """A JWT that says who decides, and on what: `by` and `groups` are then taken from it."""
 
     def to_json(self) -> dict[str, Any]:
-        """What was said, also where it is the default: a result may well be null."""
+        """Return what was said, also where it is the default: a result may well be null."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
     @model_validator(mode="after")
@@ -134,8 +134,11 @@ class PendingApproval(Lenient):
     is no denial."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, whether or not it is at its default: people's screens read this; `instance`,
-        `signed` and `onTimeout` where there is something to say."""
+        """Return every field, whether or not it is at its default.
+
+        People's screens read this; `instance`, `signed` and `onTimeout` where there is something to
+        say.
+        """
         said = ("instance", "signed", "on_timeout")
         without = {name for name in said if not getattr(self, name)}
         return self.model_dump(mode="json", by_alias=True, exclude=without)
@@ -154,7 +157,7 @@ class Receipt(Lenient):
     """How many more must approve."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, whether or not it is at its default."""
+        """Return every field, whether or not it is at its default."""
         return self.model_dump(mode="json", by_alias=True)
 
 
@@ -202,7 +205,7 @@ class DecisionClaims(Lenient):
 
     @classmethod
     def unchecked(cls, token: str) -> Self:
-        """What a token says, without checking its signature, to reject early what cannot be valid.
+        """Return the claims of a token without checking its signature, to reject early.
 
         Raises:
             ValueError: it is no such token.
@@ -223,7 +226,7 @@ class PrincipalClaims(Lenient):
     """What they may do: `scopes`, or `scope`."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field."""
+        """Return every field."""
         return self.model_dump(mode="json", by_alias=True)
 
 
@@ -255,26 +258,30 @@ class PlannedCall(Strict):
     does."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, whether or not it is at its default: people's screens read this. Only
-        `delegate` is left out where there is none."""
+        """Return every field, whether or not it is at its default: people's screens read this.
+
+        Only `delegate` is left out where there is none.
+        """
         alone = {"delegate"} if self.delegate is None else set()
         return self.model_dump(mode="json", by_alias=True, exclude=alone)
 
 
 class Plan(Strict):
-    """The `arguments` of a pending plan, and those with which it is edited: a call that is
-    left out then is struck out of the plan."""
+    """The `arguments` of a pending plan, and those with which it is edited.
+
+    A call that is left out then is struck out of the plan.
+    """
 
     calls: list[PlannedCall]
     """The calls, in the order in which the model made them."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field of every call."""
+        """Return every field of every call."""
         return {"calls": [call.to_json() for call in self.calls]}
 
 
 def shown_calls(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The calls of a plan as it is shown, which may be in part."""
+    """Yield the calls of a plan as it is shown, which may be in part."""
     calls = arguments.get("calls")
     for call in calls if isinstance(calls, list) else []:
         if isinstance(call, Mapping) and isinstance(call.get("id"), str):
@@ -282,15 +289,17 @@ def shown_calls(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def brief_arguments(kind: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What a question is about, where there is one line for it: of a plan, the tool of each
-    call."""
+    """Return what a question is about, where there is one line for it.
+
+    Of a plan, the tool of each call.
+    """
     if kind != "plan":
         return arguments
     return {call["id"]: call.get("tool") for call in shown_calls(arguments)}
 
 
 def example_edit(arguments: Mapping[str, Any]) -> tuple[str, str]:
-    """An edit of a plan, and what it would do; both empty where no call of it is shown."""
+    """Return an edit of a plan, and what it would do; both empty where no call of it is shown."""
     ids = [call["id"] for call in shown_calls(arguments)]
     if not ids:
         return "", ""
@@ -306,7 +315,9 @@ def example_edit(arguments: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def no_such_call(name: str, ids: Iterable[str]) -> tuple[str, str]:
-    """That a plan has no call of this name, and which it has: ids are too much alike to guess which
-    one is meant."""
+    """Return that a plan has no call of this name, and which it has.
+
+    Ids are too much alike to guess which one is meant.
+    """
     has = first_names([f"`{one}`" for one in ids], MAX_NAMES_TOLD)
     return f"{quote_value(name)} is no call of this plan", f"it has {has}"

@@ -25,7 +25,10 @@ class Entry(Lenient):
     type: str
 
     def to_json(self) -> dict[str, Any]:
-        """The entry as it is digested and shown: its type, and what is not at its default."""
+        """Return the entry as it is digested and shown.
+
+        Its type, and what is not at its default.
+        """
         return {
             "type": self.type,
             **self.model_dump(mode="json", by_alias=True, exclude_defaults=True),
@@ -232,7 +235,9 @@ def read_record(record: Mapping[str, Any]) -> LogRecord:
 
 
 def digested(record: dict[str, Any]) -> bytes:
-    """The bytes of an entry that its digest is over: canonical JSON, without the times in it.
+    """Return the bytes of an entry that its digest is over.
+
+    Canonical JSON, without the times in it.
 
     A pending call is digested without its decisions too: they have entries of their own.
     """

@@ -22,7 +22,7 @@ class _Part(Strict):
 
     @model_serializer(mode="wrap")
     def _with_type(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A part is identified by its type, so it keeps it where defaults are left out."""
+        """Return the part with its type, which identifies it, also where defaults are left out."""
         return {"type": self.type, **handler(self)}
 
 

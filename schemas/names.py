@@ -129,7 +129,7 @@ _MAX_FAIRNESS_KEY_BYTES = 64
 
 
 def call_id(turn: int, index: int) -> str:
-    """The id of a call, by its position: the `index`-th of the `turn`-th turn, both from 1.
+    """Return the id of a call, by its position: the `index`-th of the `turn`-th turn, both from 1.
 
     It is the Temporal activity id too, so `workflow id + call id` is a key to act once by. A
     provider's own ids are not unique and name nothing of ours.
@@ -138,44 +138,44 @@ def call_id(turn: int, index: int) -> str:
 
 
 def plan_id(turn: int) -> str:
-    """The id under which a run asks for approval of the calls of a turn."""
+    """Return the id under which a run asks for approval of the calls of a turn."""
     return f"t{turn}-plan"
 
 
 def hook_id(call: str, hook: str, n: int) -> str:
-    """The activity id of the `n`-th use, from 1, of a hook for a call."""
+    """Return the activity id of the `n`-th use, from 1, of a hook for a call."""
     return f"{call}-{hook}{n if n > 1 else ''}"
 
 
 def delegate_id(workflow: str, call: str) -> str:
-    """The workflow id of the run that a call is delegated to."""
+    """Return the workflow id of the run that a call is delegated to."""
     return f"{workflow}.{call}"
 
 
 def answer_id(call: str, n: int) -> str:
-    """The activity id of the `n`-th request, from 1, that has a model answer a call."""
+    """Return the activity id of the `n`-th request, from 1, that has a model answer a call."""
     return f"{call}-again{n - 1 if n > 2 else ''}" if n > 1 else call
 
 
 def call_of(activity: str) -> str:
-    """The call that an activity of this id is for; empty where it is for none."""
+    """Return the call that an activity of this id is for; empty where it is for none."""
     found = _CALL.match(activity)
     return found[0] if found else ""
 
 
 def turn_of(call: str) -> int:
-    """The turn of a call; 0 where it is none."""
+    """Return the turn of a call; 0 where it is none."""
     found = _CALL.match(call)
     return int(found[1]) if found else 0
 
 
 def budget_id(turn: int, budget: str) -> str:
-    """The id under which a run asks, after `turn` turns, to extend `budget`."""
+    """Return the id under which a run asks, after `turn` turns, to extend `budget`."""
     return f"t{turn}-{budget}"
 
 
 def memory_id(agent: str, principal: str | None, *, inline: bool) -> str:
-    """The workflow id of what an agent keeps for a principal, or for no one in particular.
+    """Return the workflow id of what an agent keeps for a principal, or for no one in particular.
 
     Equal ids are of one memory: an agent that is written in a request gives itself what name it
     likes, and never reaches what one of the catalog keeps.
@@ -185,7 +185,7 @@ def memory_id(agent: str, principal: str | None, *, inline: bool) -> str:
 
 
 def request_queue(task_queue: str, endpoint: str) -> str:
-    """The task queue of the requests to an endpoint, of all workers of `task_queue`."""
+    """Return the task queue of the requests to an endpoint, of all workers of `task_queue`."""
     return f"{task_queue}.requests.{_id_part(endpoint)}"
 
 
@@ -200,8 +200,10 @@ def fairness_key(who: str) -> str:
 
 
 def _id_part(text: str) -> str:
-    """The text without a dot; of one that is long the beginning, and its digest: longer than any
-    that is not."""
+    """Return the text without a dot.
+
+    Of one that is long the beginning, and its digest: longer than any that is not.
+    """
     data = text.encode("utf-8", "surrogatepass")
     plain = quote(data, safe="").replace(".", "%2E")
     if len(plain) <= _MAX_ID_PART_CHARS:

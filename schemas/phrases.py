@@ -25,21 +25,21 @@ INSTANCE_WORDS = "at most 100 letters, digits, `_`, `.` and `-`, the first a let
 
 
 def quote_value(value: Any) -> str:
-    """The value as a message shows it: a text as it is, all else as JSON, both shortened."""
+    """Return the value as a message shows it: a text as it is, all else as JSON, both shortened."""
     text = value if isinstance(value, str) else _json(value)
     short = text if len(text) <= MAX_QUOTED_CHARS else text[:MAX_QUOTED_CHARS] + "…"
     return f"`{' '.join(short.split())}`"
 
 
 def first_names(names: Collection[str], most: int) -> str:
-    """The first `most` of the names, and how many more there are."""
+    """Return the first `most` of the names, and how many more there are."""
     more = len(names) - most
     named = ", ".join(islice(names, most))
     return f"{named} and {more} more" if more > 0 else named
 
 
 def misfit_reason(value: Any) -> str:
-    """That the value is not what it should be."""
+    """Return that the value is not what it should be."""
     if value is None:
         return "there is no value"
     return "the text is empty" if value == "" else f"{quote_value(value)} does not fit"
@@ -53,7 +53,10 @@ def _json(value: Any) -> str:
 
 
 def suggest_names(name: str, names: Iterable[str], nothing: str = "there are none") -> str:
-    """What to do about a name that is not known: the names closest to it, or the first few."""
+    """Return what to do about a name that is not known.
+
+    The names closest to it, or the first few.
+    """
     known = sorted(set(names))
     close = closest_names(name, known)
     if close:
@@ -64,7 +67,7 @@ def suggest_names(name: str, names: Iterable[str], nothing: str = "there are non
 
 
 def closest_names(name: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
-    """The names that are meant, perhaps, the likeliest first: at most three.
+    """Return the names that are meant, perhaps, the likeliest first: at most three.
 
     Neither case nor what stands between words makes a difference: `tool_choice` is `toolChoice`.
     """

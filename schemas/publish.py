@@ -39,7 +39,7 @@ class _Untitled(GenerateJsonSchema):
         return False
 
     def encode_default(self, dft: Any) -> Any:
-        """A default as people would write it."""
+        """Return a default as people would write it."""
         return format_duration(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
 
 
@@ -130,7 +130,7 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """The published schema of that name."""
+    """Return the published schema of that name."""
     title, kind, mode = PUBLISHED[name]
     made = described(kind, mode)
     if name == "event":
@@ -140,7 +140,7 @@ def schema_of(name: str) -> dict[str, Any]:
 
 
 def described(kind: Any, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
-    """The schema of a type, as those who write or read its values see it."""
+    """Return the schema of a type, as those who write or read its values see it."""
     made = TypeAdapter(kind).json_schema(mode=mode, schema_generator=_Untitled)
     return _with_json_schemas(made)
 
@@ -185,7 +185,7 @@ _NUMBERED: dict[str, Any] = {
 
 
 def text_of(name: str) -> str:
-    """The published schema of that name, as its file holds it."""
+    """Return the published schema of that name, as its file holds it."""
     return json.dumps(schema_of(name), indent=2, ensure_ascii=False) + "\n"
 
 

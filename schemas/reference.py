@@ -40,20 +40,20 @@ class Path:
         )
 
     def within(self, instance: str | None) -> "Path":
-        """The same place in the data of an instance."""
+        """Return the same place in the data of an instance."""
         return replace(self, instance=instance)
 
     def covers(self, other: "Path") -> bool:
-        """Whether the other place is this one, or inside it."""
+        """Return whether the other place is this one, or inside it."""
         whose = (self.kind, self.instance) == (other.kind, other.instance)
         return whose and other.steps[: len(self.steps)] == self.steps
 
     def overlaps(self, other: "Path") -> bool:
-        """Whether one of the two places is inside the other."""
+        """Return whether one of the two places is inside the other."""
         return self.covers(other) or other.covers(self)
 
     def beside(self, other: "Path") -> bool:
-        """Whether the two places part in a list."""
+        """Return whether the two places part in a list."""
         if (self.kind, self.instance) != (other.kind, other.instance):
             return False
         parts = ((a, b) for a, b in zip(self.steps, other.steps, strict=False) if a != b)
@@ -76,7 +76,7 @@ class OutputPath:
     error: tuple[Path, ...] = ()
 
     def within(self, instance: str | None) -> "OutputPath":
-        """The same places in the data of an instance."""
+        """Return the same places in the data of an instance."""
         return OutputPath(
             tuple(path.within(instance) for path in self.result),
             tuple(path.within(instance) for path in self.error),
@@ -84,7 +84,7 @@ class OutputPath:
 
 
 def parse_reference(text: str) -> Reference | None:
-    """The reference that the whole text is, or None where it is a text like any other."""
+    """Return the reference that the whole text is, or None where it is a text like any other."""
     if not text.lstrip().startswith(MARK):
         return None
     choose: Literal["first", "all"] = "all" if "&&" in text else "first"
@@ -96,18 +96,20 @@ def parse_reference(text: str) -> Reference | None:
 
 
 def replace_inside(text: str, text_at: Callable[[Path], str]) -> str:
-    """The text with each reference inside it replaced, once, by what `text_at` says of its path."""
+    """Return the text with each reference inside it replaced, once, by `text_at` its path."""
     return _INSIDE.sub(lambda match: text_at(_steps(match.group(1))), text)
 
 
 def paths_inside(text: str) -> list[Path]:
-    """The places that are named inside a text."""
+    """Return the places that are named inside a text."""
     return [_steps(match.group(1)) for match in _INSIDE.finditer(text)]
 
 
 def parse_output_path(text: str) -> OutputPath:
-    """Read where a result is to be written: `†state.a`, `†state.a && †state.b` (both), or
-    `†state.a || †state.b` (the first for a result, the second for an error).
+    """Read where a result is to be written.
+
+    `†state.a`, `†state.a && †state.b` (both), or `†state.a || †state.b` (the first for a result,
+    the second for an error).
 
     Raises:
         ValueError: the text names no such place.

@@ -106,8 +106,10 @@ class CallRequest(Strict):
 
 
 class RunResult(Lenient):
-    """The result of a run that ended by itself, or of a single call: its `turns` are 0, its
-    `output` is the result of the call."""
+    """The result of a run that ended by itself, or of a single call.
+
+    Its `turns` are 0, its `output` is the result of the call.
+    """
 
     status: Ended
     """How it ended."""
@@ -126,7 +128,10 @@ class RunResult(Lenient):
     """What it used."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, whether or not it is at its default; `instances` where there are any."""
+        """Return every field, whether or not it is at its default.
+
+        `instances` where there are any.
+        """
         without = set() if self.instances else {"instances"}
         return self.model_dump(mode="json", by_alias=True, exclude=without)
 
@@ -142,7 +147,7 @@ class Spent(Lenient):
     """What it used."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, whether or not it is at its default."""
+        """Return every field, whether or not it is at its default."""
         return self.model_dump(mode="json", by_alias=True)
 
 

@@ -79,13 +79,15 @@ HookRef = Annotated[
 
 
 def binding_of(written: "ActivityRef") -> ActivityBinding:
-    """The activity that is meant, with its options."""
+    """Return the activity that is meant, with its options."""
     return ActivityBinding(type=written) if isinstance(written, str) else written
 
 
 class ApprovalPolicy(Strict):
-    """When a call waits for a person, for whom, and for how long. Unset fields fall back: to the
-    agent's defaults, then to `APPROVAL_DEFAULTS`."""
+    """When a call waits for a person, for whom, and for how long.
+
+    Unset fields fall back: to the agent's defaults, then to `APPROVAL_DEFAULTS`.
+    """
 
     require: Literal["side_effects", "always", "never"] | None = None
     """Which calls wait for a person (default: those with side effects)."""
@@ -107,7 +109,7 @@ class ApprovalPolicy(Strict):
     """Only a signed decision counts: one with a `token` (default: false)."""
 
     def over(self, defaults: "ApprovalPolicy") -> "ApprovalPolicy":
-        """This policy, with what it leaves unset taken from `defaults`."""
+        """Return this policy, with what it leaves unset taken from `defaults`."""
         policy = {name: getattr(defaults, name) for name in ApprovalPolicy.model_fields}
         own = {name: getattr(self, name) for name in policy}
         said = {name: value for name, value in own.items() if value is not None}
@@ -133,8 +135,10 @@ OTHERS_PARAMETERS = ("parameters", "input_schema", "inputSchema", "function")
 
 
 def _for_editors(schema: dict[str, Any]) -> None:
-    """Refuse unknown meta-properties, and those without their underscore; describe both places
-    where one may stand. Every keyword of JSON Schema stays allowed."""
+    """Refuse unknown meta-properties, and those without their underscore.
+
+    Describe both places where one may be. Every keyword of JSON Schema stays allowed.
+    """
     meta = {name: kind for name, kind in schema["properties"].items() if name.startswith("_")}
     known = "|".join(meta)
     slips = "|".join((*(name[1:] for name in meta), "name", *OTHERS_PARAMETERS))
@@ -293,12 +297,12 @@ class Tool(Lenient):
 
     @property
     def once(self) -> bool:
-        """Whether the engine may start a call of this tool at most once."""
+        """Return whether the engine may start a call of this tool at most once."""
         return self.side_effects and not self.idempotent
 
     @property
     def latent(self) -> bool:
-        """Whether the model itself answers its calls: nothing else runs them."""
+        """Return whether the model itself answers its calls: nothing else runs them."""
         return self.activity is None and self.delegate is None
 
 
@@ -326,7 +330,7 @@ class ShownTool(Lenient):
     with its agent's defaults, and those of all tools."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, whether or not it is at its default: people's screens read this."""
+        """Return every field, whether or not it is at its default: people's screens read this."""
         return self.model_dump(mode="json", by_alias=True)
 
 

@@ -1,0 +1,1 @@
+"""JSON Schema validation, coercion, lenient JSON, regular expressions, problems in values."""

@@ -23,7 +23,7 @@ class InvalidArguments(Exception):
 
 
 def read_arguments(written: dict[str, Any] | str) -> dict[str, Any]:
-    """The object of arguments that a call was written with; no text at all is an empty one.
+    """Return the object of arguments that a call was written with; no text at all is an empty one.
 
     Raises:
         InvalidArguments: it is none.
@@ -40,7 +40,7 @@ def read_arguments(written: dict[str, Any] | str) -> dict[str, Any]:
 
 
 def fit(value: Any, schema: Schema | bool) -> Any:
-    """The value, coerced toward the schema and valid.
+    """Return the value, coerced toward the schema and valid.
 
     Raises:
         InvalidArguments: it does not fit; the message names each field.

@@ -42,7 +42,7 @@ _CRAWL_CHECKS = 5_000
 
 
 def _counted(name: str, keyword: Keyword) -> Keyword:
-    """The keyword, which counts how often it is applied, to how much, and what is wrong."""
+    """Return the keyword, which counts how often it is applied, to how much, and what is wrong."""
     through = name in _GOES_THROUGH
 
     def check(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
@@ -74,7 +74,7 @@ def _reference(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
 
 
 def _crawled(registry: Any) -> Any:
-    """The schema with all its anchors found, which takes long: once."""
+    """Return the schema with all its anchors found, which takes long: once."""
     known = current_budget().crawled
     if id(registry) not in known:
         spend(_CRAWL_CHECKS)
@@ -141,7 +141,7 @@ def _const(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
 
 
 def _key(value: Any) -> Any:
-    """A key that is equal for equal JSON values: 1 is 1.0, and is not true.
+    """Return a key that is equal for equal JSON values: 1 is 1.0, and is not true.
 
     Numbers are written out: those whose own hashes are one would be compared each with each.
     """
@@ -163,7 +163,7 @@ def _key(value: Any) -> Any:
 
 
 def _equal(one: Any, two: Any) -> bool:
-    """Whether two JSON values are the same: 1 is 1.0, and is not true."""
+    """Return whether two JSON values are the same: 1 is 1.0, and is not true."""
     match one, two:
         case (dict(), dict()) | (list(), list()):
             spend(1 + len(one) // _COMPARED_A_CHECK)
@@ -177,7 +177,7 @@ def _equal(one: Any, two: Any) -> bool:
 
 
 def _evolved(self: Any, **changes: Any) -> Any:
-    """The validator of another schema: of this class, whatever `$schema` is said in it."""
+    """Return the validator of another schema: of this class, whatever `$schema` is said in it."""
     changes.setdefault("_resolver", self._resolver)
     known = {"registry": self._registry, "format_checker": self.format_checker}
     return BoundedValidator(**{"schema": self.schema, **known, **changes})

@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][+-]?[0-9]{1,3})?\Z")
 
 
 def coerce(value: Any, schema: Schema | bool) -> Any:
-    """The value, brought nearer to the schema where what was meant is beyond doubt."""
+    """Return the value, brought nearer to the schema where what was meant is beyond doubt."""
     with bounded():
         try:
             return _Coercion(schema).apply(value, schema, 0)
@@ -82,7 +82,7 @@ class _Coercion:
                 return value
 
     def _target(self, reference: str) -> Any:
-        """The schema that a local `$ref` points to; anything else coerces nothing."""
+        """Return the schema that a local `$ref` points to; anything else coerces nothing."""
         if not reference.startswith("#/"):
             return self._root if reference == "#" else True
         spend(len(reference) // _LOOKED_AT_A_CHECK)
@@ -112,7 +112,7 @@ def _of_index(schema: Schema, index: int) -> Any:
 
 
 def _to_type(value: Any, types: Any) -> Any:
-    """The value as the first of the types that it is, or else can be turned into."""
+    """Return the value as the first of the types that it is, or else can be turned into."""
     wanted = [types] if isinstance(types, str) else types if isinstance(types, list) else []
     spend(len(wanted) // _LOOKED_AT_A_CHECK)
     if not wanted or any(_is(value, name) for name in wanted):

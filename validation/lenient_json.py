@@ -28,7 +28,7 @@ def read_json(text: str) -> Any:
 
 
 def ensure_json(value: Any) -> Any:
-    """The value itself, which can be kept and shown.
+    """Return the value itself, which can be kept and shown.
 
     Raises:
         ValueError: it is too deep, or holds what JSON does not have.
@@ -81,7 +81,7 @@ def _integer(text: str) -> int:
 
 
 def _without_halves(value: Any) -> Any:
-    """The value without halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
+    """Return the value without halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode()

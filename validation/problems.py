@@ -78,7 +78,7 @@ class ValueProblem:
     fix: str
 
     def under(self, *steps: str | int) -> "ValueProblem":
-        """The problem as seen from the value that has this one at `steps`."""
+        """Return the problem as seen from the value that has this one at `steps`."""
         return replace(self, where=(*steps, *self.where))
 
     def __str__(self) -> str:
@@ -87,20 +87,23 @@ class ValueProblem:
 
 
 def format_place(where: Where) -> str:
-    """A place as a person writes it: `tools[0]._activity.type`."""
+    """Return a place as a person writes it: `tools[0]._activity.type`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in where)
     return "".join(steps).removeprefix(".")
 
 
 def summarize_problems(faults: Sequence[ValueProblem]) -> str:
-    """The first few faults in one line, for where there is no room to list them."""
+    """Return the first few faults in one line, for where there is no room to list them."""
     said = ". ".join(str(fault) for fault in faults[:MAX_FAULTS_TOLD])[:MAX_TOLD_CHARS]
     more = len(faults) - MAX_FAULTS_TOLD
     return f"{said}. And {more} more" if more > 0 else said
 
 
 def name_problem(name: str, key: str) -> ValueProblem | None:
-    """Why a file's name cannot be the name of what is in it, if it cannot; `key` says another."""
+    """Return why a file's name cannot be the name of what is in it, if it cannot.
+
+    `key` says another.
+    """
     if re.match(NAME_PATTERN, name):
         return None
     mend = f"give the file another, or say one with `{key}`: {NAME_WORDS}"
@@ -108,7 +111,7 @@ def name_problem(name: str, key: str) -> ValueProblem | None:
 
 
 def problems_of(error: ValidationError, value: Any, model: type[BaseModel]) -> list[ValueProblem]:
-    """The faults that pydantic found when it read `value` as `model`.
+    """Return the faults that pydantic found when it read `value` as `model`.
 
     Of a union, pydantic tells what is wrong with every branch: only the branch that fits best is
     kept, or where none does, what each of them would take.
@@ -128,7 +131,7 @@ def problems_of(error: ValidationError, value: Any, model: type[BaseModel]) -> l
 
 
 def _is_misspelt(missing: ValueProblem, faults: list[ValueProblem]) -> bool:
-    """Whether what is missing is there, misspelt, and told as that."""
+    """Return whether what is missing is there, misspelt, and told as that."""
     return missing.reason.endswith("is missing") and any(
         other.where[:-1] == missing.where
         and other.fix == f"did you mean {missing.reason.partition(' ')[0]}?"
@@ -137,7 +140,7 @@ def _is_misspelt(missing: ValueProblem, faults: list[ValueProblem]) -> bool:
 
 
 def field_names(model: type[BaseModel], where: Where = ()) -> set[str]:
-    """The fields of the object at a place in the model, as people write them."""
+    """Return the fields of the object at a place in the model, as people write them."""
     whole = _schema(model)
     objects = list(_branches(whole, whole))
     for step in where:
@@ -156,7 +159,7 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _branches(schema: Any, whole: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The schema without references, or what it is one of."""
+    """Yield the schema without references, or what it is one of."""
     if not isinstance(schema, dict):
         return
     if "$ref" in schema:
@@ -197,7 +200,10 @@ class _Found:
         return cls(tuple(where), skipped, details)
 
     def is_shallower(self, other: "_Found") -> bool:
-        """Whether `other` is of a branch that fits better: it got further into the same value."""
+        """Return whether `other` is of a branch that fits better.
+
+        It got further into the same value.
+        """
         begins = other.where[: len(self.where)] == self.where
         goes_on = len(other.where) > len(self.where) or not is_wrong_type(other.details)
         return (
@@ -212,7 +218,7 @@ def _has(value: Any, step: str | int) -> bool:
 
 
 def _said(errors: list[ErrorDetails], known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The reason and the fix of the problem at one place."""
+    """Yield the reason and the fix of the problem at one place."""
     if len(errors) > 1 and all(is_wrong_type(error) for error in errors):
         wants = list(dict.fromkeys(map(expected_value, errors)))
         near = _meant(errors)
@@ -243,7 +249,7 @@ def _reason(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str]:
 
 
 def _meant(errors: list[ErrorDetails]) -> str:
-    """Which of the words that may be there was meant, if one was."""
+    """Return which of the words that may be there was meant, if one was."""
     words = [
         word
         for error in errors
@@ -256,12 +262,12 @@ def _meant(errors: list[ErrorDetails]) -> str:
 
 
 def is_wrong_type(error: ErrorDetails) -> bool:
-    """Whether the value is of another kind altogether, and not merely out of bounds."""
+    """Return whether the value is of another kind altogether, and not merely out of bounds."""
     return _WRONG_TYPE.search(error["type"]) is not None
 
 
 def expected_value(error: ErrorDetails) -> str:
-    """What is expected: `a list`, `1 or more`, `` `always` or `never` ``."""
+    """Return what is expected: `a list`, `1 or more`, `` `always` or `never` ``."""
     context = error.get("ctx") or {}
     if error["type"] == "literal_error":
         return str(context["expected"]).replace("'", "`")
@@ -276,7 +282,7 @@ def expected_value(error: ErrorDetails) -> str:
 
 
 def corrected_value(error: ErrorDetails) -> str:
-    """How the value was meant, where that is clear: `, like [finance]` for `finance`."""
+    """Return how the value was meant, where that is clear: `, like [finance]` for `finance`."""
     value = error["input"]
     if error["type"] in _UNQUOTED and isinstance(value, str) and _UNQUOTED[error["type"]](value):
         return ", without quotes"

@@ -1,8 +1,8 @@
-"""Regular expressions that strangers write, searched for in a time that grows with the text alone.
+r"""Regular expressions that strangers write, searched for in a time that grows with the text alone.
 
 Python's own engine goes back and tries again: `^(a+)+$` takes it years. RE2 does not. What it takes
 is a little different from what JSON Schema asks for (ECMA-262), so a pattern is translated here:
-`\\d` and `\\w` are ASCII, `\\s` is any white space, `$` is the end of the text alone, a line break
+`\d` and `\w` are ASCII, `\s` is any white space, `$` is the end of the text alone, a line break
 of any kind is no `.`, and a count may be more than a thousand.
 
 RE2 looks neither ahead nor behind. What JSON Schemas ask for in that way is nearly always said at
@@ -75,7 +75,7 @@ class Pattern:
     steps: int
 
     def is_in(self, text: str) -> bool:
-        """Whether it is found in the text."""
+        """Return whether it is found in the text."""
         # Halves of characters can be in a Python text, and in no other.
         data = text.encode("utf-8", "replace")
         return all(one.search(data) for one in self.wanted) and not any(
@@ -84,7 +84,7 @@ class Pattern:
 
 
 def pattern(written: str) -> Pattern:
-    """The pattern that is written so.
+    """Return the pattern that is written so.
 
     Raises:
         PatternRefused: it is none, or one that is not searched for.
@@ -96,7 +96,10 @@ def pattern(written: str) -> Pattern:
 
 
 def steps_of(written: str) -> int:
-    """What a search for the pattern takes for each character; nothing where it is refused."""
+    """Return what a search for the pattern takes for each character.
+
+    Nothing where it is refused.
+    """
     try:
         return _Reading(written[:MAX_PATTERN_CHARACTERS]).whole().steps
     except PatternRefused:
@@ -173,7 +176,7 @@ class _Reading:
         return _Found([text, *wanted], unwanted, self._steps)
 
     def _body(self) -> list[_Atom]:
-        """All atoms up to the end; what is looked for behind it stands before a last `$`."""
+        """Return all atoms up to the end; what is looked for behind it stands before a last `$`."""
         atoms: list[_Atom] = []
         while self._at < len(self._text):
             look = _LOOK.match(self._text, self._at)
@@ -188,7 +191,7 @@ class _Reading:
         return atoms
 
     def _inner(self) -> str:
-        """What is looked for, in a group that has started; its steps are counted."""
+        """Return what is looked for, in a group that has started; its steps are counted."""
         atoms = self._group(1)
         self._count(sum(atom.steps for atom in atoms))
         return "".join(atom.text for atom in atoms)
@@ -298,7 +301,7 @@ class _Reading:
         return _Atom("".join([*said, "]"]), steps)
 
     def _member(self) -> _Atom:
-        """One member of a class; `counted` marks what is more than one character."""
+        """Return one member of a class; `counted` marks what is more than one character."""
         if self._at >= len(self._text):
             mend = "write `]`, or `\\[` for the character"
             raise PatternRefused("a class of characters is not closed", mend)
@@ -309,7 +312,7 @@ class _Reading:
         return _character("\b") if self._takes("b") else self._escape(in_class=True)
 
     def _escape(self, *, in_class: bool = False) -> _Atom:
-        """What a backslash begins."""
+        """Return what a backslash begins."""
         rest = self._text[self._at : self._at + 60]
         if code := _CODE.match(rest):
             self._at += code.end()
@@ -339,7 +342,7 @@ class _Reading:
         return _character(mark)
 
     def _numbered(self, code: re.Match[str]) -> str:
-        """A character by its number; two halves of one are joined."""
+        """Return a character by its number; two halves of one are joined."""
         if code[4]:
             return f"\\x{{{ord(code[4]) % 32:x}}}"
         number = int(code[1] or code[2] or code[3] or "0", 16)
@@ -372,7 +375,7 @@ class _Reading:
 
 
 def _character(mark: str) -> _Atom:
-    """A character that represents itself."""
+    """Return a character that represents itself."""
     if 0xD800 <= ord(mark) < 0xE000:
         raise PatternRefused("a pattern holds half a character", "leave it out")
     if mark in string.ascii_letters + string.digits or mark > "\x7f":
@@ -381,6 +384,9 @@ def _character(mark: str) -> _Atom:
 
 
 def _times(one: str, least: str, times: int, at_once: int) -> str:
-    """The part, so many times one after the other; each may be left out where `least` says so."""
+    """Return the part, so many times one after the other.
+
+    Each may be left out where `least` says so.
+    """
     whole, rest = divmod(times, at_once)
     return f"{one}{{{least}{at_once}}}" * whole + (f"{one}{{{least}{rest}}}" if rest else "")

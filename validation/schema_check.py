@@ -54,7 +54,7 @@ _META = Draft202012Validator(Draft202012Validator.META_SCHEMA, format_checker=_F
 
 
 def schema_problems(schema: Any) -> list[ValueProblem]:
-    """What keeps the schema from being used; empty if nothing does."""
+    """Return what keeps the schema from being used; empty if nothing does."""
     if isinstance(schema, bool):
         return []
     too_large = _size_faults(schema)
@@ -190,7 +190,10 @@ def _endless(schema: dict[str, Any], target: Target) -> Iterator[ValueProblem]:
 
 
 def _depth(schema: Any, target: Target, depths: dict[int, int], above: int) -> int:
-    """How many schemas in a row are applied to one value. `above` of them were met on the way."""
+    """Return how many schemas in a row are applied to one value.
+
+    `above` of them were met on the way.
+    """
     if not isinstance(schema, dict) or above > MAX_SCHEMA_DEPTH:
         return above
     if id(schema) not in depths:

@@ -73,7 +73,7 @@ def keyword_faults(schema: Any) -> Iterator[ValueProblem]:
 
 
 def tool_keyword_problems(written: Mapping[str, Any]) -> Iterator[ValueProblem]:
-    """Keys at the top of a tool that would say nothing: `sideEffects` for `_sideEffects`."""
+    """Yield keys at the top of a tool that would say nothing: `sideEffects` for `_sideEffects`."""
     for key in written:
         close = [] if _is_known(key) else closest_names(key, _AT_TOP, _NEARLY)
         if key == "name":
@@ -86,7 +86,7 @@ def tool_keyword_problems(written: Mapping[str, Any]) -> Iterator[ValueProblem]:
 
 
 def value_fault(error: ValidationError) -> ValueProblem:
-    """What the draft's own schema found, in plain words."""
+    """Return what the draft's own schema found, in plain words."""
     where = tuple(error.absolute_path)
     value: Any = error.instance
     wants: Any = error.validator_value
@@ -137,7 +137,7 @@ def _required_faults(where: Where, schema: Mapping[str, Any]) -> Iterator[ValueP
 
 
 def _schemas(schema: Any, where: Where) -> Iterator[tuple[Where, Mapping[str, Any]]]:
-    """The schema and those in it, where the draft has schemas: what examples hold is none."""
+    """Yield the schema and those in it, where the draft has schemas: what examples hold is none."""
     if not isinstance(schema, dict):
         return
     yield where, schema

@@ -19,7 +19,7 @@ Applied = Iterator[tuple[Any, dict[str, Any]]]
 def unevaluated_properties(
     validator: Any, rule: Any, instance: Any, schema: Any
 ) -> Iterator[ValidationError]:
-    """The keyword `unevaluatedProperties`."""
+    """Yield the keyword `unevaluatedProperties`."""
     if not isinstance(instance, dict):
         return
     known = {
@@ -44,7 +44,7 @@ def unevaluated_properties(
 def unevaluated_items(
     validator: Any, rule: Any, instance: Any, schema: Any
 ) -> Iterator[ValidationError]:
-    """The keyword `unevaluatedItems`."""
+    """Yield the keyword `unevaluatedItems`."""
     if not isinstance(instance, list):
         return
     known = {
@@ -58,7 +58,7 @@ def unevaluated_items(
 
 
 def _applied(validator: Any, instance: Any, schema: Any) -> Applied:
-    """The schema, and every one that it applies to the same value, where the value fits it."""
+    """Yield the schema, and each that it applies to the same value, where the value fits it."""
     if not isinstance(schema, dict):
         return
     spend(1)
@@ -86,7 +86,7 @@ def _conditional(validator: Any, instance: Any, schema: dict[str, Any]) -> Appli
 
 
 def _keys(validator: Any, instance: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
-    """The properties that the schema itself is about."""
+    """Yield the properties that the schema itself is about."""
     spend(1 + len(instance))
     properties = schema.get("properties", {})
     patterns = schema.get("patternProperties", {})
@@ -99,7 +99,7 @@ def _keys(validator: Any, instance: dict[str, Any], schema: dict[str, Any]) -> I
 
 
 def _indexes(validator: Any, instance: list[Any], schema: dict[str, Any]) -> Iterator[int]:
-    """The items that the schema itself is about."""
+    """Yield the items that the schema itself is about."""
     spend(1 + len(instance))
     if "items" in schema:
         yield from range(len(instance))

@@ -31,7 +31,7 @@ class Violation:
 
 
 def violations(value: Any, schema: Schema | bool) -> list[Violation]:
-    """What is wrong with the value, and where, at most `MAX_ERRORS` of them."""
+    """Return what is wrong with the value, and where, at most `MAX_ERRORS` of them."""
     try:
         found = _errors(value, schema, MAX_ERRORS)
     except CannotCheck as error:
@@ -43,7 +43,7 @@ def violations(value: Any, schema: Schema | bool) -> list[Violation]:
 
 
 def errors(value: Any, schema: Schema | bool) -> list[str]:
-    """What is wrong with the value, one line each, at most `MAX_ERRORS` of them."""
+    """Return what is wrong with the value, one line each, at most `MAX_ERRORS` of them."""
     try:
         return _lines(_errors(value, schema, MAX_ERRORS + 1))
     except CannotCheck as error:
@@ -51,7 +51,7 @@ def errors(value: Any, schema: Schema | bool) -> list[str]:
 
 
 def new_errors(value: Any, old: Any, schema: Schema | bool) -> list[str]:
-    """What is wrong with the value and was not wrong with the `old` one."""
+    """Return what is wrong with the value and was not wrong with the `old` one."""
     try:
         found = _errors(value, schema, MAX_COMPARED_ERRORS)
         old_errors = _errors(old, schema, MAX_COMPARED_ERRORS) if found else []
@@ -62,7 +62,7 @@ def new_errors(value: Any, old: Any, schema: Schema | bool) -> list[str]:
 
 
 def fits(value: Any, schema: Schema | bool) -> bool:
-    """Whether the value is valid as it is.
+    """Return whether the value is valid as it is.
 
     Raises:
         CannotCheck: that cannot be said.
@@ -71,7 +71,7 @@ def fits(value: Any, schema: Schema | bool) -> bool:
 
 
 def validator(schema: Schema | bool) -> Any:
-    """A validator that counts its work; to be used where it is `bounded`.
+    """Return a validator that counts its work; to be used where it is `bounded`.
 
     Raises:
         CannotCheck: the schema is none.
@@ -110,7 +110,7 @@ def _line(error: ValidationError) -> str:
 
 
 def _identity(error: ValidationError) -> tuple[Any, ...]:
-    """What makes two errors the same one, although the value around it has changed."""
+    """Return what makes two errors the same one, although the value around it has changed."""
     speaks_of_keys = error.validator in ("required", "dependentRequired", "additionalProperties")
     keys = error.message if speaks_of_keys else ""
     return (tuple(error.absolute_path), tuple(error.absolute_schema_path), keys)

@@ -59,7 +59,7 @@ class WorkBudget:
                 raise CannotCheck("too large to be checked beside all else that came with it")
 
     def pattern(self, written: str) -> Pattern:
-        """A pattern, made ready once."""
+        """Return a pattern, made ready once."""
         if written not in self._patterns:
             try:
                 self._patterns[written] = ready = pattern(written)
@@ -76,7 +76,7 @@ _purse: ContextVar[Callable[[], SharedWorkBudget] | None] = ContextVar("_purse",
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """All checking inside shares one allowance of `MAX_CHECKS`, about half a second of work."""
+    """Share one allowance of `MAX_CHECKS`, about half a second of work, among all checks inside."""
     if _current.get() is not None:
         yield
         return
@@ -89,13 +89,12 @@ def bounded() -> Iterator[None]:
 
 
 def use_shared_budget(purse: Callable[[], SharedWorkBudget]) -> None:
-    """Have all that this task of asyncio does from now on, and what it begins, use what this
-    gives."""
+    """Have this asyncio task, and those that it starts, use the budget that this returns."""
     _purse.set(purse)
 
 
 def current_budget() -> WorkBudget:
-    """The allowance of what is done now."""
+    """Return the allowance of what is done now."""
     current = _current.get()
     assert current is not None  # every check opens one
     return current
@@ -111,7 +110,7 @@ def spend(checks: int) -> None:
 
 
 def pattern_matches(written: str, text: str) -> bool:
-    """Whether a pattern is found in a text.
+    """Return whether a pattern is found in a text.
 
     Raises:
         CannotCheck: the pattern is not searched for, or too much was done already.

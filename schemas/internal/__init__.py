@@ -1,0 +1,1 @@
+"""Data models that only the engine and its activities exchange."""

@@ -33,13 +33,16 @@ class Continued(Lenient):
     pages: list[int] = []
 
     def to_json(self) -> dict[str, Any]:
-        """Every field."""
+        """Return every field."""
         return self.model_dump(mode="json", by_alias=True)
 
 
 class ValueSnapshot(Lenient):
-    """The value of a kind: for all, or an instance's own. It is `{"is": value}`; or, of an object
-    that lets through what is for all, `{"own": …}`, with each key's value in the same form."""
+    """The value of a kind: for all, or an instance's own.
+
+    It is `{"is": value}`; or, of an object that lets through what is for all, `{"own": …}`, with
+    each key's value in the same form.
+    """
 
     kind: str
     instance: str | None = None

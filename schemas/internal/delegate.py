@@ -16,8 +16,10 @@ _Line = Annotated[str, Field(max_length=MAX_ARGUMENTS_CHARACTERS)]
 
 
 class DelegatePending(Lenient):
-    """A pending call of a delegate, or of one of its own delegates: where it is, and its
-    arguments."""
+    """A pending call of a delegate, or of one of its own delegates.
+
+    Where it is, and its arguments.
+    """
 
     workflow_id: _Id
     """The run that it is decided in."""
@@ -33,7 +35,7 @@ class DelegatePending(Lenient):
     """The beginning of its arguments, in a line."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, whether or not it is at its default."""
+        """Return every field, whether or not it is at its default."""
         return self.model_dump(mode="json", by_alias=True)
 
 
@@ -46,7 +48,7 @@ class DelegateNews(Lenient):
     """The pending approvals."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, whether or not it is at its default."""
+        """Return every field, whether or not it is at its default."""
         return self.model_dump(mode="json", by_alias=True)
 
 
@@ -67,5 +69,5 @@ class DelegateView(Lenient):
     """Its pending approvals."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, whether or not it is at its default."""
+        """Return every field, whether or not it is at its default."""
         return self.model_dump(mode="json", by_alias=True)

@@ -37,7 +37,7 @@ class MemoryOwner(Lenient):
     principal: str | None = None
 
     def of(self, principal: str | None) -> "MemoryOwner":
-        """The same agent's, for this principal."""
+        """Return the same agent's, for this principal."""
         return self.model_copy(update={"principal": principal})
 
     @property
@@ -86,8 +86,9 @@ class MemoryEntry(Lenient):
 
 
 class MemoryState(Lenient):
-    """What a memory begins with, and what it takes along when it continues as new: its entries from
-    the oldest to the newest, and marks of the last writes.
+    """What a memory begins with, and what it takes along when it continues as new.
+
+    Its entries from the oldest to the newest, and marks of the last writes.
 
     `writes_a_run` stands here, and stays what it was: a run that were replayed with another would
     not do again what it did.

@@ -38,7 +38,7 @@ class ConversationPointer(Lenient):
     upto: int = 0
 
     def about(self) -> dict[str, Any]:
-        """Which request it is, for a client that follows the answer."""
+        """Return which request it is, for a client that follows the answer."""
         call = {} if self.call is None else {"call": self.call}
         return {"turn": self.turn, **call, **({"summary": True} if self.summary else {})}
 
@@ -97,5 +97,5 @@ class ConversationPage(Lenient):
     ask: Ask | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The page, without what is absent."""
+        """Return the page, without what is absent."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)

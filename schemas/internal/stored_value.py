@@ -25,7 +25,7 @@ class Stored(Lenient):
 
     @classmethod
     def of(cls, value: Any) -> Self | None:
-        """The stored value that a value represents, where it represents one."""
+        """Return the stored value that a value represents, where it represents one."""
         if not (isinstance(value, dict) and value.keys() == {_KEY}):
             return None
         try:
@@ -34,5 +34,5 @@ class Stored(Lenient):
             return None
 
     def value(self) -> dict[str, Any]:
-        """Its representation in the run."""
+        """Return its representation in the run."""
         return {_KEY: self.to_json()}

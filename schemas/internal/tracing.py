@@ -28,8 +28,11 @@ _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})
 
 
 class Tracing(Lenient):
-    """How a run is traced: `flags` says whether its spans are wanted, or what is counted alone;
-    with `content`, spans tell arguments, results and messages."""
+    """The tracing of a run.
+
+    `flags` says whether its spans are wanted, or only counted; with `content`, spans hold
+    arguments, results and messages.
+    """
 
     flags: str = SAMPLED
     content: bool = False
@@ -49,13 +52,13 @@ class Place:
         return replace(self, span_id=span_id, flags=flags)
 
     def header(self) -> dict[str, str]:
-        """What others are sent."""
+        """Return what others are sent."""
         parent = f"{_VERSION}-{self.trace_id}-{self.span_id}-{self.flags}"
         return {**self.more, TRACEPARENT: parent}
 
 
 def read_header(said: Any) -> Place | None:
-    """The place that a caller sent; None where it is none."""
+    """Return the place that a caller sent; None where it is none."""
     if not isinstance(said, dict) or not all(isinstance(each, str) for each in said.values()):
         return None
     found = _PARENT.fullmatch(said.get(TRACEPARENT, ""))
@@ -79,15 +82,15 @@ class TraceOrigin:
     first_run_id: str
 
     def trace_id(self) -> str:
-        """The trace of a run that no caller started as a part of theirs."""
+        """Return the trace of a run that no caller started as a part of theirs."""
         return self._derived("trace")[:_TRACE_CHARACTERS]
 
     def span_id(self, what: str = "") -> str:
-        """The span of the run, or of something in it, such as a call by its id."""
+        """Return the span of the run, or of something in it, such as a call by its id."""
         return self._derived("span", what)[:_SPAN_CHARACTERS]
 
     def place(self, what: str = "", flags: str = SAMPLED) -> Place:
-        """That span, in the run's own trace."""
+        """Return that span, in the run's own trace."""
         return Place(self.trace_id(), self.span_id(what), flags)
 
     def _derived(self, *what: str) -> str:

@@ -1,0 +1,1 @@
+"""Data models of a worker's settings files."""

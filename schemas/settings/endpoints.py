@@ -10,8 +10,11 @@ ProviderName = Literal["openai", "anthropic", "ollama", "gemini", "script"]
 
 
 class Price(Strict):
-    """The price of a million tokens. Tokens that are read from the provider's cache, or written to
-    it, cost `input` unless `cached` or `cache_write` is said."""
+    """The price of a million tokens.
+
+    Tokens that are read from the provider's cache, or written to it, cost `input` unless `cached`
+    or `cache_write` is said.
+    """
 
     input: Annotated[float, Field(ge=0)]
     """Of a million tokens of the request."""

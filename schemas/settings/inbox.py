@@ -67,7 +67,7 @@ class Proxy(Strict):
     """Where the proxy is: the headers count from these addresses alone."""
 
     def ranges(self) -> Sequence[IPv4Network | IPv6Network]:
-        """The networks."""
+        """Return the networks."""
         return [ip_network(each) for each in self.networks]
 
 
@@ -83,8 +83,7 @@ class Programs(Strict):
 
 
 class InboxSettings(Strict):
-    """`inbox.yaml`: without `oidc` and `proxy`, the person who starts the inbox signs in by a
-    link."""
+    """`inbox.yaml`: without `oidc` and `proxy`, people sign in by a link."""
 
     schema_uri: Annotated[str | None, Field(alias="$schema")] = None
     """What an editor checks the file with; not read."""

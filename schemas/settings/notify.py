@@ -1,5 +1,4 @@
-"""Notifiers: the worker's own configuration of who is notified of pending approvals, and of
-what."""
+"""The worker's own configuration of who is notified of pending approvals, and of what."""
 
 from typing import Annotated, Any, Literal
 
@@ -194,9 +193,9 @@ class News(Lenient):
 
     @property
     def is_over(self) -> bool:
-        """Whether the question is closed."""
+        """Return whether the question is closed."""
         return self.kind in ("expired", "decided")
 
     def to_json(self) -> dict[str, Any]:
-        """What there is to say, and the call as the query `approvals` shows it."""
+        """Return what there is to say, and the call as the query `approvals` shows it."""
         return {**super().to_json(), "waiting": self.waiting.to_json()}

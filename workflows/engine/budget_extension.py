@@ -15,7 +15,7 @@ from holdfast.workflows.engine.run_state import RunState
 
 
 def question_on(state: RunState, name: BudgetName) -> Question:
-    """The question whether a run may use more of a budget."""
+    """Return the question whether a run may use more of a budget."""
     limit = budget_limit(state.meter.budget, name)
     return Question(
         call_id=names.budget_id(state.meter.turns, name),

@@ -15,8 +15,11 @@ from holdfast.workflows.engine.steps import AskPeople
 
 
 class BudgetLimits:
-    """The limits of one run. `finalizing` are the turns that were taken when the model was asked to
-    finish, once it was; `question` is what people are asked, while they are."""
+    """The limits of one run.
+
+    `finalizing` are the turns that were taken when the model was asked to finish, once it was;
+    `question` is what people are asked, while they are.
+    """
 
     def __init__(self, state: RunState, calls: CallLifecycle, finalizing: int | None) -> None:
         self._state = state
@@ -25,7 +28,7 @@ class BudgetLimits:
         self.question: AskPeople | None = None
 
     def reached(self) -> BudgetName | None:
-        """The limit that prevents a request.
+        """Return the limit that prevents a request.
 
         The request for a final answer is made all the same. What is wrong with that answer may be
         fixed, within every limit but that of iterations.

@@ -69,14 +69,17 @@ class WorkflowSnapshot(Lenient):
     spans: SpansProgress | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Every field: what is at its default now is to be so after an update, too."""
+        """Return every field: what is at its default now is to be so after an update, too."""
         return self.model_dump(mode="json", by_alias=True)
 
 
 @dataclass(frozen=True)
 class HistoryLength:
-    """How long a run's history is; `suggested`: Temporal says that it is long. `bound_events` is
-    the operator's own bound. `elsewhere`: runs are to be on another build of the worker now."""
+    """How long a run's history is; `suggested`: Temporal says that it is long.
+
+    `bound_events` is the operator's own bound. `elsewhere`: runs are to be on another build of the
+    worker now.
+    """
 
     events: int
     size_bytes: int
@@ -86,7 +89,7 @@ class HistoryLength:
 
     @property
     def is_pressing(self) -> bool:
-        """Whether there is no time to wait for anybody."""
+        """Return whether there is no time to wait for anybody."""
         most = PRESSING_EVENTS
         if self.bound_events is not None:
             most = min(most, PATIENCE * self.bound_events)
@@ -94,12 +97,15 @@ class HistoryLength:
 
     @property
     def is_at_limit(self) -> bool:
-        """Whether nothing more can be done."""
+        """Return whether nothing more can be done."""
         return self.events >= LAST_EVENTS or self.size_bytes >= LAST_BYTES
 
 
 def is_due(length: HistoryLength, log: Log, *, stored: bool) -> bool:
-    """Whether the run is to continue as new; `stored`: the pages of its log are kept elsewhere."""
+    """Return whether the run is to continue as new.
+
+    `stored`: the pages of its log are kept elsewhere.
+    """
     if length.is_pressing:
         return True
     if length.bound_events is not None and length.events >= length.bound_events:
@@ -109,8 +115,10 @@ def is_due(length: HistoryLength, log: Log, *, stored: bool) -> bool:
 
 
 def should_move(length: HistoryLength, run: Run) -> bool:
-    """Whether a run at rest is to continue as new so that another build goes on with it. One that
-    has only just come is to stay for a turn: builds could hand it back and forth for ever."""
+    """Return whether a run at rest is to continue as new so that another build goes on with it.
+
+    One that has only just come is to stay for a turn: builds could hand it back and forth for ever.
+    """
     return length.build_changed and run.has_taken_a_turn
 
 
@@ -122,7 +130,10 @@ def snapshot_of(
     notes: int = 0,
     spans: SpansProgress | None = None,
 ) -> WorkflowSnapshot:
-    """All that a run at rest takes along, besides the pages of its log: everything is in these."""
+    """Return all that a run at rest takes along, besides the pages of its log.
+
+    Everything is in these.
+    """
     run.state.log.seal_all()
     without: dict[str, Any] = {
         "agent": snapshot.agent.name,
@@ -142,19 +153,24 @@ def snapshot_of(
 def resume(
     snapshot: WorkflowSnapshot, pages: Iterable[bytes], clock: Callable[[], datetime]
 ) -> Run:
-    """The run of a snapshot; the mailbox and the pending approvals are those of the snapshot."""
+    """Return the run of a snapshot.
+
+    The mailbox and the pending approvals are those of the snapshot.
+    """
     return Run(snapshot.run, snapshot.request, snapshot.snapshot.agent, clock, pages)
 
 
 def is_crowded(log: Log, forgettable: int) -> bool:
-    """Whether much of what cannot be taken along is what a model still reads."""
+    """Return whether much of what cannot be taken along is what a model still reads."""
     read = sum(len(page.data) for page in log.pages if page.last > forgettable)
     return read > MAX_CARRIED_BYTES // 8
 
 
 def stay_in_history(run: Run, length: HistoryLength) -> None:
-    """What a run does that cannot be taken along: it has its log summarised where that helps, and
-    ends where nothing more can be done."""
+    """What a run does that cannot be taken along.
+
+    It has its log summarised where that helps, and ends where nothing more can be done.
+    """
     if length.is_at_limit:
         run.fail(ErrorCode.BLOCKED, _STUCK)
     elif is_crowded(run.state.log, run.forgettable):
@@ -164,7 +180,7 @@ def stay_in_history(run: Run, length: HistoryLength) -> None:
 def start_arguments(
     carried: WorkflowSnapshot, log: Log, *, stored: bool, forgettable: int
 ) -> list[Any] | None:
-    """What the new run is started with; None where it is too large for Temporal.
+    """Return what the new run is started with; None where it is too large for Temporal.
 
     Where there is no store, pages of entries up to number `forgettable` may be left out of the log.
     """
@@ -187,7 +203,7 @@ def start_arguments(
 
 
 def read_start_arguments(values: Sequence[Any]) -> tuple[WorkflowSnapshot, list[bytes]]:
-    """What a parcel holds: all but the log, and the pages of that.
+    """Return what a parcel holds: all but the log, and the pages of that.
 
     Raises:
         ValueError: it is none.
@@ -208,7 +224,7 @@ def read_start_arguments(values: Sequence[Any]) -> tuple[WorkflowSnapshot, list[
 
 
 def _task(carried: WorkflowSnapshot) -> str:
-    """The beginning of what the run was asked for."""
+    """Return the beginning of what the run was asked for."""
     found = (one.value for one in carried.run.kept.data if one.kind == "input")
     value: Any = next(found, None)
     task = value.get("is") if isinstance(value, dict) else None
@@ -222,8 +238,10 @@ def _compressed(carried: WorkflowSnapshot) -> bytes:
 
 
 def _with_room(log: Log, forgettable: int, room: int | None) -> list[bytes] | None:
-    """The pages, the oldest of them empty where there is no room; None if they cannot be made to
-    fit."""
+    """Return the pages, the oldest of them empty where there is no room.
+
+    None if they cannot be made to fit.
+    """
     pages = [page.data for page in log.pages]
     left = 0 if room is None else sum(map(len, pages)) - room
     for position, page in enumerate(log.pages):

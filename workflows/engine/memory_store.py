@@ -49,7 +49,7 @@ class Memory:
         return len(self._entries)
 
     def state(self) -> MemoryState:
-        """All of it, as it goes on."""
+        """Return all of it, as it goes on."""
         return MemoryState(
             owner=self.owner,
             writes_a_run=self.writes_a_run,
@@ -86,7 +86,7 @@ class Memory:
         return {"key": write.key, "kept": write.value is not None, "entries": len(self)}
 
     def read(self, key: str | None) -> dict[str, Any]:
-        """What is kept under the key; without one, or where nothing is, the newest keys."""
+        """Return what is kept under the key; without one, or where nothing is, the newest keys."""
         if not self._entries:
             return dict(EMPTY)
         entry = self._entries.get(key) if key is not None else None
@@ -97,7 +97,7 @@ class Memory:
         return {**missed, "entries": len(self), "keys": keys}
 
     def search(self, search: MemorySearch) -> dict[str, Any]:
-        """The entries in which words of the query occur, the best first."""
+        """Return the entries in which words of the query occur, the best first."""
         if not self._entries:
             return dict(EMPTY)
         words = list(dict.fromkeys(_WORD.findall(search.query.casefold())))
@@ -123,7 +123,7 @@ class Memory:
 
 
 def _mark(write_id: str) -> str:
-    """What is kept of an id, however long its writer made it."""
+    """Return what is kept of an id, however long its writer made it."""
     return sha256(write_id.encode("utf-8", "surrogatepass"))[:_MARK_CHARACTERS]
 
 
@@ -144,7 +144,7 @@ def _score(words: list[str], key: str, value: str) -> int:
 
 
 def _shown(key: str, entry: MemoryEntry) -> dict[str, Any]:
-    """An entry as a search shows it: of a long text the beginning."""
+    """Return an entry as a search shows it: of a long text the beginning."""
     shown = {"key": key, "value": entry.value, "writtenAt": entry.written_at}
     if len(entry.value) <= MAX_EXCERPT_CHARACTERS:
         return shown

@@ -17,8 +17,10 @@ from holdfast.workflows.engine.run_state import RunState
 
 
 class RequestPages:
-    """The pages of one run. `latents` are the calls that the model answers now, each by a request
-    of its own."""
+    """The pages of one run.
+
+    `latents` are the calls that the model answers now, each by a request of its own.
+    """
 
     def __init__(
         self,
@@ -43,7 +45,10 @@ class RequestPages:
         return prompt.offers(self._agent, self._state.skill, self._state.data.instances())
 
     def page(self, want: ConversationPageRequest) -> ConversationPage:
-        """A part of the conversation; of one by which a call is answered, as long as it is."""
+        """Return a part of the conversation.
+
+        Of one by which a call is answered, as long as it is.
+        """
         if want.call is not None:
             latent = self.latents.get(want.call)
             return ConversationPage(items=[]) if latent is None else latent.page(want)
@@ -54,7 +59,7 @@ class RequestPages:
         return ConversationPage(items=items, cut=cut, ask=ask)
 
     def ask(self) -> Ask:
-        """How the model is asked for its next turn."""
+        """Return how the model is asked for its next turn."""
         choice = self._choice.now() if self._limits.finalizing is None else "none"
         skill, instances = self._state.skill, self._state.data.instances()
         tail = state_context.tail(self._state, self._planning.describe_progress())

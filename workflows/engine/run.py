@@ -127,7 +127,7 @@ class Run(ExecutionBase):
         desk: PendingApprovals,
         clock: Callable[[], datetime],
     ) -> Self:
-        """A run that begins.
+        """Return a run that begins.
 
         Raises:
             InvalidRequest: the request does not fit the agent.
@@ -141,7 +141,7 @@ class Run(ExecutionBase):
         return run
 
     def snapshot(self) -> RunSnapshot:
-        """All of it, while it is `at_rest`."""
+        """Return all of it, while it is `at_rest`."""
         return RunSnapshot(
             kept=self.state.snapshot(),
             mailbox=self.mailbox,
@@ -169,17 +169,17 @@ class Run(ExecutionBase):
 
     @property
     def is_between_turns(self) -> bool:
-        """Whether it is between two turns: nothing runs, and no question is open."""
+        """Return whether it is between two turns: nothing runs, and no question is open."""
         busy = self._turn or self._limits.question or self._asking or self._begun or self._over
         return not (busy or self._summaries.is_active) and self.state.meter.turns > 0
 
     @property
     def has_taken_a_turn(self) -> bool:
-        """Whether it has asked the model since it began, or since it went on from another."""
+        """Return whether it has asked the model since it started or continued as new."""
         return self.state.meter.turns > self._turns_before
 
     def next(self) -> Step:
-        """The next step; asking again without having taken it names the same one."""
+        """Return the next step; asking again without having taken it names the same one."""
         if self._over is not None:
             return self._over
         if self._turn is not None:
@@ -236,8 +236,10 @@ class Run(ExecutionBase):
         self._summaries.summary_answered(solution)
 
     def charge_answer(self, solution: Solution) -> None:
-        """Count an answer of the model besides those of turns: to one call, or a summary. What was
-        too long cost nothing."""
+        """Count an answer of the model besides those of turns: to one call, or a summary.
+
+        What was too long cost nothing.
+        """
         self._note(solution)
         if not solution.too_long:
             self.state.meter.charge(solution.usage)
@@ -290,18 +292,18 @@ class Run(ExecutionBase):
 
     @property
     def is_activity_skill(self) -> bool:
-        """Whether the skill is an activity, and the model asked for nothing more."""
+        """Return whether the skill is an activity, and the model asked for nothing more."""
         return self._whole is not None
 
     @property
     def status(self) -> RunStatus:
-        """How the run stands, in one word."""
+        """Return how the run stands, in one word."""
         said = super().status
         return "awaiting_message" if said == "running" and self._idle else said
 
     @property
     def is_steered(self) -> bool:
-        """Whether something was said that is heard before anything more of a plan is started."""
+        """Return whether a message is read before any more of a plan starts."""
         return self._turn is not None and self._turn.is_plan and self.mailbox.has_steering_message
 
     @property
@@ -312,7 +314,7 @@ class Run(ExecutionBase):
 
     @property
     def is_ending(self) -> bool:
-        """Whether it ends next, unless someone says something before."""
+        """Return whether it ends next, unless someone says something before."""
         at_work = self._over or self._turn or self._limits.question or self._asking
         goes_on = self._ending == "completed" and (len(self.mailbox) > 0 or self._idle)
         return self._ending is not None and not at_work and not goes_on
@@ -330,7 +332,10 @@ class Run(ExecutionBase):
         return self.next()
 
     def _request(self) -> ConversationPointer:
-        """The next request to the model: a summary's, where one is due, or that of a turn."""
+        """Return the next request to the model.
+
+        A summary's, where one is due, or that of a turn.
+        """
         turn = self.state.meter.turns + 1
         summary = self._summaries.due_request(turn)
         if summary is not None:
@@ -349,8 +354,10 @@ class Run(ExecutionBase):
             self._say(prompt.FINALIZE)
 
     def _take_up(self, turn: Turn) -> bool:
-        """Put the skill in force that a turn has chosen; whether the turn goes on, with its
-        activity."""
+        """Put the skill in force that a turn has chosen.
+
+        Whether the turn goes on, with its activity.
+        """
         chosen = skills.chosen_skill(turn)
         if chosen is None:
             return False
@@ -362,8 +369,10 @@ class Run(ExecutionBase):
         return self._begin_whole(turn=turn.number, calls=len(turn.calls))
 
     def _begin_whole(self, *, turn: int, calls: int) -> bool:
-        """Have the skill's activity do all of the work, if it has one, in a turn (0: in none) of so
-        many calls; whether it has."""
+        """Start the skill's activity, if it has one, and return whether it has.
+
+        The call belongs to a turn (0: to none) of so many calls.
+        """
         skill = skills.skill_of(self.agent, self.state.skill)
         if skill is None or skill.activity is None:
             return False
@@ -388,8 +397,10 @@ class Run(ExecutionBase):
         self._end_as(call)
 
     def _conclude(self, answer: ParsedAnswer, *, called: bool) -> None:
-        """An answer whose calls are done, if it had any: the output, or a mistake that costs a
-        turn."""
+        """An answer whose calls are done, if it had any.
+
+        The output, or a mistake that costs a turn.
+        """
         try:
             last = self._limits.finalizing is not None
             if self._choice.choosing and not last:

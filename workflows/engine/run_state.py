@@ -82,7 +82,7 @@ class RunState:
         clock: Callable[[], datetime],
         pages: Iterable[bytes] = (),
     ) -> Self:
-        """The state that a snapshot holds, with the log in these pages."""
+        """Return the state that a snapshot holds, with the log in these pages."""
         # Where a token names the principal, the token was checked before the run began.
         assert not isinstance(request.principal, PrincipalToken)
         return cls(
@@ -103,7 +103,7 @@ class RunState:
         )
 
     def snapshot(self) -> RunStateSnapshot:
-        """All of it, while no turn is under way."""
+        """Return all of it, while no turn is under way."""
         return RunStateSnapshot(
             log=self.log.snapshot(),
             meter=self.meter,
@@ -126,11 +126,11 @@ class RunState:
         self.end_reason = reason
 
     def tools(self) -> list[Tool]:
-        """The tools that may be called now."""
+        """Return the tools that may be called now."""
         return allowed_tools(self.rules, self.skill)
 
     def scopes(self) -> list[str]:
-        """What the principal may do in this run: never more than the agent's own bound."""
+        """Return what the principal may do in this run: never more than the agent's own bound."""
         held = self.principal.scopes if self.principal is not None else []
         most = self.rules.principal_scopes
         return held if most is None else [scope for scope in held if scope in most]
@@ -172,8 +172,9 @@ class RunState:
     def trial_write(
         self, data: Data, paths: Sequence[Path], value: Any, method: OutputMethod
     ) -> tuple[Data, dict[str, int]]:
-        """The data as they would be after a write to each of the places, and the most that all of
-        each kind then takes.
+        """Return the data after a write to each of the places, without writing them.
+
+        The second value is the most that all of each kind then takes.
 
         Raises:
             CannotWrite: one of the places cannot be written to like that.
@@ -224,7 +225,7 @@ def _seeing(path: Path, data: Data) -> list[str | None]:
 
 
 def _growth(path: Path, value: Any, data: Data) -> int:
-    """The most by which a write, made now, lets its kind grow, in bytes."""
+    """Return the most by which a write, made now, lets its kind grow, in bytes."""
     if path.instance is not None:
         # What was for all becomes its own where that is a list or a text.
         return json_size(data.own_value(path.kind, path.instance))

@@ -36,7 +36,7 @@ class NoSuchSkill(ValueError):
 
 
 def initial_skill(request: RunRequest, agent: Agent) -> str | None:
-    """The skill that a run begins with, or None where the model is to choose, or there is none.
+    """Return the skill that a run starts with, or None where the model chooses, or none is.
 
     Raises:
         NoSuchSkill: the run asks for one that the agent does not have.
@@ -55,12 +55,12 @@ def initial_skill(request: RunRequest, agent: Agent) -> str | None:
 
 
 def skill_of(rules: AgentRules, name: str | None) -> Skill | None:
-    """The skill of this name."""
+    """Return the skill of this name."""
     return next((skill for skill in rules.skills if skill.name == name), None)
 
 
 def allowed_tools(rules: AgentRules, name: str | None) -> list[Tool]:
-    """The tools that may be called while a run has the skill of this name, or has none yet."""
+    """Return the tools of a run with the skill of this name, or with none yet."""
     skill = skill_of(rules, name)
     if skill is not None:
         return [*rules.tools, *skill.tools]
@@ -68,7 +68,7 @@ def allowed_tools(rules: AgentRules, name: str | None) -> list[Tool]:
 
 
 def callable_names(rules: AgentRules, name: str | None) -> list[str]:
-    """The tools that a run which begins with this skill, or with none, may come to call."""
+    """Return the tools that a run which begins with this skill, or with none, may come to call."""
     if name is not None or not rules.skills:
         return [tool.name for tool in allowed_tools(rules, name)]
     tools = [*rules.tools, *(tool for skill in rules.skills for tool in skill.tools)]
@@ -76,7 +76,7 @@ def callable_names(rules: AgentRules, name: str | None) -> list[str]:
 
 
 def choice(skills: list[Skill]) -> Tool:
-    """The tool that the model chooses a skill by.
+    """Return the tool that the model chooses a skill by.
 
     What each is for stands beside the parameter: some providers take a thousand characters of a
     tool's own description.
@@ -103,7 +103,7 @@ def choice(skills: list[Skill]) -> Tool:
 
 
 def answer(call: ToolCall) -> Final | None:
-    """The result of a call that the engine itself answers; None for every other call."""
+    """Return the result of a call that the engine itself answers; None for every other call."""
     if call.name != CHOOSE_SKILL or call.is_literal:  # a skill may have the name
         return None
     chosen = call.arguments["skill"]
@@ -111,7 +111,7 @@ def answer(call: ToolCall) -> Final | None:
 
 
 def chosen_skill(turn: Turn) -> str | None:
-    """The skill that the calls of a turn chose."""
+    """Return the skill that the calls of a turn chose."""
     for call in turn.calls:
         if call.name == CHOOSE_SKILL and isinstance(call.outcome, Succeeded):
             return str(call.arguments["skill"])
@@ -119,13 +119,13 @@ def chosen_skill(turn: Turn) -> str | None:
 
 
 def not_chosen_reason(skills: list[Skill]) -> str:
-    """The message to a model that answers before it has chosen."""
+    """Return the message to a model that answers before it has chosen."""
     known = ", ".join(skill.name for skill in skills)
     return f"No skill is chosen yet. Call `{CHOOSE_SKILL}` first, with one of: {known}."
 
 
 def activity_call(agent: Agent, skill: Skill, given: Any, own: str) -> ToolCall:
-    """The one call that is the whole of a run by an activity, with the run's input.
+    """Return the one call that is the whole of a run by an activity, with the run's input.
 
     The input is no one's words to the engine: no reference and no meta-property is read in it.
     """
@@ -143,7 +143,7 @@ def activity_call(agent: Agent, skill: Skill, given: Any, own: str) -> ToolCall:
 
 
 def _parameters(agent: Agent, *, is_text: bool) -> dict[str, Any]:
-    """What the input has to be, as the schema of arguments: people may change them."""
+    """Return what the input has to be, as the schema of arguments: people may change them."""
     if is_text:
         of_text = {"type": "string"} if agent.input is None else agent.input
         return {"type": "object", "properties": {"input": of_text}, "required": ["input"]}

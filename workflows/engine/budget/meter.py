@@ -61,7 +61,7 @@ class Meter(Lenient, frozen=False):
 
     @classmethod
     def of(cls, budget: Budget) -> Self:
-        """A meter of which nothing is used."""
+        """Return a meter of which nothing is used."""
         return cls(budget=budget, granted=budget)
 
     def set_actions(self, on_limit: Mapping[str, OnLimit]) -> None:
@@ -69,7 +69,7 @@ class Meter(Lenient, frozen=False):
         self.on_limit = dict(on_limit)
 
     def action(self, name: BudgetName) -> OnLimit:
-        """What reaching a limit leads to."""
+        """Return what reaching a limit leads to."""
         return self.on_limit.get(name, ON_LIMIT_DEFAULTS.get(name, "fail"))
 
     def begin_work(self, now: datetime) -> None:
@@ -87,15 +87,15 @@ class Meter(Lenient, frozen=False):
 
     @property
     def at_work(self) -> bool:
-        """Whether something is at work."""
+        """Return whether something is at work."""
         return self._at_work > 0
 
     def time_at_work(self, now: datetime) -> timedelta:
-        """Time at work so far."""
+        """Return time at work so far."""
         return self.worked + (now - self._since if self._since is not None else timedelta())
 
     def remaining(self, now: datetime) -> timedelta | None:
-        """Time at work that is left; None where it has no bound, or is over already."""
+        """Return time at work that is left; None where it has no bound, or is over already."""
         if self.budget.max_duration is None or self.out_of_time:
             return None
         return max(self.budget.max_duration - self.time_at_work(now), timedelta(seconds=1))
@@ -118,7 +118,7 @@ class Meter(Lenient, frozen=False):
 
     @property
     def requests(self) -> int:
-        """How often a model was asked, for whatever reason."""
+        """Return how often a model was asked, for whatever reason."""
         return self.turns + self.besides
 
     def spend(self, usage: Usage) -> None:
@@ -153,7 +153,7 @@ class Meter(Lenient, frozen=False):
         return None
 
     def limit_reached(self) -> BudgetName | None:
-        """The first limit that keeps the model from being asked again."""
+        """Return the first limit that keeps the model from being asked again."""
         same_tool = self.same_tool[1] - 1
         used: list[tuple[BudgetName, float, float | None]] = [
             ("maxCalls", self.calls - 1, self.budget.max_calls),
@@ -191,12 +191,15 @@ class Meter(Lenient, frozen=False):
         self.budget = self.budget.model_copy(update={attribute: more})
 
     def frees(self, name: BudgetName, to: Budget) -> bool:
-        """Whether the run could go on with such a limit."""
+        """Return whether the run could go on with such a limit."""
         new, limit = (getattr(budget, _attribute(name)) for budget in (to, self.budget))
         return name == "maxSameTool" or bool(new > self.used().get(name, limit))
 
     def used(self) -> dict[BudgetName, Any]:
-        """What is known to be used, by budget; without time, which no two replays measure alike."""
+        """Return what is known to be used, by budget.
+
+        Without time, which no two replays measure alike.
+        """
         return {
             "maxIterations": self.iterations,
             "maxTurns": self.requests,
@@ -207,7 +210,7 @@ class Meter(Lenient, frozen=False):
         }
 
     def usage(self) -> Usage:
-        """What the run cost, as far as it is known."""
+        """Return what the run cost, as far as it is known."""
         return Usage(
             input_tokens=None if self.tokens_unknown else self.input_tokens,
             output_tokens=None if self.tokens_unknown else self.output_tokens,
@@ -227,7 +230,7 @@ class Meter(Lenient, frozen=False):
         return {name: {"used": value, "limit": limits.get(name)} for name, value in used.items()}
 
     def unmetered_budget(self) -> BudgetName | None:
-        """A budget that cannot be kept to, because the provider does not report what is used."""
+        """Return a budget that cannot be enforced, because the provider reports no usage."""
         if self.budget.max_tokens is not None and self.tokens_unknown:
             return "maxTokens"
         if self.budget.max_cost is not None and self.cost_unknown:
@@ -236,7 +239,7 @@ class Meter(Lenient, frozen=False):
 
 
 def budget_limit(budget: Budget, name: BudgetName) -> Any:
-    """The limit itself, as a person reads it."""
+    """Return the limit itself, as a person reads it."""
     return budget.to_json().get(name)
 
 

@@ -29,8 +29,9 @@ class BudgetExhausted(Exception):
 def budget_share(
     meter: Meter, now: datetime, call: ToolCall, calls: Iterable[ToolCall]
 ) -> BudgetShare:
-    """The part of a delegate that is about to start: an equal one among the delegates of its turn
-    that have not started yet.
+    """Return the part of a delegate that is about to start.
+
+    An equal one among the delegates of its turn that have not started yet.
 
     Calls are the one part that may be none: a delegate may well answer without any.
 
@@ -70,7 +71,7 @@ def check_request(meter: Meter, now: datetime) -> None:
 
 
 def _claims(call: ToolCall, meter: Meter) -> bool:
-    """Whether a call is still to use the budget, for all that is known."""
+    """Return whether a call is still to use the budget, for all that is known."""
     tool = call.found_tool  # a later call of a sequential turn is not checked yet
     if tool is None or call.stage is CallStage.ENDED or call.id in meter.held:
         return False
@@ -78,7 +79,7 @@ def _claims(call: ToolCall, meter: Meter) -> bool:
 
 
 def _left(meter: Meter, now: datetime, *, keep: int) -> BudgetShare:
-    """What no one has used or holds; of requests, besides those to `keep`."""
+    """Return what no one has used or holds; of requests, besides those to `keep`."""
     budget, held = meter.budget, meter.held.values()
     tokens = meter.input_tokens + meter.output_tokens
     cost = meter.cost + sum(one.cost or 0.0 for one in held)
@@ -108,5 +109,5 @@ def _rest(limit: int | None, *used: int | None) -> int | None:
 
 
 def _part(left: int | None, among: int) -> int | None:
-    """An equal part of what is left; while there is something, at least one."""
+    """Return an equal part of what is left; while there is something, at least one."""
     return None if left is None else min(left, max(1, left // among))

@@ -1,0 +1,1 @@
+"""Messages that enter a run, their visibility to calls, and summaries."""

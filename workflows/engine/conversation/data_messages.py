@@ -66,7 +66,7 @@ class DataMessageWriter:
         )
 
     def _part(self, part: Part) -> Iterator[Part]:
-        """What the model is shown of a part where it stands."""
+        """Yield what the model is shown of a part where it stands."""
         if not isinstance(part, DataPart):
             yield part
             return
@@ -116,13 +116,16 @@ class DataMessageWriter:
         )
 
     def _is_strangers(self, place: Path) -> bool:
-        """Whether what comes from outside can be at a place: it replaces no one else's words."""
+        """Return whether what comes from outside can be at a place.
+
+        It replaces no one else's words.
+        """
         if place.kind in ("input", "state"):
             return False
         return not self._stands(place) or self._state.redactions.is_outside(place)
 
     def _whole(self, place: Path) -> DataPart:
-        """All data of a kind and instance as one part."""
+        """Return all data of a kind and instance as one part."""
         data = self._state.redactions.redact(
             self._state.data.own_value(place.kind, place.instance), place
         )

@@ -72,7 +72,7 @@ def append_message(
 
 
 def conversation(request: RunRequest) -> Conversation | None:
-    """How long the run stays open for further messages, where it does."""
+    """Return how long the run stays open for further messages, where it does."""
     match request.conversation:
         case Conversation() as asked:
             return asked

@@ -50,16 +50,16 @@ class Mailbox(Lenient, frozen=False):
         self.closed = True
 
     def knows(self, id: str) -> bool:
-        """Whether a message stands or stood in line under this id."""
+        """Return whether a message stands or stood in line under this id."""
         return id in self.known
 
     @property
     def has_steering_message(self) -> bool:
-        """Whether a message is to be read before the next request."""
+        """Return whether a message is to be read before the next request."""
         return any(message.delivery == "steer" for _, message in self.line)
 
     def take(self, *, ending: bool) -> list[Delivered]:
-        """The messages to be heard now: those to steer, and all where the run would end."""
+        """Return the messages to be heard now: those to steer, and all where the run would end."""
         due = [message for _, message in self.line if ending or message.delivery == "steer"]
         self.line = [] if ending else [item for item in self.line if item[1].delivery != "steer"]
         self.heard = self.line[0][0] - 1 if self.line else self.received

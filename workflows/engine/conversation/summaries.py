@@ -93,11 +93,11 @@ class Summaries:
 
     @property
     def is_active(self) -> bool:
-        """Whether a turn is to come for which summaries were asked for."""
+        """Return whether a turn is to come for which summaries were asked for."""
         return self._requests > 0
 
     def pointer(self, turn: int) -> ConversationPointer:
-        """The request of a turn: all that is in the log, the older part by its summary."""
+        """Return the request of a turn: all that is in the log, the older part by its summary."""
         log = self._state.log
         return ConversationPointer(
             turn=turn,
@@ -108,7 +108,7 @@ class Summaries:
         )
 
     def due_request(self, turn: int) -> ConversationPointer | None:
-        """The request for a summary that comes before the request of this turn, where one does.
+        """Return the request for a summary that comes before this turn's, where one does.
 
         Raises:
             CannotShorten: the turn's request was too long, and no summary fixes that.
@@ -127,8 +127,11 @@ class Summaries:
         return self.pointer(turn).model_copy(update={"summary": True, "upto": upto})
 
     def ask(self, ask: Ask) -> Ask:
-        """How the model is asked for a summary: as for a turn, so that its provider's cache holds;
-        but for a text, whatever form an answer has else."""
+        """Return how the model is asked for a summary.
+
+        As for a turn, so that its provider's cache holds; but for a text, whatever form an answer
+        has else.
+        """
         tail = summary_prompt.request(self.progress.window)
         return ask.model_copy(update={"tool_choice": "none", "output": None, "tail": tail})
 
@@ -158,8 +161,10 @@ class Summaries:
             self._most_bytes = _size(self._part) // 2
 
     def make_room(self) -> None:
-        """Have all but the last turn summarised before the next, though the model could read it:
-        the run cannot take it all along where it goes on."""
+        """Have all but the last turn summarised before the next, though the model could read it.
+
+        The run cannot take it all along where it continues as new.
+        """
         self._crowded = True
 
     def _all_but_the_last(self) -> list[Piece]:
@@ -184,7 +189,7 @@ class Summaries:
         return self.progress.tokens + self._new_tokens()
 
     def _new_tokens(self) -> int:
-        """What was said since the last answer, in tokens."""
+        """Return what was said since the last answer, in tokens."""
         records = self._state.log.records_after(self.progress.counted)
         return sum(_bytes_of(record) for record in records) // BYTES_PER_TOKEN
 
@@ -194,8 +199,10 @@ class Summaries:
         return self.progress.tokens + self._new_tokens() >= self.progress.window * FULL
 
     def _wanted(self) -> list[Piece]:
-        """What a summary is to replace before the window is full: nothing, where that is little,
-        or another request is more than the budget allows."""
+        """Return what a summary is to replace before the window is full.
+
+        Nothing, where that is little, or another request is more than the budget allows.
+        """
         assert self.progress.window is not None  # it is full
         found = list(pieces(self._state.log, self.progress.since))
         part = self._oldest(found[:-1], _size(found) * _NEWER)
@@ -203,7 +210,7 @@ class Summaries:
         return [] if is_little or self._hindrance() is not None else part
 
     def _needed(self) -> list[Piece]:
-        """What a summary is to replace so that the turn can be asked for."""
+        """Return what a summary is to replace so that the turn can be asked for."""
         found = list(pieces(self._state.log, self.progress.since))
         if self._settled or not found:
             raise self._failure("and what came last is too long by itself")
@@ -216,8 +223,10 @@ class Summaries:
         return self._oldest(found, size_bytes * _HALF, size_bytes * WORTH_IT)
 
     def _oldest(self, found: list[Piece], most_bytes: float, least_bytes: float = 1) -> list[Piece]:
-        """The oldest pieces, as many as have room; but as much as is worth it, where nothing says
-        that it is too much, and one at the least."""
+        """Return the oldest pieces, as many as have room.
+
+        But as much as is worth it, where nothing says that it is too much, and one at the least.
+        """
         if self.progress.window is not None:
             most_bytes = min(most_bytes, self.progress.window * FULL * BYTES_PER_TOKEN)
             least_bytes = min(most_bytes, least_bytes)
@@ -231,7 +240,7 @@ class Summaries:
         return part
 
     def _hindrance(self) -> BudgetExhausted | None:
-        """Why the budget does not allow a request besides the turn's, where it does not."""
+        """Return why the budget does not allow a request besides the turn's, where it does not."""
         try:
             check_request(self._state.meter, self._state.clock())
         except BudgetExhausted as error:
@@ -247,7 +256,7 @@ class Summaries:
 
 
 def pieces(log: Log, since: int) -> Iterator[Piece]:
-    """The pieces of the conversation after entry `since`, without a turn that is not over."""
+    """Yield the pieces of the conversation after entry `since`, without a turn that is not over."""
     size_bytes, upto = 0, since
     in_turn = answered = False
     open_calls: dict[str, None] = {}
@@ -276,7 +285,7 @@ def _size(found: list[Piece]) -> int:
 
 
 def _bytes_of(record: Record) -> int:
-    """What an entry takes of what the model reads; of a summary, it is counted by itself."""
+    """Return what an entry takes of what the model reads; of a summary, it is counted by itself."""
     if record["type"] != "message":
         return 0
     message = record["message"]

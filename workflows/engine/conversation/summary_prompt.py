@@ -44,12 +44,12 @@ _SUMMARY = "What came of it so far, in short:\n"
 
 
 def request(window: int | None) -> str:
-    """What the model is asked for: no more than a quarter of its window."""
+    """Return what the model is asked for: no more than a quarter of its window."""
     return _REQUEST.format(words=_most_characters(window) // _CHARACTERS_PER_WORD)
 
 
 def summary(text: str, task: str, window: int | None, *, calls: bool) -> str:
-    """The summary as the model reads it, where it can make calls or cannot."""
+    """Return the summary as the model reads it, where it can make calls or cannot."""
     notes = [_OPENING.format(references=_REFERENCES if calls else "")]
     if task:
         notes.append(_TASK + _cut(task, _most_characters(window) // 2))
@@ -58,7 +58,7 @@ def summary(text: str, task: str, window: int | None, *, calls: bool) -> str:
 
 
 def task(log: Log) -> str:
-    """What was said before the first turn, as far as it can be repeated."""
+    """Return what was said before the first turn, as far as it can be repeated."""
     told: list[str] = []
     room = MAX_TASK_CHARACTERS
     for message in _opening(log):

@@ -16,8 +16,10 @@ _RETOLD = ("content", "said", "calls", "providerData")
 
 
 def visible_messages(messages: list[Record], instance: str | None, state: RunState) -> list[Record]:
-    """Those messages of the log, and of them what, a call for the instance hears. In a run without
-    instances that is all."""
+    """Return those messages of the log, and of them what, a call for the instance hears.
+
+    In a run without instances that is all.
+    """
     if not state.data.instances():
         return messages
     known = _known(instance, state.log)
@@ -26,14 +28,14 @@ def visible_messages(messages: list[Record], instance: str | None, state: RunSta
 
 
 def _known(instance: str | None, log: Log) -> set[str]:
-    """The calls that a call for the instance hears of."""
+    """Return the calls that a call for the instance hears of."""
     begun = {record["callId"] for record in log.entries("tool_start")}
     whose = {record["callId"]: record.get("instance") for record in log.entries("tool_call")}
     return {one for one, of in whose.items() if (one in begun if of is None else of == instance)}
 
 
 def _own(message: Record, instance: str | None, known: Collection[str]) -> Record | None:
-    """What the instance hears of a message; None for nothing.
+    """Return what the instance hears of a message; None for nothing.
 
     In composed calling all calls are in the content, so what the model said besides is shown in
     place of it; what a provider wants back may hold them too.

@@ -52,18 +52,18 @@ class CompressedPage(Lenient):
 
     @property
     def is_left_out(self) -> bool:
-        """Whether nothing but the numbers is left of its entries."""
+        """Return whether nothing but the numbers is left of its entries."""
         return not self.data
 
     def records(self) -> list[Record]:
-        """Its entries."""
+        """Return its entries."""
         if self.is_left_out:
             return [self._blank(self.first + n) for n in range(self.entries)]
         records: list[Record] = json.loads(zlib.decompress(self.data))
         return records
 
     def event_records(self) -> list[Record]:
-        """Its events, under their own numbers."""
+        """Return its events, under their own numbers."""
         first = self.first_event
         if self.is_left_out:
             return [self._blank(first + n) for n in range(self.events)]
@@ -74,7 +74,7 @@ class CompressedPage(Lenient):
 
 
 def compress_records(records: Sequence[Record], first_event: int, origin: str) -> CompressedPage:
-    """A page of these entries; `origin` is the digest of all that stand before it."""
+    """Return a page of these entries; `origin` is the digest of all that stand before it."""
     text = json.dumps(records, separators=(",", ":"), ensure_ascii=False)
     data = text.encode("utf-8", "surrogatepass")
     return CompressedPage(
@@ -90,7 +90,7 @@ def compress_records(records: Sequence[Record], first_event: int, origin: str) -
 
 
 def events_in(records: Iterable[Record]) -> Iterator[Record]:
-    """The events among entries, still under the entries' numbers.
+    """Yield the events among entries, still under the entries' numbers.
 
     A result stands once in the log: a reader of events finds it in its `tool_end`.
     """
@@ -108,7 +108,7 @@ def events_in(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def renumber(events: Iterable[Record], first: int) -> list[Record]:
-    """The events under their own numbers, from `first` on."""
+    """Return the events under their own numbers, from `first` on."""
     return [{**event, "n": number} for number, event in enumerate(events, start=first)]
 
 

@@ -61,7 +61,7 @@ class Log:
     def resumed(
         cls, clock: Callable[[], datetime], snapshot: LogSnapshot, pages: Iterable[bytes]
     ) -> Self:
-        """The log of a snapshot, with the data of its pages."""
+        """Return the log of a snapshot, with the data of its pages."""
         log = cls(clock)
         log._sealed = [
             page.model_copy(update={"data": data})
@@ -71,7 +71,7 @@ class Log:
         return log
 
     def snapshot(self) -> LogSnapshot:
-        """The log without the data of its pages; call `seal_all` first."""
+        """Return the log without the data of its pages; call `seal_all` first."""
         return LogSnapshot(pages=self._sealed, digest=self.digest)
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class Log:
 
     @property
     def open_bytes(self) -> int:
-        """How much stands behind the pages, as JSON."""
+        """Return how much stands behind the pages, as JSON."""
         return self._tail_bytes
 
     def append(self, entry: Entry) -> Record:
@@ -100,8 +100,10 @@ class Log:
         return record
 
     def seal(self, least_bytes: int = 1) -> None:
-        """Put what is at hand into a page, if it is as much as that; no call's end and result may
-        be parted."""
+        """Put what is at hand into a page, if it is as much as that.
+
+        No call's end and result may be parted.
+        """
         if self._tail_bytes < least_bytes:
             return
         first_event = self._sealed[-1].last_event + 1 if self._sealed else 1
@@ -110,8 +112,11 @@ class Log:
         self._origin = self.digest
 
     def seal_all(self) -> None:
-        """Put all that is at hand into pages. A last one that is small is made again with it: many
-        little pages would be many things to keep."""
+        """Put all that is at hand into pages.
+
+        A last one that is small is made again with it: many little pages would be many things to
+        keep.
+        """
         last = self._sealed[-1] if self._tail and self._sealed else None
         if last is not None and not last.is_left_out and last.size_bytes < SMALL_BYTES:
             self._sealed.pop()
@@ -119,7 +124,7 @@ class Log:
         self.seal()
 
     def digest_at(self, n: int) -> str:
-        """The digest of all entries up to number `n`."""
+        """Return the digest of all entries up to number `n`."""
         if n >= self._before:
             digest, digests = self._origin, self._tail_digests[: n - self._before]
         else:
@@ -142,22 +147,22 @@ class Log:
         return list(_bounded(islice(self._events(after), limit)))
 
     def records_after(self, after: int) -> Iterator[Record]:
-        """Every entry from number `after + 1` on, whole."""
+        """Yield every entry from number `after + 1` on, whole."""
         for page in self._sealed:
             if page.last > after:
                 yield from (record for record in page.records() if record["n"] > after)
         yield from islice(self._tail, max(after - self._before, 0), None)
 
     def messages(self) -> list[Record]:
-        """Every message, whole."""
+        """Return every message, whole."""
         return self.entries("message")
 
     def entries(self, type_: str) -> list[Record]:
-        """Every entry of a type, whole."""
+        """Return every entry of a type, whole."""
         return [record for record in self.records_after(0) if record["type"] == type_]
 
     def page(self, want: ConversationPageRequest) -> tuple[list[str], bool]:
-        """What a request to a model needs of the log, and whether the last item is cut."""
+        """Return what a request to a model needs of the log, and whether the last item is cut."""
         items: list[str] = []
         room = PAGE_BYTES
         for number, record in enumerate(self.records_after(want.after), start=want.after + 1):
@@ -175,7 +180,7 @@ class Log:
 
     @property
     def _before(self) -> int:
-        """How many entries are in pages."""
+        """Return how many entries are in pages."""
         return self._sealed[-1].last if self._sealed else 0
 
     def _events(self, after: int) -> Iterator[Record]:

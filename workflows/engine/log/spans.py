@@ -33,8 +33,10 @@ Attributes = dict[str, JsonValue]
 
 @dataclass(frozen=True)
 class Subject:
-    """Whose spans they are: a run of `agent`, or, without one, a single call; its place in the
-    world and in the trace, and whether its content is reported."""
+    """Whose spans they are: a run of `agent`, or, without one, a single call.
+
+    Its place in the world and in the trace, and whether its content is reported.
+    """
 
     origin: TraceOrigin
     parent_id: str | None = None
@@ -44,8 +46,10 @@ class Subject:
 
 
 class SpansProgress(Lenient, frozen=False):
-    """How far a log is reported as spans: up to entry `upto`; when the run `began`, and what it was
-    `asked`, where content is reported."""
+    """How far a log is reported as spans: up to entry `upto`.
+
+    When the run `began`, and what it was `asked`, where content is reported.
+    """
 
     upto: int = 0
     began: str = ""
@@ -74,7 +78,10 @@ class Spans:
         self._ready: list[SpanRecord] = []
 
     def take(self, log: Log, spent: Callable[[], Spent]) -> list[SpanRecord]:
-        """What is over, since this was asked last; `spent` says what the run has used so far."""
+        """Return what is over, since this was asked last.
+
+        `spent` says what the run has used so far.
+        """
         for record in log.records_after(self.progress.upto):
             self._follow(record, spent)
         self.progress.upto = len(log)
@@ -126,8 +133,10 @@ class Spans:
             self._end_wait(record["callId"], record["at"], verdict)
 
     def _end_waits(self, at: str) -> None:
-        """No one is waited for any more, also where no entry says so: of a plan that a message came
-        before, of a budget that no one extended in time."""
+        """No one is waited for any more, also where no entry says so.
+
+        Of a plan that a message came before, of a budget that no one extended in time.
+        """
         for call_id in list(self._waits):
             until = self._waits[call_id].record["approval"]["expiresAt"]
             self._end_wait(call_id, at, _left(until, at))
@@ -232,7 +241,7 @@ class Spans:
         )
 
     def _of_run(self) -> Attributes:
-        """What every span of the run tells."""
+        """Return what every span of the run tells."""
         of: Attributes = {"gen_ai.conversation.id": self._subject.origin.workflow_id}
         if self._subject.agent is not None:
             of["gen_ai.agent.name"] = self._subject.agent
@@ -244,7 +253,7 @@ _EXPIRED = "expired"
 
 
 def _left(until: str, at: str) -> str:
-    """How a wait ended that the log does not tell of, by when it was to end."""
+    """Return how a wait ended that the log does not tell of, by when it was to end."""
     return _EXPIRED if until <= at else _WITHDRAWN
 
 
@@ -264,7 +273,7 @@ def _kind_of(subject: Subject) -> Attributes:
 
 
 def _used(spent: Spent) -> Attributes:
-    """What is known of what a run has used."""
+    """Return what is known of what a run has used."""
     usage = spent.usage
     much: Attributes = {
         "holdfast.turns": spent.turns,
@@ -278,7 +287,7 @@ def _used(spent: Spent) -> Attributes:
 
 
 def _content_of(called: Record | None, started: Record | None, ended: Record) -> Attributes:
-    """The arguments and the result of a call; the result may follow it in the log."""
+    """Return the arguments and the result of a call; the result may follow it in the log."""
     known = [each["arguments"] for each in (started, called) if each and "arguments" in each]
     content: Attributes = {}
     if known:

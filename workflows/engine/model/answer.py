@@ -36,7 +36,7 @@ class ParsedAnswer:
 
     @property
     def text(self) -> str:
-        """What it says besides its calls."""
+        """Return what it says besides its calls."""
         return self.solution.text if self.said is None else self.said
 
 
@@ -56,7 +56,7 @@ def parse_answer(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedA
 
 
 def answer_output(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool) -> Any:
-    """The output that an answer gives; in composed calling, it may refer to what is kept.
+    """Return the output that an answer gives; in composed calling, it may refer to what is kept.
 
     Raises:
         NoOutput: it gives none.
@@ -79,7 +79,7 @@ def answer_output(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool)
 
 
 def parse_output(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
-    """The output that an answer's text is; of the `last` answer, even an empty text.
+    """Return the output that an answer's text is; of the `last` answer, even an empty text.
 
     Raises:
         NoOutput: it is none.

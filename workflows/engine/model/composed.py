@@ -64,8 +64,10 @@ class ComposedAnswer:
 def composed_schema(
     agent: Agent, tools: list[Tool], choice: ToolChoice = "auto", instances: Sequence[str] = ()
 ) -> Schema:
-    """The schema of an answer in a run with these instances: of its calls, as far as the choice
-    allows any, and of its output."""
+    """Return the schema of an answer in a run with these instances.
+
+    Of its calls, as far as the choice allows any, and of its output.
+    """
     output = _output_form(agent, tools).schema
     refer = refers(tools)
     if isinstance(choice, ForcedTool):
@@ -113,7 +115,10 @@ def _call_schema(tool: Tool, agent: Agent, instances: Sequence[str], *, refer: b
 
 
 def _properties(tool: Tool) -> dict[str, Property]:
-    """What a call holds besides its tool's name: arguments, and what the model may say of it."""
+    """Return what a call holds besides its tool's name.
+
+    Arguments, and what the model may say of it.
+    """
     forms = StrictForms(tool.parameters)
     schema = forms.target(tool.parameters)[0] or {}
     asked = schema.get("properties")
@@ -139,7 +144,7 @@ def _others() -> Property:
 
 
 def _latent(tool: Tool) -> Property:
-    """The result of a call that the model itself answers, where it can already."""
+    """Return the result of a call that the model itself answers, where it can already."""
     schema: Schema | bool = {"type": "string"} if tool.output is None else tool.output
     latent = StrictForms(schema).property(schema, 0, required=False)
     note = "Your result of this call; null if it depends on another call of this answer"
@@ -163,7 +168,7 @@ def _output_form(agent: Agent, tools: list[Tool]) -> StrictForm:
 def _read_call(
     call: Any, index: int, tools: list[Tool], known: dict[str, dict[str, Property]]
 ) -> WrittenCall:
-    """One call; `known` are the properties of the tools that others before it were of."""
+    """Return one call; `known` are the properties of the tools that others before it were of."""
     if not isinstance(call, dict):
         raise UnreadableAnswer(f"`calls[{index}]` is no object")
     name = call.get(TOOL)
@@ -179,7 +184,10 @@ def _read_call(
 
 
 def _arguments(written: dict[str, Any], properties: dict[str, Property]) -> dict[str, Any]:
-    """The arguments and meta-properties that were meant: nothing represents what was left out."""
+    """Return the arguments and meta-properties that were meant.
+
+    Nothing represents what was left out.
+    """
     read = read_properties(written, properties)
     others = read.pop(OTHERS, None) if OTHERS in properties else None
     said = {key: item for key, item in read.items() if item is not None or key[:1] != "_"}
@@ -189,7 +197,7 @@ def _arguments(written: dict[str, Any], properties: dict[str, Property]) -> dict
 def _read_output(
     answer: dict[str, Any], agent: Agent, tools: list[Tool], calls: list[WrittenCall]
 ) -> Any:
-    """The output; a null is one where nothing else was said and it fits."""
+    """Return the output; a null is one where nothing else was said and it fits."""
     if "output" not in answer:
         return MISSING
     output = _output_form(agent, tools).read(answer["output"])
@@ -200,7 +208,7 @@ def _read_output(
 
 
 def _found(text: str) -> tuple[dict[str, Any], str]:
-    """The answer in a text, and the text around it."""
+    """Return the answer in a text, and the text around it."""
     first: ValueError | None = None
     for piece, beside in _pieces(text):
         try:
@@ -215,7 +223,7 @@ def _found(text: str) -> tuple[dict[str, Any], str]:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:
-    """Where in a text the answer may stand, and what then stands around it."""
+    """Yield where in a text the answer may stand, and what then stands around it."""
     if text.strip():
         yield text, ""
     for fenced in _FENCE.finditer(text):

@@ -61,7 +61,7 @@ class Latent:
         self._say(ChatMessage(role="user", content=_question(call, call.tool, state)))
 
     def pointer(self, turn: int) -> ConversationPointer:
-        """The next request: all that is in its log."""
+        """Return the next request: all that is in its log."""
         self.requests += 1
         log = self._log
         return ConversationPointer(
@@ -69,12 +69,12 @@ class Latent:
         )
 
     def page(self, want: ConversationPageRequest) -> ConversationPage:
-        """A part of its log, for the activity that makes the request."""
+        """Return a part of its log, for the activity that makes the request."""
         items, cut = self._log.page(want)
         return ConversationPage(items=items, cut=cut, ask=self._ask if want.offset == 0 else None)
 
     def answered(self, solution: Solution) -> Outcome | None:
-        """What the model's answer makes of the call; None where it is to be asked again."""
+        """Return what the model's answer makes of the call; None where it is to be asked again."""
         if solution.too_long:
             return fail(ErrorCode.TOOL_ERROR, _TOO_LONG.format(name=self._tool.name))
         try:

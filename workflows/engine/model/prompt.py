@@ -65,7 +65,10 @@ _UNCALLED = 'Answer with one JSON object alone: {"output": ...}.'
 
 
 def instructions(agent: Agent, skill: str | None = None) -> str:
-    """The system prompt: the agent's own, its skill's, and what its tools and output ask for."""
+    """Return the system prompt.
+
+    The agent's own, its skill's, and what its tools and output ask for.
+    """
     chosen, tools = skill_of(agent, skill), allowed_tools(agent, skill)
     notes = [agent.instructions.strip(), chosen.instructions.strip() if chosen else ""]
     if any(tool.untrusted for tool in tools):
@@ -84,7 +87,7 @@ def instructions(agent: Agent, skill: str | None = None) -> str:
 def offers(
     agent: Agent, skill: str | None = None, instances: Sequence[str] = ()
 ) -> list[ToolOffer]:
-    """The tools that are allowed, as a model is shown them in a run with these instances."""
+    """Return the tools that are allowed, as a model is shown them in a run with these instances."""
     tools = allowed_tools(agent, skill)
     refer = refers(tools)
     return [_offer(tool, agent.reasoning_for_call, instances, refer=refer) for tool in tools]
@@ -98,7 +101,7 @@ def ask(
     skill: str | None = None,
     instances: Sequence[str] = (),
 ) -> Ask:
-    """The settings of one request; `tail` stands behind the conversation.
+    """Return the settings of one request; `tail` stands behind the conversation.
 
     A provider is sent the output's schema where no call can be made: some refuse to have an
     answer forced into a form and tools offered in one request. In composed calling the calls are a
@@ -129,7 +132,7 @@ def ask(
 
 
 def result_message(call: ToolCall, outcome: Final, path: str | None) -> ChatMessage:
-    """The one message that tells the model what came of a call."""
+    """Return the one message that tells the model what came of a call."""
     content, is_error = _content(call, outcome, path)
     if call.edited_by is not None:
         content = _after_edit(call, content)
@@ -144,13 +147,16 @@ def result_message(call: ToolCall, outcome: Final, path: str | None) -> ChatMess
 
 
 def as_text(value: Any) -> str:
-    """A value as a model reads it."""
+    """Return a value as a model reads it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def as_said(call: ToolCall, message: Message) -> Message:
-    """A message that came of a call. One from outside has no voice of its own: its texts are data,
-    and of data it cannot say what they are."""
+    """Return a message that came of a call.
+
+    One from outside has no voice of its own: its texts are data, and of data it cannot say what
+    they are.
+    """
     if not call.tool.untrusted:
         return message
     content = message.content
@@ -160,8 +166,10 @@ def as_said(call: ToolCall, message: Message) -> Message:
 
 
 def veil_of(call: ToolCall, value: Any) -> Redaction | None:
-    """How what a call writes is shown in the state: no more of it than in its result, and as what
-    it was there. None: as it is."""
+    """Return how the value that a call writes is shown in the state; None: as it is.
+
+    It is shown as in the call's result, and no more of it.
+    """
     most = {"full": None, "none": -1, "preview": PREVIEW_CHARACTERS, None: MAX_SHOWN_CHARACTERS}
     room = most[call.tool.show]
     hidden = room is not None and len(as_text(value)) > room
@@ -171,7 +179,7 @@ def veil_of(call: ToolCall, value: Any) -> Redaction | None:
 
 
 def is_shown_whole(call: ToolCall, outcome: Final, message: ChatMessage) -> bool:
-    """Whether the message holds the whole result, so that it need not be kept beside it."""
+    """Return whether the message holds the whole result, so that it need not be kept beside it."""
     match outcome:
         case Succeeded(value, _, _, _) | Answered(value):
             return message.content == as_text(value) or message.content == content_parts(value)
@@ -226,7 +234,7 @@ def _shown(call: ToolCall, value: Any, path: str | None) -> Content:
 
 
 def _beginning(call: ToolCall, stored: Stored) -> str:
-    """What the model reads of a result that no run can hold."""
+    """Return what the model reads of a result that no run can hold."""
     text = stored.beginning
     if call.tool.untrusted:
         text = as_text(untrusted_value(call.name, text))
@@ -235,7 +243,7 @@ def _beginning(call: ToolCall, stored: Stored) -> str:
 
 
 def _from_outside(call: ToolCall, content: Content, value: Any) -> Content:
-    """A value that is not to be trusted, said to be so; pictures stay pictures."""
+    """Return a value that is not to be trusted, said to be so; pictures stay pictures."""
     if isinstance(content, str):
         return as_text(untrusted_value(call.name, value))
     pictures = [part for part in content if isinstance(part, ImagePart)]

@@ -14,12 +14,12 @@ _NOTES = ("type", "title", "description", "default", "examples", "deprecated")
 
 
 def refers(tools: list[Tool]) -> bool:
-    """Whether there is anything to refer to: some results are kept in the state."""
+    """Return whether there is anything to refer to: some results are kept in the state."""
     return any(tool.output_path or "_outputPath" in tool.chosen for tool in tools)
 
 
 def takes_any_text(schema: Any) -> bool:
-    """Whether every text fits the schema as it is, so that a reference does too."""
+    """Return whether every text fits the schema as it is, so that a reference does too."""
     if not isinstance(schema, dict):
         return schema is True
     if any(key not in (*_NOTES, "anyOf") for key in schema):
@@ -32,7 +32,7 @@ def takes_any_text(schema: Any) -> bool:
 
 
 def or_reference(schema: Any) -> Any:
-    """The schema, which a reference fits as well."""
+    """Return the schema, which a reference fits as well."""
     if takes_any_text(schema) or not isinstance(schema, dict):
         return schema
     notes = {key: schema[key] for key in ("title", "description") if key in schema}

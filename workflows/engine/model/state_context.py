@@ -25,8 +25,7 @@ _OWN = "The state that each instance has of its own, over what every instance ha
 
 
 def tail(run_state: RunState, plan: str | None = None) -> str | None:
-    """The current state and how a plan stands, as they stand behind the conversation; None where
-    there is neither."""
+    """Return the text of the state and of the plan behind the conversation, if there is any."""
     shared = shown_state(run_state)
     instances = run_state.data.instances()
     own = {name: state for name in instances if (state := shown_state(run_state, name))}
@@ -42,7 +41,7 @@ def tail(run_state: RunState, plan: str | None = None) -> str | None:
 
 
 def shown_state(run_state: RunState, instance: str | None = None) -> Any:
-    """The state for all, or what an instance has of its own, as the model is shown it."""
+    """Return the state for all, or what an instance has of its own, as the model is shown it."""
     place = Path("state", (), instance)
     state = run_state.data.own_value(place.kind, instance)
     return None if state is MISSING or not state else run_state.redactions.redact(state, place)
@@ -58,7 +57,10 @@ def _shares(states: Mapping[str, Any]) -> str:
 
 
 def _fair(sizes: list[int], room: int) -> int:
-    """The largest share of the room such that all fit who take no more; `sizes` go upward."""
+    """Return the largest share of the room such that all fit who take no more.
+
+    `sizes` go upward.
+    """
     for taken, size in enumerate(sizes):
         share = room // (len(sizes) - taken)
         if size > share:
@@ -68,7 +70,10 @@ def _fair(sizes: list[int], room: int) -> int:
 
 
 def _within(state: Any, most: int) -> str:
-    """The state in about so many characters: whole, or with the beginning of each of its values."""
+    """Return the state in about so many characters.
+
+    Whole, or with the beginning of each of its values.
+    """
     whole = _json(state)
     if len(whole) <= most:
         return whole

@@ -1,5 +1,4 @@
-"""Forms: how a value is asked for where a provider forces an answer into a schema, and how what was
-written is taken back.
+"""Forms of values for providers that force an answer into a schema, and reading them back.
 
 Providers force an answer into a part of JSON Schema only, each into another. A form asks in what is
 common to all: objects that are closed and have every property, lists, choices of branches, texts,
@@ -46,7 +45,7 @@ class StrictForm:
         self.schema = schema
 
     def read(self, value: Any) -> Any:
-        """The value that is meant by what was written."""
+        """Return the value that is meant by what was written."""
         return value
 
 
@@ -107,8 +106,11 @@ class OneOf(StrictForm):
 
 
 class Property:
-    """A property's form. A null that does not fit its schema says that it is left out; left out
-    itself, one that is `needed` and may be null is null."""
+    """A property's form.
+
+    A null that does not fit its schema says that it is left out; left out itself, one that is
+    `needed` and may be null is null.
+    """
 
     def __init__(self, form: StrictForm, fits: Fits, *, needed: bool = False) -> None:
         self.form = form
@@ -124,8 +126,10 @@ class StrictForms:
         self._room = MAX_SCHEMAS
 
     def form(self, schema: Any, level: int = 0, within: tuple[str, ...] = ()) -> StrictForm:
-        """The form of a value that fits the schema, which is at this level of nesting;
-        `within` are the references that led to it."""
+        """Return the form of a value that fits the schema, at this level of nesting.
+
+        `within` are the references that led to it.
+        """
         self._room -= 1
         written = schema
         schema, within = self.target(schema, within)
@@ -139,8 +143,10 @@ class StrictForms:
         return self._of_type(schema, _kind(schema), level, within)
 
     def target(self, schema: Any, within: tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...]]:
-        """The schema with a reference, or the one part of an `allOf`, written out; None for what
-        has no end."""
+        """Return the schema with a reference, or the one part of an `allOf`, written out.
+
+        None for what has no end.
+        """
         while isinstance(schema, dict) and ("$ref" in schema or "allOf" in schema):
             others = {key: each for key, each in schema.items() if key not in ("$ref", "allOf")}
             match schema:
@@ -155,7 +161,7 @@ class StrictForms:
         return schema, within
 
     def fits(self, schema: Any) -> Fits:
-        """Whether a value fits this part of the whole schema."""
+        """Return whether a value fits this part of the whole schema."""
 
         def fits(value: Any) -> bool:
             try:
@@ -172,7 +178,7 @@ class StrictForms:
     def property(
         self, schema: Any, level: int, within: tuple[str, ...] = (), *, required: bool
     ) -> Property:
-        """The form of a property; one that may be left out may be null instead."""
+        """Return the form of a property; one that may be left out may be null instead."""
         form = self.form(schema, level, within)
         if not required:
             form.schema = or_null(form.schema)
@@ -225,7 +231,10 @@ class StrictForms:
         return OneOf({**asked, **_told(schema)}, branches)
 
     def _choice(self, schema: Schema) -> StrictForm:
-        """One of several values: texts and numbers apart, since they are not taken together."""
+        """Return one of several values.
+
+        Texts and numbers apart, since they are not taken together.
+        """
         values = [schema["const"]] if "const" in schema else schema["enum"]
         if not isinstance(values, list) or any(isinstance(each, dict | list) for each in values):
             return self._text(schema)
@@ -254,7 +263,7 @@ class StrictForms:
         return JsonText({"type": "string", **_described(schema, [note])}, self.fits(schema))
 
     def _whole(self, schema: Schema) -> str:
-        """The schema as it is described; nothing where it says nothing, or far too much."""
+        """Return the schema as it is described; nothing where it says nothing, or far too much."""
         own = {key: each for key, each in schema.items() if key not in ("title", "description")}
         told = json.dumps(own, ensure_ascii=False)
         if '"$ref"' in told and isinstance(self._root, dict):
@@ -263,7 +272,7 @@ class StrictForms:
         return told if own and len(told) <= MAX_TOLD_CHARACTERS else ""
 
     def _at(self, reference: str) -> Any:
-        """What a reference within the schema points to; None where there is nothing."""
+        """Return what a reference within the schema points to; None where there is nothing."""
         place, *path = unquote(reference).split("/")
         found: Any = self._root if place == "#" else None
         for key in path:
@@ -276,7 +285,7 @@ class StrictForms:
 
 
 def read_properties(written: dict[str, Any], properties: dict[str, Property]) -> dict[str, Any]:
-    """The properties that were meant: nothing represents what was left out."""
+    """Return the properties that were meant: nothing represents what was left out."""
     read: dict[str, Any] = {}
     for name, value in written.items():
         known = properties.get(name)
@@ -288,19 +297,19 @@ def read_properties(written: dict[str, Any], properties: dict[str, Property]) ->
 
 
 def is_open(schema: Schema) -> bool:
-    """Whether an object may have properties whose names are not known."""
+    """Return whether an object may have properties whose names are not known."""
     named = schema.get("properties")
     return not (isinstance(named, dict) and named) or takes_others(schema)
 
 
 def takes_others(schema: Schema) -> bool:
-    """Whether it says itself that an object may have other properties than it names."""
+    """Return whether it says itself that an object may have other properties than it names."""
     others = schema.get("additionalProperties")
     return others is True or isinstance(others, dict) or "patternProperties" in schema
 
 
 def closed(properties: dict[str, Property], **own: Schema) -> Schema:
-    """A closed object that has all of these properties; `own` stand before them."""
+    """Return a closed object that has all of these properties; `own` stand before them."""
     asked = {**own, **{name: each.form.schema for name, each in properties.items()}}
     return {
         "type": "object",
@@ -311,7 +320,7 @@ def closed(properties: dict[str, Property], **own: Schema) -> Schema:
 
 
 def or_null(schema: Schema) -> Schema:
-    """The schema, which null fits as well."""
+    """Return the schema, which null fits as well."""
     kind = schema.get("type")
     if isinstance(kind, list) or kind == "null":
         return schema
@@ -331,7 +340,7 @@ def _takes_null(schema: Schema) -> bool:
 
 
 def _any_of(parts: list[Schema]) -> Schema:
-    """The one part, or a choice of them; null beside a plain type is a type of its own."""
+    """Return the one part, or a choice of them; null beside a plain type is a type of its own."""
     flat = [
         each for part in parts for each in (part["anyOf"] if part.keys() == {"anyOf"} else [part])
     ]
@@ -363,12 +372,12 @@ def _is_free_text(form: StrictForm) -> bool:
 
 
 def _structure(schema: Schema) -> Schema:
-    """The schema without what is only told of it."""
+    """Return the schema without what is only told of it."""
     return {key: each for key, each in schema.items() if key not in ("description", *_TOLD)}
 
 
 def _told(schema: Schema) -> Schema:
-    """The description, with what else there is to keep to."""
+    """Return the description, with what else there is to keep to."""
     notes = [
         f"{key}: {json.dumps(schema[key], ensure_ascii=False)}"
         for key in _TOLD
@@ -386,7 +395,7 @@ def _described(schema: Any, notes: list[str]) -> Schema:
 
 
 def _parsed(value: Any, kind: type[Any] = object) -> Any:
-    """What JSON in a text holds, where it holds such a thing; any other value as it is."""
+    """Return what JSON in a text holds, where it holds such a thing; any other value as it is."""
     if not isinstance(value, str):
         return value
     try:

@@ -12,8 +12,10 @@ from holdfast.workflows.engine.run_state import RunState
 
 
 class ToolChoiceState:
-    """The tool choice of one run. `settled_after` are the turns that were taken when it was settled
-    which skill the run has."""
+    """The tool choice of one run.
+
+    `settled_after` are the turns that were taken when it was settled which skill the run has.
+    """
 
     def __init__(
         self, state: RunState, agent: Agent, wanted: ToolChoice, settled_after: int
@@ -25,24 +27,28 @@ class ToolChoiceState:
 
     @property
     def choosing(self) -> bool:
-        """Whether the model is to choose a skill before anything else."""
+        """Return whether the model is to choose a skill before anything else."""
         return bool(self._agent.skills) and self._state.skill is None
 
     @property
     def may_call(self) -> bool:
-        """Whether calls are run: a server may hand on calls that it was asked not to make
-        for."""
+        """Return whether calls are run.
+
+        A server may hand on calls that it was asked not to make for.
+        """
         return self.choosing or self.wanted != "none"
 
     def demands_call(self, offers: Sequence[ToolOffer]) -> bool:
-        """Whether this turn, the first with its skill, had to make a call."""
+        """Return whether this turn, the first with its skill, had to make a call."""
         forced = self.wanted == "required" or isinstance(self.wanted, ForcedTool)
         first = self._state.meter.turns == self.settled_after + 1
         return forced and first and bool(offers)
 
     def settle(self, turns: int, offers: Sequence[ToolOffer]) -> str | None:
-        """The run has its skill, with these tools; what it lacks that was to be called, if that is
-        so."""
+        """Return the run has its skill, with these tools.
+
+        What it lacks that was to be called, if that is so.
+        """
         self.settled_after = turns
         forced = self.wanted.name if isinstance(self.wanted, ForcedTool) else None
         if forced is None or forced in [offer.name for offer in offers]:
@@ -51,7 +57,7 @@ class ToolChoiceState:
         return forced
 
     def now(self) -> ToolChoice:
-        """What holds for the next request."""
+        """Return what holds for the next request."""
         if self.choosing:
             return "required"
         first = self._state.meter.turns == self.settled_after

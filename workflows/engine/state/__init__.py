@@ -1,0 +1,1 @@
+"""Values that references read and results are written to."""

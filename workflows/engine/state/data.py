@@ -52,26 +52,26 @@ class Data:
 
     @classmethod
     def resumed(cls, snapshot: Iterable[ValueSnapshot]) -> Self:
-        """The values of a snapshot."""
+        """Return the values of a snapshot."""
         data = cls()
         data._values = {(one.kind, one.instance): _resumed(one.value) for one in snapshot}
         return data
 
     def snapshot(self) -> list[ValueSnapshot]:
-        """The values, as JSON."""
+        """Return the values, as JSON."""
         return [
             ValueSnapshot(kind=kind, instance=instance, value=_carried(value))
             for (kind, instance), value in self._values.items()
         ]
 
     def copy(self) -> "Data":
-        """The same values, to be written to apart from these."""
+        """Return the same values, to be written to apart from these."""
         copied = Data()
         copied._values = dict(self._values)
         return copied
 
     def instances(self) -> list[str]:
-        """Every instance that has data, in the order in which they first had some."""
+        """Return every instance that has data, in the order in which they first had some."""
         return list(dict.fromkeys(name for _, name in self._values if name is not None))
 
     def set(self, kind: str, value: Any, instance: str | None = None) -> None:
@@ -79,20 +79,24 @@ class Data:
         self._values[kind, instance] = value
 
     def read(self, path: Path) -> Any:
-        """What is at the path, or `MISSING`: in an instance, what that sees."""
+        """Return what is at the path, or `MISSING`: in an instance, what that sees."""
         own, shared = self._at(path)
         for step in path.steps:
             own, shared = _inside(own, shared, step)
         return _seen(own, shared)
 
     def visible_value(self, kind: str, instance: str | None = None) -> Any:
-        """The whole value of a kind, as it is for all or as an instance sees it; None without."""
+        """Return the whole value of a kind, as it is for all or as an instance sees it.
+
+        None without.
+        """
         found = self.read(Path(kind, (), instance))
         return None if found is MISSING else found
 
     def own_value(self, kind: str, instance: str | None = None) -> Any:
-        """The value that is for all, or what an instance has of its own: of an object the keys that
-        it wrote, as it sees them. `MISSING` where nothing was written.
+        """Return the value for all, or what an instance has of its own; `MISSING` without one.
+
+        Of an object these are the keys that the instance wrote, as it sees them.
         """
         own, shared = self._at(Path(kind, (), instance))
         if not isinstance(own, _Own):
@@ -101,13 +105,17 @@ class Data:
         return {key: whole[key] for key in own}
 
     def own_values(self, kind: str) -> dict[str, Any]:
-        """What every instance has of its own of a kind; an empty object where that is nothing."""
+        """Return what every instance has of its own of a kind.
+
+        An empty object where that is nothing.
+        """
         own = {name: self.own_value(kind, name) for name in self.instances()}
         return {name: {} if value is MISSING else value for name, value in own.items()}
 
     def value_after_write(self, path: Path, method: OutputMethod, value: Any) -> Any:
-        """The whole value of the path's kind (in an instance, its own) as it would be after the
-        write: what `set` takes. How a method extends a value, it extends what is seen there.
+        """Return the whole value of the path's kind as it would be after the write: for `set`.
+
+        In an instance, it is the instance's own. A method extends the value that is seen there.
 
         Raises:
             CannotWrite: the method does not fit what is there.
@@ -119,8 +127,10 @@ class Data:
         return _put_own(own, shared, path.steps, _Write(path, method, value))
 
     def _at(self, path: Path) -> tuple[Any, Any]:
-        """The instance's own value, and the one for all that it lies over; without an instance,
-        the one for all, which lies over nothing."""
+        """Return the instance's own value, and the one for all that it lies over.
+
+        Without an instance, the one for all, which lies over nothing.
+        """
         shared = self._values.get((path.kind, None), MISSING)
         if path.instance is None:
             return shared, MISSING
@@ -136,7 +146,7 @@ class _Write:
     value: Any
 
     def onto(self, own: Any, shared: Any) -> Any:
-        """What is the instance's own after it."""
+        """Return what is the instance's own after it."""
         lets_through = own is MISSING or isinstance(own, _Own)
         if self.method == "merge" and lets_through and isinstance(self.value, dict):
             return _merge_own(own, self.value)
@@ -147,7 +157,7 @@ class _Write:
 
 
 def _carried(value: Any) -> dict[str, Any]:
-    """A value as it is carried: an object that lets shared keys through is marked."""
+    """Return a value as it is carried: an object that lets shared keys through is marked."""
     if isinstance(value, _Own):
         return {"own": {key: _carried(inner) for key, inner in value.items()}}
     return {"is": value}
@@ -160,7 +170,7 @@ def _resumed(carried: Any) -> Any:
 
 
 def _inside(own: Any, shared: Any, step: str | int) -> tuple[Any, Any]:
-    """The same two, one step further in."""
+    """Return the same two, one step further in."""
     if own is MISSING:
         return MISSING, _child(shared, step)
     if isinstance(own, _Own):
@@ -170,7 +180,7 @@ def _inside(own: Any, shared: Any, step: str | int) -> tuple[Any, Any]:
 
 
 def _seen(own: Any, shared: Any) -> Any:
-    """What is there, with the own value over the one for all."""
+    """Return what is there, with the own value over the one for all."""
     if own is MISSING:
         return shared
     if not isinstance(own, _Own):
@@ -180,12 +190,12 @@ def _seen(own: Any, shared: Any) -> Any:
 
 
 def _with(own: Any, more: dict[str, Any]) -> _Own:
-    """An own object with more keys of its own."""
+    """Return an own object with more keys of its own."""
     return _Own({**(own if isinstance(own, _Own) else {}), **more})
 
 
 def _merge_own(own: Any, new: Any) -> Any:
-    """A deep merge which makes nothing the instance's own but what is in `new`."""
+    """Return a deep merge which makes nothing the instance's own but what is in `new`."""
     if not isinstance(new, dict):
         return new
     if own is not MISSING and not isinstance(own, _Own):
@@ -285,17 +295,17 @@ class VisibleData:
     void: PathIndex[str] = field(default_factory=PathIndex[str])
 
     def read(self, path: Path) -> Any | MissingValue:
-        """What is at the path, or `MISSING`."""
+        """Return what is at the path, or `MISSING`."""
         if self.void.covering(path):
             return MISSING
         return self.data.read(path)
 
     def why(self, path: Path) -> str:
-        """Why nothing is there, as far as that is known."""
+        """Return why nothing is there, as far as that is known."""
         who = self.void.covering(path)
         return f" ({', '.join(who)} was to write it, and did not)" if who else ""
 
 
 def is_same_json(some: Any, others: Any) -> bool:
-    """Whether two values are the same as JSON."""
+    """Return whether two values are the same as JSON."""
     return canonical_json(some) == canonical_json(others)

@@ -24,8 +24,9 @@ class NoSuchInstance(ValueError):
 
 
 def instance_of(said: Any, tool: Tool, data: Data) -> str | None:
-    """The instance of a call whose `_instance` is `said` (None: it says nothing); None in a run
-    without instances.
+    """Return the instance of a call whose `_instance` is `said` (None: it says nothing).
+
+    None in a run without instances.
 
     A tool's own `_instance` goes before what a call says. Where a run has no instances it means
     nothing, so that one tool serves runs of both kinds; but a call that names one gets the error
@@ -64,7 +65,7 @@ def check_instance(name: Any, data: Data) -> None:
 
 
 def instance_property(tool: Tool, instances: Sequence[str]) -> dict[str, Schema]:
-    """The property by which the model says whose a call is, where it has to."""
+    """Return the property by which the model says whose a call is, where it has to."""
     if not instances or tool.instance is not None or tool.name == CHOOSE_SKILL:
         return {}
     schema = tool.chosen.get(INSTANCE, True)

@@ -34,15 +34,15 @@ class PathIndex(Generic[T]):
         self._at.setdefault(_key(place), {})[who] = None
 
     def covering(self, place: Path) -> dict[T, None]:
-        """Those whose place is this one, or around it."""
+        """Return those whose place is this one, or around it."""
         return self._united(self._at, [*_around(place), _key(place)])
 
     def meets(self, place: Path) -> bool:
-        """Whether anybody's place is this one, around it, or inside it."""
+        """Return whether anybody's place is this one, around it, or inside it."""
         return _key(place) in self._inside or any(key in self._at for key in _around(place))
 
     def meeting(self, places: Collection[Path]) -> dict[T, None]:
-        """Those whose place is one of these, around it, or inside it."""
+        """Return those whose place is one of these, around it, or inside it."""
         own = dict.fromkeys(map(_key, places))
         around = dict.fromkeys(key for place in places for key in _around(place))
         # What is inside another of the places is found there.
@@ -50,7 +50,7 @@ class PathIndex(Generic[T]):
         return self._united(self._at, around) | self._united(self._inside, dict.fromkeys(widest))
 
     def crossing(self, places: Collection[Path]) -> dict[T, None]:
-        """Those meeting one of these places, and those whose place parts from it in a list."""
+        """Return the writers that meet one of these places, or part from it in a list."""
         steps: dict[_Key, dict[_Step, None]] = {}
         for place in places:
             for key, step in zip(_around(place), place.steps, strict=True):
@@ -59,7 +59,7 @@ class PathIndex(Generic[T]):
         return self.meeting(places) | self._united(self._inside, parting)
 
     def _parting(self, key: _Key, asked: dict[_Step, None]) -> Iterable[_Key]:
-        """Where it goes on from a place, in a list, otherwise than by one of the steps."""
+        """Return where it goes on from a place, in a list, otherwise than by one of the steps."""
         listed = any(isinstance(step, int) for step in asked)
         if listed and len(asked) > 1:
             return [key]  # whatever the step is, one of these is another
@@ -78,5 +78,5 @@ def _key(place: Path) -> _Key:
 
 
 def _around(place: Path) -> Iterator[_Key]:
-    """The places around one, from the whole value of its kind."""
+    """Yield the places around one, from the whole value of its kind."""
     return ((place.kind, place.instance, place.steps[:n]) for n in range(len(place.steps)))

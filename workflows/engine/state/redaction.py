@@ -23,15 +23,17 @@ _Steps = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Redaction:
-    """How a value that `tool` wrote is shown: `hidden` by its size and its name alone, and, where
-    it is not `trusted`, as data from outside."""
+    """How a value that `tool` wrote is shown.
+
+    `hidden` by its size and its name alone, and, where it is not `trusted`, as data from outside.
+    """
 
     tool: str
     hidden: bool = False
     trusted: bool = True
 
     def over(self, other: "Redaction | None") -> "Redaction":
-        """How a value is shown that both have a part in; this one came later."""
+        """Return how a value is shown that both have a part in; this one came later."""
         if other is None:
             return self
         tool = other.tool if self.trusted and not other.trusted else self.tool
@@ -46,7 +48,7 @@ class Redactions:
 
     @classmethod
     def resumed(cls, snapshot: Iterable[RedactionSnapshot]) -> Self:
-        """The redactions of a snapshot."""
+        """Return the redactions of a snapshot."""
         veils = cls()
         for one in snapshot:
             at = veils._at.setdefault((one.kind, one.instance), {})
@@ -54,7 +56,7 @@ class Redactions:
         return veils
 
     def snapshot(self) -> list[RedactionSnapshot]:
-        """The redactions as JSON."""
+        """Return the redactions as JSON."""
         return [
             RedactionSnapshot(
                 kind=kind,
@@ -81,30 +83,32 @@ class Redactions:
         self._at[path.kind, path.instance] = at
 
     def is_outside(self, path: Path) -> bool:
-        """Whether all that is at the path came from outside."""
+        """Return whether all that is at the path came from outside."""
         veil = self._at.get((path.kind, path.instance), {}).get(path.steps)
         return veil is not None and not veil.trusted
 
     def redact(self, value: Any, path: Path) -> Any:
-        """The whole value of the path's kind, as it is shown: what is veiled for all, in each
-        instance too."""
+        """Return the whole value of the path's kind, as it is shown.
+
+        What is veiled for all, in each instance too.
+        """
         at = {**self._at.get((path.kind, None), {}), **self._at.get((path.kind, path.instance), {})}
         return _veiled(value, path, at)
 
 
 def untrusted_value(tool: str, value: Any) -> dict[str, Any]:
-    """A value that is not to be trusted, as it is shown to a model."""
+    """Return a value that is not to be trusted, as it is shown to a model."""
     return {"tool": tool, "trusted": False, "value": value}
 
 
 def hidden_value(value: Any, path: Path) -> str:
-    """What replaces a value that is not shown: its size, and how it is named."""
+    """Return what replaces a value that is not shown: its size, and how it is named."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return f"({len(text):,} characters, not shown; name them as {path})"
 
 
 def _veiled(value: Any, path: Path, at: dict[_Steps, Redaction]) -> Any:
-    """The value at a path; `at` holds the veils there and further inside."""
+    """Return the value at a path; `at` holds the veils there and further inside."""
     veil = at.get(path.steps)
     if veil is not None and veil.hidden:
         return hidden_value(value, path)
@@ -119,7 +123,7 @@ def _veiled(value: Any, path: Path, at: dict[_Steps, Redaction]) -> Any:
 
 
 def _with_veiled(value: Any, step: str | int, place: Path, at: dict[_Steps, Redaction]) -> Any:
-    """The value with what is at the next place as it is shown; nothing may be there."""
+    """Return the value with what is at the next place as it is shown; nothing may be there."""
     match value, step:
         case dict(), str() if step in value:
             return {**value, step: _veiled(value[step], place, at)}

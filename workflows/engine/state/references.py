@@ -30,14 +30,14 @@ class Readable(Protocol):
     """The values that references name."""
 
     def read(self, path: Path) -> Any | MissingValue:
-        """What is at the path, or `MISSING`."""
+        """Return what is at the path, or `MISSING`."""
 
     def why(self, path: Path) -> str:
-        """Why nothing is there, as far as that is known: to be added to a sentence."""
+        """Return why nothing is there, as far as that is known: to be added to a sentence."""
 
 
 def references(value: Any, instance: str | None = None) -> Iterator[Reference]:
-    """Every reference in a value, as one in a call for the instance."""
+    """Yield every reference in a value, as one in a call for the instance."""
     match value:
         case str():
             yield from _references_in(value, instance)
@@ -50,7 +50,7 @@ def references(value: Any, instance: str | None = None) -> Iterator[Reference]:
 
 
 def resolve(value: Any, data: Readable, instance: str | None = None) -> Any:
-    """The value with every reference in it replaced, as one in a call for the instance.
+    """Return the value with every reference in it replaced, as one in a call for the instance.
 
     Raises:
         Unresolved: nothing stands where a reference points, or far too much in all.
@@ -59,7 +59,7 @@ def resolve(value: Any, data: Readable, instance: str | None = None) -> Any:
 
 
 def missing_reason(paths: Sequence[Path], data: Readable) -> str:
-    """That nothing is at any of the places."""
+    """Return that nothing is at any of the places."""
     places = " or ".join(map(str, paths))
     return f"nothing stands at {places}{''.join(dict.fromkeys(map(data.why, paths)))}"
 

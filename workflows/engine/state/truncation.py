@@ -31,7 +31,7 @@ def truncate(value: Any, room: int) -> Any:
 
 
 def _share(items: list[Any], room: int) -> int:
-    """The room for each item that does not fit into an equal share of it."""
+    """Return the room for each item that does not fit into an equal share of it."""
     sizes = [json_size(item) for item in items]
     large = [size for size in sizes if size > room // len(sizes)]
     return (room - sum(sizes) + sum(large)) // max(len(large), 1)
