@@ -53,10 +53,10 @@ from holdfast.workflows.handler_input import (
 
 _ONE_MILLISECOND = timedelta(milliseconds=1)
 _CONTINUED = (
-    "the run went on as a new one before it answered: what was said is kept, and its answer will"
-    " stand in the run's context"
+    "the run continued as new before it answered: the message is kept, and its answer will"
+    " be in the run's context"
 )
-_ANSWERED = "it was said and answered already: the answer stands in the run's context"
+_ANSWERED = "the message is answered already: the answer is in the run's context"
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         await workflow.wait_condition(lambda: started.publisher.is_settled)
         await started.publisher.wait_for_delivery()
         if self._input_at == workflow.info().get_current_history_length():
-            await workflow.sleep(_ONE_MILLISECOND, summary="Sees whether it is cancelled as well")
+            await workflow.sleep(_ONE_MILLISECOND, summary="Checks for a cancellation")
             await workflow.wait_condition(lambda: True)
 
     # Messages.
@@ -224,9 +224,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         if is_repeated and self._work.answered_up_to > number:
             fail(names.CONTINUED, _ANSWERED)
         if self._work.answered_up_to < number:
-            fail(
-                ErrorCode.CANCELLED, "the run ended before it answered; what was said is in its log"
-            )
+            fail(ErrorCode.CANCELLED, "the run ended before it answered; the message is in its log")
         return self._work.output
 
     @send.validator

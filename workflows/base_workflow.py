@@ -227,7 +227,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         elif len(self._early_decisions) < MAX_EARLY_DECISIONS:
             self._early_decisions.append(decision)
         else:
-            self._note("a decision was ignored: too many came before the run began")
+            self._note("a decision was ignored: too many came before the run started")
 
     @workflow.signal(
         name=names.DELEGATE_WAITS, description="A delegate's own: what waits in it for people"
@@ -246,7 +246,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         """Note a signal of an unknown name, since its sender gets no answer."""
         hint = suggest_names(signal, self.signals)
         self._note(
-            f"the signal {quote_value(signal)} was ignored: there is none of this name; {hint}"
+            f"the signal {quote_value(signal)} was ignored: there is no signal of this name; {hint}"
         )
 
     @workflow.update(
@@ -384,7 +384,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         if self._note_count > MAX_NOTES:
             return
         if self._note_count == MAX_NOTES:
-            text = "something was ignored; what else is, is not noted any more"
+            text = "something was ignored; further ignored input is not logged"
         if self._work is not None:
             self._work.state.log.append(NoticeEntry(text=text))
         else:

@@ -137,7 +137,7 @@ async def test_with_the_endpoint_the_page_tells_all_of_it_and_takes_a_decision(
     stage: Stage, endpoint: Served, run: Run, tmp_path: Path
 ) -> None:
     async with reading(stage, endpoint), stage.visitor(run) as visitor:
-        waits = "Turn 3: waits for a person (see User Metadata): Refund an order: order_id=1042"
+        waits = "Turn 3: decision needed (see User Metadata): Refund an order: order_id=1042"
         labels = await visitor.timeline(waits)
         assert "search_orders • Turn 1: Search orders: customer=ada@example.com" in labels
         assert any(label.startswith(waits) for label in labels)

@@ -50,7 +50,7 @@ HOSTILE = [
 ]
 # How the lines of a page begin that shows one waiting call.
 OURS = (
-    *("This run is", "It acts on", "Its task:", "**Now:**", "**To do:**", "### App", "### What"),
+    *("This run is", "It acts on", "Its task:", "**Now:**", "**To do:**", "### App", "### Calls"),
     *("- **", "- Turn 1: **", "Why, in", "If nobody", "**Command:**", "or `", "**Data:**", "`{"),
     *('"callId"', '"decision"', '"digest"', "}`"),
 )
@@ -89,16 +89,14 @@ def test_it_says_what_runs_for_whom_what_happens_and_what_there_is_to_do() -> No
         "It acts on behalf of **ada**.\n"
         "Its task: “Ada wants her money back.”"
     )
-    assert now.startswith(
-        "**Now:** it waits for a person to decide one thing, and does not go on with it"
-    )
+    assert now.startswith("**Now:** it waits for one decision of a person.")
     assert "**To do:** decide it." in now
 
 
 def test_it_says_so_when_there_is_nothing_to_do() -> None:
     play = Play(model=[says("It is blue.")])
     play.run.next()
-    assert "**Now:** it is at work, in turn 1.\n**To do:** nothing." in page(play)
+    assert "**Now:** it is running, in turn 1.\n**To do:** nothing." in page(play)
     play.to_end()
     assert "**Now:** it is done.\n**Its answer:** It is blue." in page(play)
     play = Play(model=[says("Yes.")], conversation=True)
@@ -123,7 +121,7 @@ def test_it_says_which_skill_the_run_has() -> None:
 
     text = page(Play(definition={"skills": skills}, skill="export"))
     assert "It has the skill **export**: an activity does its work, without any AI." in text
-    assert "**Now:** it is at work.\n" in text
+    assert "**Now:** it is running.\n" in text
 
 
 def test_a_failed_run_says_why() -> None:
@@ -185,7 +183,7 @@ def test_it_says_that_only_signed_decisions_count_and_who_has_signed() -> None:
     )
     play.run.decide(sign_with_claims(decision, claims, "ada-1042"))
     text = page(play)
-    assert "Only signed decisions count: with a `token` of whoever decides." in text
+    assert "Only signed decisions count: with a `token` of the approver." in text
     assert "Decided: approved by grace (signed)." in text
     assert "t1c1 approve --key FILE`" in text
 
@@ -302,7 +300,7 @@ def test_what_became_of_each_call_is_told() -> None:
             "t1c5": ["expire"],
         },
     )
-    assert page(play.to_end()).partition("### What it has done\n\n")[2].split("\n") == [
+    assert page(play.to_end()).partition("### Calls\n\n")[2].split("\n") == [
         "- Turn 1: **Look up** (id=7): done",
         "- Turn 1: **Refund an order** (amount=9): approved with changes by grace, done",
         r"- Turn 1: **mail**: denied by hal\: Not today.",
@@ -491,7 +489,7 @@ def test_a_summary_names_the_turn_what_is_done_and_who_decided_so() -> None:
     said = call_summary(3, one, "approved by grace")
     assert said.startswith("Turn 3: Refund an order, approved by grace: order=1042, note=xxx")
     asked = question_summary(3, play.run.calls.question_of(one))
-    assert asked.startswith("Turn 3: waits for a person (see User Metadata): Refund an order: ord")
+    assert asked.startswith("Turn 3: decision needed (see User Metadata): Refund an order: ord")
     assert {len(said), len(asked)} == {MAX_SUMMARY_CHARACTERS}
 
 

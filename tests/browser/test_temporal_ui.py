@@ -54,9 +54,7 @@ async def test_it_says_what_runs_for_whom_what_happens_now_and_what_there_is_to_
         assert (await visitor.summary()).strip() == SUMMARY
     assert lines[0].startswith("This run is the work of an AI agent, support_desk: “Answers cust")
     assert lines[1].startswith("Its task: “From: Ada Lovelace <ada@example.com> Subject: Broken")
-    assert lines[2].startswith(
-        "Now: it waits for a person to decide 2 things, and does not go on with them"
-    )
+    assert lines[2].startswith("Now: it waits for 2 decisions of a person.")
     assert lines[3].startswith("To do: decide each one. Run its command in a terminal, or send")
 
 
@@ -134,7 +132,7 @@ async def test_the_timeline_tells_the_run_turn_by_turn_with_who_decided_what(
     stage: Stage, run: Run
 ) -> None:
     async with stage.visitor(run) as visitor:
-        waits = "Turn 3: waits for a person (see User Metadata): Refund an order: order_id=1042"
+        waits = "Turn 3: decision needed (see User Metadata): Refund an order: order_id=1042"
         labels = await visitor.timeline(waits)
         assert any(label.startswith(waits) for label in labels)
         await _decide_all(run, by="grace")

@@ -363,7 +363,7 @@ async def test_the_parent_is_shown_with_it_and_the_delegate_is_listed_as_the_par
     decides = f"holdfast decide {delegate} t1c1 approve|deny|edit|respond"
     assert said.out.splitlines()[-1] == f"waits  in {delegate}: Pay: {decides}"
     described = await client.get_workflow_handle(delegate).describe()
-    assert await described.static_summary() == f"Carries out t1c1, ask, of {parent.id}"
+    assert await described.static_summary() == f"Runs t1c1, ask, of {parent.id}"
 
 
 def test_below_a_live_run_it_is_said_for_as_long_as_something_waits_there() -> None:

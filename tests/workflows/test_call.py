@@ -150,6 +150,6 @@ async def test_temporals_ui_shows_it_as_a_call_in_no_turn(open_house: OpenHouse)
         for event in await call.history()
         if event.HasField("user_metadata")
     ]
-    assert any("waits for a person (see User Metadata): Pay" in line for line in summaries)
+    assert any("decision needed (see User Metadata): Pay" in line for line in summaries)
     assert any("Pay, approved by ada" in line for line in summaries)
     assert not any("Turn" in line for line in summaries)

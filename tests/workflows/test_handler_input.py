@@ -97,7 +97,7 @@ async def test_what_is_ignored_again_and_again_is_not_noted_for_ever(
     await asyncio.gather(*signals)
     notes = [entry["text"] for entry in await run.context() if entry["type"] == "notice"]
     assert len(notes) == MAX_NOTES
-    assert notes[-1] == "something was ignored; what else is, is not noted any more"
+    assert notes[-1] == "something was ignored; further ignored input is not logged"
     await run.decide("t1c1", "approve")
     assert (await run.result())["output"] == "paid"
 

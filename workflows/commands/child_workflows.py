@@ -124,9 +124,7 @@ async def _run(delegate: Delegate, call: ToolCall, in_flight: ReserveBytes) -> D
     except ChildWorkflowError as error:
         return _delegate_failure(error, delegate)
     except ValueError:
-        return DelegateFailed(
-            "failed", f"`{delegate.tool}` was carried out, but its result is lost"
-        )
+        return DelegateFailed("failed", f"`{delegate.tool}` was run, but its result is lost")
 
 
 def _reuse(call: ToolCall) -> WorkflowIDReusePolicy:

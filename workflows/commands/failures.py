@@ -58,7 +58,7 @@ def model_failure_message(error: ActivityError) -> str:
     match innermost:
         case exceptions.TimeoutError(type=TimeoutType.SCHEDULE_TO_START):
             return (
-                "the request to the model was not begun in time: its endpoint takes fewer a minute "
+                "the request to the model did not start in time: its endpoint takes fewer a minute "
                 "than runs make (`maxRequestsPerMinute`), or no worker takes them"
             )
         case _:

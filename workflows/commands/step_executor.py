@@ -257,7 +257,7 @@ class StepExecutor:
         except ValueError as error:
             return fail(
                 ErrorCode.INVALID_OUTPUT,
-                f"`{tool.name}` was carried out, but its result is lost: {error}",
+                f"`{tool.name}` was run, but its result is lost: {error}",
             )
 
     def _activity(self, call: ToolCall, arguments: list[Any]) -> Coroutine[Any, Any, Any]:
@@ -302,7 +302,7 @@ class StepExecutor:
             self._timer = None
 
     async def _end_time(self, left: timedelta) -> None:
-        await workflow.sleep(left, summary="The run's time at work is over then (maxDuration)")
+        await workflow.sleep(left, summary="Ends the run's time at work (maxDuration)")
         self._work.state.meter.run_out_of_time()
 
     @asynccontextmanager

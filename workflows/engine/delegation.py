@@ -237,13 +237,11 @@ def _share(call: ToolCall, turn: Turn, state: RunState, now: datetime) -> Budget
     if state.meter.budget.max_depth == 0:
         state.meter.reach_depth()
         why = "the run's limit of delegates of delegates, maxDepth, is reached"
-        raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {why}")
+        raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` was not run: {why}")
     try:
         return reservations.budget_share(state.meter, now, call, turn.calls)
     except reservations.BudgetExhausted as error:
-        raise CallRefused(
-            ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {error}"
-        ) from None
+        raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` was not run: {error}") from None
 
 
 def _budget(meter: Meter, share: BudgetShare) -> Budget:

@@ -154,7 +154,7 @@ class ExecutionBase(ABC):
             self._finish(result)
             return
         message = (
-            f"`{call.name}` was carried out, but its result is too large to be handed on:"
+            f"`{call.name}` was run, but its result is too large to pass on:"
             f" {size_bytes} bytes, of at most {MAX_RESULT_BYTES}"
         )
         self.fail(ErrorCode.INVALID_OUTPUT, message)

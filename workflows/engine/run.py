@@ -419,7 +419,7 @@ class Run(ExecutionBase):
         why = "this run makes none" if self._limits.finalizing is None else prompt.FINALIZE
         for call in calls:
             self.state.meter.refuse_call(call.name)
-            call.end(refuse(ErrorCode.BLOCKED, f"no call is carried out: {why}"))
+            call.end(refuse(ErrorCode.BLOCKED, f"no call is run: {why}"))
         self.calls.close(self.state.meter.turns, calls)
 
     def _end(self, status: Ended) -> Step:

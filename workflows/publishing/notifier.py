@@ -43,8 +43,8 @@ MAX_PENDING_DELIVERIES = 1_000
 DELIVERY_TIMEOUT = parse_duration("5s")
 
 _TOO_MUCH = (
-    f"people were not told of everything: {MAX_PENDING_DELIVERIES} messages to them are under way;"
-    " see whether those who are told can be reached"
+    f"some notifications were not sent: {MAX_PENDING_DELIVERIES} are pending already;"
+    " check that the channels can be reached"
 )
 
 
@@ -92,7 +92,7 @@ class ApprovalNotifier:
         """Wait a moment for pending notifications, once, unless the end turns out to be none."""
         if self._has_waited or self.is_settled:
             return
-        line = "Gives what people are told a moment to arrive"
+        line = "Waits a moment for pending notifications"
         try:
             await workflow.wait_condition(
                 lambda: self.is_settled or unless(), timeout=DELIVERY_TIMEOUT, timeout_summary=line
@@ -122,7 +122,7 @@ class ApprovalNotifier:
             if len(self._pending) >= MAX_PENDING_DELIVERIES:
                 self._note()
                 return
-            line = summaries.summary(f"Tells {channel}, {kind}: {question.label}")
+            line = summaries.summary(f"Notifies {channel} ({kind}): {question.label}")
             task = asyncio.create_task(self._send(channel, news, line))
             self._pending.append(Delivery(question, channel, task))
 

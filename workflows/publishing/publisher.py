@@ -78,7 +78,7 @@ class Publisher:
             if self._notified.get(key) == question.reminders:
                 continue
             self._notified[key] = question.reminders
-            line = summaries.summary(f"Tells people that {question.label} waits")
+            line = summaries.summary(f"Notifies people of {question.label}")
             workflow.start_activity(
                 activity,
                 shown | {"workflowId": workflow.info().workflow_id},

@@ -40,7 +40,7 @@ def answer_summary(turn: int, call: ToolCall) -> str:
 
 def delegate_summary(delegate: Delegate, parent: str) -> str:
     """Summarize a delegate; lists show it as plain text."""
-    return summary(f"Carries out {delegate.call_id}, {delegate.tool}, of {parent}")
+    return summary(f"Runs {delegate.call_id}, {delegate.tool}, of {parent}")
 
 
 def call_summary(turn: int, call: ToolCall, decided: str) -> str:
@@ -63,7 +63,7 @@ def hook_summary(turn: int, hook: Hook) -> str:
 
 def question_summary(turn: int, question: Question) -> str:
     """Summarize the wait for a decision."""
-    said = f"waits for a person (see User Metadata): {question.label}"
+    said = f"decision needed (see User Metadata): {question.label}"
     return _line(turn, said, question.brief)
 
 

@@ -140,7 +140,7 @@ def _record(batch: SpanBatch) -> asyncio.Future[Any]:
             batch.to_json(),
             schedule_to_close_timeout=RECORD_TIMEOUT,
             retry_policy=RetryPolicy(maximum_attempts=MAX_RECORD_ATTEMPTS),
-            summary=f"Tells {len(batch.spans)} spans of the trace",
+            summary=f"Records {len(batch.spans)} spans of the trace",
         )
     )
 

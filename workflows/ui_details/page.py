@@ -43,7 +43,7 @@ MAX_PAGE_BYTES = 7_500
 _REST_BYTES = 500
 _TASK_BYTES = 800
 _OUTPUT_BYTES = 2_000
-_ELSEWHERE = "### What waits in the runs that do a part of this one's work"
+_ELSEWHERE = "### Pending approvals of delegates"
 
 
 class DetailsPage:
@@ -133,15 +133,15 @@ def _now(work: ExecutionBase) -> str:
             return f"**Now:** it has ended without a result (`{code_}`): {why}"
     if isinstance(work, Run) and work.continued_as_new:
         return (
-            "**Now:** the run has left this history behind, and goes on under a new one."
-            "\n**To do:** nothing here. To see how it stands, open its latest execution."
+            "**Now:** the run has continued as new."
+            "\n**To do:** nothing here: open its latest execution."
         )
     if questions := work.state.pending.list_open():
         return _waiting(questions)
     if work.delegates.list_pending():
         return (
-            "**Now:** work that it has handed on waits for a person.\n**To do:** decide each thing"
-            " below, in the run that it waits in. Look at it there before you do."
+            "**Now:** a delegate waits for a decision.\n**To do:** decide each"
+            " approval below in its own run. Look at it there first."
         )
     if work.status == "awaiting_message":
         return (
@@ -150,16 +150,14 @@ def _now(work: ExecutionBase) -> str:
         )
     in_turns = isinstance(work, Run) and not work.is_activity_skill
     turn = f", in turn {max(work.turn_number, 1)}" if in_turns else ""
-    return f"**Now:** it is at work{turn}.\n**To do:** nothing."
+    return f"**Now:** it is running{turn}.\n**To do:** nothing."
 
 
 def _waiting(questions: list[Question]) -> str:
-    things = "one thing" if len(questions) == 1 else f"{len(questions)} things"
+    decisions = "one decision" if len(questions) == 1 else f"{len(questions)} decisions"
     otherwise = OTHERWISE if any(question.kind == "call" for question in questions) else ""
     return (
-        f"**Now:** it waits for a person to decide {things}, and does not go on with"
-        f" {'it' if len(questions) == 1 else 'them'} before.\n"
-        f"{instructions(len(questions))}{otherwise}"
+        f"**Now:** it waits for {decisions} of a person.\n{instructions(len(questions))}{otherwise}"
     )
 
 
@@ -206,7 +204,7 @@ def _add_calls(page: _Page, summaries: CallSummaries) -> None:
     if earlier:
         lines.append(f"- … and {earlier} earlier: `holdfast show`, or the query `{names.EVENTS}`")
     if lines:
-        page.add("\n".join(["### What it has done", "", *reversed(lines)]))
+        page.add("\n".join(["### Calls", "", *reversed(lines)]))
 
 
 # Few lines are new each time that the page is read.

@@ -46,7 +46,7 @@ _COMMANDS = {
     "budget": ("approve", "deny"),
 }
 OTHERWISE = (
-    " Instead of `approve`, say `deny` (with a `reason`), `edit` (with all `arguments`) or"
+    " Instead of `approve`, send `deny` (with a `reason`), `edit` (with all `arguments`) or"
     " `respond` (with a `result`)."
 )
 
@@ -177,7 +177,7 @@ def _circumstances(question: Question, whole: bool) -> list[str]:
         groups = prose(", ".join(policy.approvers), WORDS_BYTES)
         said.append(f"Only these groups decide: {groups}.")
     if policy.signed:
-        said.append("Only signed decisions count: with a `token` of whoever decides.")
+        said.append("Only signed decisions count: with a `token` of the approver.")
     if (policy.quorum or 1) > 1:
         said.append(f"{policy.quorum} people must agree.")
     said += [

@@ -173,7 +173,7 @@ async def test_long_details_of_an_error_are_left_out(carry: Carrier) -> None:
 async def test_a_result_that_is_no_json_is_a_final_error(carry: Carrier, kind: str) -> None:
     said = await carry("no_json", kind)
     assert said["final"]
-    assert said["message"].startswith("it was carried out, but its result is no JSON value: ")
+    assert said["message"].startswith("it was run, but its result is no JSON value: ")
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ SIGNALS = [
         "a signal that does not exist",
         "aprove",
         [decision("t1c1", "approve")],
-        "the signal `aprove` was ignored: there is none of this name; did you mean `approve`?",
+        "the signal `aprove` was ignored: there is no signal of this name; did you mean `approve`?",
     ),
     Signal(
         "nothing",

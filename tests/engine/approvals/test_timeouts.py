@@ -140,7 +140,7 @@ def test_a_policy_that_fails_ends_the_run_and_every_call_has_its_result() -> Non
 
     assert (play.failure.code, play.failure.message) == (
         "approval_timeout",
-        "nobody decided on `pay` in time",
+        "the approval of `pay` expired",
     )
     assert play.errors() == {"t1c1": "approval_timeout", "t1c2": "cancelled", "t1c3": None}
 

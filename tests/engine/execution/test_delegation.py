@@ -142,15 +142,14 @@ def test_a_run_that_waits_for_nobody_has_delegates_that_wait_for_nobody() -> Non
 def test_a_delegate_beyond_the_depth_is_blocked() -> None:
     assert refusal(helper(), budget={"maxDepth": 0}) == (
         "blocked",
-        "`ask` was not carried out: the run's limit of delegates of delegates, maxDepth, is"
-        " reached",
+        "`ask` was not run: the run's limit of delegates of delegates, maxDepth, is reached",
     )
 
 
 def test_a_delegate_without_a_part_of_the_budget_is_blocked() -> None:
     assert refusal(helper(), budget={"maxTurns": 2}) == (
         "blocked",
-        "`ask` was not carried out: nothing is left of the run's maxTurns (2) for it",
+        "`ask` was not run: nothing is left of the run's maxTurns (2) for it",
     )
 
 

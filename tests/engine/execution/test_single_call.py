@@ -131,7 +131,7 @@ def test_a_persons_answer_is_the_output() -> None:
     ("decisions", "request_", "expected"),
     [
         ([{"decision": "deny", "reason": "no"}], {}, ("denied", "no")),
-        (["expire"], {}, ("approval_timeout", "nobody decided on `pay` in time")),
+        (["expire"], {}, ("approval_timeout", "the approval of `pay` expired")),
         ([], {"approvals": "deny"}, ("denied", "this run does not wait for anybody's approval")),
     ],
 )

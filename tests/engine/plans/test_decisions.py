@@ -62,7 +62,7 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
     (of([{}]), "`calls[0]`: `id` is missing"),
     (of([{"id": "t1c1", "args": 1}]), "unknown field `args`; did you mean `arguments`?"),
     (edit(), "no call is left; `deny` the plan instead"),
-    (edit("t1c1", "t1c1"), "`t1c1` stands there twice"),
+    (edit("t1c1", "t1c1"), "`t1c1` is listed twice"),
     (edit("t1c1", "t1c9"), "`t1c9` is no call of this plan; it has `t1c1`, `t1c2`, `t1c3`"),
     (edit(pay(tool="look")), "t1c2: `tool` cannot be changed, only `arguments` can"),
     (edit("t1c1", pay(waitsFor=[])), "t1c2: `waitsFor` cannot be changed"),
@@ -166,7 +166,7 @@ def test_an_edit_that_closes_a_circle_is_refused() -> None:
         decisions={PLAN: [edit("t1c1", {"id": "t1c2", "arguments": {"a": "†state.y"}}, "t1c3")]},
     ).to_end()
 
-    assert "the references go in a circle: t1c2 → t1c3 → t1c2" in refused(play)
+    assert "circular references: t1c2 → t1c3 → t1c2" in refused(play)
 
 
 def test_arguments_that_were_shown_whole_are_taken_as_they_are() -> None:

@@ -46,7 +46,7 @@ def test_a_message_holds_back_what_is_not_begun_and_the_model_is_asked() -> None
     play = chain().to_end()
 
     assert play.errors() == {"t1c1": None, "t1c2": "cancelled", "t1c3": "cancelled"}
-    assert "a message came before this call was begun" in play.results()["t1c2"]
+    assert "a message came before this call started" in play.results()["t1c2"]
     assert started(play) == ["t1c1"]
     assert play.said() == ["wait"]
 

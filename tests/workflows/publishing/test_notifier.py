@@ -198,7 +198,7 @@ async def test_a_channel_that_cannot_be_reached_holds_up_no_other_and_is_not_flo
 async def waits(run: Run) -> int:
     """How often a run has waited for what people are being told."""
     timers = [e for e in await run.history() if e.HasField("timer_started_event_attributes")]
-    return sum(b"Gives what people are told" in e.user_metadata.summary.data for e in timers)
+    return sum(b"Waits a moment for pending" in e.user_metadata.summary.data for e in timers)
 
 
 async def test_the_last_that_people_are_told_is_not_lost_when_a_run_goes_on_as_a_new_one(
@@ -326,7 +326,7 @@ async def test_of_too_much_the_run_says_once_that_people_were_not_told(
     assert deaf.told == [("desk", "asked"), ("legal", "asked")]
     notices = [entry["text"] for entry in play.records("notice")]
     assert len(notices) == 1
-    assert notices[0].startswith("people were not told of everything")
+    assert notices[0].startswith("some notifications were not sent")
 
 
 async def test_what_does_not_arrive_is_an_error_of_nobody(deaf: Deaf) -> None:

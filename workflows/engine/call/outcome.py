@@ -129,9 +129,7 @@ def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
             said = failure.message or f"`{tool.name}` failed, and did not say why."
             return fail(ErrorCode.TOOL_ERROR, said)
         case Failure(started=False):
-            return fail(
-                ErrorCode.TIMEOUT, f"`{tool.name}` was not begun in time: nothing was done."
-            )
+            return fail(ErrorCode.TIMEOUT, f"`{tool.name}` did not start in time, and was not run.")
         case _ if tool.once:
             return Unknown(
                 f"`{tool.name}` was begun, and its end was never heard of: {failure.message}"

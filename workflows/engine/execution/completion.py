@@ -51,7 +51,7 @@ def run_after_hooks(call: ToolCall, state: RunState) -> HookRequests[None]:
             said = yield from run_hook(call, "after", activity, hook_view(call), result)
             outcome = _patched(call, outcome, read_after(said))
     except CallRefused as refusal:
-        message = f"the call was carried out, and its result is withheld: {refusal}"
+        message = f"the call was run, and its result is withheld: {refusal}"
         outcome = fail(refusal.error.code, message)
     except RunStopped as stop:
         outcome = Stopped(str(stop))
@@ -66,7 +66,7 @@ def withhold_result(call: ToolCall, why: str, state: RunState) -> None:
     if not isinstance(call.outcome, Succeeded | Answered | Failed):
         return
     if hook_activities(call, state.rules, "after"):
-        message = f"the call was carried out, and its result is withheld: {why}"
+        message = f"the call was run, and its result is withheld: {why}"
         call.replace_outcome(fail(ErrorCode.CANCELLED, message))
 
 

@@ -110,7 +110,7 @@ class CallLifecycle:
         # A call that only writes after one in a cycle of references is not in that cycle.
         for by_references in (True, False):
             for call, cycle in find_cycles(calls, by_references=by_references).items():
-                message = f"the references go in a circle: {cycle}; nothing of it is carried out"
+                message = f"circular references: {cycle}; none of these calls is run"
                 call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, message))
         for index, call in enumerate(calls):
             if call.stage is CallStage.PROPOSED:
@@ -373,7 +373,7 @@ class CallLifecycle:
         if question.policy.on_timeout == "approve":
             self.start(turn, call)
             return
-        message = f"nobody decided on `{call.name}` in time"
+        message = f"the approval of `{call.name}` expired"
         call.end(refuse(ErrorCode.APPROVAL_TIMEOUT, message))
         if question.policy.on_timeout == "fail":
             self._state.request_end(message)
@@ -385,7 +385,7 @@ class CallLifecycle:
             case AnsweredByPerson(result):
                 self.apply_outcome(turn, call, outcome_of_result(call.tool, result))
             case Denied(reason):
-                message = "whether it took effect is unknown, and it was given up"
+                message = "it is unknown whether it took effect, and a person gave up on it"
                 call.end(
                     fail(ErrorCode.OUTCOME_UNKNOWN, f"{message}: {reason}" if reason else message)
                 )

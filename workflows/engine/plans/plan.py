@@ -181,7 +181,7 @@ class PlanEdit:
             if call.stage is CallStage.PENDING:
                 _check_edited(call, self._state)
         for call, circle in find_cycles(self._staying(), by_references=False).items():
-            raise InvalidArguments(f"{call.id}: the references go in a circle: {circle}")
+            raise InvalidArguments(f"{call.id}: circular references: {circle}")
         found = find_unrunnable(self._turn, self._trial, self._state, self._is_gone)
         if found:
             lost = "; ".join(f"{call.id}: {refusal}" for call, refusal in found.items())
@@ -204,7 +204,7 @@ def _given(turn: Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
         if entry.id not in shown_now:
             raise InvalidArguments("; ".join(no_such_call(entry.id, shown_now)))
         if entry.id in given:
-            raise InvalidArguments(f"`{entry.id}` stands there twice")
+            raise InvalidArguments(f"`{entry.id}` is listed twice")
         given[entry.id] = _arguments(calls[entry.id], shown_now[entry.id], entry)
     if not given:
         raise InvalidArguments("no call is left; `deny` the plan instead")

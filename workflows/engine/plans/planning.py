@@ -67,16 +67,16 @@ from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import is_same_json
 from holdfast.workflows.engine.state.truncation import truncate
 
-HELD_BACK = "a message came before this call was begun: propose again what is still wanted"
+HELD_BACK = "a message came before this call started: propose it again if it is still needed"
 STRUCK = "a person struck this call out of the plan"
 MAX_REFUSED_NAMED = 20
 MAX_STANDING_CALLS = 50
 MAX_STANDING_BYTES = 300
 
 _UNASKED = "this run does not wait for anybody's approval, and a plan needs one"
-_STANDING = "How the plan stands that a person approved, for your information:"
+_STANDING = "The state of the plan that a person approved, for your information:"
 _HOW = (
-    "What is left is approved still: make these calls again as they are, and nobody is asked."
+    "The remaining calls are still approved: make them again unchanged to run them."
     " Anything else is a new plan, which a person decides on."
 )
 
@@ -258,7 +258,7 @@ class Planning:
             for call in calls:
                 call.cover(by_plan=True)
             return
-        message = "nobody decided on the plan in time"
+        message = "the approval of the plan expired"
         self._refuse(calls, ErrorCode.APPROVAL_TIMEOUT, message)
         if question.policy.on_timeout == "fail":
             self._state.request_end(message)
