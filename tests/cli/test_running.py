@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 from temporalio.client import Client
+from temporalio.converter import DataConverter
 
+from holdfast.schemas.internal.tracing import HEADER
 from tests.cli.conftest import Holdfast, Start
 from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import House, OpenHouse, Run
 from tests.support.model_server import Answer, call
 
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 LOOKS = [Answer("I look.", [call("look_up", id=7)]), Answer("It is item 7.")]
 PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
 
@@ -425,3 +428,31 @@ async def test_nothing_can_be_said_to_a_call(
         f"holdfast: {call.id} is a single call, to which nothing can be said;"
         f" see holdfast show {call.id}\n"
     )
+
+
+async def test_what_a_command_starts_hangs_where_its_environment_says(
+    open_house: OpenHouse, holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = await open_house([Answer("done")])
+    agent = tmp_path / "clerk.json"
+    agent.write_text(json.dumps({"name": "clerk", "model": {"endpoint": "fake", "name": "fake"}}))
+    queue = ("--task-queue", house.task_queue)
+    run = ("run", f"@{agent}", *queue, "--input", "go", "--detach")
+    monkeypatch.delenv("TRACEPARENT", raising=False)
+    alone = await holdfast(*run)
+    monkeypatch.setenv("TRACEPARENT", PARENT)
+    inside = await holdfast(*run)
+    single = await holdfast("call", "look_up", *queue, "--arguments", '{"id": 7}', "--detach")
+
+    assert await sent(house, alone.out.strip()) is None
+    for one in (inside, single):
+        assert await sent(house, one.out.strip()) == {"traceparent": PARENT}
+
+
+async def sent(house: House, run_id: str) -> Any:
+    """What a run was told of where its starter is in a trace."""
+    history = await house.client.get_workflow_handle(run_id).fetch_history()
+    fields = history.events[0].workflow_execution_started_event_attributes.header.fields
+    if HEADER not in fields:
+        return None
+    return DataConverter.default.payload_converter.from_payload(fields[HEADER])

@@ -398,12 +398,12 @@ class Asked(RunHandle):
     lost: list[CommandError] = field(default_factory=list)
     decided: list[Decision] = field(default_factory=list)
 
-    async def look(self) -> RunDescription:
+    async def observe(self) -> RunDescription:
         if self.lost:
             raise self.lost.pop()
         return RunDescription(("r", 1), closed=False, busy=False, streaming=None)
 
-    async def waiting(self) -> list[PendingApproval]:
+    async def pending_approvals(self) -> list[PendingApproval]:
         return self.waits
 
     async def decide(self, decision: Decision) -> Receipt:

@@ -1,9 +1,9 @@
 """How long a run is asked, and what is told where it does not answer (§11)."""
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -18,7 +18,6 @@ from temporalio.client import (
     WorkflowExecutionCount,
     WorkflowFailureError,
 )
-from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutType
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -39,13 +38,17 @@ from holdfast.client.start import (
     environment_caller,
     trace_caller,
 )
+from holdfast.client.stream.frames import (
+    BUSY_SECONDS,
+    FASTEST_SECONDS,
+    SLOWEST_SECONDS,
+    PollInterval,
+)
 from holdfast.client.visibility import waiting_count_and_oldest
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.internal.tracing import HEADER
 from holdfast.schemas.run import CallRequest, RunRequest, Spent
-from tests.cli.conftest import Holdfast
-from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, house
+from tests.support.house import SIDE_BY_SIDE, house
 from tests.support.model_server import Answer
 
 
@@ -304,29 +307,14 @@ def test_a_state_that_is_no_good_costs_the_trace_nothing(state: str) -> None:
     assert found.header() == {"traceparent": PARENT}
 
 
-async def test_what_a_command_starts_hangs_where_its_environment_says(
-    open_house: OpenHouse, holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    house = await open_house([Answer("done")])
-    agent = tmp_path / "clerk.json"
-    agent.write_text(json.dumps({"name": "clerk", "model": {"endpoint": "fake", "name": "fake"}}))
-    queue = ("--task-queue", house.task_queue)
-    run = ("run", f"@{agent}", *queue, "--input", "go", "--detach")
-    monkeypatch.delenv("TRACEPARENT", raising=False)
-    alone = await holdfast(*run)
-    monkeypatch.setenv("TRACEPARENT", PARENT)
-    inside = await holdfast(*run)
-    single = await holdfast("call", "look_up", *queue, "--arguments", '{"id": 7}', "--detach")
-
-    assert await sent(house, alone.out.strip()) is None
-    for one in (inside, single):
-        assert await sent(house, one.out.strip()) == {"traceparent": PARENT}
+# --- how often a run is looked at: fast while it moves, then less and less
 
 
-async def sent(house: House, run_id: str) -> Any:
-    """What a run was told of where its starter is in a trace."""
-    history = await house.client.get_workflow_handle(run_id).fetch_history()
-    fields = history.events[0].workflow_execution_started_event_attributes.header.fields
-    if HEADER not in fields:
-        return None
-    return DataConverter.default.payload_converter.from_payload(fields[HEADER])
+def test_it_slows_down_within_bounds_and_is_fast_again_when_something_moves() -> None:
+    pace = PollInterval()
+    still = [pace.next(moved=False, busy=False) for _ in range(20)]
+    assert all(one < other or one == SLOWEST_SECONDS for one, other in pairwise(still))
+    assert still[-1] == SLOWEST_SECONDS
+    assert pace.next(moved=False, busy=True) == BUSY_SECONDS
+    assert pace.next(moved=True, busy=False) == FASTEST_SECONDS
+    assert FASTEST_SECONDS < pace.next(moved=False, busy=True) < BUSY_SECONDS

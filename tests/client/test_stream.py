@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -22,9 +21,6 @@ from holdfast.client.run_handle import AnswerProgress, Entry, RunDescription, Ru
 from holdfast.client.stream import frames as stream
 from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import (
-    BUSY_SECONDS,
-    FASTEST_SECONDS,
-    SLOWEST_SECONDS,
     PollInterval,
     StreamNotice,
     frames,
@@ -254,16 +250,3 @@ async def test_what_another_version_tells_is_no_answer(details: Any) -> None:
     assert await read_answer_progress([silent], CONVERTER) is None
     other = await activity("7", details, of=names.GENERATE)
     assert await read_answer_progress([other], CONVERTER) is None
-
-
-# --- how often a run is looked at: fast while it moves, then less and less
-
-
-def test_it_slows_down_within_bounds_and_is_fast_again_when_something_moves() -> None:
-    pace = PollInterval()
-    still = [pace.next(moved=False, busy=False) for _ in range(20)]
-    assert all(one < other or one == SLOWEST_SECONDS for one, other in pairwise(still))
-    assert still[-1] == SLOWEST_SECONDS
-    assert pace.next(moved=False, busy=True) == BUSY_SECONDS
-    assert pace.next(moved=True, busy=False) == FASTEST_SECONDS
-    assert FASTEST_SECONDS < pace.next(moved=False, busy=True) < BUSY_SECONDS
