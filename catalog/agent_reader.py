@@ -142,7 +142,7 @@ def _work_faults(skill: SkillDefinition, world: DefinitionRegistry) -> Iterator[
     yield from (fault.under("activity") for fault in activity_problems(skill.activity, world))
     for key in FOR_A_MODEL:
         if key in skill.model_fields_set:
-            reason = "an activity does the work of this skill, and no model is asked"
+            reason = "an activity does the work of this skill, without a model"
             yield ValueProblem((key,), reason, "leave it out, or leave out `activity`")
 
 

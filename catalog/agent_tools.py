@@ -122,5 +122,5 @@ def _after_faults(part: ToolPart, known: list[str]) -> Iterator[ValueProblem]:
     for tool, where in zip(part.tools, part.places, strict=True):
         for other in tool.limits.after:
             if other not in known:
-                reason = f"`{tool.name}` is only carried out after `{other}`, which the {who} lacks"
+                reason = f"`{tool.name}` runs only after `{other}`, which the {who} lacks"
                 yield ValueProblem(where, reason, suggest_names(other, known))

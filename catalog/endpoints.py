@@ -52,7 +52,7 @@ _SECRET = frozenset({"apiKey", "apiKeyEnv", "headers", "headersEnv"})
 _NAME_IT = "write the name of the environment variable that holds the value, never the value"
 _WHOLE = "write it whole, like https://api.openai.com/v1 or http://localhost:8080/v1"
 _IN_HEADER = (
-    "leave out what stands before the `@`; `headersEnv: {authorization: VARIABLE}` has it sent, "
+    "remove the part before the `@`; `headersEnv: {authorization: VARIABLE}` has it sent, "
     "as `Basic …`, from the environment"
 )
 
@@ -159,7 +159,7 @@ def _by_name(source: Source) -> Source:
     value = source.value
     if not isinstance(value, dict) or isinstance(value.get("provider"), str):
         mend = "write each under a name of your own, `NAME: {provider: …}`, and let agents name it"
-        raise LoadError([source.problem(ValueProblem((), "endpoints stand here by name", mend))])
+        raise LoadError([source.problem(ValueProblem((), "endpoints are listed by name", mend))])
     endpoints = {name: endpoint for name, endpoint in value.items() if name != "$schema"}
     return replace(source, value=endpoints)
 

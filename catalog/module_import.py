@@ -79,7 +79,7 @@ def _import_file(path: Path) -> ModuleType:
 def _import_problem(name: str, error: BaseException) -> FileProblem:
     reason = f"it cannot be imported: {type(error).__name__}: {_message(error)}"
     if isinstance(error, SyntaxError) and error.filename:
-        return FileProblem(error.filename, error.lineno, reason, "mend it there")
+        return FileProblem(error.filename, error.lineno, reason, "fix it there")
     if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
         return FileProblem(
             name, None, "there is no such module", "check the name, and where it is run"
@@ -88,8 +88,8 @@ def _import_problem(name: str, error: BaseException) -> FileProblem:
         return FileProblem(name, None, "there is no such file", path_suggestion(Path(name)))
     theirs = user_frame(traceback.extract_tb(error.__traceback__))
     if theirs is None:
-        return FileProblem(name, None, reason, "mend the module")
-    return FileProblem(theirs.filename, theirs.lineno, reason, "mend it there")
+        return FileProblem(name, None, reason, "fix the module")
+    return FileProblem(theirs.filename, theirs.lineno, reason, "fix it there")
 
 
 def stuck_import_problem(
@@ -100,8 +100,8 @@ def stuck_import_problem(
     reason = f"loading has not ended in {format_duration(timeout)}"
     if theirs is None:
         return FileProblem("holdfast", None, reason, "give it more time with `--timeout`")
-    mend = "ask and wait in activities, not while the module is imported"
-    return FileProblem(theirs.filename, theirs.lineno, f"{reason}: it stands here", mend)
+    mend = "make requests and wait in activities, not while the module is imported"
+    return FileProblem(theirs.filename, theirs.lineno, f"{reason}: it is at this line", mend)
 
 
 def user_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSummary | None:
@@ -120,5 +120,5 @@ def _message(error: BaseException) -> str:
     try:
         text = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:
-        text = "it cannot say why"
+        text = "it has no message"
     return " ".join(text.split())[:MAX_MESSAGE_CHARS]

@@ -64,7 +64,7 @@ def _fold_one(key: str, schema: Any, folded: NormalizedTool) -> Iterator[ValuePr
     where: Where = ("properties", key)
     if key in folded.fixed:
         yield ValueProblem(
-            where, f"`{key}` stands here and at the top of the tool", "keep one of them"
+            where, f"`{key}` is set here and at the top of the tool", "keep one of them"
         )
     elif key == "_output":
         folded.fixed[key], folded.moved[key] = schema, where

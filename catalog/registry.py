@@ -79,7 +79,7 @@ def _use_faults(written: ActivityRef) -> Iterator[ValueProblem]:
     said = written.model_fields_set if isinstance(written, ActivityBinding) else ()
     for key in NOT_FOR_HOOKS:
         if key in said:
-            yield ValueProblem((key,), "hooks are all asked in one way", "leave it out")
+            yield ValueProblem((key,), "this option is not for hooks", "leave it out")
 
 
 def _presence_faults(written: ActivityRef, world: DefinitionRegistry) -> Iterator[ValueProblem]:

@@ -29,7 +29,7 @@ MAX_NAMES_TOLD = 10
 # A folder that is never still is never read: somebody should know.
 MAX_RESTLESS_LOOKS = 60
 CHANGED = "has changed: restart the worker to take it up"
-GONE = "cannot be read any more: the worker goes on with what it read when it started"
+GONE = "cannot be read any more: the worker uses what it read at start"
 STAYS = "the catalog of before stays in force"
 
 logger = logging.getLogger("holdfast")
@@ -83,7 +83,7 @@ class CatalogReloader:
         if self._in_folder.is_settled_change(now):
             self._read(now)
         elif self._in_folder.restless_looks == MAX_RESTLESS_LOOKS:
-            said = "%s keeps changing; it is taken up when it is still"
+            said = "%s keeps changing; it is read when the changes stop"
             logger.warning(said, self._folder)
 
     def _look_at_what_is_read_once(self) -> None:

@@ -150,15 +150,13 @@ def _activity_faults(
     yield from (fault.under("_activity") for fault in activity_problems(written, world))
     if binding_of(written).local and definition.side_effects and not definition.idempotent:
         mend = "leave out `local`, or say `_idempotent: true` if it is so"
-        yield ValueProblem(
-            ("_activity", "local"), "a local activity may be carried out twice", mend
-        )
+        yield ValueProblem(("_activity", "local"), "a local activity may run twice", mend)
 
 
 def _two_carriers(fixed: Mapping[str, Any]) -> Iterator[ValueProblem]:
     """Yield a problem if the tool names two executors, even if one of them does not load."""
     if fixed.get("_delegate") is not None and fixed.get("_activity") is not None:
-        reason = "`_delegate` and `_activity` each say what carries the tool out"
+        reason = "`_delegate` and `_activity` each name what runs the tool"
         yield ValueProblem(("_delegate",), reason, "keep one of them")
 
 
@@ -173,7 +171,7 @@ def _latent_faults(
 ) -> Iterator[ValueProblem]:
     near = suggest_names(name, world.activities, "`--tools` gives it some")
     if definition.output is None:
-        reason = f"this worker has no activity `{name}`, which would carry out the tool"
+        reason = f"this worker has no activity `{name}` to run the tool"
         ways = f"name one with `_activity` ({near}), an agent with `_delegate`"
         mend = f"{ways}, or have the model itself answer by `_output`"
         yield ValueProblem((), reason, mend)

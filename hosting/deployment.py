@@ -66,9 +66,9 @@ def version_of(deployment: str | None, build: str | None) -> DeploymentVersion |
     if deployment is not None and build is not None:
         return DeploymentVersion(deployment, build)
     if deployment is not None:
-        raise wrong_setup("`--deployment` is there, and `--build` is not", "say which build it is")
+        raise wrong_setup("`--deployment` is there, and `--build` is not", "name the build")
     if build is not None:
-        raise wrong_setup("`--build` is there, and `--deployment` is not", "say of which it is one")
+        raise wrong_setup("`--build` is there, and `--deployment` is not", "name its deployment")
     return None
 
 

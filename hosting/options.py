@@ -268,7 +268,7 @@ def _add_knowledge(parser: argparse.ArgumentParser) -> None:
 def _add_notifiers(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--notify", metavar="ACTIVITY", type=_text, help="tells people of a waiting call")
-    channels = "the channels in which people are told of waiting calls (notify.yaml)"
+    channels = "the channels that pending approvals are sent to (notify.yaml)"
     add("--notifiers", metavar="FILE", type=_path, help=channels)
 
 
@@ -328,7 +328,7 @@ def _add_rollout(parser: argparse.ArgumentParser) -> None:
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("a check").add_argument
-    add("--check", action="store_true", help="load everything, say what is wrong, and end")
+    add("--check", action="store_true", help="load everything, report problems, and end")
     add("--json", action="store_true", help="as a JSON array")
     composed = "print the schema of its answers in composed calling"
     add("--composed", metavar="AGENT[:SKILL]", type=_text, help=composed)

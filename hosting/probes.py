@@ -155,15 +155,15 @@ class Probes:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
-            return _response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "ask for /live or /ready")
+            return _response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "request /live or /ready")
         method, _, rest = head.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
         if method not in (b"GET", b"HEAD"):
-            return _response(HTTPStatus.METHOD_NOT_ALLOWED, "ask with GET")
+            return _response(HTTPStatus.METHOD_NOT_ALLOWED, "use GET")
         if path == b"/live":
             return _response(HTTPStatus.OK, "the worker lives", method)
         if path != b"/ready":
-            return _response(HTTPStatus.NOT_FOUND, "ask for /live or /ready", method)
+            return _response(HTTPStatus.NOT_FOUND, "request /live or /ready", method)
         why = await self._health.unready_reason()
         if why is not None:
             return _response(HTTPStatus.SERVICE_UNAVAILABLE, why, method)

@@ -39,7 +39,9 @@ async def run_until_stopped(
         timer.start()
 
     def cut_off() -> NoReturn:
-        said = "holdfast: something did not end in time; stopped all the same, Temporal goes on"
+        said = (
+            "holdfast: something did not stop in time; the process ended anyway, Temporal goes on"
+        )
         print(said, file=sys.stderr, flush=True)
         abandon()
         os._exit(CUT_OFF)

@@ -86,7 +86,7 @@ def parse_address(text: str) -> httpx.URL:
         raise AddressError(f"{quote_value(text)} is no web address", "write https://…")
     if url.userinfo:
         # Not shown: it may hold a password.
-        mend = "leave out what stands before the `@`"
+        mend = "remove the part before the `@`"
         raise AddressError("the address holds a user's name or password", mend)
     # Some servers take `..;x` for `..`.
     steps = {step.partition(";")[0] for step in url.path.split("/")}

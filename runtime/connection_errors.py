@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from holdfast.schemas.phrases import closest_names, quote_value, suggest_names
 
 CONFIG_FILE: Final = "TEMPORAL_CONFIG_FILE"
-_MEND_SETTINGS: Final = "mend temporal.toml or the TEMPORAL_ variables"
+_MEND_SETTINGS: Final = "fix temporal.toml or the TEMPORAL_ variables"
 _TLS_PAIR: Final = "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH"
 _MAX_QUOTED_CHARS: Final = 300
 _MAX_PORT: Final = 65535

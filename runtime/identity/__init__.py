@@ -1,0 +1,1 @@
+"""Public keys, key sets and signed tokens of people and services."""

@@ -86,7 +86,7 @@ def _checked(source: Source) -> dict[str, KeySet]:
     sets = {name: each for name, each in value.items() if name != "$schema"}
     if not sets or isinstance(value.get("file", value.get("url")), str):
         mend = "write each under a name of your own, `NAME: {file: …}`"
-        raise LoadError([source.problem(ValueProblem((), "key sets stand here by name", mend))])
+        raise LoadError([source.problem(ValueProblem((), "key sets are listed by name", mend))])
     named = replace(source, value=sets)
     try:
         return KeySets.model_validate(named.value, by_alias=True, by_name=False, strict=True).root

@@ -122,7 +122,7 @@ def _pem_key(block: re.Match[str], text: str) -> PublicKey:
     except PublicKeyError as error:
         raise UnreadableError(line, error.reason, error.mend) from None
     except (ValueError, UnsupportedAlgorithm):
-        raise UnreadableError(line, "this is no public key", "make the PEM file anew") from None
+        raise UnreadableError(line, "this is no public key", "create the PEM file again") from None
 
 
 def _key(said: Any) -> PublicKey:

@@ -91,7 +91,7 @@ def read_source(path: Path) -> Source:
         case _:
             value, lines = read_yaml(text)
     if value is None:
-        raise UnreadableError(1, "the file says nothing", "write something in it, or remove it")
+        raise UnreadableError(1, "the file has no content", "write something in it, or remove it")
     _check_json(value)
     return Source(str(path), value, lines)
 
@@ -123,7 +123,7 @@ def _bytes(path: Path, most_bytes: int) -> bytes:
         raise UnreadableError(None, "this is a folder", "name a file") from error
     except FileNotFoundError as error:
         if path.is_symlink():
-            mend = "mend the link, or remove it"
+            mend = "fix the link, or remove it"
             raise UnreadableError(None, "this link leads nowhere", mend) from error
         raise UnreadableError(None, "there is no such file", path_suggestion(path)) from error
     except (OSError, ValueError) as error:
@@ -167,7 +167,7 @@ def _read_markdown(text: str) -> tuple[Any, Lines]:
         if "instructions" in value:
             line = lines[("instructions",)]
             raise UnreadableError(
-                line, "the instructions stand twice", "keep the text below, or this field"
+                line, "the instructions occur twice", "keep the text below, or this field"
             )
         lines[("instructions",)] = fences[1] + 2
         value["instructions"] = body

@@ -16,20 +16,20 @@ _JSON = (
     ("Expecting property name", "a key is missing", 'a key is a text in double quotes: "name"'),
     ("Expecting ',' delimiter", "a comma is missing", "put one before this"),
     ("Expecting ':' delimiter", "a colon is missing", "put one between the key and its value"),
-    ("Expecting value", "a value is missing", "write one; a text stands in double quotes"),
-    ("Extra data", "it goes on after its end", "keep one value to a file"),
+    ("Expecting value", "a value is missing", "write one; a text is in double quotes"),
+    ("Extra data", "there is more text after its end", "keep one value to a file"),
     ("Unterminated string", "a text is never closed", 'close it with `"`'),
     ("Invalid control character", "a line ends within a text", r"write `\n` for a new line"),
     ("Invalid \\", "a backslash begins no escape", r"write `\\` for a backslash"),
 )
 # By PyYAML's message. `{0}` is what it found, `{opened}` the line of what is not closed.
 _YAML = (
-    (r"character '\\t'", "a tab stands where spaces belong", "indent with spaces"),
+    (r"character '\\t'", "a tab is where spaces belong", "indent with spaces"),
     (r"character ['\"](.)['\"]", "a text cannot begin with {0}", "put it in quotes"),
     (
         r"mapping values are not allowed",
-        "a colon stands where no value can begin",
-        "put a text that holds a colon in quotes, or mend the indentation",
+        "a colon is where no value can begin",
+        "put a text that holds a colon in quotes, or fix the indentation",
     ),
     (r"expected ':'", "a key has no colon", "write `key: value`, with a space between"),
     (
@@ -40,7 +40,7 @@ _YAML = (
     (r"'(.)', but got '<stream end>'", "the bracket of line {opened} is never closed", "add `{0}`"),
     (r"expected ',' or '(.)'", "a comma or `{0}` is missing", "put it before this"),
     (r"unexpected end of stream", "the quotes of line {opened} are never closed", "close them"),
-    (r"undefined alias '(.*)'", "`*{0}` stands for nothing", "put a text that begins so in quotes"),
+    (r"undefined alias '(.*)'", "`*{0}` is not defined", "put a text that begins so in quotes"),
     (r"another document", "a second document begins here", "keep one to a file"),
     (r"sequence entries are not", "a list cannot begin here", "begin it on a line of its own"),
     (r"expected the node content", "a value is missing", "write one"),
@@ -67,7 +67,7 @@ def yaml_mistake(text: str, error: yaml.YAMLError, first_line: int) -> Unreadabl
             words = {"opened": first_line + opened}
             reason, mend = reason.format(*found.groups(), **words), mend.format(*found.groups())
             return UnreadableError(first_line + line, f"this is no YAML: {reason}", mend)
-    return UnreadableError(first_line + line, f"this is no YAML: {problem[:200]}", "mend it here")
+    return UnreadableError(first_line + line, f"this is no YAML: {problem[:200]}", "fix it here")
 
 
 def _json_mistake(text: str, error: json.JSONDecodeError) -> tuple[int, str, str]:
@@ -88,14 +88,14 @@ def _json_mistake(text: str, error: json.JSONDecodeError) -> tuple[int, str, str
     return place, *_said(error.msg)
 
 
-_TRAILING = ("a comma stands before the bracket", "take the comma out")
+_TRAILING = ("a comma is before the bracket", "take the comma out")
 
 
 def _said(message: str) -> tuple[str, str]:
     for beginning, reason, mend in _JSON:
         if message.startswith(beginning):
             return reason, mend
-    return message, "mend it here"
+    return message, "fix it here"
 
 
 def _yaml_lines(text: str, error: yaml.YAMLError) -> tuple[int, int]:

@@ -118,7 +118,7 @@ class _Builder:
             raise UnreadableError(
                 line, f"this is no {_tag(node)}", "write it plainly, without the tag"
             ) from error
-        raise UnreadableError(line, f"the tag `{_tag(node)}` means nothing here", "leave it out")
+        raise UnreadableError(line, f"the tag `{_tag(node)}` is not supported here", "leave it out")
 
 
 def _tag(node: yaml.Node) -> str:

@@ -1,0 +1,1 @@
+"""Store values that are too large for Temporal, in a folder or a bucket."""

@@ -62,7 +62,7 @@ async def open_bucket(bucket: str, prefix: str) -> AsyncIterator[BucketStore]:
     try:
         connecting = aioboto3.Session().client("s3")
     except Exception as error:
-        raise _failed(f"the store {shown} cannot be asked", error) from error
+        raise _failed(f"the store {shown} cannot be reached", error) from error
     async with connecting as client:
         try:
             await client.head_bucket(Bucket=bucket)

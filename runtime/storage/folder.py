@@ -65,7 +65,7 @@ class FolderStore(Store):
         try:
             return await asyncio.to_thread(place.read_bytes)
         except FileNotFoundError as error:
-            todo = "is it the store that the run's worker has, and has nobody deleted the file?"
+            todo = "name the store that the run's worker uses"
             raise StoreError(f"{self.shown} has no file {_within(place)}", todo) from error
         except OSError as error:
             wrong = f"{self.shown}: {_within(place)} cannot be read: {error.strerror}"

@@ -1,0 +1,1 @@
+"""Send traces, metrics and logs to an OpenTelemetry collector."""

@@ -159,9 +159,7 @@ def test_a_tool_that_waits_for_one_that_the_agent_lacks_is_refused(shop: Folder)
     shop.write("agents/good.yaml", MINIMAL + "tools: [pay, look_up]")
     shop.write("agents/bad.yaml", MINIMAL + "tools: [pay]")
     [said] = shop.problems()
-    assert said.startswith(
-        "agents/bad.yaml:2: `tools[0]`: `pay` is only carried out after `look_up`"
-    )
+    assert said.startswith("agents/bad.yaml:2: `tools[0]`: `pay` runs only after `look_up`")
 
 
 def test_an_agent_is_of_a_size_that_a_run_can_take(shop: Folder) -> None:

@@ -114,7 +114,7 @@ def test_a_function_that_is_a_tool_delegates_to_nobody(folder: Folder) -> None:
     folder.module("texts.py", module)
     folder.write("agents/translator.yaml", MODEL)
     [said] = folder.problems()
-    assert said.startswith("texts.py:8: `_delegate` and `_activity` each say what carries the tool")
+    assert said.startswith("texts.py:8: `_delegate` and `_activity` each name what runs the tool")
 
 
 def test_while_activities_are_missing_no_tool_is_taken_for_a_latent_one(shop: Folder) -> None:
@@ -178,7 +178,7 @@ def test_a_tool_may_be_fixed_to_an_instance(shop: Folder, said: str, instance: s
 REFUSED: list[tuple[str, str]] = [
     (
         "description: x",
-        "1: this worker has no activity `t`, which would carry out the tool; name one with"
+        "1: this worker has no activity `t` to run the tool; name one with"
         " `_activity` (known: `charge`, `look_up`), an agent with `_delegate`, or have the model"
         " itself answer by `_output`",
     ),
@@ -197,7 +197,7 @@ REFUSED: list[tuple[str, str]] = [
     ),
     (
         "_activity: charge\n_delegate: translator",
-        "2: `_delegate` and `_activity` each say what carries the tool out; keep one of them",
+        "2: `_delegate` and `_activity` each name what runs the tool; keep one of them",
     ),
     (
         "_activity: charge\nproperties:\n  _delegate: {type: string}",
@@ -219,11 +219,11 @@ REFUSED: list[tuple[str, str]] = [
     ),
     (
         "_activity: charge\n_repair: {type: charge, local: true}",
-        "2: `_repair.local`: hooks are all asked in one way; leave it out",
+        "2: `_repair.local`: this option is not for hooks; leave it out",
     ),
     (
         "_activity: charge\n_repair: {type: charge, input: call}",
-        "2: `_repair.input`: hooks are all asked in one way; leave it out",
+        "2: `_repair.input`: this option is not for hooks; leave it out",
     ),
     (
         "_activity: charge\nproperties:\n  _before: {type: string}",

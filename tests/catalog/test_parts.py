@@ -172,11 +172,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"skills": [{"name": "a", "activity": "charge", "tools": ["look_up"]}]},
-        "`skills[0].tools`: an activity does the work of this skill, and no model is asked; leave",
+        "`skills[0].tools`: an activity does the work of this skill, without a model; leave",
     ),
     (
         {"skills": [{"name": "a", "activity": "charge", "instructions": "Be quick."}]},
-        "`skills[0].instructions`: an activity does the work of this skill, and no model is asked",
+        "`skills[0].instructions`: an activity does the work of this skill, without a model",
     ),
     (
         {
@@ -185,7 +185,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
                 {"name": "b", "tools": [{**PAY, "_limits": {"after": ["look_up"]}}]},
             ]
         },
-        "`skills[1].tools[0]`: `pay` is only carried out after `look_up`, which the skill lacks",
+        "`skills[1].tools[0]`: `pay` runs only after `look_up`, which the skill lacks",
     ),
     (
         {"skills": [{"name": "a", "tools": [PAY]}], "approval": {"auto": ["payy"]}},

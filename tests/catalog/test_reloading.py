@@ -169,7 +169,7 @@ def test_a_folder_that_is_never_still_is_told_once(place: Place) -> None:
     for n in range(2 * reload.MAX_RESTLESS_LOOKS):
         place.folder.write("tools/pay.yaml", "_activity: charge\n" + "#" * n)
         said += place.look()
-    assert said == [f"{place.folder.path} keeps changing; it is taken up when it is still"]
+    assert said == [f"{place.folder.path} keeps changing; it is read when the changes stop"]
 
 
 def test_what_changed_between_the_start_of_loading_and_the_first_look_is_not_missed(
@@ -438,7 +438,7 @@ def test_a_changed_module_is_told_once_a_change(place: Place) -> None:
 
 def test_a_module_that_is_gone_is_told(place: Place) -> None:
     Path(place.folder.modules[0]).unlink()
-    said = "cannot be read any more: the worker goes on with what it read when it started"
+    said = "cannot be read any more: the worker uses what it read at start"
     assert place.settle() == [f"shop.py {said}"]
 
 

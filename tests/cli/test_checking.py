@@ -182,8 +182,8 @@ async def test_a_module_that_waits_is_told_by_the_line_where_it_does(
     said = await holdfast("check", *ALL, "--timeout", "1s")
     assert (said.code, said.out) == (2, "")
     assert said.err == (
-        f"{place}/shop.py:4: loading has not ended in 1s: it stands here; "
-        "ask and wait in activities, not while the module is imported\n"
+        f"{place}/shop.py:4: loading has not ended in 1s: it is at this line; "
+        "make requests and wait in activities, not while the module is imported\n"
     )
 
 
@@ -205,7 +205,7 @@ async def test_a_module_that_asks_is_answered_by_nobody(place: Path, holdfast: H
     said = await holdfast("check", *ALL)
     assert said.err == (
         f"{place}/shop.py:4: it cannot be imported: EOFError: EOF when reading a line; "
-        "mend it there\n"
+        "fix it there\n"
     )
 
 

@@ -172,7 +172,7 @@ async def test_a_strange_question_is_answered_in_a_line_and_holds_nothing_up(
     stack: AsyncExitStack,
 ) -> None:
     asking = await answers(WorkerHealth(), stack)
-    assert await said(asking, "/") == (404, "ask for /live or /ready")
+    assert await said(asking, "/") == (404, "request /live or /ready")
     assert await said(asking, "/live?a=b") == (200, "the worker lives")
     assert (await asking.post("/live")).status_code == 405
     assert (await asking.head("/live")).text == ""

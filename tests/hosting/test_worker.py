@@ -545,7 +545,9 @@ async def test_a_tool_that_ignores_the_stop_is_cut_off_by_a_second_signal(place:
         running.signal()
         code, errors = await running.end()
     assert code == 1
-    assert errors[-1].startswith("holdfast: something did not end in time; stopped all the same")
+    assert errors[-1].startswith(
+        "holdfast: something did not stop in time; the process ended anyway"
+    )
     await eventually(lambda: gone(address))
 
 

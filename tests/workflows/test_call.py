@@ -29,7 +29,7 @@ async def test_its_result_has_the_shape_of_a_runs(open_house: OpenHouse) -> None
 NO_CALLS: list[tuple[dict[str, Any], str]] = [
     ({"tool": "look_ap"}, "there is no tool `look_ap`; did you mean `look_up`"),
     ({"tool": {"_tool": "x", "_activity": "ecko"}}, "no activity `ecko`; did you mean `echo`"),
-    ({"tool": {"_tool": "latent"}}, "no activity `latent`, which would carry out the tool"),
+    ({"tool": {"_tool": "latent"}}, "no activity `latent` to run the tool"),
     ({"tool": {"_activity": "echo"}}, "the tool has no name"),
     ({"tool": {"_tool": "x", "_activty": "echo"}}, "_activty"),
     ({"tool": ""}, "`tool`: "),

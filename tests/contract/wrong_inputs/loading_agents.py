@@ -272,7 +272,7 @@ AGENTS = [
             "skills:\n- name: a\n  tools: [look_up]\n- name: b\n  tools:\n"
             "  - {_tool: pay, _activity: charge, _limits: {after: [look_up]}}\n"
         ),
-        "7: `skills[1].tools[0]`: `pay` is only carried out after `look_up`, which the skill "
+        "7: `skills[1].tools[0]`: `pay` runs only after `look_up`, which the skill "
         "lacks; known: `pay`",
         editor=False,
     ),
@@ -286,8 +286,8 @@ AGENTS = [
     agent(
         "instructions for an activity",
         MODEL + "skills:\n- {name: refunds, activity: charge, instructions: Be quick.}\n",
-        "3: `skills[0].instructions`: an activity does the work of this skill, and no model is "
-        "asked; leave it out, or leave out `activity`",
+        "3: `skills[0].instructions`: an activity does the work of this skill, without a "
+        "model; leave it out, or leave out `activity`",
     ),
     agent(
         "knowledge that is a text",

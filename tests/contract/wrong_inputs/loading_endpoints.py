@@ -57,7 +57,7 @@ ENDPOINTS = [
     endpoints(
         "a password in an address",
         "m: {provider: openai, baseUrl: 'https://ann:4711@gateway.acme.org/v1'}\n",
-        "1: `m.baseUrl`: the address holds a user's name or password; leave out what stands "
+        "1: `m.baseUrl`: the address holds a user's name or password; remove the part "
         "before the `@`; `headersEnv: {authorization: VARIABLE}` has it sent, as `Basic …`, "
         "from the environment",
     ),
@@ -81,13 +81,13 @@ ENDPOINTS = [
     endpoints(
         "one endpoint without a name",
         "provider: openai\nbaseUrl: http://localhost\n",
-        "1: endpoints stand here by name; write each under a name of your own, `NAME: "
+        "1: endpoints are listed by name; write each under a name of your own, `NAME: "
         "{provider: …}`, and let agents name it",
     ),
     endpoints(
         "endpoints in a list",
         "- provider: openai\n",
-        "1: endpoints stand here by name; write each under a name of your own, `NAME: "
+        "1: endpoints are listed by name; write each under a name of your own, `NAME: "
         "{provider: …}`, and let agents name it",
     ),
     endpoints(

@@ -7,7 +7,7 @@ FILES = [
         "a tab",
         {"tools/t.yaml": CHARGED + "properties:\n\tamount: {type: number}\n"},
         [
-            "tools/t.yaml:3: this is no YAML: a tab stands where spaces belong; indent with spaces",
+            "tools/t.yaml:3: this is no YAML: a tab is where spaces belong; indent with spaces",
         ],
     ),
     Wrong(
@@ -28,8 +28,8 @@ FILES = [
         "a colon in a text",
         {"tools/t.yaml": CHARGED + "description: Charge: a card\n"},
         [
-            "tools/t.yaml:2: this is no YAML: a colon stands where no value can begin; put a "
-            "text that holds a colon in quotes, or mend the indentation",
+            "tools/t.yaml:2: this is no YAML: a colon is where no value can begin; put a "
+            "text that holds a colon in quotes, or fix the indentation",
         ],
     ),
     Wrong(
@@ -65,7 +65,7 @@ FILES = [
         "a tag of Python",
         {"tools/t.yaml": CHARGED + "title: !!python/name:os.system {}\n"},
         [
-            "tools/t.yaml:2: the tag `!!python/name:os.system` means nothing here; leave it out",
+            "tools/t.yaml:2: the tag `!!python/name:os.system` is not supported here; leave it out",
         ],
     ),
     Wrong(
@@ -86,7 +86,7 @@ FILES = [
         "a comma too many",
         {"tools/t.json": '{\n  "_activity": "charge",\n}'},
         [
-            "tools/t.json:2: this is no JSON: a comma stands before the bracket (column 24); "
+            "tools/t.json:2: this is no JSON: a comma is before the bracket (column 24); "
             "take the comma out",
         ],
     ),
@@ -147,7 +147,7 @@ FILES = [
         "nothing but comments",
         {"tools/t.yaml": "# later\n"},
         [
-            "tools/t.yaml:1: the file says nothing; write something in it, or remove it",
+            "tools/t.yaml:1: the file has no content; write something in it, or remove it",
         ],
     ),
     Wrong(
@@ -199,7 +199,7 @@ FILES = [
         "instructions in both places",
         {"agents/a.md": "---\nmodel: {endpoint: m}\ninstructions: Be brief.\n---\nBe kind.\n"},
         [
-            "agents/a.md:3: the instructions stand twice; keep the text below, or this field",
+            "agents/a.md:3: the instructions occur twice; keep the text below, or this field",
         ],
     ),
     Wrong(
@@ -249,7 +249,7 @@ FILES = [
         "a link that leads nowhere",
         {"tools/charge.yaml": Place.DEAD_LINK},
         [
-            "tools/charge.yaml: this link leads nowhere; mend the link, or remove it",
+            "tools/charge.yaml: this link leads nowhere; fix the link, or remove it",
         ],
     ),
     Wrong(

@@ -6,38 +6,37 @@ MODULES = [
     module(
         "a module with a mistake in its syntax",
         "import os\n\ndef f(:\n    pass\n",
-        "3: it cannot be imported: SyntaxError: invalid syntax; mend it there",
+        "3: it cannot be imported: SyntaxError: invalid syntax; fix it there",
     ),
     module(
         "a module that imports what is not there",
         "import os\nimport stripe_api\n",
-        "2: it cannot be imported: ModuleNotFoundError: No module named 'stripe_api'; "
-        "mend it there",
+        "2: it cannot be imported: ModuleNotFoundError: No module named 'stripe_api'; fix it there",
     ),
     module(
         "a module that fails",
         "import os\n\nDB = os.environ['NO_SUCH_VARIABLE']\n",
-        "3: it cannot be imported: KeyError: 'NO_SUCH_VARIABLE'; mend it there",
+        "3: it cannot be imported: KeyError: 'NO_SUCH_VARIABLE'; fix it there",
     ),
     module(
         "a module that fails in several lines",
         "raise ValueError('no database:\\nnot one')\n",
-        "1: it cannot be imported: ValueError: no database: not one; mend it there",
+        "1: it cannot be imported: ValueError: no database: not one; fix it there",
     ),
     module(
         "a module that ends the program",
         "import sys\nsys.exit(3)\n",
-        "2: it cannot be imported: SystemExit: 3; mend it there",
+        "2: it cannot be imported: SystemExit: 3; fix it there",
     ),
     module(
         "a module that fails with what no program should catch",
         "raise BaseException('over')\n",
-        "1: it cannot be imported: BaseException: over; mend it there",
+        "1: it cannot be imported: BaseException: over; fix it there",
     ),
     module(
         "a module that fails and cannot say why",
         "class Odd(Exception):\n    def __str__(self):\n        return 1 / 0\n\n\nraise Odd\n",
-        "6: it cannot be imported: Odd: it cannot say why; mend it there",
+        "6: it cannot be imported: Odd: it has no message; fix it there",
     ),
     module(
         "a module without activities",
@@ -89,6 +88,6 @@ MODULES = [
             "async def charge(order_id: 'Ordr') -> None: ...",
             1,
         ),
-        "15: it cannot be imported: NameError: name 'Ordr' is not defined; mend it there",
+        "15: it cannot be imported: NameError: name 'Ordr' is not defined; fix it there",
     ),
 ]

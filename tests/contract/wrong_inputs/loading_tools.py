@@ -28,7 +28,7 @@ TOOLS = [
     tool(
         "a meta-property in both places",
         CHARGED + "_show: full\nproperties:\n  _show: {const: none}\n",
-        "4: `_show` stands here and at the top of the tool; keep one of them",
+        "4: `_show` is set here and at the top of the tool; keep one of them",
         editor=False,
     ),
     tool(
@@ -111,7 +111,7 @@ TOOLS = [
     tool(
         "an activity of the tool's name that nobody registers",
         "description: Charge a card.\n",
-        "1: this worker has no activity `t`, which would carry out the tool; name one "
+        "1: this worker has no activity `t` to run the tool; name one "
         "with `_activity` (known: `charge`, `look_up`), an agent with `_delegate`, or have the "
         "model itself answer by `_output`",
         editor=False,
@@ -143,13 +143,13 @@ TOOLS = [
     tool(
         "a delegate besides an activity",
         CHARGED + "_delegate: anonymous\n",
-        "2: `_delegate` and `_activity` each say what carries the tool out; keep one of them",
+        "2: `_delegate` and `_activity` each name what runs the tool; keep one of them",
     ),
     tool(
         "a delegate besides an activity that does not read",
         "_activity: {local: true}\n_delegate: anonymous\n",
         "1: `_activity`: `type` is missing; add it",
-        "2: `_delegate` and `_activity` each say what carries the tool out; keep one of them",
+        "2: `_delegate` and `_activity` each name what runs the tool; keep one of them",
     ),
     tool(
         "a delegate for the model to choose",
@@ -187,12 +187,12 @@ TOOLS = [
     tool(
         "a local hook",
         CHARGED + "_before: {type: charge, local: true}\n",
-        "2: `_before.local`: hooks are all asked in one way; leave it out",
+        "2: `_before.local`: this option is not for hooks; leave it out",
     ),
     tool(
         "a hook that says what it is given",
         CHARGED + "_before: {type: charge, input: call}\n",
-        "2: `_before.input`: hooks are all asked in one way; leave it out",
+        "2: `_before.input`: this option is not for hooks; leave it out",
     ),
     tool(
         "a duration of a hook in words",
@@ -252,7 +252,7 @@ TOOLS = [
     tool(
         "a local activity that must not be repeated",
         "_activity: {type: charge, local: true}\n_sideEffects: true\n",
-        "1: `_activity.local`: a local activity may be carried out twice; leave out "
+        "1: `_activity.local`: a local activity may run twice; leave out "
         "`local`, or say `_idempotent: true` if it is so",
         editor=False,
     ),

@@ -153,7 +153,7 @@ AGENTS = [
         "a tool that nothing carries out",
         agent(tools=[{"_tool": "lookup", "description": "Look an order up."}]),
         (
-            "`agent.tools[0]`: this worker has no activity `lookup`, which would carry out the "
+            "`agent.tools[0]`: this worker has no activity `lookup` to run the "
             "tool; name one with `_activity` (did you mean `look_up`?), an agent with `_delegate`, "
             "or have the model itself answer by `_output`"
         ),
@@ -182,7 +182,7 @@ AGENTS = [
     of(
         "a local hook",
         tool(_before={"type": "look_up", "local": True}),
-        "`agent.tools[0]._before.local`: hooks are all asked in one way; leave it out",
+        "`agent.tools[0]._before.local`: this option is not for hooks; leave it out",
     ),
     of(
         "a skill without a name",
@@ -203,8 +203,8 @@ AGENTS = [
         "instructions for an activity",
         agent(skills=[{"name": "a", "activity": "look_up", "instructions": "Be quick."}]),
         (
-            "`agent.skills[0].instructions`: an activity does the work of this skill, and no model "
-            "is asked; leave it out, or leave out `activity`"
+            "`agent.skills[0].instructions`: an activity does the work of this skill, without a "
+            "model; leave it out, or leave out `activity`"
         ),
     ),
     of(

@@ -80,7 +80,7 @@ SETTINGS = [
         ["list"],
         2,
         "holdfast: <folder>/cert.pem, which Temporal's settings name, cannot be read: "
-        "No such file or directory; mend temporal.toml or the TEMPORAL_ variables",
+        "No such file or directory; fix temporal.toml or the TEMPORAL_ variables",
         environment={
             "TEMPORAL_TLS": "true",
             "TEMPORAL_TLS_CLIENT_CERT_PATH": "<folder>/cert.pem",
@@ -132,7 +132,7 @@ SETTINGS = [
         ["list"],
         2,
         "holdfast: Temporal's settings cannot be read: <folder>/temporal.toml: line 1: key with no "
-        "value, expected `=`; mend temporal.toml or the TEMPORAL_ variables",
+        "value, expected `=`; fix temporal.toml or the TEMPORAL_ variables",
         environment={"TEMPORAL_CONFIG_FILE": "<folder>/temporal.toml"},
         files={"temporal.toml": "this is no TOML"},
     ),
