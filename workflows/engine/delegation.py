@@ -1,10 +1,10 @@
-"""Delegates: calls that are carried out by runs of their own.
+"""Delegates: calls that run as child workflows.
 
-A delegate is asked for as any run is. Of its parent it sees what the call's scopes name: `state` is
-the state that it begins with, `context` what was said before it, `input` a data message of the kind
-`parentInput` (its own input is the call's arguments), any other kind a data message of that kind.
-It acts for the same principal with no more scopes, and within a part of what is left of its
-parent's budget. What it used is charged to its parent, whatever it came to.
+A delegate is requested like any run. It sees of its parent what the scopes of the call name:
+`state` is its initial state, `context` the messages before it, `input` a data message of the kind
+`parentInput` (its own input is the arguments of the call), any other kind a data message of that
+kind. It acts for the same principal with no more scopes, and within a part of the rest of its
+parent's budget. What it used is charged to its parent, whatever its outcome.
 """
 
 from dataclasses import dataclass
@@ -52,8 +52,7 @@ MAX_ID_BYTES = 1_000
 
 @dataclass(frozen=True)
 class Delegate:
-    """A delegate that is to be started: its workflow id, what it is asked, and its part of the
-    budget."""
+    """A delegate that is to start: its workflow id, its request, and its part of the budget."""
 
     call_id: str
     tool: str
@@ -65,15 +64,17 @@ class Delegate:
 
 @dataclass(frozen=True)
 class DelegateNotStarted:
-    """There was no run: nothing was done."""
+    """No run started."""
 
     message: str
 
 
 @dataclass(frozen=True)
 class DelegateFailed:
-    """The run ended without a result. `lost`: nobody saw how; `spent` is what it used, where that
-    is known."""
+    """The run ended without a result.
+
+    `lost`: the way in which it ended is not known; `spent` is what it used, where that is known.
+    """
 
     kind: Literal["failed", "cancelled", "lost"]
     message: str
@@ -82,7 +83,7 @@ class DelegateFailed:
 
 @dataclass(frozen=True)
 class DelegateAbandoned:
-    """Its parent is to end, and did not wait for it."""
+    """The parent ends and does not wait for the run."""
 
     message: str
 
@@ -98,13 +99,13 @@ def build_delegate(
     workflow_id: str,
     now: datetime,
 ) -> Delegate:
-    """The delegate that is to carry out a call of the workflow `workflow_id`.
+    """Build the delegate that runs a call of the workflow `workflow_id`.
 
     Raises:
-        Refusal: there cannot be one, and why.
+        CallRefused: there cannot be one, and why.
     """
     tool = call.tool
-    assert tool.delegate is not None  # its carrying out is asked for
+    assert tool.delegate is not None  # a delegate runs it
     own_id = names.delegate_id(workflow_id, call.id)
     if len(own_id.encode()) > MAX_ID_BYTES:
         message = f"the id of its run would be too long: {own_id[:60]}…, of more than"
@@ -125,10 +126,10 @@ def build_delegate(
 def build_request(
     call: ToolCall, tool: Tool, state: RunState, agent: Agent | None, share: BudgetShare
 ) -> RunRequest:
-    """What a delegate is asked.
+    """Build the request of a delegate.
 
     Raises:
-        Refusal: nobody can be asked so.
+        CallRefused: The request is not possible.
         ValidationError: something that it is to see cannot be sent.
     """
     data = call.visible_data or state.data
@@ -145,7 +146,7 @@ def build_request(
 
 
 def delegate_outcome(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcome:
-    """What became of a call whose delegate ended like this.
+    """Build the outcome of a call whose delegate has ended.
 
     A delegate's output is a value, whatever it looks like: there are no envelopes in it.
     """
@@ -171,8 +172,11 @@ def delegate_outcome(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcom
 
 
 def charge(meter: Meter, delegate: Delegate, end: DelegateEnd) -> None:
-    """Charge what a delegate used to its parent. Of one that was cut off that is unknown; it is not
-    charged its part, since people who cut it off may well have it begin anew."""
+    """Charge what a delegate used to its parent.
+
+    The usage of a delegate that was cut off is unknown. Its part is not charged, since people may
+    run it again.
+    """
     meter.held.pop(delegate.call_id, None)
     match end:
         case RunResult() as spent:
@@ -188,21 +192,21 @@ def charge(meter: Meter, delegate: Delegate, end: DelegateEnd) -> None:
 
 
 class Delegates:
-    """The delegates of one run that are under way, and what waits in them."""
+    """The running delegates of one run, and their pending approvals."""
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[Delegate, list[DelegatePending]]] = {}
 
     def add(self, delegate: Delegate) -> None:
-        """A delegate starts."""
+        """Add a delegate that starts."""
         self._open[delegate.call_id] = (delegate, [])
 
     def remove(self, call_id: str) -> None:
-        """It is over, and nothing waits in it any more."""
+        """Remove a delegate that has ended."""
         self._open.pop(call_id, None)
 
     def update_pending(self, news: DelegateNews) -> None:
-        """Take in what waits in a delegate; of one that is over, or never was, nothing is heard."""
+        """Replace the pending approvals of a delegate; ignore one that is not running."""
         if news.call_id not in self._open:
             return
         delegate, _ = self._open[news.call_id]
@@ -210,16 +214,16 @@ class Delegates:
         self._open[news.call_id] = (delegate, inside)
 
     def has_pending(self, call_id: str) -> bool:
-        """Whether something waits in the delegate that carries out a call."""
+        """Return whether the delegate of a call has pending approvals."""
         return call_id in self._open and bool(self._open[call_id][1])
 
     def list_pending(self) -> list[DelegatePending]:
-        """What waits in all of them, the first of it."""
+        """List the first pending approvals of all delegates."""
         found = [one for _, pending in self._open.values() for one in pending]
         return found[:MAX_PENDING_TOLD]
 
     def to_views(self) -> list[DelegateView]:
-        """Each of them as others are shown it."""
+        """Return the delegates as people and parents see them."""
         return [
             DelegateView(
                 call_id=delegate.call_id,
@@ -257,7 +261,7 @@ def _budget(meter: Meter, share: BudgetShare) -> Budget:
 
 
 def _anonymous(tool: Tool, agent: Agent | None) -> AgentDefinition:
-    """A fresh agent with no tools: what it is to do is the tool's description."""
+    """An agent without tools, whose task is the tool's description."""
     assert agent is not None  # a single call is of no tool that a model answers
     return AgentDefinition(
         name=tool.name,
@@ -268,7 +272,7 @@ def _anonymous(tool: Tool, agent: Agent | None) -> AgentDefinition:
 
 
 def _data_messages(call: ToolCall, data: Data) -> list[Message]:
-    """A message for each value that it is to see, besides the state."""
+    """A message for each value that the delegate sees, besides the state."""
     seen = scopes.values(call, data)
     kinds = {
         PARENT_INPUT if kind == "input" else kind: value
@@ -287,5 +291,5 @@ def _output(tool: Tool, output: Any) -> Outcome:
 
 
 def _is_inside(one: DelegatePending, delegate: Delegate) -> bool:
-    """Whether it waits in the delegate, or in a delegate of that."""
+    """Whether an approval is pending in the delegate, or in a delegate of that."""
     return f"{one.workflow_id}.".startswith(f"{delegate.workflow_id}.")

@@ -1,8 +1,7 @@
-"""What a run and a single call have in common: calls that are carried out, and one end.
+"""The common part of a run and of a single call: calls that run, and one end.
 
-The shell needs no more of either than this to have calls carried out, to show how things stand, and
-to end what is cancelled. How it begins and what is next, each says for itself. Where one call is
-all of the work, what it came to is the end: its result, or its error as the failure of the whole.
+The workflow needs no more of either to run calls, to show their state, and to cancel them. Where
+one call is all of the work, its result is the end, or its error the failure of the whole.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +27,7 @@ MAX_RESULT_BYTES = 2_000_000
 
 
 class ExecutionBase(ABC):
-    """Calls on somebody's behalf: their log, and everything that is a function of it."""
+    """The calls of a run or of a single call, their log, and their one end."""
 
     def __init__(self, state: RunState) -> None:
         self.state = state
@@ -40,24 +39,24 @@ class ExecutionBase(ABC):
 
     @abstractmethod
     def next(self) -> Step:
-        """The next step; asking again without having taken it names the same one."""
+        """Return the next step; the same one until it is taken."""
 
     def decide(self, decision: Decision) -> Receipt:
         """Count a decision.
 
         Raises:
-            Unacceptable: it does not count, and why.
+            DecisionRejected: It is rejected; the message says why.
         """
         return self.calls.count_decision(decision)
 
     def fail(self, code: str, message: str) -> None:
-        """It cannot go on."""
+        """End with an error."""
         self._tell_unasked()
         self.state.log.append(ErrorEntry(code=code, message=message))
         self._over = Fail(code, message)
 
     def cancel(self) -> None:
-        """It is cancelled: give every open call its one result, and write down the end."""
+        """Give every open call its one result, and end as cancelled."""
         if self._over is not None:
             return
         if self._turn is not None:
@@ -67,23 +66,23 @@ class ExecutionBase(ABC):
         self.fail(ErrorCode.CANCELLED, "the run was cancelled")
 
     def abandon(self, turn: Turn, why: str) -> None:
-        """End and close the calls of a turn that have not been closed."""
-        told = [call for call in turn.calls if not call.is_closed]
-        for call in told:
+        """End and close the calls of a turn that are not closed."""
+        still_open = [call for call in turn.calls if not call.is_closed]
+        for call in still_open:
             if call.stage is CallStage.ENDED:
                 withhold_result(call, why, self.state)
             else:
                 self.calls.cancel(call, why)
-        self.calls.close(turn.number, told)
+        self.calls.close(turn.number, still_open)
 
     @property
     def agent_name(self) -> str | None:
-        """The agent whose run it is, where it is one's."""
+        """The agent of the run, if there is one."""
         return None
 
     @property
     def status(self) -> RunStatus:
-        """How it stands, in one word."""
+        """The status in one word."""
         match self._over:
             case Finish(result):
                 return result.status
@@ -95,36 +94,39 @@ class ExecutionBase(ABC):
 
     @property
     def is_halting(self) -> bool:
-        """Whether it is to end, so that nobody need be waited for any longer."""
+        """Whether it is to end, so that no decision or result is awaited."""
         stopped = self._turn is not None and self._turn.stop_message is not None
         return stopped or self.state.end_reason is not None
 
     @property
     def is_steered(self) -> bool:
-        """Whether something was said that is heard before anything more of a plan is begun."""
+        """Whether a message has to be read before more calls of a plan start."""
         return False
 
     def needs_no_decision(self, question: Question) -> bool:
-        """Whether people need decide on a question no longer: what may have happened, they do."""
+        """Return whether a question needs no decision any more.
+
+        A call that may have taken effect still needs one when a message comes.
+        """
         return self.is_halting or (self.is_steered and question.kind in ("call", "plan"))
 
     @property
     def last_step(self) -> Finish | Fail | None:
-        """How it ended, once it has."""
+        """The step that ended it, if one did."""
         return self._over
 
     @property
     def turn_number(self) -> int:
-        """The number of the turn that is under way, or was last; 0 before any model is asked."""
+        """The number of the present or last turn; 0 before the first request to a model."""
         return self._turn.number if self._turn is not None else self.state.meter.turns
 
     @property
     def open_turn(self) -> Turn | None:
-        """The turn whose calls are being carried out, where one is."""
+        """The turn whose calls are running, if there is one."""
         return self._turn if self._over is None else None
 
     def get_spent(self) -> Spent:
-        """What it has used so far."""
+        """Return what it has used so far."""
         meter = self.state.meter
         return Spent(turns=meter.requests, calls=meter.calls, usage=meter.usage())
 
@@ -132,7 +134,7 @@ class ExecutionBase(ABC):
         self.abandon(turn, "the run was cancelled")
 
     def _end_as(self, call: ToolCall) -> None:
-        """End as the one call did that is all of the work."""
+        """End as the one call ended that is all of the work."""
         outcome = call.outcome
         assert outcome is not None  # it is closed
         match outcome:
@@ -172,7 +174,6 @@ class ExecutionBase(ABC):
         )
 
     def _tell_unasked(self) -> None:
-        """Note the decisions that came for calls which never waited."""
         calls = self.state.pending.name_unused()
         if calls:
             text = f"decisions were ignored, since these calls never waited for one: {calls}"

@@ -1,4 +1,4 @@
-"""What one run keeps: its log, and what is computed from it as it grows."""
+"""The mutable state of one run: its log, and what is computed from it as it grows."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ _STEP_BYTES = 8
 
 
 class RunStateSnapshot(Lenient):
-    """What a run state is built from, when a run begins or continues as new."""
+    """The fields that a run state is built from, when a run begins or continues as new."""
 
     log: LogSnapshot = LogSnapshot()
     meter: Meter
@@ -48,10 +48,10 @@ class RunStateSnapshot(Lenient):
 
 @dataclass
 class RunState:
-    """The parts of a run that deciding on a call looks at.
+    """The mutable state of a run that decisions on calls read.
 
     `skill` is the skill that is in force; `described` is what the data of a kind (and instance)
-    was said to be; `end_reason` says why the run is to end although calls of
+    was described as; `end_reason` is why the run ends although calls of
     its turn are still open; `was_reset`, that it has gone further before than it is now.
     """
 
@@ -136,7 +136,7 @@ class RunState:
         return held if most is None else [scope for scope in held if scope in most]
 
     def set_data(self, kind: str, value: Any) -> None:
-        """Let calls read a value that stands in the log as it was said."""
+        """Let calls read a value that the log holds already."""
         self.data.set(kind, value)
         self._sizes.pop(kind, None)
 
@@ -148,7 +148,7 @@ class RunState:
         call_id: str | None = None,
         veil: Redaction | None = None,
     ) -> None:
-        """Write a value to each of the places, and into the log; or to none of them.
+        """Write a value to all of the places and to the log, or to none of them.
 
         A place may be in an instance. `veil` says how the value is shown where the state stands
         behind the conversation; without one it is shown as it is.
@@ -190,11 +190,6 @@ class RunState:
         return trial, sizes
 
     def _check_size(self, path: Path, value: Any, trial: Data, sizes: dict[str, int]) -> None:
-        """See that all of a kind together can be kept.
-
-        It is measured only where the most that it can take is too much: a turn may write often to
-        what is large.
-        """
         kind = path.kind
         if kind in sizes:
             sizes[kind] += _growth(path, value, trial)
@@ -220,7 +215,7 @@ class RunState:
 
 
 def _seeing(path: Path, data: Data) -> list[str | None]:
-    """Who sees what is written to a place: with what is for all, every instance."""
+    """The instances that see a write; a write for all is seen by every instance."""
     return [None, *data.instances()] if path.instance is None else [path.instance]
 
 

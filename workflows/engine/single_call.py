@@ -1,8 +1,7 @@
-"""A single call: one call of one tool, which somebody asked for and no model.
+"""A single call: one call of one tool, requested by a client and not by a model.
 
-It goes the way of every call of a run: the same checks, the same approval, the same record. What it
-came to is what it ends with: its result, or its error as the failure of the whole. It has the id of
-the first call of a first turn, and stands in no turn: a turn is a request to a model.
+It passes the same checks, approval and log as every call of a run. It has the id of the first call
+of a first turn, but no turn: a turn is a request to a model.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ from holdfast.workflows.engine.steps import Fail, Finish, RunCalls
 
 
 class SingleCall(ExecutionBase):
-    """One call: its log, and everything that is a function of it."""
+    """One call without a model, its log, and its end."""
 
     def __init__(
         self,
@@ -39,17 +38,17 @@ class SingleCall(ExecutionBase):
         self.state.data.set("state", {})
         written = WrittenCall(tool=tool.name, arguments=request.arguments)
         [self._call] = propose_calls(Solution(calls=[written]), 1, rules.tools, {})
-        asked = ChatMessage(role="user", calls=[self._call.proposal])
-        self.state.log.append(MessageEntry(message=asked))
+        message = ChatMessage(role="user", calls=[self._call.proposal])
+        self.state.log.append(MessageEntry(message=message))
         self._turn = Turn(0, [self._call])
 
     def next(self) -> RunCalls | Finish | Fail:
-        """The next step; asking again without having taken it names the same one."""
+        """Return the next step; the same one until it is taken."""
         if self._over is not None:
             return self._over
         assert self._turn is not None  # it has one, to the end
         return RunCalls(self._turn)
 
     def closed(self) -> None:
-        """The call is closed: what it came to is the end."""
+        """End with the result of the call, which is closed."""
         self._end_as(self._call)

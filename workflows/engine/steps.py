@@ -1,4 +1,4 @@
-"""The steps that a shell takes: what is next, named by the engine and taken by the workflow."""
+"""The steps of a workflow: the engine names the next one, and the workflow takes it."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ from holdfast.workflows.engine.call.tool_call import Turn
 
 @dataclass(frozen=True)
 class AskModel:
-    """Make one request to the model: all that stands in the log up to the pointer."""
+    """Make one request to the model, with the log up to the pointer."""
 
     pointer: ConversationPointer
 
 
 @dataclass(frozen=True)
 class RunCalls:
-    """Carry out the calls of a turn."""
+    """Run the calls of a turn."""
 
     turn: Turn
 

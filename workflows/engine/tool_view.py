@@ -1,4 +1,4 @@
-"""The tools of a run, as people's screens are shown them beside a call that waits."""
+"""The tools of a run, as people see them beside a pending approval."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ class NoSuchTool(ValueError):
 
 
 def show_tool(name: Any, state: RunState) -> ShownTool:
-    """The tool of a name: of the skill that is in force, else of any other.
+    """Return the tool of a name: of the active skill, else of any other.
 
     Raises:
         NoSuchTool: there is none.
@@ -23,8 +23,8 @@ def show_tool(name: Any, state: RunState) -> ShownTool:
     tools = [*state.tools(), *_all(state.rules)]
     found = next((tool for tool in tools if tool.name == name), None)
     if found is None:
-        mend = suggest_names(str(name), list(dict.fromkeys(tool.name for tool in tools)))
-        raise NoSuchTool(f"this run has no tool {quote_value(str(name))}; {mend}")
+        suggestion = suggest_names(str(name), list(dict.fromkeys(tool.name for tool in tools)))
+        raise NoSuchTool(f"this run has no tool {quote_value(str(name))}; {suggestion}")
     same = {field: getattr(found, field) for field in ShownTool.model_fields if field != "approval"}
     return ShownTool(**same, approval=effective_policy(found, state.rules))
 

@@ -1,0 +1,1 @@
+"""Questions to people, approval policies, decisions, notifications."""

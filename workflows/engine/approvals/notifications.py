@@ -1,11 +1,11 @@
-"""What people are told of a run's questions, and who is told of which.
+"""Notifications of a run's questions, and the channels that they are for.
 
-          ┌──► reminder ──┐ (as often as it is asked again)
-    asked ┤               ├──► decided   people decided
-          └───────────────┴──► expired   nobody did in time
-                          └──► nothing   nobody need decide: the run ends, or a message came
+              ┌──► reminder ──┐ (repeated)
+    requested ┤               ├──► decided   people decided
+              └───────────────┴──► expired   the time was over
+                              └──► nothing   the run ends, or a message came
 
-A question that is decided before anybody could be told that it waits is told of never.
+A question that is decided before its first notification is never notified of.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from holdfast.schemas.settings.notify import Lapse, Listener, News, NewsKind
 from holdfast.workflows.engine.approvals.question import Expired, Question
 from holdfast.workflows.engine.state.truncation import truncate
 
-# News stays small: a question may be told in many channels at once, and is to be read.
+# News stays small: one question may go to many channels, for people to read.
 ARGUMENTS_BYTES = 8_000
 WORDS_BYTES = 2_000
 NAME_CHARACTERS = 200
@@ -30,7 +30,7 @@ _GIVEN_UP: dict[str, Lapse] = {"reconcile": "give_up", "budget": "end"}
 
 @dataclass(frozen=True)
 class QuestionOrigin:
-    """The run that news is of; `run_id` is of this very history of it."""
+    """The run of a question; `run_id` is of this execution of it."""
 
     workflow_id: str
     run_id: str
@@ -39,13 +39,13 @@ class QuestionOrigin:
 
 
 class NewsTracker:
-    """The questions of a run as people were told of them."""
+    """The questions of a run that notifications were sent for."""
 
     def __init__(self) -> None:
         self._told: dict[int, tuple[Question, int]] = {}
 
     def take_news(self, waiting: list[Question]) -> list[tuple[Question, NewsKind | None]]:
-        """What there is to tell since it was last asked for; None: no more of this question."""
+        """Take the news since the last time; a kind of None means no more of this question."""
         known = {id(question) for question in waiting}
         over = [question for key, (question, _) in self._told.items() if key not in known]
         found = [(question, _end(question)) for question in over]
@@ -58,14 +58,14 @@ class NewsTracker:
 
 
 def is_for_listener(listener: Listener, kind: NewsKind, question: Question) -> bool:
-    """Whether a channel is for such news: of its kind, and of what its groups decide on."""
+    """Return whether a channel takes this kind of news on a question of these groups."""
     deciding = question.policy.approvers
     theirs = not listener.groups or not deciding or any(one in deciding for one in listener.groups)
     return kind in listener.on and theirs
 
 
 def build_news(question: Question, kind: NewsKind, origin: QuestionOrigin, now: datetime) -> News:
-    """What is told of a question."""
+    """Build the news of a question."""
     about = _about(question, origin)
     number = f"-{question.reminders}" if kind == "reminder" else ""
     shown = _shown(question.to_pending_approval())
@@ -95,7 +95,7 @@ def _end(question: Question) -> NewsKind | None:
 
 
 def _about(question: Question, origin: QuestionOrigin) -> str:
-    """The question by its position: a history that was begun anew asks anew."""
+    """The id of the question by its position: a reset run requests approval again."""
     place = [origin.workflow_id, origin.run_id, question.call_id, question.kind, question.round]
     place.append(rfc3339(question.requested_at))
     return sha256(canonical_json(place))[:_ABOUT_CHARACTERS]

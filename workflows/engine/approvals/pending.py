@@ -1,7 +1,7 @@
-"""The desk: where the questions of one run are put, and people's decisions come in.
+"""The pending approvals of one run: its open questions, and the decisions on them.
 
-It keeps a decision that comes before its question, and turns away one on a question that has its
-ruling: a decision counts once.
+A decision that comes before its question is stored. A decision on a question that has its ruling
+is rejected: a decision counts once.
 """
 
 from datetime import datetime
@@ -16,14 +16,14 @@ from holdfast.workflows.engine.approvals.signed_decision import SignedDecision
 from holdfast.workflows.engine.state.truncation import truncate
 
 MAX_EARLY_DECISIONS = 256
-# So many of what was decided last are told from what never waited.
+# The latest decided questions: a decision on one of them is late, on any other too early.
 MAX_CLOSED_QUESTIONS = 10_000
 SHOWN_BYTES = 700_000
 MAX_CALLS_NAMED = 10
 
 
 class PendingApprovals(Lenient, frozen=False):
-    """The questions of one run, and the decisions that came before theirs.
+    """The open questions of one run, and the decisions that came before theirs.
 
     As JSON, it is its own snapshot while no question is open. `early` are decisions without a
     question yet, `closed` the outcomes by call, `remembered` the tools that people approved for
@@ -39,11 +39,11 @@ class PendingApprovals(Lenient, frozen=False):
     _unchecked: list[Decision] = []
 
     def list_open(self) -> list[Question]:
-        """The questions without a ruling, in the order in which they were asked."""
+        """List the questions without a ruling, in the order of their requests."""
         return list(self._open.values())
 
     def describe_open(self) -> list[dict[str, Any]]:
-        """The open questions as JSON, in all under a megabyte.
+        """Return the open questions as JSON, in all under a megabyte.
 
         Where they are more, arguments are shown in part, and `cut` says how large they are.
         """
@@ -55,16 +55,18 @@ class PendingApprovals(Lenient, frozen=False):
 
     @property
     def has_ruling(self) -> bool:
-        """Whether a question of the run has had its ruling."""
+        """Whether a question of the run has its ruling."""
         return bool(self.closed)
 
     def is_always_approved(self, tool: str) -> bool:
-        """Whether a person approved every further call of the tool."""
+        """Return whether a person approved every further call of the tool."""
         return tool in self.remembered
 
     def add(self, question: Question) -> list[Decision]:
-        """Put a question; the decisions that are there for it already are handed back, but for
-        those whose token is to be checked first."""
+        """Add a question, and return the decisions that came before it.
+
+        Those with a token are left out until the token is verified.
+        """
         self._open[question.call_id] = question
         self.closed.pop(question.call_id, None)
         early = [decision for decision in self.early if decision.call_id == question.call_id]
@@ -73,13 +75,13 @@ class PendingApprovals(Lenient, frozen=False):
         return [decision for decision in early if decision.token is None]
 
     def take_unverified(self, question: Question) -> list[Decision]:
-        """The early decisions on a question whose token is to be checked; each is given once."""
+        """Take the early decisions on a question whose tokens are not verified yet."""
         found = [each for each in self._unchecked if each.call_id == question.call_id]
         self._unchecked = [each for each in self._unchecked if each.call_id != question.call_id]
         return found
 
     def add_early(self, decision: Decision) -> bool:
-        """Keep a decision whose question has not been asked yet, if it can still come."""
+        """Store a decision whose question can still come; return whether it is stored."""
         known = decision.call_id in self._open or decision.call_id in self.closed
         if known or len(self.early) >= MAX_EARLY_DECISIONS:
             return False
@@ -87,24 +89,24 @@ class PendingApprovals(Lenient, frozen=False):
         return True
 
     def name_unused(self) -> str:
-        """The calls that decisions were kept for and that have not been asked about, in words."""
+        """Name the calls that early decisions wait for."""
         calls = dict.fromkeys(quote_value(decision.call_id) for decision in self.early)
         return first_names(calls, MAX_CALLS_NAMED)
 
     def check(self, decision: Decision) -> tuple[Question, Decision]:
-        """The question that a decision is on, and the decision as it is meant there.
+        """Return the question of a decision, and the decision as it applies there.
 
         Raises:
-            Unacceptable: there is no such question, it has its ruling, or the decision is wrong.
+            DecisionRejected: There is no open question, or the decision is invalid.
         """
         question = self._open.get(decision.call_id)
         if question is not None:
             self._check_use(decision)
             return question, question.check(decision)
         if decision.call_id in self.closed:
-            said = self.closed[decision.call_id]
+            outcome = self.closed[decision.call_id]
             raise DecisionRejected(
-                ALREADY_DECIDED, f"call {decision.call_id} is decided already: {said}"
+                ALREADY_DECIDED, f"call {decision.call_id} is decided already: {outcome}"
             )
         waiting = first_names(self._open, MAX_CALLS_NAMED) or "none"
         raise DecisionRejected(
@@ -115,7 +117,7 @@ class PendingApprovals(Lenient, frozen=False):
         """Count a decision on an open question.
 
         Raises:
-            Unacceptable: as `check`.
+            DecisionRejected: As for `check`.
         """
         question, meant = self.check(decision)
         decided = question.count(meant, now)
@@ -134,17 +136,16 @@ class PendingApprovals(Lenient, frozen=False):
         return receipt, decided
 
     def expire(self, question: Question) -> None:
-        """End a wait that nobody ended."""
+        """End a wait whose time is over."""
         question.expire()
         self._close(question, "expired")
 
     def withdraw(self, question: Question) -> None:
-        """Ask no longer: the run ends."""
+        """Drop a question, since the run ends or a message came."""
         self._open.pop(question.call_id, None)
 
     def _check_use(self, decision: Decision) -> None:
-        """A token that was used is good for nothing more; not for the same again either, which
-        whoever signed it may have changed their mind about."""
+        """Reject a used token: the person who signed it may have changed their mind."""
         if not isinstance(decision, SignedDecision):
             return
         use = self.tokens.get(decision.claims.id)
@@ -152,9 +153,9 @@ class PendingApprovals(Lenient, frozen=False):
             code = ALREADY_DECIDED if use == decision.token_use else INVALID_DECISION
             raise DecisionRejected(code, f"the token was used already: {use}")
 
-    def _close(self, question: Question, said: str) -> None:
+    def _close(self, question: Question, outcome: str) -> None:
         self._open.pop(question.call_id, None)
-        self.closed[question.call_id] = said
+        self.closed[question.call_id] = outcome
         if len(self.closed) > MAX_CLOSED_QUESTIONS:
             del self.closed[next(iter(self.closed))]
         if question.approves_always and question.kind == "call":

@@ -1,8 +1,8 @@
-"""Policies: which calls wait for people, and for whom.
+"""Approval policies: which calls need an approval, and whose.
 
-A plan waits under the strictest of its calls' policies, so that whoever may approve it as a whole
-may, as far as that can be, approve each call of it. Where no group may decide on all of them, any
-group that may decide on one does: what its approval does not cover is asked about on its own.
+A plan has the strictest of its calls' policies, so that its approvers may, as far as possible,
+approve each call of it. Where no group may decide on all calls, any group that may decide on one
+does; a call that its approval does not cover needs an approval of its own.
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ _ON_TIMEOUT = ("fail", "deny", "approve")
 
 
 def effective_policy(tool: Tool, rules: AgentRules) -> ApprovalPolicy:
-    """The tool's policy, over its agent's, over the defaults."""
+    """Return the tool's policy, over its agent's, over the defaults."""
     return tool.approval.over(rules.approval).over(APPROVAL_DEFAULTS)
 
 
 def requires_approval(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) -> bool:
-    """Whether a call with these arguments waits for a decision.
+    """Return whether a call with these arguments needs an approval.
 
-    Where it cannot be said whether they fit `when`, it does.
+    It does where `when` cannot be checked.
     """
     required = may_require_approval(tool, policy)
     if not required or policy.when is None:
@@ -39,12 +39,12 @@ def requires_approval(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, A
 
 
 def may_require_approval(tool: Tool, policy: ApprovalPolicy) -> bool:
-    """Whether calls of the tool wait for a decision, with whatever arguments `when` asks for."""
+    """Return whether calls of the tool need an approval, whatever `when` says of arguments."""
     return policy.require == "always" or (policy.require == "side_effects" and tool.side_effects)
 
 
 def strictest_policy(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
-    """The policy under which people decide on all at once to which these apply, one at least."""
+    """Combine the policies of several calls that people decide on at once."""
     timeouts = [each.timeout for each in policies if each.timeout is not None]
     reminders = [each.remind for each in policies if each.remind is not None]
     careful = [each.on_timeout for each in policies if each.on_timeout is not None]
@@ -60,8 +60,10 @@ def strictest_policy(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
 
 
 def satisfies(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principal | None) -> bool:
-    """Whether these decisions of different people are as many as the policy asks for, each of
-    somebody who may decide under it."""
+    """Return whether the decisions of different people satisfy a policy.
+
+    Each counted person may decide under the policy, and they are as many as its quorum.
+    """
     named = policy.not_by is not None or (policy.quorum or 1) > 1
     entitled = [
         decided

@@ -1,11 +1,9 @@
-"""Approvals: what people are asked, and what their decisions come to.
+"""Questions: a request for people's decisions, and what these amount to.
 
-A `Question` is one wait. Decisions on it are checked, then counted; when enough of them say the
-same it has a `Ruling`.
-
-Decisions say the same when they would have the same effect: to carry out these very arguments, or
-to use this very result. An edit therefore starts the count anew, and who approves of what another
-has made of a call says by its digest that they have seen it.
+Decisions on a `Question` are checked, then counted; a quorum of equal ones is its `Ruling`.
+Decisions are equal where they have the same effect: to run with these very arguments, or to use
+this very result. An edit therefore restarts the count, and a person who approves another's edit
+shows by its digest that they have seen it.
 """
 
 from collections.abc import Callable
@@ -57,7 +55,7 @@ _UNFIT: dict[tuple[Kind, Verdict], str] = {
 
 
 class DecisionRejected(Exception):
-    """A decision that does not count; `code` is a type of `schemas.names`."""
+    """A decision is rejected; `code` is a type of `schemas.names`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -66,7 +64,7 @@ class DecisionRejected(Exception):
 
 @dataclass(frozen=True)
 class Approved:
-    """Carry it out, with these arguments; `by` is who changed them, where somebody did."""
+    """Run it with these arguments; `edited_by` is the person who changed them, if any."""
 
     arguments: dict[str, Any]
     edited_by: str | None = None
@@ -74,7 +72,7 @@ class Approved:
 
 @dataclass(frozen=True)
 class Denied:
-    """Do not carry it out."""
+    """Do not run it."""
 
     reason: str
 
@@ -88,17 +86,17 @@ class AnsweredByPerson:
 
 @dataclass(frozen=True)
 class Expired:
-    """Nobody decided in time."""
+    """The time for a decision is over."""
 
 
 Ruling = Approved | Denied | AnsweredByPerson | Expired
 
 
 def digest_of(tool: str, arguments: dict[str, Any], kind: Kind, round_: int) -> str:
-    """What a decision is bound to: the tool and its arguments.
+    """Return the digest that a decision is bound to: of the tool and its arguments.
 
-    Where a call is asked about again because its end is unknown, the digest is another one each
-    time: a decision that arrives late, or twice, must not carry it out once more.
+    The digest differs for each unknown outcome of a call: a decision that arrives late, or twice,
+    must not run the call again.
     """
     again = {} if kind == "call" else {"kind": kind, "round": round_}
     return sha256(canonical_json({"tool": tool, "arguments": arguments, **again}))
@@ -106,7 +104,7 @@ def digest_of(tool: str, arguments: dict[str, Any], kind: Kind, round_: int) -> 
 
 @dataclass
 class Question:
-    """One wait for people's decisions."""
+    """One request for people's decisions, and the decisions on it so far."""
 
     call_id: str
     kind: Kind
@@ -129,24 +127,24 @@ class Question:
 
     @property
     def digest(self) -> str:
-        """What a decision on it is bound to, now."""
+        """The digest that a decision is bound to now."""
         return digest_of(self.tool, self.arguments, self.kind, self.round)
 
     @property
     def expires_at(self) -> datetime:
-        """When nobody's decision becomes the answer."""
+        """The time at which the wait is over."""
         assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
         return self.requested_at + self.policy.timeout
 
     def next_alarm(self) -> timedelta:
-        """How long to wait until the wait is over, or is to be asked again."""
+        """Return how long to wait for the next reminder or for the end."""
         assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
         left = self.policy.timeout - self.waited
         reminds = not self.decisions and self.reminders < MAX_REMINDERS
         return min(left, self.policy.remind or left) if reminds else left
 
     def advance(self, alarm: timedelta) -> bool:
-        """An alarm rang; whether the wait is over."""
+        """Count the time of an alarm that fired; return whether the wait is over."""
         self.waited += alarm
         return self.next_alarm() <= timedelta()
 
@@ -159,7 +157,7 @@ class Question:
         self.ruling = Expired()
 
     def to_pending_approval(self) -> PendingApproval:
-        """The question as people are shown it."""
+        """Return the question as people see it."""
         return PendingApproval(
             call_id=self.call_id,
             kind=self.kind,
@@ -180,16 +178,15 @@ class Question:
         )
 
     def _lapse(self) -> Literal["approve", "fail"] | None:
-        """What the policy makes of it where nobody decides, if that is no denial; what becomes of
-        other kinds than calls and plans is no policy's to say."""
+        """The policy's action on timeout, if it is no denial and applies to this kind."""
         said = self.policy.on_timeout
         return None if self.kind not in ("call", "plan") or said == "deny" else said
 
     def check(self, decision: Decision) -> Decision:
-        """The decision as it is meant here.
+        """Check a decision, and return it as it applies here.
 
         Raises:
-            Unacceptable: it does not count, and why.
+            DecisionRejected: it does not count, and why.
         """
         self._check_signature(decision)
         self._check_digest(decision)
@@ -204,7 +201,7 @@ class Question:
         return meant
 
     def count(self, meant: Decision, now: datetime) -> Decided:
-        """Count a checked decision; enough of the same give the question its ruling."""
+        """Count a checked decision; a quorum of equal ones is the ruling."""
         effect = self._effect(meant)
         if meant.decision == "edit":
             assert meant.arguments is not None  # Decision demands them
@@ -221,37 +218,36 @@ class Question:
 
     @property
     def tools(self) -> list[str]:
-        """The tools that wait for the decision."""
+        """The tools whose calls wait for the decision."""
         return [self.tool] if self.kind != "plan" else list(self.brief.values())
 
     @property
     def brief(self) -> dict[str, Any]:
-        """What it is about, where there is one line for it."""
+        """A summary of the arguments, where there is one."""
         return brief_arguments(self.kind, self.arguments)
 
     def agreeing_decisions(self) -> list[Decided]:
-        """The decisions that led to the ruling, one of each person."""
+        """List the decisions that led to the ruling, one of each person."""
         latest = {
             normalized_person(decided.by): (decided, effect) for decided, effect in self.decisions
         }
         return [decided for decided, effect in latest.values() if effect == self.decisions[-1][1]]
 
     def count_missing(self) -> int:
-        """How many more decisions of the latest kind it takes."""
+        """Return how many more decisions like the latest one make a ruling."""
         effect = self.decisions[-1][1] if self.decisions else b""
         same = [other for other in self._latest().values() if other == effect]
         return 0 if self.ruling else (self.policy.quorum or 1) - len(same)
 
     @property
     def approves_always(self) -> bool:
-        """Whether all whose decisions led to the approval want the tool approved from now on."""
+        """Whether every deciding person approves all further calls of the tool."""
         if not isinstance(self.ruling, Approved):
             return False
         agreed = self.decisions[-1][1]
         return all(decided.remember for decided, effect in self.decisions if effect == agreed)
 
     def _latest(self) -> dict[str | None, bytes]:
-        """What each person decided last."""
         return {normalized_person(decided.by): effect for decided, effect in self.decisions}
 
     def _edited(self, meant: Decision) -> Decision:
@@ -267,7 +263,7 @@ class Question:
             if self.policy.signed:
                 raise DecisionRejected(INVALID_DECISION, _UNSIGNED)
             return
-        # Of what is asked, or of what an edit puts in its place.
+        # The digest of the question, or of what an edit puts in its place.
         edits = decision.decision == "edit"
         arguments = decision.arguments or {} if edits else self.arguments
         digest = digest_of(self.tool, arguments, self.kind, self.round)
@@ -327,7 +323,7 @@ class Question:
         return decision.model_copy(update={"decision": meant})
 
     def _check_again(self, decision: Decision) -> None:
-        """What would carry out a call again is to be meant for just this question."""
+        """Check that a decision to run a call again is meant for this very question."""
         repeated = decision.decision == "did_not_happen" and self.round > 1
         if self.kind != "reconcile" or decision.digest is not None:
             return

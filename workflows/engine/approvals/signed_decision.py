@@ -1,57 +1,55 @@
 """Signed decisions: what a token is bound to.
 
-    a decision with a token ─► its signature is good (an activity) ─► it is bound ─► it is counted
+    decision with a token ─► signature verified (an activity) ─► token matches ─► counted
 
-Whoever may send decisions may write anything into them. What a token says was said by whoever holds
-the key, and by nobody in between: who decides, in which run, and on what. So but for its reason
-nothing counts of a signed decision that is not in its token: one for one call is none for another,
-one for these arguments none for others, and one that was used counts for nothing else.
-
-Signature and dates are not seen here: they take keys and a clock.
+A client that may send decisions may write anything into them. The claims of a token are those of
+the holder of the key: who decides, in which run, and on what. So nothing of a signed decision but
+its reason counts unless its token holds it, and a token counts once. Signature and dates are
+verified elsewhere, since they take keys and a clock.
 """
 
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, DecisionClaims
 
-# What a token may be used for that does not say what was decided.
+# The verdicts of a token that names none.
 _UNSAID = ("approve", "deny")
 # Decisions that hand in a result.
 _RESULTS = ("respond", "happened")
 
 
 class TokenMismatch(Exception):
-    """A token that is for something else, and for what."""
+    """A token is for something else; the message says for what."""
 
 
 class SignedDecision(Decision):
-    """A decision as its token has it: nobody can send one."""
+    """A decision whose token was verified; no client can send one."""
 
     claims: DecisionClaims
 
     @property
     def token_use(self) -> str:
-        """What its token is used for."""
+        """The use of its token: a call and a verdict."""
         return f"{self.call_id} {self.decision}"
 
 
 def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) -> SignedDecision:
-    """The decision, of whom its token says; `run_id` is the run that it was sent to.
+    """Take who decides from the claims of a token that was sent to this run.
 
     Raises:
-        Unbound: the token is for another run.
+        TokenMismatch: The token is for another run.
     """
     if claims.workflow_id != run_id:
         raise _unbound("another run")
-    said = {name: getattr(decision, name) for name in decision.model_fields_set}
+    fields = {name: getattr(decision, name) for name in decision.model_fields_set}
     who = {"by": claims.sub, "groups": claims.groups}
-    return SignedDecision.model_validate({**said, **who, "claims": claims})
+    return SignedDecision.model_validate({**fields, **who, "claims": claims})
 
 
 def check_token(decision: SignedDecision, call_id: str, digest: str) -> None:
-    """See that the token is for this call, for what this digest is of, and for what is decided.
+    """Check that a token is for this call, for what the digest covers, and for the verdict.
 
     Raises:
-        Unbound: it is not.
+        TokenMismatch: It is not.
     """
     claims, verdict = decision.claims, decision.decision
     if claims.call_id is not None and claims.call_id != call_id:

@@ -1,0 +1,1 @@
+"""One tool call: its stages, its outcome, its hooks."""

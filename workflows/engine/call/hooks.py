@@ -1,10 +1,9 @@
-"""Hooks: activities that are asked about a call while the engine decides on it.
+"""Hooks: activities that change or block a call while the engine decides on it.
 
-Deciding on calls is written as generators. Where a hook is named, they yield what is to be asked
-and are sent how that ended; whoever drives them runs the activity in between. So the engine reads
-as one line of thought, and still does nothing itself.
-
-An agent's hook comes before the tool's on a call's way in, and after it on its way out.
+Decisions on calls are generators. Where a hook is configured, they yield its call and receive its
+result; the workflow runs the activity in between. So the engine reads as one sequence, and still
+has no effect itself. An agent's hook runs before the tool's on a call's way in, and after it on its
+way out.
 """
 
 from collections.abc import Generator
@@ -25,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Hook:
-    """What is asked: the `n`-th use, from 1, of a hook of this name for this call."""
+    """The `n`-th use, from 1, of a hook for a call."""
 
     name: HookName
     call_id: str
@@ -36,7 +35,7 @@ class Hook:
 
 @dataclass(frozen=True)
 class HookReturned:
-    """The hook's answer."""
+    """The hook returned a value."""
 
     value: Any
 
@@ -50,7 +49,7 @@ class HookFailed:
 
 @dataclass(frozen=True)
 class HookStopped:
-    """The hook asked for the run to stop."""
+    """The hook stopped the run."""
 
     message: str
 
@@ -60,7 +59,7 @@ HookRequests = Generator[Hook, HookResult, T]
 
 
 class CallRefused(Exception):
-    """The call is not carried out; `error` is its result."""
+    """The call does not run; `error` is its result."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -68,11 +67,11 @@ class CallRefused(Exception):
 
 
 class RunStopped(Exception):
-    """A hook asked for the run to stop; the message is what it said."""
+    """A hook stopped the run, with this message."""
 
 
 def hook_activities(call: ToolCall, rules: AgentRules, name: HookName) -> list[ActivityBinding]:
-    """The hooks of a name that are asked about a call, in the order in which they are."""
+    """List the hooks of a name that apply to a call, in their order."""
     if call.name == CHOOSE_SKILL:
         return []  # the engine itself carries it out
     both = [getattr(hooks, name) for hooks in (rules.hooks, call.tool.hooks)]
@@ -84,11 +83,11 @@ def hook_activities(call: ToolCall, rules: AgentRules, name: HookName) -> list[A
 def run_hook(
     call: ToolCall, name: HookName, activity: ActivityBinding, *arguments: Any
 ) -> HookRequests[Any]:
-    """Ask a hook, and hand back what it said.
+    """Request a hook and return its value.
 
     Raises:
-        Refusal: it failed, which blocks the call.
-        Stop: the run is to stop.
+        CallRefused: It failed, which blocks the call.
+        RunStopped: It stops the run.
     """
     match (yield Hook(name, call.id, call.number_hook_use(name), activity, list(arguments))):
         case HookReturned(value):
@@ -104,26 +103,26 @@ def run_hook(
 
 
 def invalid_hook_result(name: HookName, why: str) -> CallRefused:
-    """A hook said what it cannot say."""
+    """Build the refusal of a call whose hook returned something invalid."""
     return CallRefused(ErrorCode.BLOCKED, f"the hook `_{name}` failed: {why}")
 
 
 @dataclass(frozen=True)
 class Proceed:
-    """What `_before` decides: the call goes on, perhaps with other arguments."""
+    """The call goes on, with other arguments where `_before` returned some."""
 
     arguments: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
 class UseResult:
-    """What `_before` decides: this is the call's result, and it is not carried out."""
+    """`_before` returned the call's result, so that the tool does not run."""
 
     result: Any
 
 
 def hook_view(call: ToolCall) -> dict[str, Any]:
-    """A call as `_before` and `_after` are given it."""
+    """Return a call as `_before` and `_after` receive it."""
     return {
         "id": call.id,
         "tool": call.name,
@@ -132,68 +131,71 @@ def hook_view(call: ToolCall) -> dict[str, Any]:
     }
 
 
-def read_before(said: Any) -> Proceed | UseResult:
-    """What a `_before` said: nothing, or one of `{"arguments"}`, `{"result"}`, `{"block": reason}`
-    and `{"stop": reason}`.
+def read_before(value: Any) -> Proceed | UseResult:
+    """Read the result of `_before`.
+
+    It is null, or one of `{"arguments"}`, `{"result"}`, `{"block": reason}` and `{"stop": reason}`.
 
     Raises:
-        Refusal: it blocks the call, or said none of these.
-        Stop: it stops the run.
+        CallRefused: It blocks the call, or returned something invalid.
+        RunStopped: It stops the run.
     """
-    match said:
-        case None | {} if not said:
+    match value:
+        case None | {} if not value:
             return Proceed()
-        case {"arguments": dict(arguments)} if len(said) == 1:
+        case {"arguments": dict(arguments)} if len(value) == 1:
             return Proceed(arguments)
-        case {"result": result} if len(said) == 1:
+        case {"result": result} if len(value) == 1:
             return UseResult(result)
-        case {"block": str(reason)} if len(said) == 1:
+        case {"block": str(reason)} if len(value) == 1:
             raise CallRefused(ErrorCode.BLOCKED, reason or "a rule of this agent blocks the call")
-        case {"stop": str(reason)} if len(said) == 1:
+        case {"stop": str(reason)} if len(value) == 1:
             raise RunStopped(reason)
     raise invalid_hook_result(
         "before", 'it has to return null, {"arguments"}, {"result"}, {"block"} or {"stop"}'
     )
 
 
-def read_after(said: Any) -> dict[str, Any]:
-    """What an `_after` said: nothing, or some of `content`, `details`, `error` (a text, or null)
-    and `terminate`, or `{"stop": reason}`.
+def read_after(value: Any) -> dict[str, Any]:
+    """Read the parts of a result that `_after` replaces.
+
+    They are null, some of `content`, `details`, `error` (a text, or null) and `terminate`, or
+    `{"stop": reason}`.
 
     Raises:
-        Refusal: it said none of these.
-        Stop: it stops the run.
+        CallRefused: It returned something invalid.
+        RunStopped: It stops the run.
     """
-    match said:
+    match value:
         case None:
             return {}
-        case {"stop": str(reason)} if len(said) == 1:
+        case {"stop": str(reason)} if len(value) == 1:
             raise RunStopped(reason)
-        case dict() if _is_result(said):
-            return said
+        case dict() if _is_result(value):
+            return value
     may = "null, some of `content`, `details`, `error` and `terminate`, or `stop`"
     raise invalid_hook_result("after", f"it has to return {may}")
 
 
-def _is_result(said: dict[str, Any]) -> bool:
+def _is_result(value: dict[str, Any]) -> bool:
     return (
-        all(key in ("content", "details", "error", "terminate") for key in said)
-        and isinstance(said.get("error", ""), str | None)
-        and isinstance(said.get("terminate", False), bool)
+        all(key in ("content", "details", "error", "terminate") for key in value)
+        and isinstance(value.get("error", ""), str | None)
+        and isinstance(value.get("terminate", False), bool)
     )
 
 
-def advance(deciding: HookRequests[None], said: HookResult | None = None) -> Hook | None:
-    """Go on deciding, with what a hook said, up to the next one; None when all is decided."""
+def advance(deciding: HookRequests[None], value: HookResult | None = None) -> Hook | None:
+    """Send a hook's result to a generator; return the next hook, or None at its end."""
     with bounded():
         try:
-            return next(deciding) if said is None else deciding.send(said)
+            return next(deciding) if value is None else deciding.send(value)
         except StopIteration:
             return None
 
 
 def hook_result_of(failure: Failure) -> HookResult:
-    """How a hook ended whose activity did not succeed."""
+    """Return the result of a hook whose activity did not succeed."""
     if failure.kind == "application" and failure.type == STOP_RUN:
         return HookStopped(failure.message)
     return HookFailed(describe_failure(failure, "its activity"))

@@ -1,7 +1,7 @@
-"""How a call ended: every expected ending has a name here and is a value, not an exception.
+"""The outcome of a call: every expected ending has a name here and is a value, not an exception.
 
-The shell describes what Temporal said of an activity as a `FailureResponse`; `of_failure` and
-`of_result` turn it, or what the activity returned, into an outcome.
+A workflow describes an activity that did not succeed as a `Failure`; `outcome_of_failure` and, for
+a returned value, `outcome_of_result` turn it into an outcome.
 """
 
 import re
@@ -20,7 +20,7 @@ from holdfast.validation.validator import errors
 
 MAX_MESSAGE_CHARACTERS = 4_000
 _CONTENT: TypeAdapter[Content] = TypeAdapter(Content)
-# What workers of several languages say of an activity that they do not have. They go on to list
+# The errors of workers of several languages for an activity that they lack. They go on to list
 # those that they have, which is not for a model.
 _NOT_REGISTERED = re.compile(
     r"is not registered (on|with)|unable to find activityType|available activities|known types are",
@@ -30,7 +30,7 @@ _NOT_REGISTERED = re.compile(
 
 @dataclass(frozen=True)
 class Succeeded:
-    """The call has a result. `content` is the part for the model where the activity said so."""
+    """The call has a result; `content` of an envelope is its value."""
 
     value: Any
     details: Any = None
@@ -40,21 +40,21 @@ class Succeeded:
 
 @dataclass(frozen=True)
 class Answered:
-    """A person gave the result in the tool's place."""
+    """A person gave the result in place of the tool."""
 
     value: Any
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The call was not carried out."""
+    """The call did not run."""
 
     error: CallError
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The call was carried out, and ended badly. `value` is what it returned all the same."""
+    """The call ran and failed; `value` is what it returned all the same."""
 
     error: CallError
     value: Any = None
@@ -62,14 +62,14 @@ class Failed:
 
 @dataclass(frozen=True)
 class Unknown:
-    """The call was started, and nobody knows whether it took effect."""
+    """The call started, and it is not known whether it took effect."""
 
     message: str
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """The activity asked for the run to end."""
+    """The activity stopped the run."""
 
     message: str
 
@@ -80,7 +80,7 @@ Final = Succeeded | Answered | Refused | Failed | Stopped
 
 @dataclass(frozen=True)
 class Failure:
-    """What Temporal says of an activity that did not succeed.
+    """An activity that did not succeed, as Temporal reports it.
 
     `started` is false only where it is certain that no worker ever began with it.
     """
@@ -92,17 +92,17 @@ class Failure:
 
 
 def refuse(code: ErrorCode, message: str) -> Refused:
-    """The outcome of a call that is not carried out."""
+    """Build the outcome of a call that does not run."""
     return Refused(CallError(code=code, message=message[:MAX_MESSAGE_CHARACTERS]))
 
 
 def fail(code: ErrorCode, message: str, value: Any = None) -> Failed:
-    """The outcome of a call that was carried out in vain."""
+    """Build the outcome of a call that ran and failed."""
     return Failed(CallError(code=code, message=message[:MAX_MESSAGE_CHARACTERS]), value)
 
 
 def outcome_of_result(tool: Tool, value: Any) -> Outcome:
-    """What an activity returned, taken apart and checked against the tool's `_output`."""
+    """Build the outcome of a returned value, checked against the tool's `_output`."""
     try:
         ensure_json(value)
     except ValueError as error:
@@ -117,7 +117,7 @@ def outcome_of_result(tool: Tool, value: Any) -> Outcome:
 
 
 def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
-    """What became of a call whose activity did not succeed."""
+    """Build the outcome of a call whose activity did not succeed."""
     match failure:
         case Failure(kind="application", type=names.STOP_RUN):
             return Stopped(failure.message[:MAX_MESSAGE_CHARACTERS])
@@ -143,7 +143,7 @@ def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
 
 
 def describe_failure(failure: Failure, what: str) -> str:
-    """Why `what` did not succeed, without what is said of other activities and workers."""
+    """Say why `what` did not succeed, without the names of other activities and workers."""
     if failure.kind == "application" and _NOT_REGISTERED.search(failure.message):
         return f"{what} is not available now."
     return failure.message or f"{what} failed, and did not say why"
@@ -172,7 +172,7 @@ def _misfit(message: str, value: Any = None) -> Failed:
 
 
 def check_output(tool: Tool, result: Succeeded) -> Succeeded | Failed:
-    """The result, or the error that it does not fit the tool's `_output`."""
+    """Return the result, or the error that it does not fit the tool's `_output`."""
     if tool.output is None:
         return result
     if (stored := Stored.of(result.value)) is not None:
@@ -186,7 +186,7 @@ def check_output(tool: Tool, result: Succeeded) -> Succeeded | Failed:
 
 
 def content_parts(value: Any) -> Content | None:
-    """The value as content of a message, where it is a list of content parts."""
+    """Return a value as content of a message, if it is a list of content parts."""
     if not (isinstance(value, list) and value and all(isinstance(part, dict) for part in value)):
         return None
     try:

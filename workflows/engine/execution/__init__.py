@@ -1,0 +1,1 @@
+"""From a proposed call to its one result: checks, dependencies, approval, completion."""

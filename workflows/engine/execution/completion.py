@@ -48,8 +48,8 @@ def run_after_hooks(call: ToolCall, state: RunState) -> HookRequests[None]:
                 "error": None if error is None else error.to_json(),
                 "terminate": getattr(outcome, "terminate", False),
             }
-            said = yield from run_hook(call, "after", activity, hook_view(call), result)
-            outcome = _patched(call, outcome, read_after(said))
+            replaced = yield from run_hook(call, "after", activity, hook_view(call), result)
+            outcome = _patched(call, outcome, read_after(replaced))
     except CallRefused as refusal:
         message = f"the call was run, and its result is withheld: {refusal}"
         outcome = fail(refusal.error.code, message)
@@ -147,5 +147,5 @@ def _log_end(turn: int, call: ToolCall, state: RunState) -> None:
     )
     state.log.append(MessageEntry(message=message))
     if isinstance(outcome, Succeeded) and outcome.message is not None:
-        veil, said = veil_of(call, None), as_said(call, outcome.message)
-        initial_context.append_message(state, said, within=call.meta.instance, veil=veil)
+        veil, extra = veil_of(call, None), as_said(call, outcome.message)
+        initial_context.append_message(state, extra, within=call.meta.instance, veil=veil)

@@ -277,11 +277,11 @@ def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunS
     Those that the model may not choose are dropped. What is set before an error is logged with it.
     """
     tool = call.tool
-    said = {key: arguments.pop(key) for key in list(arguments) if key.startswith("_")}
-    reasoning = said.get(REASONING)
+    meta_values = {key: arguments.pop(key) for key in list(arguments) if key.startswith("_")}
+    reasoning = meta_values.get(REASONING)
     if isinstance(reasoning, str):
         call.annotate(MetaProperties(reasoning=reasoning[:MAX_REASONING_CHARACTERS]))
-    chosen = {key: said[key] for key in said if key in tool.chosen}
+    chosen = {key: meta_values[key] for key in meta_values if key in tool.chosen}
     for key, value in chosen.items():
         try:
             chosen[key] = fit(value, tool.chosen[key])
@@ -295,13 +295,13 @@ def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunS
         raise InvalidArguments("_scopes: a list of names")
     meta = replace(
         call.meta,
-        instance=instance_of(said.get("_instance"), tool, state.data),
+        instance=instance_of(meta_values.get("_instance"), tool, state.data),
         output_method=method,
         scopes=scopes,
     )
     call.annotate(meta)
     if tool.latent:
-        call.set_model_result(said.get("_output", MISSING))
+        call.set_model_result(meta_values.get("_output", MISSING))
     path = chosen.get("_outputPath", tool.output_path)
     if path is not None:
         try:

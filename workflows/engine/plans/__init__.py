@@ -1,0 +1,1 @@
+"""Approval of all calls of one answer, and what remains of an approved plan."""

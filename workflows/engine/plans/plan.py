@@ -1,12 +1,11 @@
-"""Plans: all calls of an answer as people are asked about them at once, and as they edit them.
+"""Plans: all calls of one answer as people see and edit them.
 
-A plan is shown with the arguments that are known; a reference to what is not there yet stands as
-it was written, and is what is approved. Only the arguments of a call can be edited, and a call can
-be struck out. Arguments that were shown whole are taken as they are then: what looks like a
-reference in them is none. Those of a call that waits for others may refer to what these write.
+A plan shows the known arguments; a reference whose value is not known is shown and approved as it
+was written. Only arguments can be edited, and calls struck out. Arguments that were shown with all
+values are literal after an edit. Those of a pending call may refer to what other calls write.
 
-An edited plan has to be one that can be carried out: a call that refers to what only a struck call
-was to write has to go as well, or to be changed. An older value is no stand-in for it.
+An edited plan has to be able to run: a call that refers to what only a struck call was to write
+has to be struck or changed as well. An older value does not replace the missing one.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,17 +46,17 @@ _LOCAL = (
 
 
 def unstarted(calls: Sequence[ToolCall]) -> list[ToolCall]:
-    """The calls that have not ended and are not begun."""
+    """List the calls that have neither ended nor started."""
     return [call for call in calls if call.stage in (CallStage.PROPOSED, CallStage.PENDING)]
 
 
 def known_arguments(call: ToolCall) -> dict[str, Any]:
-    """The arguments of a call as far as they are known."""
+    """Return the arguments of a call as far as they are known."""
     return call.raw_arguments if call.stage is CallStage.PENDING else call.arguments
 
 
 def plan_json(calls: Sequence[ToolCall], *, sequential: bool) -> dict[str, Any]:
-    """Calls as people are asked about them."""
+    """Return calls as the JSON of a plan."""
     planned = [
         PlannedCall(
             id=call.id,
@@ -76,7 +75,7 @@ def plan_json(calls: Sequence[ToolCall], *, sequential: bool) -> dict[str, Any]:
 
 
 def format_output_path(output: OutputPath | None) -> str | None:
-    """Where a result is written, and behind `||` its error."""
+    """Format the places of a result and, behind `||`, of its error."""
     if output is None:
         return None
     result = " && ".join(map(str, output.result))
@@ -84,8 +83,9 @@ def format_output_path(output: OutputPath | None) -> str | None:
 
 
 def check_known_arguments(call: ToolCall, state: RunState) -> None:
-    """See that the arguments of a call that waits fit its tool, as far as they are known. Where
-    hooks mend what does not fit, nothing is.
+    """Check the known arguments of a pending call against its tool's schema.
+
+    Where a hook `_repair` may fix them, nothing is checked.
 
     Raises:
         InvalidArguments: they do not.
@@ -100,8 +100,10 @@ def check_known_arguments(call: ToolCall, state: RunState) -> None:
 def find_unrunnable(
     turn: Turn, calls: Sequence[ToolCall], state: RunState, gone: Callable[[ToolCall], bool]
 ) -> dict[ToolCall, CallRefused]:
-    """The waiting calls of a turn that can never be carried out without those that are `gone`, and
-    why; with those, in turn, that need them."""
+    """Find the pending calls that can never run without those that are `gone`, and why.
+
+    Calls that need such a call are found, too.
+    """
     found: dict[ToolCall, CallRefused] = {}
 
     def lost(call: ToolCall) -> bool:
@@ -136,10 +138,10 @@ def _vain(
 
 
 class PlanEdit:
-    """A person's edit of a plan as it is shown `now`: the calls that stay, and their arguments.
+    """A person's edit of a plan, checked: the calls that stay, and their arguments.
 
     Raises:
-        InvalidArguments: it is none, or what is left of the plan could not be carried out.
+        InvalidArguments: It is no plan, or the calls that stay could not run.
     """
 
     def __init__(
@@ -156,11 +158,10 @@ class PlanEdit:
         self._check()
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as it is then."""
+        """Return the edited plan."""
         return plan_json(self._staying(), sequential=self._turn.is_sequential)
 
     def _tried(self) -> list[ToolCall]:
-        """Copies of the calls with the arguments that they would have."""
         copies = [replace(call, dependencies=Dependencies()) for call in self._turn.calls]
         for copy in copies:
             if copy.id in self._given:
@@ -172,7 +173,7 @@ class PlanEdit:
         return [call for call in self._trial if call.id in self._given]
 
     def _is_gone(self, call: ToolCall) -> bool:
-        """Whether nothing comes of a call: it is struck out, or was refused before."""
+        """Whether a call never writes a result: it is struck out, or was refused before."""
         struck = call.outcome is None and call.id not in self._given
         return struck or isinstance(call.outcome, Refused)
 
@@ -197,7 +198,6 @@ def _plan(edited: dict[str, Any]) -> Plan:
 
 
 def _given(turn: Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
-    """The arguments of each call that stays, by its id."""
     calls, shown_now = {call.id: call for call in turn.calls}, {call.id: call for call in now.calls}
     given: dict[str, dict[str, Any]] = {}
     for entry in edited.calls:
@@ -236,25 +236,25 @@ def _check_edited(call: ToolCall, state: RunState) -> None:
 
 
 def has_references(value: Any) -> bool:
-    """Whether references stand in a value."""
+    """Return whether a value holds references."""
     return any(True for _ in references(value))
 
 
 def _without(parameters: dict[str, Any], unknown: Sequence[str]) -> dict[str, Any]:
-    """What a schema says of an object of which some properties are not known yet."""
-    said = {key: parameters[key] for key in _LOCAL if key in parameters}
+    """The schema of an object of which some properties are not known yet."""
+    partial = {key: parameters[key] for key in _LOCAL if key in parameters}
     if "patternProperties" in parameters:
-        said.pop("additionalProperties", None)
+        partial.pop("additionalProperties", None)
     may_be = {
         name: True
         for name in unknown
-        if name in said.get("properties", {}) or said.get("additionalProperties", True) is not False
+        if name in partial.get("properties", {})
+        or partial.get("additionalProperties", True) is not False
     }
-    return {**said, "properties": {**said.get("properties", {}), **may_be}}
+    return {**partial, "properties": {**partial.get("properties", {}), **may_be}}
 
 
 def _waits_for(call: ToolCall, calls: Sequence[ToolCall], *, sequential: bool) -> list[str]:
-    """The calls among these that have to end before."""
     before = calls[calls.index(call) - 1 : calls.index(call)] if sequential else []
     waited = {*call.dependencies.sources, *call.dependencies.earlier_writers, *before}
     return [other.id for other in calls if other in waited]

@@ -1,27 +1,22 @@
-"""Planning: the calls of a lazy agent's answer are a proposal, and people decide on all at once.
+"""Planning: the calls of one answer are a plan, and people decide on all of them at once.
 
-    checked ─► asked about ─► approved ─► carried out ─► (what is left) ─► taken up again, or lapsed
-       │            │            │             │
-       │            │            │             └─ a message came: what is not begun is held back
-       │            │            └─ struck calls are denied, and others edited
+    checked ─► approval requested ─► approved ─► running ─► (remainder) ─► continued, or discarded
+       │            │                   │           │
+       │            │                   │           └─ a message came: the rest is held back
+       │            │                   └─ struck calls are denied, and others edited
        │            └─ denied, expired, or withdrawn because a message came
-       └─ nothing to ask about: every call was refused, or all are left of an approved plan
+       └─ no approval needed: every call was refused, or all remain of an approved plan
 
-Nothing of a plan is begun before it is approved. It is checked whole first: tools, arguments as far
-as they are known, references, scopes and `_limits`. Then it is one question under the strictest of
-its calls' policies. A run that waits for nobody has every plan denied: it lets through nothing that
-would have been asked about.
+No call of a plan starts before the plan is approved. It is checked whole first: tools, known
+arguments, references, scopes and `_limits`. Then it is one question under the strictest policy of
+its calls. A run without approvals denies every plan.
 
-The approval is one of each call whose own policy those who approved satisfy; another call that
-needs a person asks for itself when it is ready. What a reference stands for is part of what was
-approved; what hooks make of the arguments since is not, so that such a call asks for itself, too.
-So does one that only a signed decision counts on and that refers to what was not there yet: nobody
-has signed that.
+The approval covers each call whose own policy the approvers satisfy; any other call that needs one
+requests its own. The approval covers the value of a reference, but not what hooks made of the
+arguments since. Under a policy of signed decisions, it covers no reference that was not resolved.
 
-A message that comes meanwhile is heard before anything else is begun. What is running ends; what is
-not begun is held back, and left of the plan if that was approved. An answer that holds nothing but
-calls that are left is carried out without asking anybody. Anything else is a new plan; and an
-answer without calls gives up what is left.
+A message is read before more calls start. An answer of nothing but remaining calls needs no new
+approval; any other calls are a new plan; an answer without calls discards the remainder.
 """
 
 import json
@@ -88,12 +83,12 @@ class Planning:
         self._state = state
         self._calls = calls
         self._question: Question | None = None
-        # The calls of the plan that was approved last, as it stands now.
+        # The calls of the plan that was approved last.
         self._approved: dict[ToolCall, None] = {}
         self._held: Keys = {}
 
     def check(self, turn: Turn) -> HookRequests[None]:
-        """Refuse what can never be carried out, and tell of all the calls."""
+        """Refuse the calls that can never run, and log all of them."""
         yield from self._calls.check(turn.number, turn.calls, is_sequential=turn.is_sequential)
         for call in turn.calls:
             if call.stage in (CallStage.PROPOSED, CallStage.PENDING):
@@ -102,7 +97,7 @@ class Planning:
             self._refuse([call], refusal.error.code, refusal.error.message)
 
     def ask(self, turn: Turn) -> Question | None:
-        """Ask people about the plan, once it is checked; None where nobody need be asked."""
+        """Request approval of a checked plan; return None where none is needed."""
         calls = unstarted(turn.calls)
         if not calls or turn.stop_message is not None or self._take_up(calls):
             return None
@@ -115,9 +110,9 @@ class Planning:
         return question
 
     def apply_ruling(self, turn: Turn) -> None:
-        """Let the ruling on the plan take effect; without one, people are asked no longer."""
+        """Apply the ruling on the plan; without one, withdraw the question."""
         question, self._question = self._question, None
-        assert question is not None  # it was asked
+        assert question is not None  # it was requested
         calls = unstarted(turn.calls)
         match question.ruling:
             case Approved(arguments, edited_by):
@@ -132,8 +127,10 @@ class Planning:
                 self._state.pending.withdraw(question)
 
     def hold_back(self, calls: Sequence[ToolCall]) -> None:
-        """End the calls among these that are not begun, because of a message: what was approved of
-        them is left of the plan."""
+        """End the calls that have not started, because a message came.
+
+        Those that were approved remain of the plan.
+        """
         calls = [call for call in calls if call.stage is not CallStage.ENDED]
         approved = [call for call in calls if call in self._approved]
         self._held = identity_keys(approved, self._state.data, self._held)
@@ -144,12 +141,11 @@ class Planning:
                 self._refuse([call], ErrorCode.CANCELLED, HELD_BACK)
 
     def discard(self) -> None:
-        """Nothing is left of any plan."""
+        """Forget what remains of the approved plan."""
         self._approved, self._held = {}, {}
 
     def describe_progress(self) -> str | None:
-        """How the approved plan stands, for the model; None where all of it is done, or there is
-        none."""
+        """Describe the approved plan for the model; None where all of it has run."""
         if all(isinstance(call.outcome, Succeeded | Answered) for call in self._approved):
             return None
         lines = [f"- {self._stands(call)}" for call in self._approved]
@@ -158,17 +154,16 @@ class Planning:
         return "\n".join([_STANDING, *told, *([_HOW] if self._left() else [])])
 
     def to_snapshot(self) -> list[StepSnapshot]:
-        """The approved plan as it stands, to be carried on."""
+        """Return the approved plan as a snapshot."""
         return [snapshot_step(call, self._held) for call in self._approved]
 
     def restore(self, steps: Sequence[StepSnapshot]) -> None:
-        """Go on with the approved plan that was carried here."""
+        """Continue with the approved plan of a snapshot."""
         calls = {restore_step(step): step for step in steps}
         self._approved = dict.fromkeys(calls)
         self._held = {call: step.key for call, step in calls.items() if step.held}
 
     def _check(self, call: ToolCall) -> None:
-        """Refuse a call whose principal may not make it, or whose arguments do not fit."""
         try:
             check_scopes(call, self._state)
             if call.stage is CallStage.PENDING:
@@ -179,7 +174,7 @@ class Planning:
             self._refuse([call], ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
 
     def _take_up(self, calls: Sequence[ToolCall]) -> bool:
-        """Go on with calls that are all left of the approved plan; whether they are."""
+        """Continue with calls that all remain of the approved plan; return whether they do."""
         left, taken = self._left(), dict[ToolCall, ToolCall]()
         for call, key in identity_keys(calls, self._state.data).items():
             old = next((old for old in left if self._held[old] == key and old not in taken), None)
@@ -193,7 +188,6 @@ class Planning:
         return True
 
     def _left(self) -> list[ToolCall]:
-        """The calls that are left of the approved plan."""
         return [call for call, key in self._held.items() if key is not None]
 
     def _question_on(self, turn: Turn, calls: Sequence[ToolCall]) -> Question:
@@ -216,8 +210,7 @@ class Planning:
         return question
 
     def _policy(self, call: ToolCall) -> ApprovalPolicy:
-        """The policy that a call would be asked about under; the agent's own, where nobody would be
-        asked."""
+        """The policy that a call would need; the agent's own, where it would need no approval."""
         state, tool = self._state, call.tool
         policy = effective_policy(tool, state.rules)
         asks = (
@@ -229,7 +222,6 @@ class Planning:
         return policy if asks and not free else state.rules.approval.over(APPROVAL_DEFAULTS)
 
     def _edit(self, turn: Turn, plan: Plan, edited_by: str | None) -> None:
-        """Strike out what is not in the approved plan, and take over what was changed."""
         given = {call.id: call.arguments for call in plan.calls}
         for call in unstarted(turn.calls):
             arguments = given.get(call.id)
@@ -269,7 +261,6 @@ class Planning:
             uncount_call(call, self._state)
 
     def _stands(self, call: ToolCall) -> str:
-        """A call of the approved plan and what became of it, in a line."""
         what = f"{call.id} {call.name}"
         if self._held.get(call) is not None:
             given = json.dumps(truncate(call.raw_arguments, MAX_STANDING_BYTES), ensure_ascii=False)
@@ -283,12 +274,11 @@ def _is_refused(call: ToolCall) -> bool:
 
 
 def _text(turn: Turn) -> str:
-    """What is asked, and what each decision does."""
-    said = (
+    text = (
         "Shall all of this be carried out? `approve` carries it out, `edit` takes `calls`: with"
         " other arguments, and without those that are to be struck out; `deny` carries out none."
     )
     refusals = [call.id for call in turn.calls if _is_refused(call)]
     if not refusals:
-        return said
-    return f"{said} Refused already, and no part of it: {first_names(refusals, MAX_REFUSED_NAMED)}."
+        return text
+    return f"{text} Refused already, and no part of it: {first_names(refusals, MAX_REFUSED_NAMED)}."

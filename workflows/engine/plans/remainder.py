@@ -1,9 +1,8 @@
-"""What is left of an approved plan: calls that were not begun, and how each is known again.
+"""The remainder of an approved plan: calls that did not start, and the key of each.
 
-A call is known by what it would do: its tool, its arguments, whose data it is about, and where its
-result is written. References count by what they stand for; one to what a call will write that is
-not begun either, by that call, and by what it would extend. So whatever has changed since in what a
-call reads, it is not the call that was approved.
+A key covers what the call would do: its tool, its arguments, its instance, and where its result is
+written. A reference counts by its value; one to a place that a remaining call will write, by that
+call and by what it would extend. So a call that would now do something else has another key.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +28,9 @@ Keys = Mapping[ToolCall, str | None]
 def identity_keys(
     calls: Sequence[ToolCall], data: Data, others: Keys | None = None
 ) -> dict[ToolCall, str | None]:
-    """What each of the calls is known by, none of which is begun, and what these others are; None
-    where that cannot be said.
+    """Compute the key of each call that has not started; None where it cannot be known.
 
-    No circle is among them.
+    `others` are keys that are known already. The calls have no cycle.
     """
     keys = dict(others or {})
     open_ = dict.fromkeys(calls)
@@ -46,7 +44,7 @@ def identity_keys(
 
 
 def snapshot_step(call: ToolCall, keys: Keys) -> StepSnapshot:
-    """A call of the approved plan, to be carried on: none of it is under way."""
+    """Return a call of the approved plan as a snapshot, between two turns."""
     assert call.outcome is not None  # its turn is over
     error = error_of(call.outcome)
     return StepSnapshot(
@@ -61,15 +59,14 @@ def snapshot_step(call: ToolCall, keys: Keys) -> StepSnapshot:
 
 
 def restore_step(step: StepSnapshot) -> ToolCall:
-    """The call as far as it is still asked for: what it came to, and what was approved."""
-    asked = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
-    call = ToolCall(step.id, asked, raw_arguments=step.given, covered_by_plan=step.covered)
+    """Build a call of the approved plan from its snapshot."""
+    proposal = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
+    call = ToolCall(step.id, proposal, raw_arguments=step.given, covered_by_plan=step.covered)
     call.end(Succeeded(None) if step.error is None else Refused(step.error))
     return call
 
 
 def _key(call: ToolCall, data: Data, keys: Keys) -> str | None:
-    """What a call is known by; `keys` has those calls that are not begun and that it waits for."""
     waits = [keys[source] for source in call.dependencies.sources if source in keys]
     arguments = _meant(call, data, keys) if call.stage is CallStage.PENDING else call.arguments
     if arguments is None or None in waits:
@@ -87,7 +84,7 @@ def _key(call: ToolCall, data: Data, keys: Keys) -> str | None:
 
 
 def _meant(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
-    """The arguments of a call that waits, with what is known put in for references."""
+    """The arguments of a call with the known values in place of references."""
     awaited = [source for source in call.dependencies.sources if source in keys]
     seen = _Seen(visible_data(call, data), [(source, str(keys[source])) for source in awaited])
     try:
@@ -103,13 +100,13 @@ def _meant(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
 
 @dataclass
 class _Seen:
-    """What a call reads; where calls will write that are not begun, which calls these are."""
+    """The data that a call reads; where calls have yet to write, their keys."""
 
     view: VisibleData
     awaited: list[tuple[ToolCall, str]] = field(default_factory=list)
 
     def read(self, path: Path) -> Any | MissingValue:
-        """What stands at the path, or will."""
+        """Return the value at a path, or the calls that will write it."""
         by = [key for source, key in self.awaited if _writes(source, path)]
         if not by:
             return self.view.read(path)
@@ -117,7 +114,7 @@ class _Seen:
         return {"path": str(path), "by": by, "over": None if over is MISSING else over}
 
     def why(self, path: Path) -> str:
-        """Why nothing stands there."""
+        """Explain why there is no value."""
         return self.view.why(path)
 
 
