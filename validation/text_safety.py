@@ -19,7 +19,7 @@ INVISIBLE = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""Write out everything in a text that cannot be seen, as `\uXXXX`; line ends become `\\n`."""
+    r"""Write out everything in a text that cannot be seen, as `\uXXXX`; line ends become `\n`."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return INVISIBLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 

@@ -22,11 +22,11 @@ from holdfast.validation.lenient_json import read_json
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine.model.reference_schemas import or_reference, refers
 from holdfast.workflows.engine.model.strict_schema import (
-    JsonText,
     Property,
     StrictForm,
     StrictForms,
     closed,
+    json_text,
     or_null,
     read_properties,
     takes_others,
@@ -139,7 +139,7 @@ def _properties(tool: Tool) -> dict[str, Property]:
 def _others() -> Property:
     text = "Further arguments, written as a text that holds a JSON object; null: none"
     forms = StrictForms({"type": "object"})
-    form = JsonText({"type": ["string", "null"], "description": text}, forms.fits(True))
+    form = json_text({"type": ["string", "null"], "description": text}, forms.fits(True))
     return Property(form, forms.fits(True))
 
 

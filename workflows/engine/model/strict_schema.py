@@ -39,70 +39,32 @@ Fits = Callable[[Any], bool]
 
 
 class StrictForm:
-    """A value that is asked for as it is."""
+    """The schema that a value is asked for with, and how an answer is read back.
 
-    def __init__(self, schema: Schema) -> None:
+    Without `read`, the value that is meant is the one that was written. `is_json`: it is any value
+    at all, as JSON in a text.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        read: Callable[[Any], Any] = lambda value: value,
+        *,
+        is_json: bool = False,
+    ) -> None:
         self.schema = schema
-
-    def read(self, value: Any) -> Any:
-        """Return the value that is meant by what was written."""
-        return value
+        self.read = read
+        self.is_json = is_json
 
 
-class JsonText(StrictForm):
-    """Any value at all: JSON in a text."""
+def json_text(schema: Schema, fits: Fits) -> StrictForm:
+    """Return the form of any value at all: JSON in a text."""
 
-    def __init__(self, schema: Schema, fits: Fits) -> None:
-        super().__init__(schema)
-        self._fits = fits
-
-    def read(self, value: Any) -> Any:
+    def read(value: Any) -> Any:
         meant = _parsed(value)
-        return value if self._fits(value) and not self._fits(meant) else meant
+        return value if fits(value) and not fits(meant) else meant
 
-
-class ClosedObject(StrictForm):
-    """An object of these properties."""
-
-    def __init__(self, schema: Schema, properties: dict[str, "Property"]) -> None:
-        super().__init__(schema)
-        self._properties = properties
-
-    def read(self, value: Any) -> Any:
-        value = _parsed(value, dict)
-        if not isinstance(value, dict):
-            return value
-        return read_properties(value, self._properties)
-
-
-class ListOf(StrictForm):
-    """A list of such values."""
-
-    def __init__(self, schema: Schema, item: StrictForm) -> None:
-        super().__init__(schema)
-        self._item = item
-
-    def read(self, value: Any) -> Any:
-        value = _parsed(value, list)
-        return [self._item.read(each) for each in value] if isinstance(value, list) else value
-
-
-class OneOf(StrictForm):
-    """A value of one of several forms: the first that then fits."""
-
-    def __init__(self, schema: Schema, branches: list[tuple[StrictForm, Fits]]) -> None:
-        super().__init__(schema)
-        self._branches = branches
-
-    def read(self, value: Any) -> Any:
-        plain = [fits for form, fits in self._branches if not isinstance(form, JsonText)]
-        if isinstance(value, str) and any(fits(value) for fits in plain):
-            return value
-        for form, fits in self._branches:
-            meant = form.read(value)
-            if fits(meant):
-                return meant
-        return value
+    return StrictForm(schema, read, is_json=True)
 
 
 class Property:
@@ -196,7 +158,12 @@ class StrictForms:
             item = self.form(schema["items"], level + 1, within)
             least = {"minItems": 1} if _is_some(schema.get("minItems")) else {}
             asked = {"type": "array", "items": item.schema, **least, **_told(schema)}
-            return ListOf(asked, item)
+
+            def read_list(value: Any) -> Any:
+                value = _parsed(value, list)
+                return [item.read(each) for each in value] if isinstance(value, list) else value
+
+            return StrictForm(asked, read_list)
         if kind == "object" and level < MAX_LEVELS and not is_open(schema):
             return self._closed(schema, level, within)
         return self._text(schema)
@@ -212,7 +179,12 @@ class StrictForms:
             )
             for name, each in schema["properties"].items()
         }
-        return ClosedObject({**closed(properties), **_told(schema)}, properties)
+
+        def read_object(value: Any) -> Any:
+            value = _parsed(value, dict)
+            return read_properties(value, properties) if isinstance(value, dict) else value
+
+        return StrictForm({**closed(properties), **_told(schema)}, read_object)
 
     def _one_of(
         self, schema: Schema, parts: Any, level: int, within: tuple[str, ...]
@@ -221,14 +193,22 @@ class StrictForms:
             return self._text(schema)
         branches = [(self.form(each, level, within), self.fits(each)) for each in parts]
         texts = [form for form, _ in branches if _is_free_text(form)]
-        if len(texts) > 1 and any(isinstance(form, JsonText) for form in texts):
+        if len(texts) > 1 and any(form.is_json for form in texts):
             return self._text(schema)  # which of them a text is could not be distinguished
         if len(branches) == 1:
             form = branches[0][0]
             form.schema = {**form.schema, **_told(schema)}
             return form
         asked = _any_of([form.schema for form, _ in branches])
-        return OneOf({**asked, **_told(schema)}, branches)
+        plain = [fits for form, fits in branches if not form.is_json]
+
+        def read_first_fitting(value: Any) -> Any:
+            if isinstance(value, str) and any(fits(value) for fits in plain):
+                return value
+            meant = ((form.read(value), fits) for form, fits in branches)
+            return next((each for each, fits in meant if fits(each)), value)
+
+        return StrictForm({**asked, **_told(schema)}, read_first_fitting)
 
     def _choice(self, schema: Schema) -> StrictForm:
         """Return one of several values.
@@ -260,7 +240,7 @@ class StrictForms:
         note = _JSON_TEXT
         if isinstance(schema, dict) and (told := self._whole(schema)):
             note += f", which fits this JSON Schema: {told}"
-        return JsonText({"type": "string", **_described(schema, [note])}, self.fits(schema))
+        return json_text({"type": "string", **_described(schema, [note])}, self.fits(schema))
 
     def _whole(self, schema: Schema) -> str:
         """Return the schema as it is described; nothing where it says nothing, or far too much."""
