@@ -1,6 +1,6 @@
 """`python -m tests.browser.pictures`: take the pictures of the README, in `docs/images`.
 
-waiting.png: the current details of a run that waiting for approval.
+waiting.png: the current details of a run that waits for approval.
 decided.png: the timeline of the same run, decided and done.
 encrypted.png, decrypted.png: an encrypted run, without the codec endpoint and with it.
 """

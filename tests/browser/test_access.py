@@ -113,7 +113,7 @@ async def test_what_was_typed_outlives_the_session(browser: Browser) -> None:
         await other.get_by_label("Link, or its key").fill(link.address(at.address))
         await other.get_by_role("button", name="Sign in").click()
         await expect(other.get_by_label("Reason")).to_be_visible()
-        await page.get_by_role("button", name="Then send it again").click()
+        await page.get_by_role("button", name="Send again").click()
         await expect(page.locator("body")).to_contain_text('"by":"ann"')
         await expect(page.locator("body")).to_contain_text("und <kaputt>")
 
@@ -129,13 +129,13 @@ async def test_a_form_of_somebody_else_is_looked_at_again(browser: Browser) -> N
         await page.get_by_role("button", name="Deny").click()
         await expect(page.get_by_role("alert")).to_contain_text("You are signed in as bob")
         await looked_at(page, "another-person")
-        await page.get_by_role("button", name="Send it in my name").click()
+        await page.get_by_role("button", name="Send as bob").click()
         await expect(page.locator("body")).to_contain_text('"by":"bob"')
         await page.goto("/decide")
         await page.get_by_label("Reason").fill("It is broken.")
         await page.context.clear_cookies()
         await page.get_by_role("button", name="Deny").click()
-        await expect(page.get_by_role("alert")).to_contain_text("You are not signed in any more")
+        await expect(page.get_by_role("alert")).to_contain_text("You are no longer signed in")
         await looked_at(page, "session-over")
 
 

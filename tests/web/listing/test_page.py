@@ -162,7 +162,7 @@ async def test_several_are_decided_at_once_and_each_says_what_came_of_it(
     assert "Not decided by you: it is no longer pending." in said[2]
     assert "Not decided: it has changed since it was shown to you." in said[5]
     assert "Your decision was accepted for 4 of 6 calls." in page.text
-    assert '<a href="/?agent=desk">Back to what waits</a>' in page.text
+    assert '<a href="/?agent=desk">Pending approvals</a>' in page.text
     [waiting] = [one for one in await first.waiting() if one["callId"] == "t1c5"]
     [given] = waiting["decisions"]
     assert (given["by"], given["groups"], given["decision"]) == ("ann", ["finance"], "approve")
