@@ -1,11 +1,10 @@
-"""`check_token`: whether a token was signed by somebody whose word counts here, and what it says.
+"""The activity `check_token`: a token's signature, conditions and claims.
 
     size ─► form ─► header ─► keys ─► signature ─► dates, issuer, audience ─► claims
 
-A token comes from anybody, so nothing in it chooses how it is checked: the algorithm is that of the
-key, the keys are those that the worker's operator has named, and no key or address that stands in a
-token is looked at. A message says in a sentence what is wrong and what to do. It repeats nothing of
-the token.
+Anyone can send a token, so nothing in it chooses how it is checked: the algorithm is that of the
+key, the keys are those of the worker's settings, and no key or address in a token is used. A
+message names the problem and the fix in one sentence, and repeats nothing of the token.
 """
 
 from collections.abc import Sequence
@@ -32,11 +31,11 @@ MAX_KEYS_TRIED = 100
 _WHY: dict[type[exceptions.PyJWTError], str] = {
     exceptions.ExpiredSignatureError: "the token has expired: sign a new one",
     exceptions.ImmatureSignatureError: "the token is not valid yet (`nbf` or `iat` is to come):"
-    " send it later, or set the clock of whoever signs",
+    " send it later, or set the clock of the signer",
     exceptions.InvalidIssuerError: "the token is by another issuer (`iss`) than its key is for",
-    exceptions.InvalidAudienceError: "the token is for somebody else (`aud`): sign one for this"
+    exceptions.InvalidAudienceError: "the token is for another audience (`aud`): sign one for this"
     " worker, whose operator knows the `audience`",
-    exceptions.InvalidSubjectError: "the token's key is not theirs whom it names (`sub`)",
+    exceptions.InvalidSubjectError: "the token's key does not belong to its subject (`sub`)",
 }
 
 
@@ -48,7 +47,7 @@ class CheckTokenActivity:
 
     @activity.defn(name=names.CHECK_TOKEN)
     async def check_token(self, check: dict[str, Any]) -> dict[str, Any]:
-        """What a good token says.
+        """Return the claims of a valid token.
 
         Args:
             check: a `schemas.token.TokenCheck` as JSON.
@@ -57,18 +56,18 @@ class CheckTokenActivity:
             `DecisionClaims` or `PrincipalClaims` as JSON.
 
         Raises:
-            ApplicationError: of type `invalid_token`, final: the token does not count; or of type
-                `keys_unavailable`, tried again: there is nothing to check it with now.
+            ApplicationError: of type `invalid_token`, not retryable: the token is rejected; or of
+                type `keys_unavailable`, retried: its keys cannot be read now.
         """
         try:
             return await self._claims(TokenCheck.read(check))
         except ValidationError:
-            raise _refusal("this worker does not know how to check such a token") from None
+            raise _rejection("this worker does not know how to check such a token") from None
         except InvalidTokenError as error:
-            raise _refusal(str(error)) from None
+            raise _rejection(str(error)) from None
         except KeysUnavailableError as error:
-            said = f"the key set `{error}` cannot be had now: the worker's log says why"
-            raise ApplicationError(said, type=names.KEYS_UNAVAILABLE) from None
+            message = f"the key set `{error}` cannot be had now: the worker's log says why"
+            raise ApplicationError(message, type=names.KEYS_UNAVAILABLE) from None
 
     async def _claims(self, check: TokenCheck) -> dict[str, Any]:
         token = SignedToken.read(check.token)
@@ -82,11 +81,11 @@ class CheckTokenActivity:
 
 
 async def matching_key_set(token: SignedToken, sets: Sequence[LiveKeySet], use: Use) -> KeySet:
-    """What is asked of tokens of the key that has signed this one; it says all of that.
+    """Return the settings of the key that signed this token, which meets all of them.
 
     Raises:
-        BadToken: it does not count.
-        MissingKeys: it might, but not all of the keys can be had now.
+        BadToken: it is rejected.
+        MissingKeys: it may be valid, but not all keys can be read now.
     """
     fitting = [keys for keys in sets if use in keys.settings.for_]
     if not fitting:
@@ -113,7 +112,7 @@ async def matching_key_set(token: SignedToken, sets: Sequence[LiveKeySet], use: 
 def _candidates(
     token: SignedToken, found: Sequence[tuple[PublicKey, KeySet]]
 ) -> Sequence[tuple[PublicKey, KeySet]]:
-    """The keys of the token's algorithm and id; one without an id may be any."""
+    """Return the keys of the token's algorithm and id; a key without an id is always one."""
     fitting = [
         (key, settings)
         for key, settings in found
@@ -153,7 +152,7 @@ def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet) -> bool:
 
 
 def _unknown(token: SignedToken, keys: Sequence[PublicKey]) -> InvalidTokenError:
-    """Why no key of the worker has signed the token."""
+    """Return why no key of the worker has signed the token."""
     named = [key for key in keys if key.id == token.key_id] if token.key_id else keys
     if not named and all(key.id is not None for key in keys):
         return InvalidTokenError(
@@ -168,13 +167,13 @@ def _unknown(token: SignedToken, keys: Sequence[PublicKey]) -> InvalidTokenError
     )
 
 
-def check_groups(said: Sequence[str], allowed: Sequence[str] | None) -> None:
-    """See that the key signs for all of these groups.
+def check_groups(groups: Sequence[str], allowed: Sequence[str] | None) -> None:
+    """Check that the key signs for all of these groups.
 
     Raises:
         BadToken: it does not.
     """
-    if allowed is not None and not set(said) <= set(allowed):
+    if allowed is not None and not set(groups) <= set(allowed):
         raise InvalidTokenError(
             "the token's key does not sign for one of its `groups`: leave that out"
         )
@@ -185,9 +184,9 @@ def _check_issued(issued_at: float | None, since: str | None, leeway_seconds: fl
         return
     if issued_at + leeway_seconds < datetime.fromisoformat(since).timestamp():
         raise InvalidTokenError(
-            "the token is older than the question (`iat`): look again, and sign anew"
+            "the token is older than the question (`iat`): read it again, and sign a new one"
         )
 
 
-def _refusal(message: str) -> ApplicationError:
+def _rejection(message: str) -> ApplicationError:
     return ApplicationError(message, type=names.INVALID_TOKEN, non_retryable=True)

@@ -1,8 +1,8 @@
 """The activity `generate`: one request to a model.
 
-Its input is a pointer into the run's log, its result what the model said. In between it reads the
-conversation from the run, asks the model through a provider, and shows in its heartbeat what is
-being said. All that is kept between two requests can be lost at any time.
+Its input is a pointer into the run's log, its result the model's answer. It reads the conversation
+from the run, sends it to the model through a provider, and shows the answer in its heartbeat while
+it is streamed. Everything cached between two requests can be dropped at any time.
 """
 
 from datetime import timedelta
@@ -23,8 +23,7 @@ from holdfast.activities.model.conversation_reader import (
     conversation_error,
 )
 from holdfast.activities.model.page_prefetch import PagePrefetch
-from holdfast.activities.model.progress import Progress, RedactingSink, send_heartbeats
-from holdfast.activities.model.retry_budget import RetryBudget
+from holdfast.activities.model.progress import Progress, RedactingSink, RetryBudget, send_heartbeats
 from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint
 from holdfast.providers import model_errors
 from holdfast.providers.base import ContextOverflow, Provider, ProviderError, ProviderRequest
@@ -40,7 +39,10 @@ _PRICED_TOKENS = 1_000_000
 
 
 class GenerateActivity:
-    """Asks models for runs: again and again for `longest`, waits for leave to ask left out."""
+    """Sends requests of runs to models.
+
+    A request is retried for `longest`, not counting the time in which it waits for its turn.
+    """
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class GenerateActivity:
 
     @activity.defn(name=GENERATE)
     async def generate(self, pointer: dict[str, Any]) -> dict[str, Any]:
-        """Ask the model of the run that this activity belongs to.
+        """Send a request to the model of the activity's run.
 
         Args:
             pointer: a `ConversationPointer` as JSON.
@@ -69,19 +71,21 @@ class GenerateActivity:
             A `Solution` as JSON, without what is at its default.
 
         Raises:
-            ApplicationError: of type `model_error`; retried or not, as `failures` decides.
+            ApplicationError: of type `model_error`; retried or not, as `model_errors` decides.
         """
         info = activity.info()
-        patience = RetryBudget(info, self._longest)
-        progress = Progress(info.attempt, patience.waited_seconds, patience.doubtful_attempts)
+        retry_budget = RetryBudget(info, self._longest)
+        progress = Progress(
+            info.attempt, retry_budget.waited_seconds, retry_budget.doubtful_attempts
+        )
         async with send_heartbeats(progress, info.heartbeat_timeout):
             try:
-                asked = ConversationPointer.read(pointer)
-                progress.about = asked.about()
-                request = await self._request(asked)
-                solution = await self._solve(request, asked, progress)
+                wanted = ConversationPointer.read(pointer)
+                progress.about = wanted.about()
+                request = await self._request(wanted)
+                solution = await self._solve(request, wanted, progress)
             except ApplicationError as error:
-                raise patience.limit_retries(error) from None
+                raise retry_budget.limit_retries(error) from None
         return solution.to_json()
 
     async def _request(self, pointer: ConversationPointer) -> ProviderRequest:
@@ -91,7 +95,7 @@ class GenerateActivity:
             fragments, ask = await self._reader.read(run, pointer, self._provider)
         except (RunNotOpen, RunUnresponsive, ConversationChanged) as error:
             raise conversation_error(error) from None
-        # Not the id itself: people write what they like into it, and it would go to the provider.
+        # Not the id itself: it may hold personal data, and the provider receives this.
         return ProviderRequest(ask, fragments, cache_key=sha256(run.workflow_id.encode()))
 
     async def _solve(
@@ -102,8 +106,8 @@ class GenerateActivity:
         try:
             solution = await self._answer(served, request, pointer, progress)
         except ContextOverflow as error:
-            said = model_errors.overflow_message(error, served.target)
-            return Solution(too_long=True, window=error.window, notices=[said])
+            notice = model_errors.overflow_message(error, served.target)
+            return Solution(too_long=True, window=error.window, notices=[notice])
         except (ProviderError, httpx.HTTPError) as error:
             progress.doubtful_attempts += model_errors.is_doubtful(error)
             name, doubtful = request.ask.model.name, progress.doubtful_attempts
@@ -117,7 +121,7 @@ class GenerateActivity:
         pointer: ConversationPointer,
         progress: Progress,
     ) -> Solution:
-        """What the model says, and its price."""
+        """Return the model's answer with its cost."""
         sink, price = RedactingSink(progress, self._secrets), served.target.endpoint.price
         if self._chats is None:
             return with_cost(await served.provider.solve(request, sink), price)
@@ -134,7 +138,7 @@ class GenerateActivity:
 
 
 def with_cost(solution: Solution, price: Price | None) -> Solution:
-    """The solution with what it cost, where its tokens and their price are known."""
+    """Return the solution with its cost, where its tokens and their price are known."""
     usage = solution.usage
     cost = token_cost(usage, price) if price is not None else None
     if cost is None:
@@ -143,9 +147,9 @@ def with_cost(solution: Solution, price: Price | None) -> Solution:
 
 
 def token_cost(usage: Usage, price: Price) -> float | None:
-    """What the tokens cost, in the currency of `price`; None where they are not known.
+    """Return the cost of the tokens, in the currency of `price`; None if they are unknown.
 
-    Cached tokens are some of the input tokens, and so are those that are written to the cache.
+    Cached tokens are part of the input tokens, and so are those that are written to the cache.
     """
     if usage.input_tokens is None or usage.output_tokens is None:
         return None

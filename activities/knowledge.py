@@ -1,8 +1,8 @@
-"""The activity `fetch_knowledge`: what an agent can look up, given only when it is asked for.
+"""The activity `fetch_knowledge`: the knowledge of an agent, read when a call requests it.
 
-A text is given as it is, a file of the catalog is read, an address that the operator allows is
-fetched. All come back as text, never as JSON: a stranger's object could say of itself that it is
-more than a result.
+A text is returned as it is, a file of the catalog is read, an address that the operator allows is
+fetched. All are returned as text, never as JSON: an object from elsewhere could claim to be more
+than a result.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import KnowledgeSource
 
-# Less than the half minute that an attempt has.
+# Less than the 30 seconds of an attempt.
 MAX_FETCH_SECONDS = 25
 FETCH_TIMEOUT = httpx.Timeout(10)
-# A call waits no longer, whatever a server would like.
+# A call waits no longer, whatever a server requests.
 MAX_RETRY_DELAY = timedelta(minutes=1)
 _TEXT = re.compile(r"text/.+|application/(.+\+)?(json|xml|yaml)|application/x-yaml")
-# By how Python calls them. It has others that are slow, or no encodings of text.
+# By Python's names. It has others that are slow, or no encodings of text.
 _CHARSETS = re.compile(
     r"ascii|utf-(8|16|32)(-[bl]e)?|iso(8859|2022).*|cp\d+|koi8-[rtu]|gb.+|big5.*|euc_.+"
     r"|shift_jis.*|mac-.+|tis-620"
@@ -42,7 +42,7 @@ _CHARSETS = re.compile(
 
 
 class FetchKnowledgeActivity:
-    """Fetches for the agents of one worker: from its catalog, and from what it allows."""
+    """Fetches from the catalog of one worker, and from the addresses that it allows."""
 
     def __init__(
         self, http: httpx.AsyncClient, folder: Path | None, prefixes: Collection[AddressPrefix]
@@ -53,13 +53,13 @@ class FetchKnowledgeActivity:
 
     @activity.defn(name=names.FETCH_KNOWLEDGE)
     async def fetch_knowledge(self, source: dict[str, Any]) -> str:
-        """What is known.
+        """Return the text of a source.
 
         Args:
             source: a `schemas.tool.KnowledgeSource` as JSON.
 
         Raises:
-            ApplicationError: of type `tool_error`; tried again or not: it cannot be had.
+            ApplicationError: of type `tool_error`, retried or not: the source cannot be read.
         """
         match KnowledgeSource.read(source):
             case KnowledgeSource(text=str(text)):
@@ -94,13 +94,13 @@ class FetchKnowledgeActivity:
         except NoPublicAddressError as error:
             raise _error(f"{display_address(url)} cannot be read: {error}") from None
         except httpx.HTTPError as error:
-            said = str(error) or type(error).__name__
-            raise _error(f"{display_address(url)} cannot be read: {said}", again=True) from None
+            reason = str(error) or type(error).__name__
+            raise _error(f"{display_address(url)} cannot be read: {reason}", again=True) from None
 
     async def _fetch(self, url: httpx.URL) -> str:
         headers = {
             "accept": "text/*, application/json, application/xml, application/yaml",
-            # Compressed, its size is anybody's guess.
+            # The size of a compressed text is unknown.
             "accept-encoding": "identity",
         }
         async with self._http.stream(
@@ -126,16 +126,16 @@ def _check_status(response: httpx.Response) -> None:
 
 
 def _charset_of(response: httpx.Response) -> str:
-    """The encoding of the text that the response is."""
+    """Return the encoding of the response's text."""
     where = display_address(response.request.url)
-    said = Message()
-    said["content-type"] = response.headers.get("content-type", "application/octet-stream")
-    if not _TEXT.fullmatch(said.get_content_type()):
-        raise _error(f"{where} is no text but {quote_value(said.get_content_type())}")
+    headers = Message()
+    headers["content-type"] = response.headers.get("content-type", "application/octet-stream")
+    if not _TEXT.fullmatch(headers.get_content_type()):
+        raise _error(f"{where} is no text but {quote_value(headers.get_content_type())}")
     coding = response.headers.get("content-encoding", "identity")
     if coding != "identity":
         raise _error(f"{where} was sent as {quote_value(coding)}, though it was asked for as it is")
-    charset = said.get_content_charset("utf-8")
+    charset = headers.get_content_charset("utf-8")
     try:
         name = codecs.lookup(charset).name
     except LookupError:
@@ -165,7 +165,7 @@ def _decoded(data: bytes, charset: str, response: httpx.Response) -> str:
 
 
 def _error(message: str, again: bool = False, delay: timedelta | None = None) -> ApplicationError:
-    """An error in words for the model, tried again (after `delay`) or not."""
+    """Return an error for the model, retried (after `delay`) or not."""
     return ApplicationError(
         message, type=ErrorCode.TOOL_ERROR, non_retryable=not again, next_retry_delay=delay
     )

@@ -1,8 +1,8 @@
 """The activities `memory_read`, `memory_search` and `memory_write`: an agent's own memory.
 
-Whose memory it is, is no argument of the call: the run says it, and no model has a say in it. A
-write is an update that starts the memory where there is none; its id is that of the call, so that
-an attempt that is made again, its answer lost, is known.
+The owner of a memory is no argument of the call: the run sets it, and no model can change it. A
+write is an update that starts the memory if there is none; its id is that of the call, so that a
+retried attempt takes effect once.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ from holdfast.schemas.internal.memory import (
 from holdfast.schemas.names import ErrorCode
 from holdfast.validation.problems import problems_of, summarize_problems
 
-AskedT = TypeVar("AskedT", bound=Strict)
+ArgumentsT = TypeVar("ArgumentsT", bound=Strict)
 
 
 class MemoryActivities:
     """The memories of agents, each a workflow.
 
-    One worker has one write at a time to each: the server takes ten at once, and at the next gives
-    up on those as well.
+    One worker makes one write at a time to each: the server accepts ten at once, and fails all of
+    them at the next.
     """
 
     def __init__(self, client: Client, queries: RunQueries) -> None:
@@ -55,25 +55,25 @@ class MemoryActivities:
 
     @activity.defn(name=names.MEMORY_READ)
     async def memory_read(self, arguments: dict[str, Any], owner: dict[str, Any]) -> Any:
-        """One entry of a memory, or its keys.
+        """Return one entry of a memory, or its keys.
 
         Args:
             arguments: a `schemas.internal.memory.MemoryRead` as JSON.
             owner: a `schemas.internal.memory.MemoryOwner` as JSON.
         """
         want = _read(arguments, MemoryRead)
-        return await self._ask(MemoryOwner.read(owner), names.READ, want)
+        return await self._query(MemoryOwner.read(owner), names.READ, want)
 
     @activity.defn(name=names.MEMORY_SEARCH)
     async def memory_search(self, arguments: dict[str, Any], owner: dict[str, Any]) -> Any:
-        """The entries of a memory that fit best.
+        """Return the entries of a memory that match best.
 
         Args:
             arguments: a `schemas.internal.memory.MemorySearch` as JSON.
             owner: a `schemas.internal.memory.MemoryOwner` as JSON.
         """
         want = _read(arguments, MemorySearch)
-        return await self._ask(MemoryOwner.read(owner), names.SEARCH, want)
+        return await self._query(MemoryOwner.read(owner), names.SEARCH, want)
 
     @activity.defn(name=names.MEMORY_WRITE)
     async def memory_write(self, arguments: dict[str, Any], owner: dict[str, Any]) -> Any:
@@ -93,12 +93,12 @@ class MemoryActivities:
         except (RPCError, RPCTimeoutOrCancelledError) as error:
             raise _error("the memory did not answer") from error
 
-    async def _ask(self, owner: MemoryOwner, query: str, want: Strict) -> Any:
-        asked = WorkflowExecution(workflow_id=owner.workflow_id)
+    async def _query(self, owner: MemoryOwner, query: str, want: Strict) -> Any:
+        execution = WorkflowExecution(workflow_id=owner.workflow_id)
         try:
-            return await self._queries.query(asked, query, want.to_json())
+            return await self._queries.query(execution, query, want.to_json())
         except RunNotOpen:
-            return dict(EMPTY)  # nothing was ever written, or somebody has ended it
+            return dict(EMPTY)  # nothing was ever written, or an operator ended it
         except RunUnresponsive as error:
             raise _error("the memory did not answer") from error
 
@@ -116,17 +116,17 @@ class MemoryActivities:
             names.WRITE,
             write.to_json(),
             start_workflow_operation=start,
-            # A workflow id may come again; that of an execution does not.
+            # A workflow id can be used again; a run id cannot.
             id=f"{info.workflow_run_id}/{info.activity_id}",
         )
 
 
-def _read(arguments: Any, model: type[AskedT]) -> AskedT:
+def _read(arguments: Any, model: type[ArgumentsT]) -> ArgumentsT:
     try:
         return model.model_validate(arguments)
     except ValidationError as error:
-        said = summarize_problems(problems_of(error, arguments, model))
-        raise _error(said, names.INVALID_ARGUMENTS, final=True) from None
+        message = summarize_problems(problems_of(error, arguments, model))
+        raise _error(message, names.INVALID_ARGUMENTS, final=True) from None
 
 
 def _refuse(error: WorkflowUpdateFailedError) -> NoReturn:
@@ -142,7 +142,7 @@ def _refuse(error: WorkflowUpdateFailedError) -> NoReturn:
 def _error(
     message: str, kind: str = ErrorCode.TOOL_ERROR, *, final: bool = False
 ) -> ApplicationError:
-    """An error in words for the model; what lies under it is for whoever looks into the history."""
+    """Return an error for the model; its cause is for a reader of the history."""
     category = ApplicationErrorCategory
     return ApplicationError(
         message,

@@ -1,8 +1,8 @@
-"""The activity `record_spans`: what is over of a run, as spans and in the metrics.
+"""The activity `record_spans`: the finished parts of a run as spans and metrics.
 
-A span that lasts for days cannot be held open by a process. So a run says, when a part of it is
-over, what that was; here it is written down with the times that it had. A run says so once. Where
-its worker dies in that very moment it may say so again: the ids are the same then.
+No process can hold a span open for days. So a run reports each part once it is over, and here it is
+recorded with its own times. A run reports it again only if its worker dies at that moment: the ids
+are then the same.
 """
 
 from typing import Any
@@ -17,24 +17,24 @@ from holdfast.schemas.names import RECORD_SPANS
 
 
 class SpanRecorder:
-    """Writes down what runs tell; without `telemetry`, nothing: a run may have begun with it."""
+    """Records the spans of runs; without `telemetry`, none: a run may have started with it."""
 
     def __init__(self, telemetry: Telemetry | None, models: ModelEndpoints) -> None:
         self._telemetry = telemetry
         self._models = models
 
     @activity.defn(name=RECORD_SPANS)
-    async def record_spans(self, told: dict[str, Any]) -> None:
-        """Write down what is over.
+    async def record_spans(self, batch: dict[str, Any]) -> None:
+        """Record finished spans.
 
         Args:
-            told: a `schemas.internal.tracing.Told` as JSON.
+            batch: a `schemas.internal.tracing.SpanBatch` as JSON.
         """
         if self._telemetry is None:
             return
-        said = SpanBatch.read(told)
-        for span in said.spans:
-            if span.kind == "run" and said.endpoint in self._models.names:
-                served = self._models.find(said.endpoint)
+        spans = SpanBatch.read(batch)
+        for span in spans.spans:
+            if span.kind == "run" and spans.endpoint in self._models.names:
+                served = self._models.find(spans.endpoint)
                 span.attributes["gen_ai.provider.name"] = provider_name(served.target)
-            self._telemetry.record_span(span, said)
+            self._telemetry.record_span(span, spans)

@@ -1,4 +1,7 @@
-"""The definition that a run or a call takes when it starts and keeps until it ends."""
+"""The activities `resolve_agent` and `resolve_tool`: the definition of a run or a call.
+
+A run or a call reads its definition when it starts, and uses it until it ends.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,15 +24,14 @@ from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ANONYMOUS
 from holdfast.validation.problems import ValueProblem, problems_of, summarize_problems
 
-# The name of an agent that is written in a request and says none.
+# The name of an agent that a request defines without a name.
 UNNAMED_AGENT = "inline"
 
 
 class DefinitionResolver:
-    """The catalog, as runs ask it for their agent and calls for their tool; `tracing` says how the
-    run is to be traced that asks.
+    """Resolves agents and tools of the catalog; `tracing` returns how the run is traced.
 
-    Each answer takes the catalog off its shelf once, since another may stand there a moment later.
+    Each answer reads the current catalog once, since it may be replaced at any time.
     """
 
     def __init__(
@@ -45,25 +47,26 @@ class DefinitionResolver:
     # No coroutine: a large inline definition takes a while to check, and must not hold up the loop.
     @activity.defn(name=names.RESOLVE_AGENT)
     def resolve_agent(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Resolve the agent that a run is asked for with.
+        """Resolve the agent of a run's request.
 
         Args:
             request: the run's input, a `schemas.run.RunRequest` as JSON.
 
         Returns:
-            a `schemas.agent.Snapshot` as JSON; the agent in it has at most 1 MB.
+            a `schemas.agent.AgentSnapshot` as JSON; the agent in it has at most 1 MB.
 
         Raises:
-            ApplicationError: of type `invalid_request`, final: what was asked for cannot be had.
+            ApplicationError: of type `invalid_request`, not retryable: the request cannot be
+                resolved.
         """
         try:
             return self._snapshot(request).to_json()
-        except InvalidValueError as refused:
-            raise _invalid(refused.faults) from None
+        except InvalidValueError as error:
+            raise _invalid(error.faults) from None
 
     @activity.defn(name=names.RESOLVE_TOOL)
     def resolve_tool(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Resolve the tool that a single call is asked for with.
+        """Resolve the tool of a single call's request.
 
         Args:
             request: the call's input, a `schemas.run.CallRequest` as JSON.
@@ -72,12 +75,13 @@ class DefinitionResolver:
             a `schemas.agent.ToolSnapshot` as JSON.
 
         Raises:
-            ApplicationError: of type `invalid_request`, final: what was asked for cannot be had.
+            ApplicationError: of type `invalid_request`, not retryable: the request cannot be
+                resolved.
         """
         try:
             return self._tool_snapshot(request).to_json()
-        except InvalidValueError as refused:
-            raise _invalid(refused.faults) from None
+        except InvalidValueError as error:
+            raise _invalid(error.faults) from None
 
     def _snapshot(self, request: dict[str, Any]) -> AgentSnapshot:
         _check(request, RunRequest)
@@ -90,34 +94,34 @@ class DefinitionResolver:
             if tool.latent or tool.delegate == ANONYMOUS:
                 reason = f"`{tool.name}` is for a model to answer, and a single call asks none"
                 raise InvalidValueError([ValueProblem((), reason, "name a tool with an activity")])
-        except InvalidValueError as refused:
-            raise InvalidValueError(fault.under("tool") for fault in refused.faults) from None
+        except InvalidValueError as error:
+            raise InvalidValueError(fault.under("tool") for fault in error.faults) from None
         return ToolSnapshot(tool=tool, worker=self._of_worker())
 
     def _of_worker(self) -> WorkerFacts:
-        """What the run is to know of the worker; how it is traced is decided for each."""
+        """Return the facts about the worker; tracing is decided for each run."""
         if self._tracing is None:
             return self._facts
         return self._facts.model_copy(update={"tracing": self._tracing()})
 
-    def _agent(self, asked: str | dict[str, Any]) -> Agent:
-        if isinstance(asked, str):
-            return self._named(asked)
+    def _agent(self, definition: str | dict[str, Any]) -> Agent:
+        if isinstance(definition, str):
+            return self._named(definition)
         world = replace(self._shelf.catalog.definitions, is_inline=True)
         try:
-            if asked.get("memory") and "name" not in asked:
-                reason = "memory is kept under the agent's name, and this one has none"
+            if definition.get("memory") and "name" not in definition:
+                reason = "memory is stored under the agent's name, and this one has none"
                 raise InvalidValueError([ValueProblem(("memory",), reason, "give it a `name`")])
-            return resolve_definition(asked, UNNAMED_AGENT, world)
-        except InvalidValueError as refused:
-            raise InvalidValueError(fault.under("agent") for fault in refused.faults) from None
+            return resolve_definition(definition, UNNAMED_AGENT, world)
+        except InvalidValueError as error:
+            raise InvalidValueError(fault.under("agent") for fault in error.faults) from None
 
     def _named(self, name: str) -> Agent:
         agents = self._shelf.catalog.agents
         agent = agents.get(name)
         if agent is None:
-            mend = suggest_names(name, agents, "this worker has no agents: see `--catalog`")
-            raise InvalidValueError([ValueProblem(("agent",), f"there is no agent `{name}`", mend)])
+            fix = suggest_names(name, agents, "this worker has no agents: see `--catalog`")
+            raise InvalidValueError([ValueProblem(("agent",), f"there is no agent `{name}`", fix)])
         return agent
 
 

@@ -1,14 +1,14 @@
-"""Requests for knowledge, over connections to addresses that were looked at first.
+"""Requests for knowledge, over connections to addresses that were checked first.
 
-An operator allows names. What a name leads to, whoever has it says anew each time: a public name
-can be made to lead to the worker's own machine, to its network, or to where a cloud tells a machine
-its keys. So the name is looked up here, once for a request; what is no public address is left out;
-and the connection goes to one of those that remain, which nobody can exchange in between. The name
-still stands in the request and in what the server's certificate has to prove.
+An operator allows names, and the owner of a name decides for each request where it leads: to the
+worker's own machine, its network, or the metadata service of a cloud. So the name is resolved here,
+once for a request; addresses that are not public are left out; and the connection goes to one of
+the others, which cannot change in between. The request and the check of the server's certificate
+still use the name.
 
-An operator who names an address, or `localhost`, has named where that leads; and so has one who
-names its network (`--knowledge-network`). Where the environment has a proxy for the address, the
-proxy looks the name up and connects: what it may reach is its own to say.
+An operator who allows an address, or `localhost`, or a network (`--knowledge-network`), allows
+where it leads. Where the environment has a proxy for the address, the proxy resolves the name and
+connects: its own rules apply.
 """
 
 import asyncio
@@ -26,30 +26,30 @@ from holdfast.schemas.phrases import quote_value
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-# Gives the addresses of a host, in the order in which they are to be tried.
+# Returns the addresses of a host, in the order in which they are tried.
 ResolveHost = Callable[[str, int], Awaitable[Collection[str]]]
 
 MAX_TRIED_ADDRESSES = 4
 MAX_CONNECTIONS = 100
-# Where IPv4 is reached through IPv6, the last four bytes are the address.
+# Of IPv4 through IPv6, the last four bytes are the address.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def read_network(text: str) -> Network:
-    """A network, such as `10.0.0.0/8`.
+    """Read a network, such as `10.0.0.0/8`.
 
     Raises:
-        AddressError: it is none.
+        AddressError: the text is no network.
     """
     try:
         return ipaddress.ip_network(text)
     except ValueError:
-        mend = "write an address and how many of its bits count, like 10.0.0.0/8"
-        raise AddressError(f"{quote_value(text)} is no network", mend) from None
+        fix = "write an address and how many of its bits count, like 10.0.0.0/8"
+        raise AddressError(f"{quote_value(text)} is no network", fix) from None
 
 
 def is_public(address: Address) -> bool:
-    """Whether the address is one of the internet's, which belongs to one machine there."""
+    """Report whether the address belongs to one machine of the internet."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _NAT64:
             return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
@@ -60,31 +60,31 @@ def is_public(address: Address) -> bool:
 
 
 class NoPublicAddressError(httpx.ConnectError):
-    """A name that leads to no address that requests may go to."""
+    """A name that leads to no allowed address."""
 
 
 class PinnedTransport(httpx.AsyncBaseTransport):
-    """Sends each request to an address that was looked at, by the transport `inner`.
+    """Sends each request to a checked address, by the transport `inner`.
 
-    `inner` must keep no connections: one belongs to an address, and would be used for every name
-    that leads there, though it was proved for one.
+    `inner` must not reuse connections: a connection belongs to an address, and would be used for
+    every name that leads there, though the certificate was checked for one.
     """
 
     def __init__(
         self,
         inner: httpx.AsyncBaseTransport,
         networks: Collection[Network] = (),
-        look_up: ResolveHost | None = None,
+        resolve_host: ResolveHost | None = None,
     ) -> None:
         self._inner = inner
         self._networks = networks
-        self._look_up = look_up or _looked_up
+        self._resolve_host = resolve_host or _resolved
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send the request; httpx calls this.
 
         Raises:
-            HiddenError: the name leads to nothing that is allowed.
+            NoPublicAddressError: the name leads to no allowed address.
             httpx.HTTPError: the request failed.
         """
         host = request.url.host
@@ -112,7 +112,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
     async def _allowed(self, url: httpx.URL) -> list[str]:
         port = url.port or {"http": 80, "https": 443}[url.scheme]
         try:
-            found = await self._look_up(url.raw_host.decode("ascii"), port)
+            found = await self._resolve_host(url.raw_host.decode("ascii"), port)
         except OSError as error:
             raise httpx.ConnectError(f"its name is not known: {error.strerror}") from None
         return [text for text in found if self._is_allowed(text)][:MAX_TRIED_ADDRESSES]
@@ -123,7 +123,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
 
 
 def knowledge_client(networks: Collection[Network] = ()) -> httpx.AsyncClient:
-    """The client that knowledge is fetched with; besides public addresses, from these networks."""
+    """Return the client for knowledge from public addresses and these networks."""
     limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=0)
     direct = httpx.AsyncHTTPTransport(verify=trusted_certificates(), limits=limits, trust_env=False)
     through = {
@@ -142,25 +142,27 @@ def knowledge_client(networks: Collection[Network] = ()) -> httpx.AsyncClient:
     )
 
 
-def proxies_of(said: Mapping[str, str]) -> dict[str, str | None]:
-    """Which proxy is for which addresses, as the environment says it; None: none is.
+def proxies_of(variables: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the proxy of each pattern of addresses; None for no proxy.
 
-    `said` has the variables `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy` by their first
-    word, as Python gathers them.
+    `variables` has `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy` by their first words, as
+    Python collects them.
     """
-    excepted = [host for each in said.get("no", "").split(",") if (host := each.strip())]
+    excepted = [host for each in variables.get("no", "").split(",") if (host := each.strip())]
     if "*" in excepted:
         return {}
     through: dict[str, str | None] = {
-        f"{scheme}://": said[scheme] if "://" in said[scheme] else f"http://{said[scheme]}"
+        f"{scheme}://": variables[scheme]
+        if "://" in variables[scheme]
+        else f"http://{variables[scheme]}"
         for scheme in ("http", "https", "all")
-        if said.get(scheme)
+        if variables.get(scheme)
     }
     return through | {_pattern(host): None for host in excepted}
 
 
 def _pattern(host: str) -> str:
-    """How httpx writes the addresses of a host of `no_proxy`, those below it included."""
+    """Return httpx's pattern for a host of `no_proxy` and its subdomains."""
     if "://" in host:
         return host
     address = _address(host)
@@ -170,7 +172,7 @@ def _pattern(host: str) -> str:
 
 
 def _pinned(request: httpx.Request, address: str) -> httpx.Request:
-    """The same request, to the address; the name stays in it, and in what TLS asks for."""
+    """Return the request to the address, with the name in its headers and in TLS."""
     name = request.url.raw_host.decode("ascii")
     return httpx.Request(
         request.method,
@@ -188,8 +190,8 @@ def _address(host: str) -> Address | None:
         return None
 
 
-async def _looked_up(host: str, port: int) -> list[str]:
+async def _resolved(host: str, port: int) -> list[str]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    # A zone is of this machine, and no part of an address.
+    # A zone belongs to this machine, and is no part of an address.
     return list(dict.fromkeys(str(where[0]).partition("%")[0] for *_, where in found))

@@ -20,8 +20,8 @@ class AnswerReader(ABC):
     """One answer, as it arrives.
 
     `format_name` is what the format calls an answer; `marker` is in every event of it, so that a
-    truncated event can be told from a foreign text. `is_finished`: the model has given the reason
-    why it stopped. `is_done`: nothing more will come.
+    truncated event can be distinguished from a foreign text. `is_finished`: the model has given the
+    reason why it stopped. `is_done`: nothing more will come.
     """
 
     format_name: str

@@ -79,8 +79,7 @@ def unsupported_image_text(media_type: str) -> str:
 
 
 def without_remote_images(message: ChatMessage, fetched: tuple[str, ...]) -> ChatMessage:
-    """Return the message with a text for each image at an address that begins with none of
-    these."""
+    """Replace each image by a text if its address begins with none of `fetched`."""
     content = message.content
     if isinstance(content, str) or not any(_is_remote(part, fetched) for part in content):
         return message

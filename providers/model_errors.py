@@ -1,7 +1,7 @@
-"""The one place where what went wrong with a request to a model becomes an application error.
+"""Maps errors of requests to models to application errors, in one place.
 
-It says whether the request is made again, and when; and in the message, whose turn it is and what
-to do. Errors are raised `from None`: what lies under them may quote what must stay secret.
+An error decides whether the request is retried, and when; its message has the fix, and who can
+apply it. Errors are raised `from None`: their causes may quote secrets.
 """
 
 import math
@@ -24,11 +24,11 @@ from holdfast.schemas.names import MODEL_ERROR
 
 RETRIED_STATUS = (408, 409, 425, 429)
 MAX_RETRY_DELAY = timedelta(hours=1)
-# Something else than a model may answer for a moment; for longer, the address is wrong. And what a
-# server calls a fault of its own may be that it cannot do what it is asked, which no time mends.
+# Another server than a model's may answer for a moment; for longer, the address is wrong. And a
+# server's internal error may mean that it can never do what the request needs.
 MAX_DOUBTFUL_ATTEMPTS = 3
 _DOUBTFUL_STATUS = (500, 501)
-# Its window is small unless it was set.
+# Its window is small unless it is set.
 _OLLAMA_WINDOW = "Raise `num_ctx` in the `options` of the agent's `model`"
 # Of llama.cpp ("image input is not supported", "Jinja Exception: …"), LM Studio and others.
 _INCAPABLE = (
@@ -40,14 +40,14 @@ _INCAPABLE = (
 def model_error(
     message: str, *, retried: bool = False, delay: timedelta | None = None
 ) -> ApplicationError:
-    """An error of type `model_error`, tried again (after `delay`) or not."""
+    """Return an error of type `model_error`, retried (after `delay`) or not."""
     return ApplicationError(
         message, type=MODEL_ERROR, non_retryable=not retried, next_retry_delay=delay
     )
 
 
 def is_doubtful(error: ProviderError | httpx.HTTPError) -> bool:
-    """Whether asking again may be in vain, and yet may help."""
+    """Report whether a retry may help, but may also fail again for ever."""
     return isinstance(error, UnreadableAnswer) or (
         isinstance(error, ProviderRefused) and _is_incapable(error)
     )
@@ -56,8 +56,10 @@ def is_doubtful(error: ProviderError | httpx.HTTPError) -> bool:
 def provider_error(
     error: ProviderError | httpx.HTTPError, target: EndpointTarget, model: str, doubtful: int
 ) -> ApplicationError:
-    """Why the model `model` at `target` gave no solution. `doubtful` of the attempts so far ended
-    as one whose error is doubtful, this one among them."""
+    """Return the error of a request to the model `model` at `target`.
+
+    `doubtful` of the attempts so far ended in a doubtful error, this one among them.
+    """
     match error:
         case ProviderRefused():
             return _refused(error, target, model, doubtful)
@@ -66,10 +68,10 @@ def provider_error(
         case TruncatedAnswer():
             return model_error(f"{target.label}: {error}", retried=True)
         case UnreadableAnswer():
-            said = (
+            message = (
                 f"{target.label}: {target.redact(str(error))}. Check its `baseUrl` and `provider`"
             )
-            return model_error(said, retried=doubtful < MAX_DOUBTFUL_ATTEMPTS)
+            return model_error(message, retried=doubtful < MAX_DOUBTFUL_ATTEMPTS)
         case ProviderError():
             return model_error(str(error))
         case _:
@@ -77,14 +79,14 @@ def provider_error(
 
 
 def overflow_message(error: ContextOverflow, target: EndpointTarget) -> str:
-    """What is said of a conversation that is too long for the model."""
-    said = f"{target.label} answered {error.status}: {target.redact(error.message) or 'nothing'}"
-    mend = _OLLAMA_WINDOW if target.endpoint.provider == "ollama" else ""
-    return f"{said}. {mend}" if mend else said
+    """Return the message of a conversation that is too long for the model."""
+    message = f"{target.label} answered {error.status}: {target.redact(error.message) or 'nothing'}"
+    fix = _OLLAMA_WINDOW if target.endpoint.provider == "ollama" else ""
+    return f"{message}. {fix}" if fix else message
 
 
 def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
-    """When the provider wants to be asked again, at most an hour from `now`; None: not said."""
+    """Return the provider's delay of a retry, at most an hour from `now`, if it has one."""
     seconds = _number(headers.get("retry-after-ms"), 0.001)
     if seconds is None:
         seconds = _number(headers.get("retry-after"), 1)
@@ -98,16 +100,16 @@ def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
 def _refused(
     error: ProviderRefused, target: EndpointTarget, model: str, doubtful: int
 ) -> ApplicationError:
-    said = f"{target.label} answered {error.status}: {target.redact(error.message) or 'nothing'}"
+    message = f"{target.label} answered {error.status}: {target.redact(error.message) or 'nothing'}"
     if error.status in RETRIED_STATUS or error.status >= 500:
         delay = retry_delay(error.headers, datetime.now(UTC))
         is_hopeless = _is_incapable(error) and doubtful >= MAX_DOUBTFUL_ATTEMPTS
-        return model_error(said, retried=not is_hopeless, delay=delay)
-    # Google says of a bad key that the request is a bad one.
+        return model_error(message, retried=not is_hopeless, delay=delay)
+    # Google reports a bad key as a bad request.
     is_bad_key = error.status == 400 and "api key" in error.message.lower()
     status = 401 if is_bad_key else error.status
-    mend = _ollama_mend(error, target, model) or _mend(status, target, model)
-    return model_error(f"{said}. {mend}" if mend else said)
+    fix = _ollama_fix(error, target, model) or _fix(status, target, model)
+    return model_error(f"{message}. {fix}" if fix else message)
 
 
 def _is_incapable(error: ProviderRefused) -> bool:
@@ -115,7 +117,7 @@ def _is_incapable(error: ProviderRefused) -> bool:
     return error.status in _DOUBTFUL_STATUS and any(word in message for word in _INCAPABLE)
 
 
-def _mend(status: int, target: EndpointTarget, model: str) -> str:
+def _fix(status: int, target: EndpointTarget, model: str) -> str:
     match status:
         case 401 | 403:
             variable = target.endpoint.api_key_env
@@ -130,8 +132,8 @@ def _mend(status: int, target: EndpointTarget, model: str) -> str:
             return ""
 
 
-def _ollama_mend(error: ProviderRefused, target: EndpointTarget, model: str) -> str:
-    """What only Ollama can be asked to mend: it serves models that were pulled."""
+def _ollama_fix(error: ProviderRefused, target: EndpointTarget, model: str) -> str:
+    """Return the fix for a model that Ollama has not pulled."""
     if target.endpoint.provider == "ollama" and error.status == 404:
         return f"Pull it where Ollama runs (`ollama pull {model}`), or check the `baseUrl`"
     return ""
@@ -140,16 +142,16 @@ def _ollama_mend(error: ProviderRefused, target: EndpointTarget, model: str) -> 
 def _broken(error: httpx.HTTPError, target: EndpointTarget) -> ApplicationError:
     match error:
         case httpx.ConnectTimeout() | httpx.ConnectError():
-            said = "cannot be reached"
+            message = "cannot be reached"
         case httpx.ReadTimeout():
-            said = f"said nothing for {target.endpoint.timeout.total_seconds():g} s"
+            message = f"sent nothing for {target.endpoint.timeout.total_seconds():g} s"
         case _:
-            said = "broke the connection"
+            message = "broke the connection"
     detail = target.redact(str(error)) or type(error).__name__
     final = isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError)
     if final:
         return model_error(f"{target.label} cannot be asked: {detail}")
-    return model_error(f"{target.label} {said}: {detail}", retried=True)
+    return model_error(f"{target.label} {message}: {detail}", retried=True)
 
 
 def _number(text: str | None, unit_seconds: float) -> float | None:

@@ -1,0 +1,1 @@
+"""The interceptors of every activity of a worker: results, secrets, heartbeats, spans."""

@@ -1,5 +1,7 @@
-"""Each attempt at an activity of this worker, as a span of the name that Temporal's own tracing
-gives it in every language: it hangs under the call, or the run, that it is made for."""
+"""A span for each attempt of this worker's activities, under the span of its call or run.
+
+Its name is that of Temporal's own tracing in every language.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,21 +20,23 @@ from holdfast.runtime.telemetry.trace_context import enter_activity, enter_span
 from holdfast.schemas import names
 from holdfast.schemas.internal.tracing import SAMPLED, Place, TraceOrigin, Tracing
 
-# What tells of itself in a better way, or is none of a run's doing.
-_UNTOLD = (names.GENERATE, names.RECORD_SPANS, names.RESOLVE_AGENT, names.RESOLVE_TOOL)
+# Activities with spans of their own, or outside a run.
+_WITHOUT_SPAN = (names.GENERATE, names.RECORD_SPANS, names.RESOLVE_AGENT, names.RESOLVE_TOOL)
 
 _place: ContextVar[Place | None] = ContextVar("holdfast-place", default=None)
 
 
 def current_place() -> Place | None:
-    """Where the running activity hangs in a trace; None where that is not traced."""
+    """Return the running activity's place in a trace; None if it is not traced."""
     place = _place.get()
     return place if place is not None and place.flags == SAMPLED else None
 
 
 def current_tracing(telemetry: Telemetry) -> Tracing:
-    """How the run is to be traced that has the running activity resolve what it is asked for: as
-    whoever started it says, or else by what its trace will be."""
+    """Return how the run of the running activity is traced.
+
+    The caller of the run decides, or else the id of its trace.
+    """
     info, place = activity.info(), _place.get()
     run = TraceOrigin(
         info.workflow_namespace or "", info.workflow_id or "", info.workflow_run_id or ""
@@ -42,17 +46,17 @@ def current_tracing(telemetry: Telemetry) -> Tracing:
 
 
 class AttemptSpanInterceptor(Interceptor):
-    """Tells of the attempts of a worker, and lets each know where it is."""
+    """Records the attempts of a worker's activities, and sets the place of each."""
 
     def __init__(self, telemetry: Telemetry | None) -> None:
         self._telemetry = telemetry
 
     def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Wrap one execution; the SDK calls this."""
-        return _Told(inner, self._telemetry)
+        return _AttemptSpans(inner, self._telemetry)
 
 
-class _Told(ActivityInboundInterceptor):
+class _AttemptSpans(ActivityInboundInterceptor):
     def __init__(self, inner: ActivityInboundInterceptor, telemetry: Telemetry | None) -> None:
         super().__init__(inner)
         self._telemetry = telemetry
@@ -65,15 +69,19 @@ class _Told(ActivityInboundInterceptor):
         _place.set(place)
         if self._telemetry is None or place is None:
             return await super().execute_activity(input)
-        if info.activity_type in _UNTOLD or place.flags != SAMPLED:
+        if info.activity_type in _WITHOUT_SPAN or place.flags != SAMPLED:
             above = trace.get_current_span(context_below(place))
             enter_span(above)
             with trace.use_span(above):
                 return await super().execute_activity(input)
-        return await self._told(input, place, self._telemetry)
+        return await self._in_span(input, place, self._telemetry)
 
-    async def _told(self, input: ExecuteActivityInput, place: Place, telemetry: Telemetry) -> Any:
-        span = telemetry.start_span(f"RunActivity:{activity.info().activity_type}", place, _about())
+    async def _in_span(
+        self, input: ExecuteActivityInput, place: Place, telemetry: Telemetry
+    ) -> Any:
+        span = telemetry.start_span(
+            f"RunActivity:{activity.info().activity_type}", place, _attributes()
+        )
         enter_span(span)
         try:
             with trace.use_span(span, record_exception=False, set_status_on_exception=False):
@@ -87,8 +95,8 @@ class _Told(ActivityInboundInterceptor):
             span.end()
 
 
-def _about() -> Mapping[str, Any]:
-    """What Temporal's own tracing says of an activity, and which attempt it is."""
+def _attributes() -> Mapping[str, Any]:
+    """Return the attributes of Temporal's own tracing, and the number of the attempt."""
     info = activity.info()
     return {
         "temporalWorkflowID": info.workflow_id or "",

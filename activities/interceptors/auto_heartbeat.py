@@ -1,15 +1,13 @@
-"""The worker's own heartbeats, for the activities that it carries out and that send none.
+"""The worker's heartbeats for its activities that send none.
 
-An activity that says nothing is missed only when its time is up. So calls of what this worker
-carries out get a heartbeat timeout (`workflows/watched.py`), and here it tells the server that it
-is alive, for as long as they take. One that says itself how long it may be silent is left alone:
-its silence is to be noticed though its worker lives.
+Without heartbeats, a lost activity is noticed only at its start-to-close timeout. So calls of this
+worker's activities get a heartbeat timeout (`workflows/commands/heartbeat_policy.py`), and here the
+worker sends heartbeats while they run. An activity with a heartbeat timeout of its own is left
+alone: its silence must be noticed while its worker lives. The details of an activity's own
+heartbeats are repeated.
 
-What an activity tells by heartbeats of its own stays as it was told: the worker repeats it.
-
-The answer to a heartbeat may be that the activity is wanted no longer, since its run was cancelled.
-One that asked for no heartbeats is not cut off by that: a payment is not to end in its middle. It
-goes on to its end, unless the worker itself stops.
+A heartbeat can return that the run was cancelled. An activity that sends none is not interrupted by
+that, so that a payment does not stop half-way: it runs to its end, unless the worker itself stops.
 """
 
 import asyncio
@@ -29,58 +27,60 @@ from temporalio.worker import (
 
 from holdfast.schemas import names
 
-# Of each timeout: one beat may be late by two thirds of it, or get lost.
+# One heartbeat may be late by two thirds of the timeout, or get lost.
 BEATS_PER_TIMEOUT = 3
 
 
 class AutoHeartbeatInterceptor(Interceptor):
-    """Sends heartbeats for the activities that are named `carried`."""
+    """Sends heartbeats for the activities of these types."""
 
-    def __init__(self, carried: Collection[str]) -> None:
-        self._carried = carried
+    def __init__(self, activity_types: Collection[str]) -> None:
+        self._activity_types = activity_types
 
     def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Wrap one execution; the SDK calls this."""
-        return _Watched(inner, self._carried)
+        return _WithHeartbeats(inner, self._activity_types)
 
 
-class _Watched(ActivityInboundInterceptor):
-    def __init__(self, inner: ActivityInboundInterceptor, carried: Collection[str]) -> None:
+class _WithHeartbeats(ActivityInboundInterceptor):
+    def __init__(self, inner: ActivityInboundInterceptor, activity_types: Collection[str]) -> None:
         super().__init__(inner)
-        self._carried = carried
+        self._activity_types = activity_types
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
-        self._pulse = _Pulse(outbound)
-        super().init(self._pulse)
+        self._heartbeats = _Heartbeats(outbound)
+        super().init(self._heartbeats)
 
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
         info = activity.info()
-        beats_itself = info.activity_type not in self._carried or names.BEATS_ITSELF in call.headers
-        if beats_itself or info.is_local or info.heartbeat_timeout is None:
+        has_own_timeout = (
+            info.activity_type not in self._activity_types or names.BEATS_ITSELF in call.headers
+        )
+        if has_own_timeout or info.is_local or info.heartbeat_timeout is None:
             return await super().execute_activity(call)
-        self._pulse.begin(info.heartbeat_timeout, info.heartbeat_details)
+        self._heartbeats.start(info.heartbeat_timeout, info.heartbeat_details)
         if not inspect.iscoroutinefunction(call.fn):
-            call.fn = _sheltered(call.fn)
+            call.fn = _shielded(call.fn)
         try:
-            return await _to_its_end(super().execute_activity(call))
+            return await _run_to_end(super().execute_activity(call))
         finally:
-            self._pulse.stop()
+            self._heartbeats.stop()
 
 
-def _sheltered(carry_out: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, which is not cut off in its thread."""
+def _shielded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function, not interrupted in its thread."""
 
-    @wraps(carry_out)
-    def sheltered(*args: Any) -> Any:
+    @wraps(function)
+    def shielded(*args: Any) -> Any:
         with activity.shield_thread_cancel_exception():
-            return carry_out(*args)
+            return function(*args)
 
-    return sheltered
+    return shielded
 
 
-async def _to_its_end(carrying_out: Coroutine[Any, Any, Any]) -> Any:
-    """Go on although nobody wants it any more, but not while the worker stops."""
-    task = asyncio.ensure_future(carrying_out)
+async def _run_to_end(execution: Coroutine[Any, Any, Any]) -> Any:
+    """Run to the end after a cancellation, but not while the worker stops."""
+    task = asyncio.ensure_future(execution)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -91,24 +91,23 @@ async def _to_its_end(carrying_out: Coroutine[Any, Any, Any]) -> Any:
         raise
 
 
-class _Pulse(ActivityOutboundInterceptor):
-    """The heartbeats of one activity: those that it sends, and the same again in between."""
+class _Heartbeats(ActivityOutboundInterceptor):
+    """Sends the heartbeats of one activity, and repeats them in between."""
 
     _timer: asyncio.TimerHandle | None = None
-    _told: Sequence[Any] = ()
+    _details: Sequence[Any] = ()
 
     def heartbeat(self, *details: Any) -> None:
-        self._told = details
+        self._details = details
         super().heartbeat(*details)
 
-    def begin(self, timeout: timedelta, told: Sequence[Any]) -> None:
-        """Beat from now on. `told` is what the attempt before told last: it is not to be lost."""
-        self._told = told
+    def start(self, timeout: timedelta, details: Sequence[Any]) -> None:
+        """Start the heartbeats, with the last details of the attempt before."""
+        self._details = details
         self._pause_seconds = timeout.total_seconds() / BEATS_PER_TIMEOUT
         self._wait()
 
     def stop(self) -> None:
-        """Beat no longer."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -116,5 +115,5 @@ class _Pulse(ActivityOutboundInterceptor):
         self._timer = asyncio.get_running_loop().call_later(self._pause_seconds, self._beat)
 
     def _beat(self) -> None:
-        super().heartbeat(*self._told)
+        super().heartbeat(*self._details)
         self._wait()

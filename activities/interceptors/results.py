@@ -1,14 +1,13 @@
-"""The last thing before an activity's end is sent: is it JSON, does it hold a secret of the worker,
-and is it of a size to be kept?
+"""The results and errors of activities, checked before they are sent.
 
-The server takes at most 2 MB a payload. Left to the SDK, a result that is larger is carried out
+The server takes at most 2 MB a payload. Left to the SDK, an activity with a larger result runs
 again until its attempts are used up, and in a local activity it fails the run's workflow task for
-ever; so does a failure with a long enough text. Here both become one final, small failure.
+ever; so does a failure with a long enough text. Here both become one small failure that is not
+retried.
 
-A worker that has a store keeps there what is large. Up to 2 MB, the run has the result as ever, and
-only history has a reference in its place. What is larger no run could work through in the two
-seconds that Temporal gives it at a time: in the run itself there stands what
-`schemas.internal.stored_value` says.
+A worker with a store puts large results there. Up to 2 MB, the run has the result, and only history
+has a reference in its place. A larger one could not be processed within the two seconds of a
+workflow task: the run has a `schemas.internal.stored_value` in its place.
 """
 
 import json
@@ -41,48 +40,48 @@ from holdfast.schemas.internal.stored_value import BEGINNING_CHARACTERS, Stored
 from holdfast.schemas.names import ErrorCode
 
 MAX_RESULT_BYTES = 2_000_000
-# With a store: what is larger goes there, up to the most that it takes. Sixteen results of less
-# would make up the four megabytes of history after which Temporal suggests to continue as new.
+# With a store: larger results go there, up to its bound. Sixteen smaller ones make up the four
+# megabytes of history after which Temporal suggests to continue as new.
 MAX_IN_HISTORY_BYTES = 256 * 1024
 MAX_STORED_BYTES = 64_000_000
 MAX_FAILURE_BYTES = 100_000
 MAX_MESSAGE_CHARS = 10_000
-# What can be done for a larger one: where a store would take it, and where none would.
+# The fix for a larger one, if a store would take it, and if none would.
 _GIVE_STORE = "give the worker a `--store`"
 _STORE_IT = "store it and return where it is"
-# What Python writes for a number that no other reader of JSON takes.
+# Numbers of Python that are no JSON.
 _NO_NUMBER = re.compile(rb"NaN|Infinity")
 
 
-# Keeps a payload in the worker's store, and gives the digest that it is kept under.
+# Puts a payload into the worker's store, and returns its digest.
 StorePayload = Callable[[Payload], Awaitable[str]]
 
 logger = logging.getLogger("holdfast")
 
 
 class ResultInterceptor(Interceptor):
-    """Measures what every activity of the worker returns or raises, and takes its secrets out.
+    """Bounds the results and errors of the worker's activities, and redacts secrets.
 
     Args:
-        keep: where the worker has a store, how something is kept there.
-        secrets: what is not to leave the worker.
+        store: puts a payload into the worker's store, if it has one.
+        secrets: the values that must not leave the worker.
     """
 
-    def __init__(self, keep: StorePayload | None = None, secrets: Secrets | None = None) -> None:
-        self._keep = keep
+    def __init__(self, store: StorePayload | None = None, secrets: Secrets | None = None) -> None:
+        self._store = store
         self._secrets = secrets or Secrets()
 
     def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Wrap one execution; the SDK calls this."""
-        return _Measured(inner, self._keep, self._secrets)
+        return _CheckedResults(inner, self._store, self._secrets)
 
 
-class _Measured(ActivityInboundInterceptor):
+class _CheckedResults(ActivityInboundInterceptor):
     def __init__(
-        self, inner: ActivityInboundInterceptor, keep: StorePayload | None, secrets: Secrets
+        self, inner: ActivityInboundInterceptor, store: StorePayload | None, secrets: Secrets
     ) -> None:
         super().__init__(inner)
-        self._keep = keep
+        self._store = store
         self._secrets = secrets
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
@@ -92,67 +91,67 @@ class _Measured(ActivityInboundInterceptor):
         try:
             result = await self.next.execute_activity(call)
         except Exception as error:
-            told = redact_error(error, self._secrets)
-            if _failure_bytes(told) > MAX_FAILURE_BYTES:
-                raise _shortened(told) from None
-            if told is error:
+            redacted = redact_error(error, self._secrets)
+            if _failure_bytes(redacted) > MAX_FAILURE_BYTES:
+                raise _shortened(redacted) from None
+            if redacted is error:
                 raise
-            raise told from told.__cause__
+            raise redacted from redacted.__cause__
         # Encoded here, and sent as it is: large results are not encoded twice.
         payload = redact_payload(_encoded(result), self._secrets)
         size_bytes = len(payload.data)
         if not _is_for_a_run(payload):
             _check(size_bytes, MAX_RESULT_BYTES)
-        elif self._keep is None:
+        elif self._store is None:
             is_for_store = size_bytes <= MAX_STORED_BYTES
             _check(size_bytes, MAX_RESULT_BYTES, _GIVE_STORE if is_for_store else _STORE_IT)
         elif size_bytes > MAX_RESULT_BYTES:
-            payload = await _replaced(payload, self._keep)
+            payload = await _replaced(payload, self._store)
         elif size_bytes > MAX_IN_HISTORY_BYTES:
-            payload = await _marked(payload, self._keep)
+            payload = await _marked(payload, self._store)
         return RawValue(payload)
 
 
 def _is_for_a_run(payload: Payload) -> bool:
-    """Other people's workflows would not know what to do with what stands for a result."""
+    """Report whether the result is for a workflow of ours: others cannot read a reference."""
     is_json = payload.metadata["encoding"].startswith(b"json/")
     return is_json and activity.info().workflow_type in names.WORKFLOWS
 
 
-def _check(size_bytes: int, most_bytes: int, mend: str = _STORE_IT) -> None:
+def _check(size_bytes: int, most_bytes: int, fix: str = _STORE_IT) -> None:
     if size_bytes > most_bytes:
         raise ApplicationError(
             f"the result has {size_bytes} bytes, and at most {most_bytes} can be kept: "
-            f"return less of it, or {mend}",
+            f"return less of it, or {fix}",
             type=names.RESULT_TOO_LARGE,
             non_retryable=True,
             category=ApplicationErrorCategory.BENIGN,
         )
 
 
-async def _replaced(payload: Payload, keep: StorePayload) -> Payload:
-    """Keep the result, and give what stands for it in the run."""
+async def _replaced(payload: Payload, store: StorePayload) -> Payload:
+    """Store the result, and return its replacement in the run."""
     size_bytes = len(payload.data)
     _check(size_bytes, MAX_STORED_BYTES)
-    # Equal results are kept once, encrypted or not.
+    # Equal results are stored once, encrypted or not.
     payload.metadata[names.FOR_STORE] = b"true"
     try:
-        digest = await keep(payload)
+        digest = await store(payload)
     except Exception as error:
-        message = f"it was carried out, but its result of {size_bytes} bytes is lost: {error}"
+        message = f"it was run, but its result of {size_bytes} bytes is lost: {error}"
         raise ApplicationError(message, type=ErrorCode.TOOL_ERROR) from None
     stored = Stored(sha256=digest, size_bytes=size_bytes, beginning=_beginning(payload.data))
     return activity.payload_converter().to_payload(stored.value())
 
 
-async def _marked(payload: Payload, keep: StorePayload) -> Payload:
-    """Have a reference sent in the place of the result, unless it cannot be kept.
+async def _marked(payload: Payload, store: StorePayload) -> Payload:
+    """Mark the result to be sent as a reference, unless it cannot be stored.
 
-    It is kept here, since the SDK would fail a call that was carried out, and find it there.
+    It is stored here: in the SDK, an error of the store would fail a call that was executed.
     """
     marked = Payload(metadata={**payload.metadata, names.FOR_STORE: b"true"}, data=payload.data)
     try:
-        await keep(marked)
+        await store(marked)
     except Exception as error:
         logger.warning("a result of %s bytes goes into history: %s", len(payload.data), error)
         return payload
@@ -185,7 +184,7 @@ def _refuse_number(name: str) -> NoReturn:
 
 def _no_json(reason: str) -> NoReturn:
     raise ApplicationError(
-        f"it was carried out, but its result is no JSON value: {reason}",
+        f"it was run, but its result is no JSON value: {reason}",
         type=ErrorCode.TOOL_ERROR,
         non_retryable=True,
     ) from None

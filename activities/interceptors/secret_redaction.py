@@ -1,4 +1,4 @@
-"""What an activity sends, without the worker's secrets: its result, its error, its heartbeats."""
+"""The results, errors and heartbeats of activities without the worker's secrets."""
 
 import json
 import logging
@@ -19,37 +19,36 @@ logger = logging.getLogger("holdfast")
 
 
 class RedactedHeartbeats(ActivityOutboundInterceptor):
-    """What an activity tells while it runs, without secrets."""
+    """Sends an activity's heartbeats without secrets."""
 
     def __init__(self, outbound: ActivityOutboundInterceptor, secrets: Secrets) -> None:
         super().__init__(outbound)
         self._secrets = secrets
 
     def heartbeat(self, *details: Any) -> None:
-        """Tell the server; the SDK calls this."""
+        """Send a heartbeat; the SDK calls this."""
         payloads = activity.payload_converter().to_payloads(details)
         if any(self._secrets.occur_in(payload.data) for payload in payloads):
-            discreet = [redact_payload(payload, self._secrets) for payload in payloads]
-            details = tuple(RawValue(payload) for payload in discreet)
+            details = tuple(RawValue(redact_payload(each, self._secrets)) for each in payloads)
         super().heartbeat(*details)
 
 
 def redact_payload(payload: Payload, secrets: Secrets) -> Payload:
-    """The value, with none of the secrets in it."""
+    """Return the value without secrets."""
     if not secrets.occur_in(payload.data):
         return payload
-    _warn("told")
+    _warn("sent")
     return _cleaned(payload, secrets)
 
 
 def redact_error(error: Exception, secrets: Secrets) -> Exception:
-    """The error; where it holds a secret, one that is sent as it would be, but for that."""
+    """Return the error; if it holds a secret, one that is sent like it but without the secret."""
     failure = Failure()
     converter = DefaultFailureConverter()
     try:
         converter.to_failure(error, activity.payload_converter(), failure)
     except Exception:
-        return error  # what cannot be written down is not sent
+        return error  # an error that cannot be encoded is not sent
     if not secrets.occur_in(failure.SerializeToString()):
         return error
     _warn("raised")
@@ -81,7 +80,7 @@ def _clean_all(payloads: Iterable[Payload], secrets: Secrets) -> None:
 def _cleaned(payload: Payload, secrets: Secrets) -> Payload:
     if not payload.metadata["encoding"].startswith(b"json/"):
         return Payload(metadata=payload.metadata, data=secrets.clean_bytes(payload.data))
-    # Not in its text: what stands for a secret could end up outside of a string.
+    # Not in its text: the replacement of a secret could be outside of a string.
     value = secrets.clean_value(json.loads(payload.data))
     data = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
     return Payload(metadata=payload.metadata, data=data)

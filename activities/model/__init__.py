@@ -1,0 +1,1 @@
+"""The parts of `generate`: reading the conversation, its cache, the heartbeat, telemetry."""

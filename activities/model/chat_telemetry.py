@@ -1,4 +1,4 @@
-"""One request to a model, as a span and in the metrics: each attempt is one of its own."""
+"""One request to a model as a span and in the metrics: one for each attempt."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from holdfast.schemas.internal.model_request import Ask, ConversationPointer
 from holdfast.schemas.internal.solution import Solution, StopReason
 
 MAX_CONTENT_CHARACTERS: Final = 8_000
-# As the conventions name them; the others are of this house.
+# The names of the OpenTelemetry conventions; other providers have their own.
 _PROVIDERS = {"gemini": "gcp.gemini"}
 _FINISHES: dict[StopReason, str] = {
     "stop": "stop",
@@ -27,13 +27,13 @@ _FINISHES: dict[StopReason, str] = {
 
 
 def provider_name(target: EndpointTarget) -> str:
-    """The name by which the conventions know who is asked at an endpoint."""
+    """Return the name of an endpoint's provider in the conventions."""
     provider = target.endpoint.provider
     return _PROVIDERS.get(provider, provider)
 
 
 class ChatTelemetry:
-    """Tells of the requests that a worker makes."""
+    """Records the requests that a worker makes."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
@@ -42,7 +42,7 @@ class ChatTelemetry:
     def record_request(
         self, ask: Ask, target: EndpointTarget, pointer: ConversationPointer, attempt: int
     ) -> Iterator["ChatRecord"]:
-        """What stands around one request, from when it is made until it is answered."""
+        """Record one request, from its start to its answer."""
         chat = ChatRecord(self._telemetry, ask, target, pointer, attempt)
         try:
             with chat.current():
@@ -55,7 +55,7 @@ class ChatTelemetry:
 
 
 class ChatRecord:
-    """One request: what is known of it, and what comes of it."""
+    """One request and its outcome."""
 
     def __init__(
         self,
@@ -77,34 +77,34 @@ class ChatRecord:
         place = current_place()
         self._span: Span | None = None
         if place is not None:
-            said = self._labels | _asked(ask, target, pointer, attempt)
+            attributes = self._labels | _request_attributes(ask, target, pointer, attempt)
             name = f"chat {ask.model.name or target.name}"
-            self._span = telemetry.start_span(name, place, said, SpanKind.CLIENT)
+            self._span = telemetry.start_span(name, place, attributes, SpanKind.CLIENT)
 
     def current(self) -> AbstractContextManager[Any]:
-        """Have what is done meanwhile hang under it."""
+        """Return a context in which other spans are children of the request's."""
         if self._span is None:
             return nullcontext()
         return use_span(self._span, record_exception=False, set_status_on_exception=False)
 
     def observe(self, sink: AnswerSink) -> AnswerSink:
-        """A sink before another one, that notes when something is said first."""
-        return _First(sink, self)
+        """Return a sink before another one, which notes the first output."""
+        return _FirstOutput(sink, self)
 
     def note_output(self) -> None:
-        """Something was said."""
+        """Note the time of the first output."""
         if self.first_seconds is None:
             self.first_seconds = self._seconds
 
     def record_answer(self, solution: Solution) -> Solution:
-        """The model has answered."""
+        """Record the model's answer."""
         usage, seconds = solution.usage, self._seconds
         self._telemetry.metrics.record_answer(
             self._labels, usage, seconds, self.first_seconds, turn=self._turn
         )
         if self._span is None:
             return solution
-        said: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             "gen_ai.response.model": solution.model,
             "gen_ai.response.finish_reasons": [_FINISHES[solution.stop_reason]],
             "gen_ai.response.time_to_first_chunk": self.first_seconds,
@@ -115,13 +115,13 @@ class ChatRecord:
             "holdfast.usage.cost": usage.cost,
         }
         if self._telemetry.content:
-            said["gen_ai.output.messages"] = _message(solution)
-        known = {name: value for name, value in said.items() if value is not None}
+            attributes["gen_ai.output.messages"] = _message(solution)
+        known = {name: value for name, value in attributes.items() if value is not None}
         self._span.set_attributes(self._telemetry.clean(known))
         return solution
 
     def record_failure(self, error: BaseException) -> None:
-        """There is no answer."""
+        """Record that there is no answer."""
         kind = str(error.status) if isinstance(error, ProviderRefused) else type(error).__name__
         self._telemetry.metrics.record_failure(self._labels, self._seconds, kind)
         if self._span is not None:
@@ -129,7 +129,7 @@ class ChatRecord:
             self._span.set_status(Status(StatusCode.ERROR, kind))
 
     def end(self) -> None:
-        """The request is over."""
+        """End the span."""
         if self._span is not None:
             self._span.end()
 
@@ -138,7 +138,7 @@ class ChatRecord:
         return monotonic() - self._began
 
 
-class _First:
+class _FirstOutput:
     def __init__(self, sink: AnswerSink, chat: ChatRecord) -> None:
         self._sink = sink
         self._chat = chat
@@ -152,11 +152,11 @@ class _First:
         self._sink.call(index, tool, piece)
 
 
-def _asked(
+def _request_attributes(
     ask: Ask, target: EndpointTarget, pointer: ConversationPointer, attempt: int
 ) -> dict[str, Any]:
-    """What is known before there is an answer."""
-    said: dict[str, Any] = {
+    """Return the attributes that are known before the answer."""
+    attributes: dict[str, Any] = {
         "server.address": target.host if target.endpoint.base_url else None,
         "gen_ai.request.temperature": ask.model.temperature,
         "gen_ai.request.max_tokens": ask.model.max_output_tokens,
@@ -166,17 +166,21 @@ def _asked(
         "holdfast.attempt": attempt,
         "holdfast.summary": pointer.summary or None,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _message(solution: Solution) -> str:
-    """What the model said, as the conventions write it."""
+    """Return the model's answer as the conventions write it."""
     parts: list[dict[str, Any]] = []
     if solution.text:
         parts.append({"type": "text", "content": solution.text[:MAX_CONTENT_CHARACTERS]})
     for call in solution.calls:
-        said = call.arguments
-        text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+        attributes = call.arguments
+        text = (
+            attributes
+            if isinstance(attributes, str)
+            else json.dumps(attributes, ensure_ascii=False)
+        )
         arguments = text[:MAX_CONTENT_CHARACTERS]
         parts.append({"type": "tool_call", "name": call.tool, "arguments": arguments})
     message = {

@@ -1,7 +1,7 @@
-"""What a worker holds of the runs' conversations: the very bytes that providers are sent.
+"""A worker's cache of conversations, as the bytes that providers receive.
 
-A conversation only grows, as the run's log does, until a summary takes the place of its older part:
-then another begins. The digest chain of what is held says whether it is still a part of that log.
+A conversation only grows, as the run's log does, until a summary replaces its older part: then
+another starts. The digest chain of the cached part proves that it is still a part of that log.
 Everything here can be dropped and read again from the run.
 """
 
@@ -17,7 +17,7 @@ from holdfast.schemas.base import link, sha256
 from holdfast.schemas.message import ChatMessage
 
 DEFAULT_CACHE_BYTES = 256 * 1024 * 1024
-# What a fragment takes besides its own bytes, and a conversation besides its fragments.
+# The size of a fragment besides its own bytes, and of a conversation besides its fragments.
 _FRAGMENT_BYTES = 64
 _CONVERSATION_BYTES = 1024
 
@@ -32,11 +32,11 @@ class RunKey(NamedTuple):
 
 
 class CachedConversation:
-    """A run's log after entry `since` up to `entries`, in one `encoding`: what providers of one
-    kind are sent in one calling, with the tools under the same names. None is none yet.
+    """A run's log after entry `since` up to `entries`, in one `encoding`.
 
-    What stands before `since` is read in its summary, the newest of the log. `origin` is the digest
-    there.
+    An encoding is that of a kind of provider, a way of calling, and names of tools; None before the
+    first message. The entries before `since` are replaced by the newest summary of the log.
+    `origin` is the digest there.
     """
 
     def __init__(self, since: int = 0, origin: str = "") -> None:
@@ -46,13 +46,13 @@ class CachedConversation:
         self.size_bytes = _CONVERSATION_BYTES
         self._summary: tuple[bytes, ...] = ()
         self._fragments: list[bytes] = []
-        self._later: list[bytes] = []
+        self._deferred: list[bytes] = []
         # Of each message, the number of its entry, and how many fragments there are up to it.
         self._numbers = array("L")
         self._counts = array("L")
 
     def append(self, item: str, encode: Encode) -> None:
-        """The next entry, as the run sends it: its JSON text, or `#` and its digest.
+        """Append the next entry, as the run sends it: its JSON text, or `#` and its digest.
 
         Raises:
             ValueError: the text is no entry.
@@ -66,9 +66,11 @@ class CachedConversation:
         self.digest = link(self.digest, digest)
 
     def fragments(self, upto: int | None = None) -> tuple[bytes, ...]:
-        """The messages as they are sent now: all, or those up to an entry at which no call is open.
-        Those of an earlier time are the beginning of it."""
-        fragments = (*self._summary, *self._fragments, *self._later)
+        """Return the messages as they are sent: all, or those up to an entry without open calls.
+
+        An earlier result is the beginning of a later one.
+        """
+        fragments = (*self._summary, *self._fragments, *self._deferred)
         if upto is None:
             return fragments
         messages = bisect_right(self._numbers, upto)
@@ -79,19 +81,19 @@ class CachedConversation:
         if "message" in record:
             self._add(ChatMessage.read(record["message"]), encode)
             self._numbers.append(self.entries + 1)
-            self._counts.append(len(self._fragments) + len(self._later))
+            self._counts.append(len(self._fragments) + len(self._deferred))
         elif record.get("upto") == self.since:
-            said = encode(ChatMessage(role="user", content=record["text"]))
-            self._summary = (*said.fragments, *said.deferred)
+            encoded = encode(ChatMessage(role="user", content=record["text"]))
+            self._summary = (*encoded.fragments, *encoded.deferred)
             self._grow(self._summary)
 
     def _add(self, message: ChatMessage, encode: Encode) -> None:
         encoded = encode(message)
         if message.role != "tool":
-            self._fragments += self._later
-            self._later.clear()
+            self._fragments += self._deferred
+            self._deferred.clear()
         self._fragments += encoded.fragments
-        self._later += encoded.deferred
+        self._deferred += encoded.deferred
         self._grow((*encoded.fragments, *encoded.deferred))
 
     def _grow(self, new: tuple[bytes, ...]) -> None:
@@ -99,43 +101,45 @@ class CachedConversation:
 
 
 class ConversationCache:
-    """The conversations that a worker holds, at most `limit_bytes` of them.
+    """The cached conversations of a worker, at most `limit_bytes` of them.
 
-    Whoever takes one has it alone until it is kept again: another reader of the same run begins
-    anew. Those not asked for the longest go first.
+    A taken conversation is no longer in the cache until it is kept again: another reader of the
+    same run starts from the beginning. The least recently used are dropped first.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self._limit_bytes = limit_bytes
-        # By workflow id: a run that continued as new goes on with the same log.
-        self._held: OrderedDict[str, CachedConversation] = OrderedDict()
+        # By workflow id: a run that continued as new has the same log.
+        self._conversations: OrderedDict[str, CachedConversation] = OrderedDict()
         self.size_bytes = 0
 
     def entries_of(self, workflow_id: str, since: int) -> int:
-        """Up to which entry a run's log is held, of a conversation that begins after entry `since`.
-        Any thread may ask."""
-        conversation = self._held.get(workflow_id)
+        """Return the last cached entry of a conversation that starts after entry `since`.
+
+        Safe to call in any thread.
+        """
+        conversation = self._conversations.get(workflow_id)
         if conversation is None or conversation.since != since:
             return since
         return conversation.entries
 
     def take(self, run: RunKey) -> CachedConversation:
-        """What is held of a run's conversation, which may be nothing."""
-        conversation = self._held.pop(run.workflow_id, None)
+        """Take a run's conversation out of the cache, or return an empty one."""
+        conversation = self._conversations.pop(run.workflow_id, None)
         if conversation is None:
             return CachedConversation()
         self.size_bytes -= conversation.size_bytes
         return conversation
 
     def keep(self, run: RunKey, conversation: CachedConversation) -> None:
-        """Hold a conversation, unless it alone is too large."""
+        """Cache a conversation, unless it alone is too large."""
         self.take(run)
         if conversation.size_bytes > self._limit_bytes:
             return
-        self._held[run.workflow_id] = conversation
+        self._conversations[run.workflow_id] = conversation
         self.size_bytes += conversation.size_bytes
         while self.size_bytes > self._limit_bytes:
-            _, oldest = self._held.popitem(last=False)
+            _, oldest = self._conversations.popitem(last=False)
             self.size_bytes -= oldest.size_bytes
 
 

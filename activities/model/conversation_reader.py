@@ -1,7 +1,7 @@
-"""Reading a run's conversation, page by page: only what is not held yet is asked for.
+"""Reads a run's conversation page by page, from the end of the cached part.
 
-What was read is right when the digest chain over it ends in the digest that the request was made
-with. Where it does not, what was held is dropped and all is read anew, once.
+The result is right if its digest chain ends in the digest of the request. If it does not, the
+cached part is dropped and everything is read again, once.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,6 @@ from typing import Protocol
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.model.composed_messages import encoder_for
 from holdfast.activities.model.conversation_cache import (
     CachedConversation,
     ConversationCache,
@@ -19,46 +18,49 @@ from holdfast.activities.model.conversation_cache import (
 )
 from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.providers.base import (
+    EncodedMessage,
+    Encoder,
     Provider,
     ToolNames,
 )
 from holdfast.providers.model_errors import model_error
+from holdfast.schemas.agent import Calling
 from holdfast.schemas.internal.model_request import (
     Ask,
     ConversationPage,
     ConversationPageRequest,
     ConversationPointer,
 )
+from holdfast.schemas.message import ChatMessage, Content, TextPart
 
 MAX_PAGES = 10_000
 
 
 class RunNotOpen(Exception):
-    """The run is not there any more, or is over."""
+    """The run does not exist any more, or is closed."""
 
 
 class RunUnresponsive(Exception):
-    """The run did not answer, though asked several times."""
+    """The run did not answer several queries."""
 
 
 class ConversationChanged(Exception):
-    """What the run says of its conversation is not what it was to be."""
+    """The run's conversation does not have the digest of the request."""
 
 
 class PageSource(Protocol):
-    """Answers for runs."""
+    """Queries runs for pages of their logs."""
 
     async def page(self, run: RunKey, want: ConversationPageRequest) -> ConversationPage:
-        """What `run` answers to `want`.
+        """Return the page `want` of a run.
 
         Raises:
-            RunGone, RunSilent: it does not answer.
+            RunNotOpen, RunUnresponsive: the run does not answer.
         """
 
 
 class ConversationReader:
-    """Reads conversations up to a pointer: what is held already, what the run has handed over, and
-    the rest from the run."""
+    """Reads conversations up to a pointer: from the cache, the prefetched page, and the run."""
 
     def __init__(
         self,
@@ -67,23 +69,23 @@ class ConversationReader:
         prefetch: PagePrefetch | None = None,
     ) -> None:
         self._pages = pages
-        self._conversations = conversations
-        self._handing = prefetch
+        self._cache = conversations
+        self._prefetch = prefetch
 
     async def read(
         self, run: RunKey, pointer: ConversationPointer, provider_of: Callable[[Ask], Provider]
     ) -> tuple[tuple[bytes, ...], Ask]:
-        """The conversation's fragments up to the pointer, and how the model is to be asked.
+        """Return the conversation's fragments up to the pointer, and the settings of the request.
 
         Raises:
             RunGone, RunSilent: the run does not answer.
-            ConversationChanged: read all anew, it still does not have the pointer's digest.
+            ConversationChanged: read again, it still does not have the pointer's digest.
         """
-        for conversation, handed in self._beginnings(run, pointer):
-            ask = await self._extend(run, conversation, pointer, provider_of, handed)
+        for conversation, prefetched in self._beginnings(run, pointer):
+            ask = await self._extend(run, conversation, pointer, provider_of, prefetched)
             if ask is not None and conversation.digest == pointer.digest:
                 if pointer.call is None:
-                    self._conversations.keep(run, conversation)
+                    self._cache.keep(run, conversation)
                 return conversation.fragments(pointer.upto or None), ask
         raise ConversationChanged(
             "the conversation's digest does not match that of the request: the run's log up to"
@@ -93,14 +95,19 @@ class ConversationReader:
     def _beginnings(
         self, run: RunKey, pointer: ConversationPointer
     ) -> Iterator[tuple[CachedConversation, ConversationPage | None]]:
-        """What there is to begin with, and the page behind it that was handed over. The few
-        messages by which a call is answered are not held: nobody asks for them again."""
-        handed = self._handing and self._handing.take(run.workflow_id, pointer)
-        if pointer.call is None or handed is not None:
-            held = CachedConversation() if pointer.call else self._conversations.take(run)
-            if held.since != pointer.since:
-                held = CachedConversation(pointer.since, pointer.origin)
-            yield held, handed.page if handed and handed.after == held.entries else None
+        """Yield a beginning of the conversation, and the prefetched page behind it.
+
+        The few messages by which a call is answered are not cached: they are read once.
+        """
+        prefetched = self._prefetch and self._prefetch.take(run.workflow_id, pointer)
+        if pointer.call is None or prefetched is not None:
+            cached = CachedConversation() if pointer.call else self._cache.take(run)
+            if cached.since != pointer.since:
+                cached = CachedConversation(pointer.since, pointer.origin)
+            yield (
+                cached,
+                prefetched.page if prefetched and prefetched.after == cached.entries else None,
+            )
         yield CachedConversation(pointer.since, pointer.origin), None
 
     async def _extend(
@@ -109,12 +116,12 @@ class ConversationReader:
         conversation: CachedConversation,
         pointer: ConversationPointer,
         provider_of: Callable[[Ask], Provider],
-        handed: ConversationPage | None,
+        prefetched: ConversationPage | None,
     ) -> Ask | None:
-        """Read on from what is held; None where that cannot lead to the pointer."""
+        """Read on from the cached part; None if that cannot lead to the pointer."""
         if conversation.entries > pointer.entries:
             return None
-        page = handed or await self._pages.page(run, _want(conversation, pointer))
+        page = prefetched or await self._pages.page(run, _want(conversation, pointer))
         if page.ask is None:
             return None
         provider = provider_of(page.ask)
@@ -138,12 +145,12 @@ class ConversationReader:
         page: ConversationPage,
         encode: Encode,
     ) -> None:
-        begun = ""
+        beginning = ""
         for _ in range(MAX_PAGES):
-            begun = _take(page, begun, conversation, encode)
+            beginning = _take(page, beginning, conversation, encode)
             if conversation.entries >= pointer.entries or not any(page.items):
                 return
-            page = await self._pages.page(run, _want(conversation, pointer, len(begun)))
+            page = await self._pages.page(run, _want(conversation, pointer, len(beginning)))
 
 
 def _want(
@@ -159,12 +166,12 @@ def _want(
 
 
 def _take(
-    page: ConversationPage, begun: str, conversation: CachedConversation, encode: Encode
+    page: ConversationPage, beginning: str, conversation: CachedConversation, encode: Encode
 ) -> str:
-    """Append a page's entries, the first of which has begun already; what it cuts off its last."""
+    """Append a page's entries, with `beginning` before the first; return the rest of the last."""
     items = list(page.items)
     if items:
-        items[0] = begun + items[0]
+        items[0] = beginning + items[0]
     cut = items.pop() if page.cut and items else ""
     for item in items:
         conversation.append(item, encode)
@@ -174,10 +181,45 @@ def _take(
 def conversation_error(
     error: RunNotOpen | RunUnresponsive | ConversationChanged,
 ) -> ApplicationError:
-    """Why the conversation could not be had."""
+    """Return the error of a conversation that could not be read."""
     match error:
         case RunUnresponsive():
-            said = f"the run could not be asked for its conversation: {error}"
-            return model_error(said, retried=True)
+            message = f"the run could not be asked for its conversation: {error}"
+            return model_error(message, retried=True)
         case _:
             return model_error(str(error))
+
+
+def encoder_for(calling: Calling, encode: Encoder) -> Encoder:
+    """Return the encoder of messages for a way of calling tools.
+
+    In composed calling, the model's calls are in the text of its answer, and the provider is
+    offered no tools. Calls and results become text, so that no format needs to know.
+    """
+    if calling == "native":
+        return encode
+
+    def composed(message: ChatMessage) -> EncodedMessage:
+        return encode(without_native_calls(message))
+
+    return composed
+
+
+def without_native_calls(message: ChatMessage) -> ChatMessage:
+    """Return the message without calls, or a result as a message of the user."""
+    if message.role == "tool" and message.call_id is not None:
+        return ChatMessage(
+            role="user", content=_introduced(_introduction(message), message.content)
+        )
+    return message.model_copy(update={"calls": []}) if message.calls else message
+
+
+def _introduction(message: ChatMessage) -> str:
+    what = "Error" if message.is_error else "Result"
+    return f"{what} of {message.call_id} ({message.tool}):"
+
+
+def _introduced(introduction: str, content: Content) -> Content:
+    if isinstance(content, str):
+        return f"{introduction} {content}"
+    return [TextPart(text=introduction), *content]

@@ -1,8 +1,8 @@
-"""What runs hand over to the activity that asks their model, where both are in one process.
+"""Pages of runs' logs for `generate`, where run and activity are in one process.
 
-When a run has its model asked, it hands over what is new in its log: then the activity need not
-query for it. That only saves a question. What is handed over can be dropped at any time; it is no
-use where another worker carries the activity out, and makes room for others.
+When a run schedules `generate`, it stores the new part of its log here, which saves the activity a
+query. A page can be dropped at any time; pages whose activity runs on another worker make room for
+others.
 """
 
 import sys
@@ -22,14 +22,14 @@ from holdfast.schemas.internal.model_request import (
 )
 
 DEFAULT_PREFETCH_BYTES = 32 * 1024 * 1024
-# What a page takes besides its texts.
+# The size of a page besides its texts.
 _PAGE_BYTES = 4096
 
 Answer = Callable[[ConversationPageRequest], ConversationPage]
 
 
 class PrefetchedPage(NamedTuple):
-    """The first page of what leads to a pointer: the entries after number `after`."""
+    """The first page of the entries after number `after`, up to a pointer."""
 
     pointer: ConversationPointer
     after: int
@@ -38,10 +38,10 @@ class PrefetchedPage(NamedTuple):
 
 
 class PagePrefetch:
-    """What was handed over and not taken yet, at most `limit_bytes` of it.
+    """The pages not taken yet, at most `limit_bytes` of them.
 
-    For a run, and for each call that its model answers, the newest is kept. Workflows hand over in
-    threads of their own.
+    The newest page of a run, and of each call that its model answers, is stored. Workflows store
+    pages in threads of their own.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class PagePrefetch:
     ) -> None:
         self.conversations = conversations
         self._limit_bytes = limit_bytes
-        self._held: OrderedDict[tuple[str, str | None], PrefetchedPage] = OrderedDict()
+        self._pages: OrderedDict[tuple[str, str | None], PrefetchedPage] = OrderedDict()
         self._lock = Lock()
         self.size_bytes = 0
 
     def store(self, workflow_id: str, pointer: ConversationPointer, answer: Answer) -> None:
-        """Keep what the run itself `answer`s of what is not held yet of its conversation."""
+        """Store the page that `answer` returns for the part of the conversation not cached yet."""
         after = 0
         if pointer.call is None:
             after = self.conversations.entries_of(workflow_id, pointer.since)
@@ -68,31 +68,31 @@ class PagePrefetch:
         self._keep(workflow_id, PrefetchedPage(pointer, after, page, _size_bytes(page)))
 
     def take(self, workflow_id: str, pointer: ConversationPointer) -> PrefetchedPage | None:
-        """What was handed over for the request at this pointer, if it is still here."""
+        """Take the page of the request at this pointer, if it is still stored."""
         with self._lock:
-            handed = self._drop((workflow_id, pointer.call))
-        return handed if handed is not None and handed.pointer == pointer else None
+            prefetched = self._drop((workflow_id, pointer.call))
+        return prefetched if prefetched is not None and prefetched.pointer == pointer else None
 
-    def _keep(self, workflow_id: str, handed: PrefetchedPage) -> None:
-        key = (workflow_id, handed.pointer.call)
+    def _keep(self, workflow_id: str, prefetched: PrefetchedPage) -> None:
+        key = (workflow_id, prefetched.pointer.call)
         with self._lock:
             self._drop(key)
-            if handed.size_bytes > self._limit_bytes:
+            if prefetched.size_bytes > self._limit_bytes:
                 return
-            self._held[key] = handed
-            self.size_bytes += handed.size_bytes
+            self._pages[key] = prefetched
+            self.size_bytes += prefetched.size_bytes
             while self.size_bytes > self._limit_bytes:
-                self._drop(next(iter(self._held)))
+                self._drop(next(iter(self._pages)))
 
     def _drop(self, key: tuple[str, str | None]) -> PrefetchedPage | None:
-        handed = self._held.pop(key, None)
-        if handed is not None:
-            self.size_bytes -= handed.size_bytes
-        return handed
+        prefetched = self._pages.pop(key, None)
+        if prefetched is not None:
+            self.size_bytes -= prefetched.size_bytes
+        return prefetched
 
 
 class PagePrefetchInterceptor(Interceptor):
-    """Gives the workflows of a worker the function by which they hand over."""
+    """Gives the workflows of a worker the function that stores a page."""
 
     def __init__(self, prefetch: PagePrefetch) -> None:
         self._handing = prefetch
@@ -106,7 +106,7 @@ class PagePrefetchInterceptor(Interceptor):
 
 
 def _size_bytes(page: ConversationPage) -> int:
-    """What a page takes. Its ask refers to what the run holds anyway, but for two texts."""
+    """Return the size of a page. But for two texts, its ask refers to data of the run."""
     texts = list(page.items)
     if page.ask is not None:
         texts += [page.ask.instructions, page.ask.tail or ""]

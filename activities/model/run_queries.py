@@ -1,4 +1,4 @@
-"""Asking workflows by query: a run for a page of its log, say. Nothing of it enters history."""
+"""Queries of workflows, such as for a page of a run's log. They do not enter history."""
 
 import asyncio
 from datetime import timedelta
@@ -18,9 +18,9 @@ from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnrespo
 from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
 from holdfast.schemas.names import REQUEST
 
-# How long each query may take, and the pause behind it. The server holds back very few queries at a
-# time and refuses more, for as long as a workflow task takes: a moment. And a worker that puts a
-# run out of its cache loses the query that arrives just then: the first is not waited for long.
+# The timeout of each query, and the pause behind it. The server buffers very few queries while a
+# workflow task runs, and rejects more. A worker that evicts a run from its cache loses a query that
+# arrives at that moment: the first has a short timeout.
 TRIES_SECONDS = (
     (2, 0.0),
     (4, 0.02),
@@ -32,7 +32,7 @@ TRIES_SECONDS = (
     (20, 2.0),
 )
 
-_NOT_RETRIED = (
+_FINAL_STATUSES = (
     RPCStatusCode.INVALID_ARGUMENT,  # the run's own answer: its query failed
     RPCStatusCode.UNAUTHENTICATED,
     RPCStatusCode.PERMISSION_DENIED,
@@ -41,43 +41,45 @@ _NOT_RETRIED = (
 
 
 class RunQueries:
-    """Asks workflows through a Temporal client.
+    """Queries workflows through a Temporal client.
 
-    The client's own retries are off: after a refused query they would wait for a second.
+    The client's own retries are off: after a rejected query they would wait for a second.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def query(self, asked: WorkflowExecution, query: str, argument: Any) -> Any:
-        """What a workflow that is open answers; one without a run id is the newest of its id.
+    async def query(self, execution: WorkflowExecution, query: str, argument: Any) -> Any:
+        """Return the answer of an open workflow; without a run id, of the newest of its id.
 
         Raises:
-            RunGone: it is not there, or is over.
-            RunSilent: it does not answer, though asked several times.
+            RunNotOpen: it does not exist, or is closed.
+            RunUnresponsive: it did not answer several queries.
         """
         refusal = ""
         for timeout_seconds, pause_seconds in TRIES_SECONDS:
             try:
-                return await self._ask(asked, query, argument, timedelta(seconds=timeout_seconds))
+                return await self._query(
+                    execution, query, argument, timedelta(seconds=timeout_seconds)
+                )
             except RPCError as error:
                 refusal = f"{error.status.name}: {error.message}"
                 if error.status == RPCStatusCode.NOT_FOUND:
                     raise RunNotOpen("the run is not there any more") from None
-                if error.status in _NOT_RETRIED:
+                if error.status in _FINAL_STATUSES:
                     break
             await asyncio.sleep(pause_seconds)
         raise RunUnresponsive(refusal)
 
-    async def _ask(
-        self, asked: WorkflowExecution, query: str, argument: Any, timeout: timedelta
+    async def _query(
+        self, execution: WorkflowExecution, query: str, argument: Any, timeout: timedelta
     ) -> Any:
-        context = WorkflowSerializationContext(self._client.namespace, asked.workflow_id)
+        context = WorkflowSerializationContext(self._client.namespace, execution.workflow_id)
         converter = self._client.data_converter.with_context(context)
         response = await self._client.workflow_service.query_workflow(
             QueryWorkflowRequest(
                 namespace=self._client.namespace,
-                execution=asked,
+                execution=execution,
                 query_reject_condition=QueryRejectCondition.QUERY_REJECT_CONDITION_NOT_OPEN,
                 query=WorkflowQuery(
                     query_type=query,
@@ -94,20 +96,20 @@ class RunQueries:
 
 
 class PageQueries:
-    """Asks runs for pages of their logs."""
+    """Queries runs for pages of their logs."""
 
     def __init__(self, queries: RunQueries) -> None:
         self._queries = queries
 
     async def page(self, run: RunKey, want: ConversationPageRequest) -> ConversationPage:
-        """What `run` answers to `want`.
+        """Return the page `want` of a run.
 
         Raises:
-            RunGone: it is not there, or is over.
-            RunSilent: it does not answer, though asked several times.
+            RunNotOpen: it does not exist, or is closed.
+            RunUnresponsive: it did not answer several queries.
         """
-        asked = WorkflowExecution(workflow_id=run.workflow_id, run_id=run.run_id)
-        answer = await self._queries.query(asked, REQUEST, want.to_json())
+        execution = WorkflowExecution(workflow_id=run.workflow_id, run_id=run.run_id)
+        answer = await self._queries.query(execution, REQUEST, want.to_json())
         try:
             return ConversationPage.read(answer)
         except ValidationError:

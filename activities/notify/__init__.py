@@ -1,0 +1,1 @@
+"""Notifications of people: the channels, their settings, and the text of a message."""

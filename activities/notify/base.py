@@ -1,23 +1,37 @@
-"""What every notifier has: the environment's secrets, and one way to say that it failed."""
+"""The common parts of notifiers: secrets of the environment, HTTP requests, errors.
 
+A message is sent once, to the address that the operator configured. The server's answer decides
+whether it is sent again: done, never, or later, and when.
+"""
+
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+import httpx
 from temporalio.exceptions import ApplicationError
 
+from holdfast.activities.notify.message_text import one_line
+from holdfast.providers.model_errors import retry_delay
 from holdfast.schemas.names import TELLING_FAILED
 from holdfast.schemas.settings.notify import News
 
-# An attempt ends by itself before Temporal gives it up, so that it says why.
+ANSWER_BYTES = 1_000
+ANSWER_CHARACTERS = 200
+# Statuses that may pass, like those of a fault of the server.
+_RETRIED_STATUS = (408, 425, 429)
+_USER_AGENT = "holdfast"
+
+# An attempt ends before Temporal's timeout, so that it reports why.
 ATTEMPT_SECONDS = 20.0
 
 
 def notification_error(
     message: str, *, retried: bool = False, delay: timedelta | None = None
 ) -> ApplicationError:
-    """An error of type `telling_failed`, tried again (after `delay`) or not."""
+    """Return an error of type `telling_failed`, retried (after `delay`) or not."""
     return ApplicationError(
         message, type=TELLING_FAILED, non_retryable=not retried, next_retry_delay=delay
     )
@@ -25,21 +39,21 @@ def notification_error(
 
 @dataclass(frozen=True)
 class EnvironmentValue:
-    """A value that the environment holds. It is read where it is used."""
+    """A value of the environment, read when it is used."""
 
     variable: str
     environ: Mapping[str, str]
 
     @property
     def is_set(self) -> bool:
-        """Whether the environment holds it."""
+        """Report whether the environment has the value."""
         return bool(self.environ.get(self.variable))
 
     def value(self) -> str:
-        """The value.
+        """Return the value.
 
         Raises:
-            ApplicationError: there is none; not retried, for a worker's environment stays.
+            ApplicationError: it is not set; not retried, since the environment does not change.
         """
         found = self.environ.get(self.variable)
         if not found:
@@ -48,15 +62,69 @@ class EnvironmentValue:
 
 
 class Notifier(Protocol):
-    """One way to tell people."""
+    """One way to notify people."""
 
     @property
     def environment_values(self) -> Iterator[EnvironmentValue]:
-        """What it needs of the environment."""
+        """Yield the values that it needs of the environment."""
 
     async def notify(self, news: News) -> None:
-        """Tell it, once.
+        """Send a notification, once.
 
         Raises:
-            ApplicationError: nobody was told, or nobody knows whether somebody was.
+            ApplicationError: it was not sent, or it is unknown whether it was.
         """
+
+
+async def post(http: httpx.AsyncClient, url: str, body: bytes, headers: Mapping[str, str]) -> None:
+    """Send JSON to an address.
+
+    Raises:
+        ApplicationError: it did not arrive, or was not accepted.
+    """
+    sent = {"content-type": "application/json", "user-agent": _USER_AGENT, **headers}
+    # The address itself may be a secret.
+    shown = httpx.URL(url).host
+    try:
+        async with asyncio.timeout(ATTEMPT_SECONDS):
+            async with http.stream(
+                "POST",
+                url,
+                content=body,
+                headers=sent,
+                follow_redirects=False,
+                timeout=ATTEMPT_SECONDS,
+            ) as response:
+                if not response.is_success:
+                    await _refused(response, shown)
+    except TimeoutError:
+        message = f"{shown} did not answer within {ATTEMPT_SECONDS:g} s"
+        raise notification_error(message, retried=True) from None
+    except httpx.HTTPError as error:
+        message = f"{shown} cannot be reached: {type(error).__name__}"
+        raise notification_error(message, retried=True) from None
+
+
+async def _refused(response: httpx.Response, shown: str) -> None:
+    status = response.status_code
+    answer = await _beginning(response)
+    message = f"{shown} answered {status}{f': {answer}' if answer else ''}"
+    if status in _RETRIED_STATUS or status >= 500:
+        delay = retry_delay(response.headers, datetime.now(UTC))
+        raise notification_error(message, retried=True, delay=delay)
+    if 300 <= status < 400:
+        raise notification_error(
+            f"{message}. Check the channel's address: redirects are not followed"
+        )
+    raise notification_error(
+        f"{message}. Check the channel's address, and whether it is still there"
+    )
+
+
+async def _beginning(response: httpx.Response) -> str:
+    data = b""
+    async for piece in response.aiter_bytes():
+        data += piece
+        if len(data) >= ANSWER_BYTES:
+            break
+    return one_line(data[:ANSWER_BYTES].decode("utf-8", "replace"), ANSWER_CHARACTERS)

@@ -1,7 +1,7 @@
-"""Telling people by mail: SMTP, by the standard library, in a thread.
+"""Notifications by mail: SMTP of the standard library, in a thread.
 
-A message has the id of its news, so that one that is sent twice is one; and refers to its question,
-so that programs show all that is told of it together.
+A message has the id of its notification, so that mail programs show one that is sent twice once. It
+refers to its question, so that they show all messages of a question together.
 """
 
 import asyncio
@@ -48,11 +48,11 @@ logger = logging.getLogger("holdfast")
 
 
 def message(news: News, mail: Mail, recipients: Iterable[str]) -> EmailMessage:
-    """The message, as it is sent."""
-    words = message_text(news)
+    """Return the message as it is sent."""
+    text = message_text(news)
     domain = Address(addr_spec=mail.from_).domain
     made = EmailMessage(policy=SMTP)
-    made["Subject"] = defuse_links(words.title)
+    made["Subject"] = defuse_links(text.title)
     made["From"] = mail.from_
     made["To"] = ", ".join(recipients)
     made["Date"] = format_datetime(datetime.fromisoformat(news.at))
@@ -60,26 +60,26 @@ def message(news: News, mail: Mail, recipients: Iterable[str]) -> EmailMessage:
     made["References"] = f"<{news.about}@{domain}>"
     # No out-of-office answer is wanted.
     made["Auto-Submitted"] = "auto-generated"
-    made.set_content(_plain(words))
-    made.add_alternative(_html(words), subtype="html")
+    made.set_content(_plain(text))
+    made.add_alternative(_html(text), subtype="html")
     return made
 
 
 @dataclass(frozen=True)
 class MailNotifier:
-    """People who are told by mail, and the server that takes it to them."""
+    """A channel of mail: the recipients, and the server."""
 
     mail: Mail
     password: EnvironmentValue | None
 
     @property
     def environment_values(self) -> Iterator[EnvironmentValue]:
-        """What it needs of the environment."""
+        """Yield the values that it needs of the environment."""
         if self.password is not None:
             yield self.password
 
     def recipients(self, news: News) -> list[str]:
-        """Who gets it: those of the groups that decide, or of every one where anybody does."""
+        """Return the recipients: of the groups that decide, or of all groups where anyone may."""
         deciding = news.waiting.approvers
         chosen = [
             address
@@ -90,22 +90,22 @@ class MailNotifier:
         return list(dict.fromkeys([*self.mail.to, *chosen]))
 
     async def notify(self, news: News) -> None:
-        """Send the news; where there is nobody to send it to, nothing.
+        """Send the notification, if it has recipients.
 
         Raises:
-            ApplicationError: the server did not take it.
+            ApplicationError: the server did not accept it.
         """
         recipients = self.recipients(news)
         if not recipients:
             return
         made = message(news, self.mail, recipients)
         try:
-            # Each step has as long by itself; all of them together have no longer.
+            # The timeout of each step is also that of all steps together.
             async with asyncio.timeout(ATTEMPT_SECONDS):
                 await asyncio.to_thread(self._send, made)
         except TimeoutError:
-            said = f"{self.mail.host} did not take the message within {ATTEMPT_SECONDS:g} s"
-            raise notification_error(said, retried=True) from None
+            problem = f"{self.mail.host} did not take the message within {ATTEMPT_SECONDS:g} s"
+            raise notification_error(problem, retried=True) from None
 
     def _send(self, made: EmailMessage) -> None:
         try:
@@ -113,7 +113,8 @@ class MailNotifier:
             try:
                 refused = server.send_message(made)
             finally:
-                # It has taken the message, or said why not: how it says goodbye is nothing to us.
+                # It has accepted the message, or reported why not: an error of `QUIT` has no
+                # effect.
                 with suppress(smtplib.SMTPException, OSError):
                     server.quit()
         except (smtplib.SMTPException, OSError) as error:
@@ -145,50 +146,54 @@ class MailNotifier:
         host = self.mail.host
         match error:
             case smtplib.SMTPAuthenticationError():
-                said = f"{host} refused the login ({_answer(error)}). Check `username` and password"
-                raise notification_error(said, retried=error.smtp_code < 500) from None
+                message = (
+                    f"{host} refused the login ({_answer(error)}). Check `username` and password"
+                )
+                raise notification_error(message, retried=error.smtp_code < 500) from None
             case smtplib.SMTPRecipientsRefused():
                 codes = [code for code, _ in error.recipients.values()]
-                said = f"{host} takes mail for none of the recipients ({_codes(codes)})"
-                raise notification_error(said, retried=any(code < 500 for code in codes)) from None
+                message = f"{host} takes mail for none of the recipients ({_codes(codes)})"
+                raise notification_error(
+                    message, retried=any(code < 500 for code in codes)
+                ) from None
             case smtplib.SMTPResponseException():
-                said = f"{host} refused the message ({_answer(error)})"
-                raise notification_error(said, retried=error.smtp_code < 500) from None
+                message = f"{host} refused the message ({_answer(error)})"
+                raise notification_error(message, retried=error.smtp_code < 500) from None
             case smtplib.SMTPNotSupportedError():
-                said = f"{host} cannot do what `tls` or `username` ask for: {error}"
-                raise notification_error(said) from None
+                message = f"{host} cannot do what `tls` or `username` ask for: {error}"
+                raise notification_error(message) from None
             case ssl.SSLCertVerificationError():
-                said = f"the certificate of {host} is not good: {error.verify_message}"
-                raise notification_error(said, retried=True) from None
+                message = f"the certificate of {host} is not good: {error.verify_message}"
+                raise notification_error(message, retried=True) from None
             case _:
-                said = f"{host} could not be reached: {one_line(str(error), ANSWER_CHARACTERS)}"
-                raise notification_error(said, retried=True) from None
+                message = f"{host} could not be reached: {one_line(str(error), ANSWER_CHARACTERS)}"
+                raise notification_error(message, retried=True) from None
 
 
-def _plain(words: MessageText) -> str:
-    lines = [f"{defuse_links(name)}: {defuse_links(value)}" for name, value in words.lines]
-    parts = [defuse_links(words.title), "\n".join(lines), f"{words.action}:\n{words.link}", _FOOT]
+def _plain(text: MessageText) -> str:
+    lines = [f"{defuse_links(name)}: {defuse_links(value)}" for name, value in text.lines]
+    parts = [defuse_links(text.title), "\n".join(lines), f"{text.action}:\n{text.link}", _FOOT]
     return "\n\n".join(parts) + "\n"
 
 
-def _html(words: MessageText) -> str:
-    rows = [_ROW.format(_escaped(name), _escaped(value)) for name, value in words.lines]
+def _html(text: MessageText) -> str:
+    rows = [_ROW.format(_escaped(name), _escaped(value)) for name, value in text.lines]
     return _HTML.format(
-        title=_escaped(words.title),
+        title=_escaped(text.title),
         rows="\n".join(rows),
-        link=html.escape(words.link),
-        action=words.action,
+        link=html.escape(text.link),
+        action=text.action,
         foot=_FOOT,
     )
 
 
-def _escaped(text: str) -> str:
-    return html.escape(defuse_links(text))
+def _escaped(value: str) -> str:
+    return html.escape(defuse_links(value))
 
 
 def _answer(error: smtplib.SMTPResponseException) -> str:
-    said = error.smtp_error
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    message = error.smtp_error
+    text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
     return f"{error.smtp_code} {one_line(text, ANSWER_CHARACTERS)}"
 
 

@@ -1,7 +1,7 @@
-"""The news in words: a title, what there is to know in a few lines, and where to go.
+"""The text of a notification: a title, a few lines of facts, and a link.
 
-Models and tools are strangers. What they wrote stays in its line, and makes no link, no mention and
-no markup of its own where it is shown: only the inbox's address is one to follow.
+Text of models and tools is not trusted: it is confined to its line, and makes no link, mention or
+markup where it is shown. The only link is that of the inbox.
 """
 
 import json
@@ -10,36 +10,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from holdfast.schemas.decision import Kind
-from holdfast.schemas.settings.notify import Content, Lapse, News
+from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS, decided_phrase, lapse_phrase
+from holdfast.schemas.settings.notify import Content, News
 from holdfast.validation.text_safety import INVISIBLE
 
 NAME_CHARACTERS = 100
 TITLE_CHARACTERS = 140
 VALUE_CHARACTERS = 300
-MAX_ARGUMENTS_TOLD = 20
+MAX_ARGUMENTS_SHOWN = 20
 
-_ASKED: dict[Kind, str] = {
-    "call": "Shall this be done",
-    "plan": "Shall this be carried out",
-    "reconcile": "Did this happen",
-    "budget": "May the run use more",
-}
-_LAPSE: dict[Lapse, str] = {
-    "deny": "it is denied",
-    "fail": "the run fails",
-    "approve": "it is carried out",
-    "give_up": "it is given up",
-    "end": "the run ends",
-}
 _BREAK = "\u2060"
-# Where an address, a mention or a link in Markdown begins; after each, an invisible mark parts it.
+# The beginnings of addresses, mentions and Markdown links: an invisible character breaks each.
 _LINKING = re.compile(r"(?<=\w)\.(?=\w)|:(?=//)|@|\](?=\()|#(?=\w)")
 
 
 @dataclass(frozen=True)
 class MessageText:
-    """What is said: `lines` are names and values; `action` is what the link is called."""
+    """A text: `lines` are names and values; `action` is the label of the link."""
 
     title: str
     lines: tuple[tuple[str, str], ...]
@@ -48,7 +35,7 @@ class MessageText:
 
 
 def limit_content(news: News, content: Content) -> News:
-    """The news without what a channel is not to be told."""
+    """Return the notification without the content that a channel must not receive."""
     if content == "full":
         return news
     decided = news.decided
@@ -72,38 +59,37 @@ def limit_content(news: News, content: Content) -> News:
 
 
 def message_text(news: News) -> MessageText:
-    """The news in words; of what is not told there is no line."""
+    """Return the text of a notification; absent values have no line."""
     return MessageText(
         title=_title(news),
         lines=tuple((name, value) for name, value in _lines(news) if value),
         link=news.link or "",
-        action="See what came of it" if news.is_over else "Look at it and decide",
+        action="Open the run" if news.is_over else "Review and decide",
     )
 
 
 def one_line(text: str, limit_chars: int) -> str:
-    """The text in one line, without what cannot be seen, and short."""
+    """Return the text in one line, without invisible characters, and short."""
     line = " ".join(INVISIBLE.sub(" ", text[: 4 * limit_chars]).split())
     return line if len(line) <= limit_chars else f"{line[: limit_chars - 1]}…"
 
 
 def defuse_links(text: str) -> str:
-    """The text with nothing in it that a reader's program takes for an address or a mention."""
+    """Return the text without addresses and mentions that a mail or chat program would link."""
     return _LINKING.sub(lambda found: f"{found.group()}{_BREAK}", text)
 
 
 def _title(news: News) -> str:
     what = _what(news)
-    about = f": {what}" if what else ""
     match news.kind:
         case "asked" | "reminder":
             again = f"Reminder {news.reminder}: " if news.kind == "reminder" else ""
-            said = f"{again}{_ASKED[news.waiting.kind]}{about}?"
+            heading = again + REQUESTS[news.waiting.kind]
         case "expired":
-            said = f"Nobody decided in time{about}"
+            heading = EXPIRED.capitalize()
         case "decided":
-            said = f"Decided{about}"
-    return one_line(said, TITLE_CHARACTERS)
+            heading = "Decided"
+    return one_line(f"{heading}: {what}" if what else heading, TITLE_CHARACTERS)
 
 
 def _what(news: News) -> str:
@@ -117,38 +103,40 @@ def _lines(news: News) -> Iterator[tuple[str, str]]:
     yield "Tool", one_line(waiting.tool, NAME_CHARACTERS) if waiting.kind != "plan" else ""
     yield "Agent", one_line(news.agent or "", NAME_CHARACTERS)
     yield "On behalf of", one_line(news.principal or "", NAME_CHARACTERS)
-    for name, value in list(waiting.arguments.items())[:MAX_ARGUMENTS_TOLD]:
-        # A model may name one as a line of ours begins.
+    for name, value in list(waiting.arguments.items())[:MAX_ARGUMENTS_SHOWN]:
+        # A model may give one the name of a line of ours.
         yield f"With {one_line(name, NAME_CHARACTERS)}", one_line(_text(value), VALUE_CHARACTERS)
     yield "Why", one_line(waiting.reasoning or "", VALUE_CHARACTERS)
     yield "Decided", _decided(news)
     if news.kind == "expired":
-        yield "So", _LAPSE[news.lapse]
+        yield "Result", lapse_phrase(news.lapse)
     if not news.is_over:
-        # What is bare of everything does not name them.
+        # Without any content, the approvers are not named.
         yield "Who decides", _who(news) if waiting.tool else ""
-        yield "Until", f"{_minute(waiting.expires_at)}; if nobody decides, {_LAPSE[news.lapse]}"
+        yield (
+            "Until",
+            f"{_minute(waiting.expires_at)}; without a decision, {lapse_phrase(news.lapse)}",
+        )
     yield "Run", f"{one_line(news.workflow_id, VALUE_CHARACTERS)}, call {waiting.call_id}"
 
 
 def _who(news: News) -> str:
     waiting = news.waiting
     groups = one_line(", ".join(waiting.approvers), VALUE_CHARACTERS)
-    said = [f"members of {groups}" if groups else "anybody who may use the inbox"]
+    parts = [f"members of {groups}" if groups else "any user of the inbox"]
     if waiting.quorum > 1:
-        said.append(f"{waiting.quorum} of them must agree")
+        parts.append(f"{waiting.quorum} approvals needed")
     if waiting.signed:
-        said.append("only signed decisions count")
-    return "; ".join(said)
+        parts.append("only signed decisions are accepted")
+    return "; ".join(parts)
 
 
 def _decided(news: News) -> str:
-    decided = news.decided
-    if decided is None:
+    if news.decided is None:
         return ""
-    by = one_line(decided.by or "somebody", NAME_CHARACTERS)
-    reason = one_line(decided.reason or "", VALUE_CHARACTERS)
-    return f"{by} said {decided.decision}{f': {reason}' if reason else ''}"
+    reason = one_line(news.decided.reason or "", VALUE_CHARACTERS)
+    phrase = decided_phrase(news.decided, news.waiting.kind)
+    return f"{phrase}: {reason}" if reason else phrase
 
 
 def _text(value: object) -> str:

@@ -1,7 +1,7 @@
-"""The notifiers of a worker, as `--notifiers` names them: `notify.yaml`.
+"""The notifiers of a worker from the file of `--notifiers`: `notify.yaml`.
 
-Everything is checked when the worker starts, and told with file, line and mend. Only what the
-environment lacks waits until it is needed; what it holds is checked, and never shown.
+Everything is checked when the worker starts, and reported with file, line and fix. Only a variable
+that is not set is reported when it is needed; the values of others are checked, and never shown.
 """
 
 import re
@@ -33,10 +33,10 @@ _NAME_IT = "write the name of the environment variable that holds it, never the 
 def load_notifiers(
     file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient
 ) -> NotificationChannels:
-    """The channels of `file`; without one, none.
+    """Return the channels of `file`, if there is one.
 
     Raises:
-        LoadError: something in it does not load.
+        LoadError: the file has problems.
     """
     if file is None:
         return NotificationChannels()
@@ -76,7 +76,7 @@ def _checked(source: Source) -> Notifiers:
 
 
 def _discreet(fault: ValueProblem) -> ValueProblem:
-    """The fault without the value, where somebody may have written a secret."""
+    """Return the problem without its value, which may be a secret."""
     is_hidden = any(isinstance(step, str) and step.endswith("Env") for step in fault.where)
     return replace(fault, reason="the value does not fit") if is_hidden else fault
 
@@ -105,7 +105,7 @@ def _wrong_inbox(inbox: str) -> Iterator[ValueProblem]:
 
 
 def _wrong(channel: Channel, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
-    """What pydantic does not find."""
+    """Yield the problems that pydantic does not find."""
     if channel.webhook is not None:
         yield from (fault.under("webhook") for fault in _wrong_webhook(channel, environ))
     if channel.slack is not None:
@@ -128,9 +128,9 @@ def _wrong_webhook(channel: Channel, environ: Mapping[str, str]) -> Iterator[Val
         variable = webhook.url_env
         yield from _wrong_variable("urlEnv", variable) or _wrong_address(variable, environ)
     yield from _wrong_variable("secretEnv", webhook.secret_env)
-    said = environ.get(webhook.secret_env, "")
+    value = environ.get(webhook.secret_env, "")
     try:
-        signing_secrets(said) if said else []
+        signing_secrets(value) if value else []
     except BadSecret as error:
         reason = f"the variable {webhook.secret_env} holds no secret to sign with"
         yield ValueProblem(("secretEnv",), reason, str(error))
@@ -143,12 +143,12 @@ def _wrong_variable(field: str, variable: str) -> list[ValueProblem]:
 
 
 def _wrong_address(variable: str, environ: Mapping[str, str]) -> list[ValueProblem]:
-    """What is wrong with the address that a variable holds: a secret must not go in the open."""
-    said = environ.get(variable, "").strip()
-    if not said:
+    """Return the problems of a variable's address: a secret must not be sent unencrypted."""
+    value = environ.get(variable, "").strip()
+    if not value:
         return []
     try:
-        url = parse_address(said)
+        url = parse_address(value)
         is_safe = url.scheme == "https" or is_loopback(url.host)
     except AddressError:
         is_safe = False
@@ -163,8 +163,8 @@ def _wrong_address(variable: str, environ: Mapping[str, str]) -> list[ValueProbl
 
 def _wrong_mail(mail: Mail) -> Iterator[ValueProblem]:
     if mail.tls == "none" and not is_loopback(mail.host):
-        mend = "write `tls: starttls` or `tls: tls`; `none` is for a server on this machine"
-        yield ValueProblem(("tls",), "mail would go in the open", mend)
+        fix = "write `tls: starttls` or `tls: tls`; `none` is for a server on this machine"
+        yield ValueProblem(("tls",), "mail would go in the open", fix)
     if mail.password_env is not None:
         yield from _wrong_variable("passwordEnv", mail.password_env)
     yield from _wrong_address_of_mail(("from",), mail.from_)
@@ -177,7 +177,7 @@ def _wrong_mail(mail: Mail) -> Iterator[ValueProblem]:
 
 def _wrong_address_of_mail(where: tuple[str | int, ...], text: str) -> Iterator[ValueProblem]:
     try:
-        # What is more than an address (a line break, a second one) is none.
+        # Text beside an address (a line break, a second one) is an error.
         address = Address(addr_spec=text)
         is_good = bool(address.username and address.domain) and text.isascii()
     except (HeaderParseError, ValueError, IndexError):

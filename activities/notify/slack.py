@@ -1,7 +1,7 @@
-"""Telling people in Slack, or where the same messages are taken: an incoming webhook.
+"""Notifications in Slack, or in any chat with compatible incoming webhooks.
 
-Slack reads `&`, `<` and `>` as its own: of what others wrote they are escaped. Addresses and
-mentions that are no markup are parted, for those who find them by their looks.
+Slack's markup uses `&`, `<` and `>`: in text of others they are escaped. Plain addresses and
+mentions are broken, for chats that link them.
 """
 
 import json
@@ -11,27 +11,26 @@ from typing import Any
 
 import httpx
 
-from holdfast.activities.notify.base import EnvironmentValue
-from holdfast.activities.notify.http_post import post
+from holdfast.activities.notify.base import EnvironmentValue, post
 from holdfast.activities.notify.message_text import MessageText, defuse_links, message_text
 from holdfast.schemas.settings.notify import News
 
-# Of Slack: a text in a block has at most three thousand characters.
+# Slack's limit of a text in a block is 3,000 characters.
 MAX_TEXT_CHARACTERS = 2_900
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def escaped(text: str) -> str:
-    """The text as it stands in a message: it makes nothing but text."""
-    # Marks of Slack's own formatting are let be, but code would hide what follows.
+    """Return the text escaped for a message, without any markup."""
+    # Slack's formatting characters are harmless, but code would hide the rest.
     return defuse_links(text).replace("`", "ʼ").translate(_ESCAPED)
 
 
-def message(words: MessageText) -> dict[str, Any]:
-    """The message: blocks for Slack, and a text for whoever knows none."""
-    title = escaped(words.title)
-    lines = _fitting([f"*{escaped(name)}:* {escaped(value)}" for name, value in words.lines])
-    link = f"<{words.link.translate(_ESCAPED)}|{words.action}>"
+def message(text: MessageText) -> dict[str, Any]:
+    """Return the message: blocks for Slack, and a text for other chats."""
+    title = escaped(text.title)
+    lines = _fitting([f"*{escaped(name)}:* {escaped(value)}" for name, value in text.lines])
+    link = f"<{text.link.translate(_ESCAPED)}|{text.action}>"
     return {
         "text": f"{title}\n{lines}\n{link}",
         "unfurl_links": False,
@@ -42,33 +41,33 @@ def message(words: MessageText) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SlackNotifier:
-    """A channel that an incoming webhook writes to."""
+    """A channel behind an incoming webhook."""
 
     url: EnvironmentValue
     http: httpx.AsyncClient
 
     @property
     def environment_values(self) -> Iterator[EnvironmentValue]:
-        """What it needs of the environment."""
+        """Yield the values that it needs of the environment."""
         yield self.url
 
     async def notify(self, news: News) -> None:
-        """Write the news there.
+        """Send the notification.
 
         Raises:
-            ApplicationError: it did not arrive, or was not taken.
+            ApplicationError: it did not arrive, or was not accepted.
         """
         body = json.dumps(message(message_text(news))).encode()
         await post(self.http, self.url.value(), body, {})
 
 
 def _block(text: str) -> dict[str, Any]:
-    # Verbatim: what looks like an address is not made one.
+    # Verbatim: Slack does not link addresses.
     return {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
 
 
 def _fitting(lines: list[str]) -> str:
-    """As many whole lines as have room: a piece of one may end within an escape."""
+    """Return as many whole lines as fit: a part of one may end within an escape."""
     kept: list[str] = []
     room = MAX_TEXT_CHARACTERS
     for line in lines:

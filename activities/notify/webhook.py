@@ -1,7 +1,7 @@
-"""Telling a program: JSON over HTTP, signed by the rules of Standard Webhooks.
+"""Notifications of a program: JSON over HTTP, signed as Standard Webhooks specifies.
 
-Who has the secret knows by the signature that nobody else has sent it, and by id and time that it
-is not sent again by somebody who has listened.
+The signature proves to the holder of the secret who sent a message; its id and time protect against
+a replay.
 """
 
 import base64
@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from holdfast.activities.notify.base import EnvironmentValue
-from holdfast.activities.notify.http_post import post
+from holdfast.activities.notify.base import EnvironmentValue, post
 from holdfast.schemas.settings.notify import News
 
 LEAST_SECRET_BYTES, MOST_SECRET_BYTES = 24, 64
@@ -25,14 +24,14 @@ _PREFIX = "whsec_"
 
 
 class BadSecret(ValueError):
-    """A secret that cannot be signed with; the message says what to do, and not the secret."""
+    """An invalid signing secret; the message has the fix, and not the secret."""
 
 
 def signing_secrets(text: str) -> list[bytes]:
-    """The secrets that a variable holds, the newest first.
+    """Return the secrets in a variable, the newest first.
 
     Raises:
-        BadSecret: one of them is none.
+        BadSecret: one of them is invalid.
     """
     found = [_secret(each) for each in text.split()]
     if not 1 <= len(found) <= MAX_SECRETS:
@@ -41,7 +40,7 @@ def signing_secrets(text: str) -> list[bytes]:
 
 
 def signature(secrets: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
-    """What a receiver checks with one of the secrets."""
+    """Return the signature, which a receiver checks with one of the secrets."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     digests = (hmac.new(secret, signed, hashlib.sha256).digest() for secret in secrets)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
@@ -49,7 +48,7 @@ def signature(secrets: Sequence[bytes], message_id: str, timestamp: int, body: b
 
 @dataclass(frozen=True)
 class WebhookNotifier:
-    """A program that listens at an address."""
+    """A channel of a program at an address."""
 
     url: str | EnvironmentValue
     secret: EnvironmentValue
@@ -58,19 +57,19 @@ class WebhookNotifier:
 
     @property
     def environment_values(self) -> Iterator[EnvironmentValue]:
-        """What it needs of the environment."""
+        """Yield the values that it needs of the environment."""
         yield self.secret
         if isinstance(self.url, EnvironmentValue):
             yield self.url
 
     async def notify(self, news: News) -> None:
-        """Send the news.
+        """Send the notification.
 
         Raises:
-            ApplicationError: it did not arrive, or was not taken.
+            ApplicationError: it did not arrive, or was not accepted.
         """
-        said = {"type": f"approval.{news.kind}", "timestamp": news.at, "data": news.to_json()}
-        body = json.dumps(said, separators=(",", ":")).encode()
+        payload = {"type": f"approval.{news.kind}", "timestamp": news.at, "data": news.to_json()}
+        body = json.dumps(payload, separators=(",", ":")).encode()
         now = int(self.clock())
         headers = {
             "webhook-id": news.id,

@@ -1,0 +1,1 @@
+"""OpenAI's chat completions: `format` of requests, `answer`, `schema`."""

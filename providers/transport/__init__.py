@@ -1,0 +1,1 @@
+"""The exchange with a server over HTTP: address, request, event stream, errors."""

@@ -1,6 +1,6 @@
-"""Events out of the bytes of a response, however these are cut, in linear time.
+r"""Events out of the bytes of a response, however these are cut, in linear time.
 
-A line ends with `\\n` or `\\r\\n`; a byte order mark before the first one is dropped. A decoder
+A line ends with `\n` or `\r\n`; a byte order mark before the first one is dropped. A decoder
 takes bytes and returns texts: it knows nothing of connections.
 """
 

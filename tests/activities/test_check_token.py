@@ -395,10 +395,10 @@ async def test_a_token_that_is_older_than_its_question_does_not_count(
 @pytest.mark.parametrize(
     ("wanted", "claims", "why"),
     [
-        ({}, {"aud": "holdfast"}, "for somebody else"),
-        ({}, {"aud": ["a", "b"]}, "for somebody else"),
+        ({}, {"aud": "holdfast"}, "for another audience"),
+        ({}, {"aud": ["a", "b"]}, "for another audience"),
         ({"audience": "holdfast"}, {}, "does not say `aud`"),
-        ({"audience": "holdfast"}, {"aud": "other"}, "for somebody else"),
+        ({"audience": "holdfast"}, {"aud": "other"}, "for another audience"),
         ({"audience": "holdfast"}, {"aud": "holdfast"}, None),
         ({"audience": "holdfast"}, {"aud": ["other", "holdfast"]}, None),
         ({"audience": "holdfast"}, {"aud": []}, "`aud` is neither"),
@@ -427,7 +427,7 @@ async def test_a_set_says_whose_tokens_and_for_whom(
     [
         ({"groups": ["desk"]}, None),
         ({}, None),
-        ({"sub": "bob"}, "not theirs whom it names"),
+        ({"sub": "bob"}, "does not belong to its subject"),
         ({"sub": None}, "does not say `sub`"),
         ({"groups": ["desk", "finance"]}, "does not sign for one of its `groups`"),
     ],
@@ -446,7 +446,7 @@ async def test_one_key_in_two_sets_counts_as_either_says(tmp_path: Path) -> None
     sets = [key_set(tmp_path, ADA, name=name, audience=name) for name in ("ops", "desk")]
     for audience in ("ops", "desk"):
         assert (await said(CheckTokenActivity(sets), ADA.token(aud=audience)))["sub"] == "ada"
-    assert "for somebody else" in await refusal(CheckTokenActivity(sets), ADA.token(aud="shop"))
+    assert "for another audience" in await refusal(CheckTokenActivity(sets), ADA.token(aud="shop"))
 
 
 # What for.

@@ -235,7 +235,7 @@ async def test_where_there_is_a_proxy_it_gets_the_name_and_nothing_is_looked_up(
     async def never(host: str, port: int) -> Any:
         raise AssertionError(f"{host} was looked up")
 
-    monkeypatch.setattr(ssrf_guard, "_looked_up", never)
+    monkeypatch.setattr(ssrf_guard, "_resolved", never)
     async with proxy() as (url, asked):
         monkeypatch.setenv("HTTP_PROXY", url)
         monkeypatch.setenv("NO_PROXY", "direct.invalid")

@@ -17,7 +17,7 @@ from temporalio.testing import ActivityEnvironment
 
 from holdfast.activities.generate import GenerateActivity
 from holdfast.activities.model.conversation_cache import ConversationCache
-from holdfast.activities.model.retry_budget import DOUBTFUL_ATTEMPTS
+from holdfast.activities.model.progress import DOUBTFUL_ATTEMPTS
 from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint, http_client
 from holdfast.providers.model_errors import MAX_DOUBTFUL_ATTEMPTS
 from holdfast.providers.transport import http as conversation

@@ -189,7 +189,7 @@ async def test_a_token_that_does_not_count_is_refused_with_the_reason(
     good: dict[str, Any] = {"sub": "till", "aud": "inbox", "iss": "us"}
     wrong = {
         "it has expired": signer.token(**good, exp=1),
-        "is for somebody else": signer.token(**{**good, "aud": "x"}),
+        "is for another audience": signer.token(**{**good, "aud": "x"}),
         "by another issuer": signer.token(**{**good, "iss": "x"}),
         "does not say `sub`": signer.token(aud="inbox", iss="us"),
         "signature is wrong": Signer().token(**good),

@@ -123,7 +123,7 @@ async def test_a_bug_keeps_its_name_and_its_stack() -> None:
     failure = await raised(RuntimeError(f"environ({{'KEY': {KEY!r}}})"))
     assert failure.message == f"environ({{'KEY': '{REPLACED}'}})"
     assert failure.application_failure_info.type == "RuntimeError"
-    assert "test_discretion.py" in failure.stack_trace
+    assert "test_secret_redaction.py" in failure.stack_trace
 
 
 async def test_one_that_is_too_long_is_shortened_and_clean() -> None:
@@ -160,4 +160,4 @@ async def test_whoever_runs_the_worker_is_told_which_activity_it_was(
     with caplog.at_level(logging.WARNING, "holdfast"):
         await carried_out(lambda: KEY)
     [record] = caplog.records
-    assert "`unknown` told held a secret of this worker" in record.getMessage()
+    assert "`unknown` sent held a secret of this worker" in record.getMessage()

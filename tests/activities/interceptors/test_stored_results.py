@@ -139,7 +139,7 @@ async def test_what_is_lost_is_said_to_have_been_carried_out() -> None:
     with pytest.raises(ApplicationError) as lost:
         await sent("x" * MAX_RESULT_BYTES, Shelf(full=True))
     assert lost.value.message == (
-        "it was carried out, but its result of 2000002 bytes is lost: no space left; make some"
+        "it was run, but its result of 2000002 bytes is lost: no space left; make some"
     )
     assert not lost.value.non_retryable, "what is idempotent may have more luck"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.activities.model.composed_messages import without_native_calls
+from holdfast.activities.model.conversation_reader import without_native_calls
 from holdfast.schemas.message import ChatMessage
 from tests.activities.model.test_conversation_reader import Pair
 from tests.providers.fakes import ask, said

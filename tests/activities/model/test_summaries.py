@@ -7,9 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.activities.model.composed_messages import encoder_for
 from holdfast.activities.model.conversation_cache import CachedConversation, ConversationCache
-from holdfast.activities.model.conversation_reader import ConversationReader
+from holdfast.activities.model.conversation_reader import ConversationReader, encoder_for
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.schemas.internal.model_request import ConversationPageRequest, ConversationPointer

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.notify import http_post as sending
+from holdfast.activities.notify import base as sending
 from holdfast.activities.notify.base import EnvironmentValue
 from holdfast.activities.notify.channels import NotificationChannels
 from holdfast.activities.notify.notifier_settings import load_notifiers
@@ -147,7 +147,7 @@ async def test_where_a_program_listens_may_be_a_secret_too(
     await tell(told)
     assert len(program.heard) == 1
     assert channels(webhook, {}).warnings() == [
-        f"channel `desk`: the environment variable {name} is not set; nobody is told in it"
+        f"channel `desk`: the environment variable {name} is not set; no notifications are sent"
         for name in ("SECRET", "URL")
     ]
 
@@ -181,7 +181,7 @@ async def test_once_it_is_over_a_link_leads_to_the_run(
     program: Listening, channels: Make, kind: str
 ) -> None:
     await tell(channels(slack(), {"SLACK_URL": program.url}, "https://inbox.x/a&b"), kind)
-    link = "<https://inbox.x/a&amp;b/run/order%2F7|See what came of it>"
+    link = "<https://inbox.x/a&amp;b/run/order%2F7|Open the run>"
     said = program.heard[0].json
     assert said["blocks"][-1]["text"]["text"] == link
     assert (said["unfurl_links"], said["unfurl_media"]) == (False, False)
@@ -236,7 +236,7 @@ async def test_a_program_that_cannot_be_reached_is_tried_again(channels: Make) -
     nobody = Listening(url="http://127.0.0.1:1/hook")
     failed = await failure(channels(hook(nobody), {"SECRET": SECRET}))
     assert not failed.non_retryable
-    assert failed.message == "127.0.0.1 could not be told: ConnectError"
+    assert failed.message == "127.0.0.1 cannot be reached: ConnectError"
 
 
 async def test_a_program_that_never_answers_is_given_up_for_now(
@@ -301,13 +301,13 @@ async def test_slack_is_told_what_would_happen_and_where_to_decide(
     said = program.heard[0].json
     blocks = "\n".join(block["text"]["text"] for block in said["blocks"])
     for shown in (
-        "*Shall this be done: Refund an order?*",
+        "*Approval needed: Refund an order*",
         "*Agent:* desk",
         "*With amount:* 120",
         "*Why:* It arrived broken.",
-        "*Who decides:* members of finance, legal; 2 of them must agree",
-        "*Until:* 2026-01-09 03:04 UTC; if nobody decides, it is denied",
-        "<https://inbox.x/waiting/order%2F7/t2c1|Look at it and decide>",
+        "*Who decides:* members of finance, legal; 2 approvals needed",
+        "*Until:* 2026-01-09 03:04 UTC; without a decision, it is denied",
+        "<https://inbox.x/waiting/order%2F7/t2c1|Review and decide>",
     ):
         assert shown in blocks
         assert shown in f"*{said['text'].partition(chr(10))[0]}*\n{said['text']}"
@@ -320,14 +320,14 @@ async def test_a_models_words_make_no_link_no_mention_and_no_line_of_their_own(
     evil = "<!channel> <https://evil.example|Approve> @here https://evil.example `x` &lt; [a](b)\n*"
     await tell(told, waiting={"label": evil, "reasoning": evil, "arguments": {evil: evil}})
     said = program.heard[0].json
-    link = "<https://inbox.x/waiting/order%2F7/t2c1|Look at it and decide>"
+    link = "<https://inbox.x/waiting/order%2F7/t2c1|Review and decide>"
     texts = [said["text"], *(block["text"]["text"] for block in said["blocks"])]
     assert "&lt;!channel&gt;" in texts[0]
     for text in (each.replace(link, "") for each in texts):
         assert not {"<", ">", "`"} & set(text)
         for live in ("://", "@here", "evil.example", "](", "& "):
             assert live not in text
-        assert all(line.startswith(("Shall", "*")) or not line for line in text.split("\n"))
+        assert all(line.startswith(("Approval", "*")) or not line for line in text.split("\n"))
     assert all(block["text"]["verbatim"] for block in said["blocks"])
 
 
@@ -361,7 +361,7 @@ async def test_a_secret_that_is_not_there_is_told_at_start_and_when_it_is_needed
 ) -> None:
     told = channels(slack(), {})
     assert told.warnings() == [
-        "channel `desk`: the environment variable SLACK_URL is not set; nobody is told in it"
+        "channel `desk`: the environment variable SLACK_URL is not set; no notifications are sent"
     ]
     failed = await failure(told)
     assert failed.non_retryable

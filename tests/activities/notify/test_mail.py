@@ -167,16 +167,16 @@ async def test_a_mail_goes_over_a_secured_connection_by_one_who_logged_in(
         await tell(login(post))
         [(recipients, said, is_secured)] = post.taken
     assert (recipients, is_secured) == (["ada@acme.org"], True)
-    assert said["subject"] == "Shall this be done: Refund an order?"
+    assert said["subject"] == "Approval needed: Refund an order"
     assert (said["from"], said["to"]) == ("holdfast@acme.org", "ada@acme.org")
     assert said["message-id"] == "<question-asked@acme.org>"
     assert said["references"] == "<question@acme.org>"
     assert said["auto-submitted"] == "auto-generated"
     plain, page = parts(said)
     assert "With amount: 120\n" in plain
-    assert "Until: 2026-01-09 03:04 UTC; if nobody decides, it is denied\n" in plain
+    assert "Until: 2026-01-09 03:04 UTC; without a decision, it is denied\n" in plain
     assert "https://inbox.x/waiting/order%2F7/t2c1\n" in plain
-    assert '<a href="https://inbox.x/waiting/order%2F7/t2c1">Look at it and decide</a>' in page
+    assert '<a href="https://inbox.x/waiting/order%2F7/t2c1">Review and decide</a>' in page
 
 
 async def test_tls_from_the_first_byte(context: ssl.SSLContext) -> None:

@@ -18,7 +18,7 @@ from tests.support.told import news
     [
         ("asked", {"Who decides", "Until"}),
         ("reminder", {"Who decides", "Until"}),
-        ("expired", {"So"}),
+        ("expired", {"Result"}),
         ("decided", {"Decided"}),
     ],
 )
@@ -31,9 +31,12 @@ def test_of_what_is_over_nobody_is_asked_any_more(kind: str, said: set[str]) -> 
 @pytest.mark.parametrize(
     ("waiting", "line"),
     [
-        ({}, "members of finance, legal; 2 of them must agree"),
-        ({"approvers": [], "quorum": 1}, "anybody who may use the inbox"),
-        ({"quorum": 1, "signed": True}, "members of finance, legal; only signed decisions count"),
+        ({}, "members of finance, legal; 2 approvals needed"),
+        ({"approvers": [], "quorum": 1}, "any user of the inbox"),
+        (
+            {"quorum": 1, "signed": True},
+            "members of finance, legal; only signed decisions are accepted",
+        ),
     ],
 )
 def test_who_decides_is_said(waiting: dict[str, Any], line: str) -> None:
@@ -43,13 +46,13 @@ def test_who_decides_is_said(waiting: dict[str, Any], line: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "waiting", "more", "title"),
     [
-        ("reminder", {}, {"reminder": 3}, "Reminder 3: Shall this be done: Refund an order?"),
-        ("asked", {"kind": "reconcile"}, {}, "Did this happen: Refund an order?"),
-        ("asked", {"kind": "budget"}, {}, "May the run use more: Refund an order?"),
-        ("asked", {"instance": "acme"}, {}, "Shall this be done: Refund an order for acme?"),
-        ("expired", {}, {}, "Nobody decided in time: Refund an order"),
+        ("reminder", {}, {"reminder": 3}, "Reminder 3: Approval needed: Refund an order"),
+        ("asked", {"kind": "reconcile"}, {}, "Outcome unknown: Refund an order"),
+        ("asked", {"kind": "budget"}, {}, "Budget limit reached: Refund an order"),
+        ("asked", {"instance": "acme"}, {}, "Approval needed: Refund an order for acme"),
+        ("expired", {}, {}, "Expired: Refund an order"),
         ("decided", {}, {}, "Decided: Refund an order"),
-        ("asked", {"label": ""}, {}, "Shall this be done?"),
+        ("asked", {"label": ""}, {}, "Approval needed"),
     ],
 )
 def test_a_title_says_what_it_is_about(
@@ -66,7 +69,7 @@ def test_what_is_bare_names_nobody_who_decides() -> None:
 def test_a_plan_is_no_tool_and_what_becomes_of_it_is_said() -> None:
     told = message_text(news(waiting={"kind": "plan", "tool": "plan"}, lapse="give_up"))
     assert "Tool" not in dict(told.lines)
-    assert dict(told.lines)["Until"].endswith("if nobody decides, it is given up")
+    assert dict(told.lines)["Until"].endswith("without a decision, its outcome stays unknown")
 
 
 def test_of_many_arguments_the_first_are_told() -> None:

@@ -134,7 +134,7 @@ def _bodies_of_refusals() -> Iterator[Row]:
 
 def _halves() -> Iterator[Row]:
     cut, broke = Again("broke off before its end"), Again("broke the connection")
-    silence = Again("said nothing for")
+    silence = Again("sent nothing for")
     yield Row("cut before the headers", says(Act.CLOSE), broke)
     yield Row("reset before the headers", says(Act.RESET), broke)
     yield Row("cut within the headers", says(head()[:20], Act.CLOSE), broke)
