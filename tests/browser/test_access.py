@@ -25,9 +25,9 @@ from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.services import Services
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium
-from tests.inbox.pages_of_test import pages
-from tests.inbox.provider import CLIENT, others_provider
 from tests.support.inbox import HOST, Stage, opened
+from tests.web.auth.pages_of_test import pages
+from tests.web.auth.provider import CLIENT, others_provider
 
 pytestmark = pytest.mark.browser
 

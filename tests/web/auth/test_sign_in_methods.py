@@ -20,9 +20,9 @@ from holdfast.web.auth.proxy import ProxySignIn
 from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.services import Services
-from tests.inbox.pages_of_test import pages
 from tests.support.inbox import Stage, opened
 from tests.support.signing import Signer, write_keys
+from tests.web.auth.pages_of_test import pages
 
 HERE = ["127.0.0.0/8"]
 ELSEWHERE = ["10.1.0.0/16", "fd00::/8"]

@@ -26,9 +26,9 @@ from holdfast.web.auth.sign_in_pages import local_path
 from holdfast.web.http import request_body
 from holdfast.web.http.responses import HEADERS
 from holdfast.web.services import Services
-from tests.inbox.conftest import Clock
-from tests.inbox.pages_of_test import pages
 from tests.support.inbox import PAGE, Stage, opened
+from tests.web.auth.pages_of_test import pages
+from tests.web.conftest import Clock
 
 SECRET = "the-secret-of-all-instances"
 NOT_SENT = "this was not sent from a page that you were given"

@@ -23,11 +23,11 @@ from holdfast.web.auth.oidc_provider import MAX_ANSWER_BYTES, METADATA, SIGN_IN_
 from holdfast.web.auth.oidc_provider import OidcProvider as Known
 from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.services import Services
-from tests.inbox.conftest import Clock
-from tests.inbox.pages_of_test import pages
-from tests.inbox.provider import CLIENT, Provider, others_provider, provider
 from tests.support.inbox import Stage, opened
 from tests.support.signing import Signer
+from tests.web.auth.pages_of_test import pages
+from tests.web.auth.provider import CLIENT, Provider, others_provider, provider
+from tests.web.conftest import Clock
 
 SECRET = "known-to-provider-and-inbox"
 NO_WORD = "What the provider says of you is not valid"
