@@ -285,7 +285,7 @@ async def test_a_form_needs_the_token_of_its_own_person(inboxes: Inboxes) -> Non
     for token in ("", "x", hers.form_token, at.form_token + "A", "ä" * 43):
         answer = await at.post("/decide", {"form_token": token, "reason": "as <b>agreed</b>"})
         assert answer.status_code == 403
-        assert "Nothing was decided, and nothing was changed" in answer.text
+        assert "Nothing was decided or changed" in answer.text
         assert "You are signed in as <strong>ann</strong>" in answer.text
         assert 'name="reason" value="as &lt;b&gt;agreed&lt;/b&gt;"' in answer.text
         again = answer.text.partition('action="/decide"')[2]
@@ -320,7 +320,7 @@ async def test_what_was_written_is_kept_when_the_session_is_over(inboxes: Inboxe
     fields = {"reason": 'He said "no"', "digest": "abc", "empty": ""}
     answer = await at.post("/decide?order=a%26b", fields)
     assert answer.status_code == 401
-    assert "You are not signed in any more. Nothing was decided" in answer.text
+    assert "You are no longer signed in. Nothing was decided" in answer.text
     assert 'href="/sign-in?next=%2Fdecide%3Forder%3Da%2526b" target="_blank"' in answer.text
     assert 'action="/decide?order=a%26b"' in answer.text
     assert 'name="reason" value="He said &#34;no&#34;"' in answer.text

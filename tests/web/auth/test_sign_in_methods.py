@@ -64,7 +64,7 @@ async def test_whoever_the_proxy_does_not_name_is_nobody(behind: Open) -> None:
     for headers in nobody:
         assert (await at.get("/", **headers)).headers["location"] == "/sign-in"
     told = await at.get("/sign-in")
-    assert (told.status_code, "comes through the proxy" in told.text) == (403, True)
+    assert (told.status_code, "bypassed the proxy" in told.text) == (403, True)
 
 
 async def test_from_elsewhere_nobody_says_who_they_are(behind: Open) -> None:

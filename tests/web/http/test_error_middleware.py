@@ -23,7 +23,7 @@ async def _breaks(*_: Any, **__: Any) -> Any:
 async def test_who_looks_is_told_what_to_do_and_the_log_says_why(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(listing, "look", _breaks)
+    monkeypatch.setattr(listing, "read_page", _breaks)
     async with inbox(client) as stage:
         with caplog.at_level(logging.ERROR, "holdfast"):
             page = await stage.get("/")
@@ -43,7 +43,7 @@ async def test_who_looks_is_told_what_to_do_and_the_log_says_why(
 async def test_a_decision_that_met_it_may_have_been_taken(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(of_call, "look", _breaks)
+    monkeypatch.setattr(of_call, "load_call", _breaks)
     async with inbox(client) as stage:
         answer = await stage.post("/waiting/order-7/t1c1", {"about": "approve"})
 
