@@ -36,7 +36,7 @@ SHARED := $(if $(CHOSEN),,-n $(WORKERS) --dist worksteal)
 # Environments of `make test-versions`, made by uv.
 VERSIONS := .venv-versions
 UV := $(VERSIONS)/uv/bin/uv
-UNIT := -m pytest -q -p no:cacheprovider
+UNIT := -m pytest -q -p no:cacheprovider -n $(WORKERS)
 UNIT_TESTS := $(wildcard tests/engine tests/schemas tests/validation tests/providers tests/catalog)
 
 TYPESCRIPT := examples/typescript_tool

@@ -99,36 +99,12 @@ def test_a_skills_tool_may_wait_for_one_of_the_agents_own(shop: Folder) -> None:
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     (
-        {"skills": [{"name": "a"}, {"name": "a"}]},
-        "`skills[1].name`: it has the skill `a` twice; give one of them another name",
-    ),
-    ({"skills": [{}]}, "`skills[0]`: `name` is missing; add it"),
-    ({"skills": "refunds"}, "`skills`: `refunds` does not fit; write a list, like [refunds]"),
-    ({"skills": 5}, "`skills`: `5` does not fit; write a list"),
-    ({"skills": ["refunds"]}, "`skills[0]`: `refunds` does not fit; write an object"),
-    (
-        {"skills": [{"name": "a", "tool": []}]},
-        "unknown field `tool`; did you mean `tools`?",
-    ),
-    (
-        {"skills": [{"name": "a"}, {"name": "b", "tools": ["look_ap"]}]},
-        "`skills[1].tools[0]`: there is no tool `look_ap`; did you mean `look_up`?",
-    ),
-    (
         {"skills": [{"name": "a", "tools": [{**PAY, "_sideEffects": "yes"}]}]},
         "`skills[0].tools[0]._sideEffects`: `yes` does not fit; write `true` or `false`",
     ),
     (
-        {"skills": [{"name": "a", "tools": ["look_up", "look_up"]}]},
-        "`skills[0].tools[1]`: it has `look_up` twice; keep one of them",
-    ),
-    (
         {"tools": ["look_up"], "skills": [{"name": "a", "tools": ["look_up"]}]},
         "`skills[0].tools[0]`: it has `look_up` twice; keep one of them",
-    ),
-    (
-        {"tools": [PAY], "knowledge": [{**FAQ, "name": "pay"}]},
-        "`knowledge[0]`: it has `pay` twice; keep one of them",
     ),
     (
         {"knowledge": [FAQ], "skills": [{"name": "a", "tools": [{**PAY, "_tool": "faq"}]}]},
@@ -143,24 +119,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "`knowledge[0]`: the tool name `choose_skill` is the engine's own; give it another",
     ),
     (
-        {"knowledge": [{"name": "faq"}]},
-        "`knowledge[0]`: knowledge has one source; write `file`, `url` or `text`",
-    ),
-    (
-        {"skills": [{"name": "a", "knowledge": [{**FAQ, "url": "https://x/y"}]}]},
-        "`skills[0].knowledge[0]`: knowledge has one source; write `file`, `url` or `text`",
-    ),
-    (
-        {"knowledge": [{"name": "faq", "file": "nope.md"}]},
-        "`knowledge[0].file`: there is no such file; ",
-    ),
-    (
         {"skills": [{"name": "a", "knowledge": [{"name": "faq", "file": "nope.md"}]}]},
         "`skills[0].knowledge[0].file`: there is no such file; ",
-    ),
-    (
-        {"skills": [{"name": "a", "activity": "chrge"}]},
-        "`skills[0].activity`: this worker has no activity `chrge`; did you mean `charge`?",
     ),
     (
         {"skills": [{"name": "a", "activity": {"type": "generate"}}]},
@@ -173,19 +133,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"skills": [{"name": "a", "activity": "charge", "tools": ["look_up"]}]},
         "`skills[0].tools`: an activity does the work of this skill, without a model; leave",
-    ),
-    (
-        {"skills": [{"name": "a", "activity": "charge", "instructions": "Be quick."}]},
-        "`skills[0].instructions`: an activity does the work of this skill, without a model",
-    ),
-    (
-        {
-            "skills": [
-                {"name": "a", "tools": ["look_up"]},
-                {"name": "b", "tools": [{**PAY, "_limits": {"after": ["look_up"]}}]},
-            ]
-        },
-        "`skills[1].tools[0]`: `pay` runs only after `look_up`, which the skill lacks",
     ),
     (
         {"skills": [{"name": "a", "tools": [PAY]}], "approval": {"auto": ["payy"]}},
