@@ -48,7 +48,6 @@ ASSIGN_OTHERS = {
     *("workflows/engine/conversation/summaries.py", "workflows/engine/log/log.py"),
     *("workflows/engine/log/spans.py", "workflows/engine/model/composed.py"),
     *("workflows/engine/model/strict_schema.py", "workflows/engine/run.py"),
-    "workflows/engine/state/data.py",
 }
 
 

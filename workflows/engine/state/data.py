@@ -41,8 +41,8 @@ class _Own(dict[str, Any]):
 class Data:
     """The values by kind: `state`, `input`, and those of data messages; and each instance's own."""
 
-    def __init__(self) -> None:
-        self._values: dict[tuple[str, str | None], Any] = {}
+    def __init__(self, values: dict[tuple[str, str | None], Any] | None = None) -> None:
+        self._values = dict(values or {})
 
     def __getitem__(self, kind: str) -> Any:
         return self._values.get((kind, None))
@@ -53,9 +53,7 @@ class Data:
     @classmethod
     def resumed(cls, snapshot: Iterable[ValueSnapshot]) -> Self:
         """Return the values of a snapshot."""
-        data = cls()
-        data._values = {(one.kind, one.instance): _resumed(one.value) for one in snapshot}
-        return data
+        return cls({(one.kind, one.instance): _resumed(one.value) for one in snapshot})
 
     def snapshot(self) -> list[ValueSnapshot]:
         """Return the values, as JSON."""
@@ -66,9 +64,7 @@ class Data:
 
     def copy(self) -> "Data":
         """Return the same values, to be written to apart from these."""
-        copied = Data()
-        copied._values = dict(self._values)
-        return copied
+        return Data(self._values)
 
     def instances(self) -> list[str]:
         """Return every instance that has data, in the order in which they first had some."""
