@@ -1,4 +1,4 @@
-"""A conversation in turns: the order in which Gemma's and Mistral's templates take it."""
+"""The messages of a request as one list: roles in turns, and neighbours joined."""
 
 import json
 from typing import Any
@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers.base import ProviderRequest, ToolNames
-from holdfast.providers.message_list import alternate_roles
+from holdfast.providers.content import encode_json
+from holdfast.providers.message_list import alternate_roles, merge_neighbours
 from holdfast.schemas.message import ChatMessage
 from tests.providers.fakes import TOOLS, ask, said
 
@@ -116,3 +117,52 @@ def test_any_conversation_is_put_in_turns_and_stays_as_it_is_then(
     messages = sent(kind, *(message for each in spoken for message in each), tail=tail)
     check(messages)
     assert alternate_roles(messages) == messages
+
+
+USER = b'{"role":"user","content":['
+ASSISTANT = b'{"role":"assistant","content":['
+CLOSING = b"]}"
+
+
+def fragment(role: str, *parts: Any) -> bytes:
+    return encode_json({"role": role, "content": list(parts)})
+
+
+def joined(*fragments: bytes) -> Any:
+    return json.loads(b"[" + b",".join(merge_neighbours(fragments, (USER, ASSISTANT))) + b"]")
+
+
+def test_neighbours_of_one_role_are_one_message_with_the_parts_of_all_in_order() -> None:
+    fragments = [fragment("user", "a"), fragment("user", "b", {"c": ["]}"]}), fragment("user", "d")]
+    assert joined(*fragments) == [{"role": "user", "content": ["a", "b", {"c": ["]}"]}, "d"]}]
+
+
+def test_roles_take_turns() -> None:
+    said = [fragment(role, role[0]) for role in ("user", "user", "assistant", "assistant", "user")]
+    assert joined(*said) == [
+        {"role": "user", "content": ["u", "u"]},
+        {"role": "assistant", "content": ["a", "a"]},
+        {"role": "user", "content": ["u"]},
+    ]
+
+
+def test_a_message_alone_keeps_its_bytes() -> None:
+    fragments = [fragment("user", "ä]}"), fragment("assistant", "b"), fragment("user", "c")]
+    assert merge_neighbours(fragments, (USER, ASSISTANT)) == fragments
+
+
+def test_what_has_no_opening_stays_as_it_is_and_parts_its_neighbours() -> None:
+    foreign = encode_json({"role": "system", "content": "s"})
+    fragments = [fragment("user", "a"), foreign, foreign, fragment("user", "b")]
+    assert merge_neighbours(fragments, (USER, ASSISTANT)) == fragments
+
+
+def test_a_longer_conversation_begins_with_the_shorter_one() -> None:
+    fragments = [fragment("user", "a"), fragment("assistant", "b"), fragment("user", "c")]
+    short = b",".join(merge_neighbours(fragments, (USER, ASSISTANT))).removesuffix(CLOSING)
+    longer = [*fragments, fragment("user", "d"), fragment("assistant", "e")]
+    assert b",".join(merge_neighbours(longer, (USER, ASSISTANT))).startswith(short)
+
+
+def test_nothing_is_nothing() -> None:
+    assert merge_neighbours([], (USER,)) == []
