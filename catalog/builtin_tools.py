@@ -150,6 +150,9 @@ def _within(folder: Path, file: str) -> Path:
         raise UnreadableError(None, reason, "write it as seen from the catalog's folder")
     try:
         path = (folder / file).resolve()
+        # From Python 3.13 on, a circular link raises nothing.
+        if path.is_symlink():
+            raise ValueError("circular link")
     except (OSError, ValueError, RuntimeError) as error:
         raise UnreadableError(None, f"{quote_value(file)} is no path", "name a file") from error
     if not path.is_relative_to(folder.resolve()):
