@@ -136,7 +136,7 @@ async def test_what_is_sent_again_after_it_went_on_is_not_said_twice(
     assert await run.handle.execute_update("send", f"{n}?", id=f"u{n}") == f"answer {n}"
     with pytest.raises(WorkflowUpdateFailedError) as refused:
         await run.handle.execute_update("send", f"{n - 1}?", id=f"u{n - 1}")
-    assert "said and answered already" in str(refused.value.cause)
+    assert "is answered already" in str(refused.value.cause)
     await run.handle.signal("close")
     assert (await run.result())["turns"] == n + 1
 
@@ -148,7 +148,7 @@ async def test_who_waits_too_long_is_told_where_the_answer_will_be(open_house: O
 
     with pytest.raises(WorkflowUpdateFailedError, match="failed") as told:
         await run.handle.execute_update("send", {"content": "look"})
-    assert "will stand in the run's context" in str(told.value.cause)
+    assert "will be in the run's context" in str(told.value.cause)
     await run.handle.signal("close")
     assert (await run.result())["output"] == "done"
 
@@ -251,8 +251,8 @@ async def test_what_a_run_has_left_says_so_and_what_it_goes_on_with_is_named(
         pages[run_id] = (await handle.query("__temporal_workflow_metadata")).current_details
     started = (await handle.fetch_history()).events[0].workflow_execution_started_event_attributes
 
-    assert "goes on under a new one" in pages[first]
-    assert "goes on under a new one" not in pages[last]
+    assert "has continued as new" in pages[first]
+    assert "has continued as new" not in pages[last]
     head = json.loads(started.input.payloads[0].data)
     assert (head["agent"], head["task"]) == ("tester", "go")
     assert head["note"].startswith("Goes on where the run before it left off")

@@ -184,7 +184,7 @@ def test_any_method_is_read_as_it_will_be_written() -> None:
              ("b", {"x": "†state.a", "_outputPath": "†state.b"}),
              ("c", {"x": "†state.b", "_outputPath": "†state.c"}),
              ("d", {"x": "†state.c"})],
-            {"t1c1": "circle", "t1c2": "circle", "t1c3": "circle", "t1c4": "nothing stands at"},
+            {"t1c1": "circular", "t1c2": "circular", "t1c3": "circular", "t1c4": "nothing stands at"},
             id="a circle of three, and one that waits for it",
         ),
         pytest.param(
@@ -198,7 +198,7 @@ def test_any_method_is_read_as_it_will_be_written() -> None:
             [("a", {"x": "†state.p", "_outputPath": "†state.t"}),
              ("b", {"x": "†state.t", "_outputPath": "†state.s"}),
              ("c", {"_outputPath": "†state.p && †state.s"}), ("d", {})],
-            {"t1c1": "t1c1 → t1c3 → t1c2 → t1c1", "t1c2": "circle", "t1c3": "circle",
+            {"t1c1": "t1c1 → t1c3 → t1c2 → t1c1", "t1c2": "circular", "t1c3": "circular",
              "t1c4": None},
             id="one reads what another writes, which is to write after it",
         ),
