@@ -5,7 +5,7 @@ from holdfast.web.run import delegate_tree
 
 
 def test_every_status_has_words_and_one_that_is_not_known_says_itself() -> None:
-    assert status_label("awaiting_approval") == ("waits for a person", "asks")
+    assert status_label("awaiting_approval") == ("waiting for approval", "asks")
     assert status_label("of\u202e another version") == ("of another version", "bad")
 
 
