@@ -121,6 +121,7 @@ def read(out: Path, only: tuple[str, ...]) -> str:
     """Read what was recorded: modules and functions."""
     every = json.loads(out.read_text(encoding="utf-8"))
     found = [each for each in every if each[0].startswith(only) and each[0].endswith(".py")]
+    assert found, f"{out.stem} recorded nothing: is a name of structure_profile.py outdated?"
     return f"{len({file for file, _ in found})} modules, {len(found)} functions"
 
 

@@ -17,8 +17,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 # Where the turn starts and where it ends: methods of `Run`, by their older and newer names.
-FIRST = ("answered", "accept_answer", "handle_answer")
-LAST = ("closed", "turn_closed", "finish_turn", "close_turn")
+FIRST = ("answered", "model_answered")
+LAST = ("closed",)
 
 recorded: set[CodeType] = set()
 is_recording = False
