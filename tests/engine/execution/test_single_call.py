@@ -156,7 +156,7 @@ def test_a_lost_call_that_is_given_up_is_unknown() -> None:
     code, message = fails(PAY, {"amount": 5}, outcome=LOST, decisions=["approve", "give_up"])
 
     assert code == "outcome_unknown"
-    assert "given up" in message
+    assert "gave up on it" in message
 
 
 def test_a_tool_that_fails_fails_the_call_in_its_own_words() -> None:
@@ -201,7 +201,7 @@ def test_a_result_that_is_too_large_to_be_handed_on_is_an_error_and_not_a_hang()
     play = calls(LOOK, outcome="x" * MAX_RESULT_BYTES)
 
     assert play.failure.code == "invalid_output"
-    assert "`look` was carried out" in play.failure.message
+    assert "`look` was run" in play.failure.message
     assert play.errors() == {"t1c1": None}
 
 

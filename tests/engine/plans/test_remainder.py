@@ -69,7 +69,7 @@ def test_the_model_is_told_how_the_plan_stands() -> None:
     assert "- t1c1 quote: done\n" in told
     assert '- t1c2 pay {"amount": "†state.price"}: left\n' in told
     assert '- t1c3 look {"at": "†state.paid"}: left\n' in told
-    assert "make these calls again as they are, and nobody is asked" in told
+    assert "make them again unchanged to run them" in told
     assert told_last(chain().to_end()).count("plan") == 0
 
 

@@ -177,7 +177,7 @@ def keeping(client: Client, store: Store) -> Client:
 
 
 @pytest.fixture
-async def open_house(keeping: Client, tmp_path: Path) -> AsyncIterator[Any]:
+async def stored_house(keeping: Client, tmp_path: Path) -> AsyncIterator[Any]:
     (tmp_path / "nested.py").write_text(TOOL)
     calls = [
         call("nested", size=30_000_000),
@@ -192,9 +192,9 @@ async def open_house(keeping: Client, tmp_path: Path) -> AsyncIterator[Any]:
 
 
 async def test_a_turn_of_large_results_goes_on_and_what_was_returned_can_be_had(
-    open_house: House, client: Client, store: Store
+    stored_house: House, client: Client, store: Store
 ) -> None:
-    run = await open_house.start(["nested", "nested_here", "nested_kept", "big"])
+    run = await stored_house.start(["nested", "nested_here", "nested_kept", "big"])
     assert (await run.result())["output"] == "done"
     read = await run.results()
     assert read["t1c1"].startswith("29999985 bytes, too many to be read here; ")
@@ -209,6 +209,6 @@ async def test_a_turn_of_large_results_goes_on_and_what_was_returned_can_be_had(
     assert max(event.ByteSize() for event in await run.history()) < 20_000
 
 
-async def test_a_single_call_hands_it_on(open_house: House) -> None:
-    result = await (await open_house.call("nested", {"size": 3_000_000})).result()
+async def test_a_single_call_hands_it_on(stored_house: House) -> None:
+    result = await (await stored_house.call("nested", {"size": 3_000_000})).result()
     assert Stored.of(result["output"]) is not None
