@@ -1,7 +1,7 @@
-"""Addresses that knowledge may be fetched from: those that the worker's operator has allowed.
+"""The addresses that the operator allows the worker to fetch knowledge from.
 
-An address is compared as it will be requested, parsed: scheme, host and port whole, the path step
-by step. What a server might read otherwise than it is compared here is refused.
+An address is parsed and compared in the form in which it is requested: scheme, host and port as a
+whole, the path segment by segment. An address that a server could read differently is rejected.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class AddressError(ValueError):
-    """An address that is invalid or not allowed: `reason`, and what to do."""
+    """An address that is invalid or not allowed; `reason` and what to do."""
 
     def __init__(self, reason: str, mend: str) -> None:
         super().__init__(f"{reason}; {mend}")
@@ -43,7 +43,7 @@ class AddressPrefix:
         """Read a prefix as an operator writes it.
 
         Raises:
-            AddressError: it is no beginning of an address.
+            AddressError: the text is not the beginning of an address.
         """
         url = parse_address(text)
         if url.query or url.fragment:
@@ -60,7 +60,7 @@ def allowed_address(text: str, prefixes: Collection[AddressPrefix]) -> httpx.URL
     """Return the address if a prefix allows it.
 
     Raises:
-        AddressError: it is none, or nobody has allowed it.
+        AddressError: the text is not an address, or no prefix allows it.
     """
     url = parse_address(text)
     if any(prefix.covers(url) for prefix in prefixes):
@@ -73,7 +73,7 @@ def parse_address(text: str) -> httpx.URL:
     """Parse an address that can be compared with prefixes.
 
     Raises:
-        AddressError: it is not.
+        AddressError: the text is not such an address.
     """
     if len(text) > MAX_ADDRESS_CHARACTERS:
         reason = f"the address has {len(text)} characters"
@@ -88,7 +88,7 @@ def parse_address(text: str) -> httpx.URL:
         # Not shown: it may hold a password.
         mend = "remove the part before the `@`"
         raise AddressError("the address holds a user's name or password", mend)
-    # Some servers take `..;x` for `..`.
+    # Some servers read `..;x` as `..`.
     steps = {step.partition(";")[0] for step in url.path.split("/")}
     if "\\" in url.path or steps & {".", ".."}:
         raise AddressError(
@@ -117,5 +117,5 @@ def _origin(url: httpx.URL) -> tuple[str, str, int]:
 
 
 def _steps(url: httpx.URL) -> tuple[str, ...]:
-    """Return the path's steps as they are requested; of `/docs/`, `docs` and an empty one."""
+    """Return the path's segments as they are requested: for `/docs/`, `docs` and an empty one."""
     return tuple(url.raw_path.partition(b"?")[0].decode("ascii").split("/")[1:])

@@ -1,7 +1,7 @@
-"""Why Temporal is not reached, in a person's words: the worker and the command say the same.
+"""Explain why Temporal cannot be reached, in the same words for the worker and the commands.
 
-What the SDK raises is written for those who program with it. Here it becomes what is wrong and
-which setting mends it. Settings are read by whoever connects; this module only words them.
+The SDK's errors are written for programmers. Here each becomes a problem and the setting that
+fixes it. The caller that connects reads the settings; this module only words their errors.
 """
 
 import re
@@ -26,14 +26,14 @@ _VARIABLES: Final = (
 
 
 class ConnectionProblem(NamedTuple):
-    """What is wrong and what to do; `in_settings` is true if no server was asked."""
+    """A problem and its fix; `in_settings` is true if no request was sent to a server."""
 
     wrong: str
     todo: str
     in_settings: bool = False
 
 
-# What the SDK's text holds; what that means; what to do about it.
+# A part of the SDK's text, its meaning, and what to do about it.
 _REASONS: Final = (
     (r"dns error|failed to lookup", "its name is not known", "check TEMPORAL_ADDRESS"),
     (
@@ -93,7 +93,7 @@ def address_problem(address: str) -> ConnectionProblem | None:
 
 
 def connection_problem(address: str, error: BaseException, todo: str) -> ConnectionProblem:
-    """Explain why a connection failed; `todo` is for where nothing answers at all."""
+    """Explain why a connection failed; `todo` is the fix if no server answers at the address."""
     text = " ".join(str(error).split()).removeprefix("Failed client connect: ")
     wrong = f"no Temporal server answers at {address}"
     if not text or "ConnectionRefused" in text:
@@ -113,8 +113,8 @@ def settings_warnings(
 ) -> Iterator[str]:
     """Yield warnings about settings that Temporal programs ignore.
 
-    `exists` says whether there is a file; `read_strictly` raises where `temporal.toml` has a field
-    that is not known.
+    `exists` returns whether there is a file. `read_strictly` raises if `temporal.toml` has an
+    unknown field.
     """
     file = environ.get(CONFIG_FILE)
     if file and not exists(file):

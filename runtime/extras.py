@@ -1,4 +1,4 @@
-"""The optional dependencies of the package: what to install where one of them is missing."""
+"""The optional dependencies of the package, and the extra that installs each."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _EXTRAS: Final = {
 
 
 def missing_extra(error: ModuleNotFoundError) -> tuple[str, str] | None:
-    """Return what is missing and what to do, or None if the module is of no extra."""
+    """Return what is missing and what to do, or None if no extra installs the module."""
     module = (error.name or "").partition(".")[0]
     if module not in _EXTRAS:
         return None

@@ -1,13 +1,13 @@
-"""What the worker must keep to itself, and how it is taken out of a text.
+"""The secrets of the worker, and their removal from texts.
 
-Keys are read where they are used and are written down nowhere. But a server may repeat the key that
-it was sent, and a tool may raise what it found in the environment. So what leaves the worker (what
-an activity returns, raises and tells by heartbeats, and the log) is searched for the values that
-are known to be secret: those of the variables that are named for it or called like it, and the
-passwords in addresses.
+Keys are read where they are used and are stored nowhere. But a server may repeat the key that it
+received, and a tool may raise an error with values of the environment. So everything that leaves
+the worker (results, errors and heartbeats of activities, and the log) is searched for the known
+secrets: the values of the variables that the settings name for secrets or that have the name of a
+secret, and the passwords in addresses.
 
-A text is changed only where it holds one of them. A value that is short or plain is not looked for:
-to take `ollama` or `password` out of every text would be to garble them.
+A text is changed only if it holds a secret. Short and plain values are not searched for: removing
+`ollama` or `password` from every text would garble it.
 """
 
 import base64
@@ -19,26 +19,26 @@ from urllib.parse import quote, unquote, urlsplit
 
 REPLACED = "[secret]"
 MIN_SECRET_CHARACTERS = 8
-# Longer than this, even words are a secret: several of them make a passphrase.
+# Even words longer than this are a secret: several words make a passphrase.
 MIN_PLAIN_CHARACTERS = 20
 MAX_SECRET_CHARACTERS = 10_000
 MAX_SECRETS = 200
-# Of a key with several lines (PEM), each that is as long as this counts by itself.
+# Of a key with several lines (PEM), each line of this length is a secret by itself.
 _MIN_LINE_CHARACTERS = 32
 
 _SECRET_WORD = re.compile(
     r".*(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?|PASS|AUTH|AUTHORIZATION|PAT"
     r"|COOKIE|SIG|SIGNATURE"
 )
-# With one of these at its end, a name is of what is no secret itself.
+# A name that ends in one of these is the name of something that is not secret itself.
 _OPEN_WORD = re.compile(
     r"PATH|FILE|DIR|FOLDER|SOCK|ID|IDS|NAME|URL|URI|HOST|PORT|TYPE|MODE|ENV|TTL|TIMEOUT|LENGTH"
     r"|ALGORITHM|VERSION|SCOPE|SCOPES|PUBLIC"
 )
-# What these hold are addresses and files, and whether there is to be something.
+# The values of these variables are addresses, files and switches.
 _OWN_SETTINGS = frozenset({"HOLDFAST_KEYS", "HOLDFAST_PRINCIPAL_TOKENS"})
 _NUMBER = re.compile(r"[-+.\d\seE]+")
-# Thirty-two bytes, as a key for encryption is written, whatever its variable is called.
+# Thirty-two bytes, as an encryption key is written, whatever the name of its variable.
 _KEY = re.compile(r"[0-9A-Fa-f]{64}|[A-Za-z0-9+/_-]{43}=?")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _USER_OF_ADDRESS = re.compile(r"(?<=://)[^/\s@'\"<>]+@")
@@ -110,7 +110,7 @@ class Secrets:
 
 
 class StreamRedactor:
-    """Redact a text that comes in pieces: a secret may be spread over several."""
+    """Redact a text that arrives in pieces: a secret may be spread over several."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
@@ -173,13 +173,13 @@ def header_secrets(name: str, value: str) -> Iterator[str]:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Yield the value if it is distinctive; of several lines, each distinctive long one."""
+    """Yield the value if it is distinctive; for several lines, each long and distinctive line."""
     value = value.strip()
     if _is_telling(value):
         yield value
     lines = [line.strip() for line in value.splitlines()]
     for line in lines if len(lines) > 1 else ():
-        # What PEM begins and ends with is in every key.
+        # The first and last lines of PEM are the same in every key.
         is_of_all = len(line) < _MIN_LINE_CHARACTERS or line.startswith("-----")
         if not is_of_all and _is_telling(line):
             yield line
@@ -188,7 +188,7 @@ def _parts(value: str) -> Iterator[str]:
 def _is_telling(value: str) -> bool:
     if not MIN_SECRET_CHARACTERS <= len(value) <= MAX_SECRET_CHARACTERS:
         return False
-    # A path is where a secret is, and a number may be any number.
+    # A path is only the place of a secret, and a number may occur anywhere.
     if value.startswith(("/", "~", "./")) or _NUMBER.fullmatch(value):
         return False
     has_digit = any(char.isdigit() for char in value)

@@ -1,8 +1,8 @@
-"""Text that others wrote, made fit for a person's terminal.
+"""Make text of other authors safe for a person's terminal.
 
-Models, tools and the starters of runs are strangers: what they wrote may hold escape sequences
-that move the cursor, retitle the window, or turn a line round so that it reads as another. None of
-it reaches a terminal or a log. What is left out for its length is said to be left out.
+Models, tools and the starters of runs are untrusted: their text may hold escape sequences that
+move the cursor, change the window's title, or reverse a line so that it reads differently. None of
+these reaches a terminal or a log. A text that is cut off for its length shows that it is.
 """
 
 import json
@@ -26,7 +26,7 @@ _ARGUMENTS_CHARS = 200
 
 
 def clean(text: str) -> str:
-    """Remove everything that a terminal obeys; line breaks and tabs stay."""
+    """Remove everything that a terminal obeys; line breaks and tabs remain."""
     text = re.sub(r"\r\n?", "\n", _ESCAPES.sub("", text))
     return INVISIBLE.sub("", text)
 
@@ -47,18 +47,18 @@ def one_line(text: str, limit_chars: int) -> str:
 
 
 def message_after_code(code: str, message: str) -> str:
-    """Return an error's message without its code, which stands before it."""
+    """Return an error's message without the code in front of it."""
     return clean(message).strip().removeprefix(f"{code}: ")
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
-    """Return JSON that is safe to print: characters that a terminal obeys become `\\uXXXX`."""
+    r"""Return JSON that is safe to print: characters that a terminal obeys become `\uXXXX`."""
     written = json.dumps(value, ensure_ascii=False, indent=indent)
     return INVISIBLE.sub(_escaped, written)
 
 
 def _escaped(match: re.Match[str]) -> str:
-    # The one of them that JSON leaves as it is.
+    # The only one of them that JSON does not escape.
     return r"\u007f" if match.group() == "\x7f" else json.dumps(match.group())[1:-1]
 
 
@@ -110,7 +110,7 @@ def shell_command(*words: str) -> str:
 
 
 def local_time(at: Any) -> datetime | None:
-    """Return a time of a run's log in the local zone, or None if it is no time."""
+    """Return a time of a run's log in the local zone, or None if it is not a time."""
     try:
         return datetime.fromisoformat(str(at)).astimezone()
     except ValueError:

@@ -1,4 +1,4 @@
-"""Whose certificates a worker trusts where it asks over HTTPS."""
+"""The certificate authorities that a worker trusts for HTTPS requests."""
 
 import ssl
 from functools import cache
@@ -10,6 +10,7 @@ import httpx
 def trusted_certificates() -> ssl.SSLContext:
     """Return httpx's default context: `SSL_CERT_FILE`, `SSL_CERT_DIR`, or `certifi`.
 
-    They are read once, for every client: that takes longer than all else a worker loads.
+    It is created once, for every client: reading the certificates takes longer than loading all
+    else in a worker.
     """
     return httpx.create_ssl_context()

@@ -1,13 +1,13 @@
-"""Payloads, encrypted before they leave the process and decrypted when they come back.
+"""Encrypt payloads before they leave the process, and decrypt them when they come back.
 
-It is laid out as in the encryption samples of Temporal's SDKs for Go and Python, so that workers,
-clients and codec endpoints in other languages can take part: the payload as Protobuf, compressed as
-by Go's `ZlibCodec` where that helps, then encrypted, with the encoding `binary/encrypted` and the
-key's id beside it. What is not encrypted is passed through: it may be from before the keys, or from
-somebody who has none.
+The format is that of the encryption samples of Temporal's SDKs for Go and Python, so that workers,
+clients and codec endpoints in other languages can read it: the payload as Protobuf, compressed as
+by Go's `ZlibCodec` if that makes it smaller, then encrypted, with the encoding `binary/encrypted`
+and the key's id in the metadata. A payload that is not encrypted is passed through: it may be
+older than the keys, or come from a client without keys.
 
-What cannot be decrypted is an error, which fails a run's workflow task and not the run: it goes on
-once its worker has the key.
+A payload that cannot be decrypted is an error. The error fails the workflow task and not the run,
+which continues when its worker has the key.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ ENCRYPTED = b"binary/encrypted"
 COMPRESSED = b"binary/zlib"
 BYTES = b"binary/plain"
 LEAST_COMPRESSED_BYTES = 512
-# What Temporal would refuse is not made to fit it: nobody behind it could work through so much at a
-# time. What goes into a store may be larger.
+# A payload that Temporal would reject is not compressed until it fits: no reader could process that
+# much at a time. A payload for a store may be larger.
 MOST_COMPRESSED_BYTES = 2_000_000
-# More than the largest that a store takes.
+# More than the largest payload that a store accepts.
 MAX_INFLATED_BYTES = 64 * 1024 * 1024
-# More takes longer than a loop may wait.
+# Larger payloads are processed in a thread: they would block the event loop for too long.
 MAX_ON_LOOP_BYTES = 16 * 1024
 
 
 class DecryptError(Exception):
-    """A payload that cannot be decrypted: what is wrong, and what to do."""
+    """A payload that cannot be decrypted; the problem and what to do."""
 
     def __init__(self, wrong: str, todo: str) -> None:
         super().__init__(f"{wrong}; {todo}")
@@ -49,9 +49,9 @@ class DecryptError(Exception):
 
 
 class KeylessCodec(PayloadCodec):
-    """Pass payloads through where there are no keys, and raise if one is encrypted.
+    """Pass payloads through in a process without keys, and raise if one is encrypted.
 
-    Without it, what is encrypted would be taken for a value that cannot be read.
+    Without this codec, the SDK would report an encrypted payload as an unreadable value.
     """
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
@@ -62,7 +62,7 @@ class KeylessCodec(PayloadCodec):
         """Return the payloads as they are, unless one is encrypted; the SDK calls this.
 
         Raises:
-            DecryptError: one is.
+            DecryptError: a payload is encrypted.
         """
         for payload in payloads:
             if is_encrypted(payload):
@@ -73,7 +73,7 @@ class KeylessCodec(PayloadCodec):
 
 
 class EncryptionCodec(PayloadCodec):
-    """Encrypt with the newest key of a ring, and decrypt with any of them."""
+    """Encrypt with the newest key of a key ring, and decrypt with any key of it."""
 
     def __init__(self, ring: KeyRing) -> None:
         self._ring = ring
@@ -83,10 +83,10 @@ class EncryptionCodec(PayloadCodec):
         return [await _in_time(self._encrypted, payload) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Decrypt those payloads that are encrypted; the SDK calls this.
+        """Decrypt the encrypted payloads; the SDK calls this.
 
         Raises:
-            DecryptError: one cannot be.
+            DecryptError: a payload cannot be decrypted.
         """
         return [
             await _in_time(self._decrypted, payload) if is_encrypted(payload) else payload
@@ -130,10 +130,10 @@ async def _in_time(work: Callable[[Payload], Payload], payload: Payload) -> Payl
 
 
 def _marks(payload: Payload) -> dict[str, bytes]:
-    """Return the metadata that a store needs: that it is for it, or a run's own bytes.
+    """Return the metadata that a store reads: the mark for the store, or that of a run's own bytes.
 
-    Equal ones are to give equal bytes then, or the pages of a log would be kept anew whenever a run
-    continues as new.
+    Equal payloads of these two kinds are encrypted to equal bytes. Otherwise the pages of a log
+    would be stored again each time a run continues as new.
     """
     marks = {names.FOR_STORE: b"true"} if names.FOR_STORE in payload.metadata else {}
     if payload.metadata.get(ENCODING) == BYTES:
@@ -142,9 +142,10 @@ def _marks(payload: Payload) -> dict[str, bytes]:
 
 
 def _smaller(payload: Payload) -> Payload:
-    """Return the payload compressed where that helps; a run's own bytes are compressed already.
+    """Return the payload compressed if that makes it smaller; a run's own bytes already are.
 
-    One that says of itself that it is compressed is so once more: it would be taken for ours.
+    A payload with the compressed encoding is compressed again: decoding would otherwise take the
+    sender's compression for ours.
     """
     for_store = names.FOR_STORE in payload.metadata
     most_bytes = MAX_INFLATED_BYTES if for_store else MOST_COMPRESSED_BYTES

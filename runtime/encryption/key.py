@@ -1,12 +1,12 @@
-"""One key of AES-256-GCM: how it is written, and what is done with it.
+"""One AES-256-GCM key: how it is written, and how it encrypts and decrypts.
 
-What is sealed is twelve bytes of nonce and the ciphertext with its tag, as in the encryption
+Sealed data is a nonce of twelve bytes and the ciphertext with its tag, as in the encryption
 samples of Temporal's SDKs.
 
-Nonces are random. Where equal data is to give equal bytes (`repeatable`), the nonce is made of the
-data instead, with HMAC-SHA256 under a key of its own: one nonce never serves two different texts,
-which is all that AES-GCM asks for. It shows whoever reads the bytes that two of them are equal, and
-nothing else: without the key, nobody can try out what they might say.
+Nonces are random. Where equal data has to give equal bytes (`repeatable`), the nonce is derived
+from the data with HMAC-SHA256 under a separate key: two different texts never share a nonce, which
+is the one requirement of AES-GCM. A reader of the bytes learns that two of them are equal, and
+nothing else: guessing the text requires the key.
 """
 
 import base64
@@ -43,15 +43,15 @@ class AesKey:
         return f"Key({self.id!r})"
 
     def seal(self, data: bytes, *, repeatable: bool = False) -> bytes:
-        """Encrypt the data; where that is `repeatable`, equal data gives equal bytes."""
+        """Encrypt the data; if `repeatable`, equal data gives equal bytes."""
         nonce = self._nonce(data) if repeatable else os.urandom(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, data, None)
 
     def open(self, sealed: bytes) -> bytes:
-        """Decrypt what was sealed.
+        """Decrypt sealed data.
 
         Raises:
-            BrokenError: it is not as this key has left it.
+            UnsealError: the data is damaged, or was not sealed with this key.
         """
         if len(sealed) < NONCE_BYTES + TAG_BYTES:
             raise UnsealError("it is too short")

@@ -1,7 +1,7 @@
-"""The keys of a worker, or of a command: read from `encryption.yaml`, all of them, at start.
+"""The keys of a worker or a command, all of them read at start from `encryption.yaml`.
 
-The first key encrypts, every one decrypts. The file says where the keys are kept: a key in the file
-itself is refused, and no message repeats a value that may be one.
+The first key encrypts, every key decrypts. The file names the places of the keys: a key in the
+file itself is rejected, and no message repeats a value that may be a key.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _ELSEWHERE = "name the variable (`env`) or the file (`file`) that holds the key"
 
 
 class KeyRing:
-    """Keys, the newest first."""
+    """A set of keys, the newest first."""
 
     def __init__(self, keys: Sequence[AesKey]) -> None:
         self.newest = keys[0]
@@ -46,7 +46,7 @@ class KeyRing:
         """Load the keys that a file names.
 
         Raises:
-            RingError: the file does not load, or a key is not there.
+            LoadError: the file does not load, or a key is missing.
         """
         source = _source(file)
         entries = _checked(source).keys

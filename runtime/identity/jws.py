@@ -1,7 +1,7 @@
-"""A signed token in its compact form (RFC 7515), read so that every reader reads the same.
+"""Parse a signed token in its compact form (RFC 7515) so that every parser would read the same.
 
-What is written here twice, or in two ways, is refused: a name that stands twice, base64 that is not
-the shortest, another text than UTF-8, numbers that are none. No signature is checked here.
+An ambiguous token is rejected: a repeated name, base64 that is not in its shortest form, a text
+that is not UTF-8, a number that is not finite. Signatures are not verified here.
 """
 
 import json
@@ -32,9 +32,9 @@ class InvalidTokenError(Exception):
 
 @dataclass(frozen=True)
 class SignedToken:
-    """A token: its text, its header's key, and its claims, which nothing has verified yet.
+    """A token: its text, the key of its header, and its unverified claims.
 
-    `payload` is what the claims are read from, and what was signed along with the header.
+    `payload` is the signed bytes that hold the claims.
     """
 
     text: str
@@ -45,10 +45,10 @@ class SignedToken:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read a token without verifying it.
+        """Parse a token without verifying it.
 
         Raises:
-            BadToken: it is none, or none that is taken here.
+            InvalidTokenError: the text is not a token, or not a supported one.
         """
         if len(text) > MAX_TOKEN_CHARACTERS:
             raise InvalidTokenError(
@@ -82,7 +82,7 @@ def _decoded(part: str) -> bytes:
 def _object(data: bytes, what: str) -> dict[str, Any]:
     try:
         value = json.loads(data.decode(), object_pairs_hook=_once)
-        # What can be written again: no number that is none, no half of a character.
+        # Only JSON that can be written again: no `NaN`, no half of a surrogate pair.
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise InvalidTokenError(
@@ -100,7 +100,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _of_header(header: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return the algorithm and the id of the key; nothing else of a header about keys is read."""
+    """Return the algorithm and the id of the key; other fields about keys are ignored."""
     algorithm, key_id = header.get("alg"), header.get("kid")
     if algorithm not in ALGORITHMS:
         raise InvalidTokenError("the token's `alg` is not taken: sign with EdDSA or RS256")
@@ -119,7 +119,7 @@ def _of_header(header: Mapping[str, Any]) -> tuple[str, str | None]:
 
 
 def _check_types(claims: Mapping[str, Any]) -> None:
-    """Check the types of registered claims: some libraries read a text as a number."""
+    """Check the types of registered claims: some libraries read a string as a number."""
     for name in _DATES:
         if name in claims and not _is_date(claims[name]):
             raise InvalidTokenError(f"the token's `{name}` is no time: write seconds since 1970")

@@ -1,9 +1,9 @@
-"""Key sets at work: public keys from a file or an address, kept current while the worker runs.
+"""Key sets in use: public keys from a file or an address, kept current while the worker runs.
 
-A changed file is read again at the next token, so keys are rotated without a restart. What an
-address serves is fetched again when it is old, and when a token names a key that is not in it; not
-more often than every few seconds, whatever tokens come. While a set cannot be read again, its last
-good keys count on, for a bounded time.
+A changed file is read again at the next token, so that keys are rotated without a restart. The set
+at an address is fetched again when it is old, and when a token names a key that is not in it, at
+most once every few seconds. While a set cannot be read again, its last valid keys are used for a
+bounded time.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from holdfast.runtime.settings_files.source import (
 from holdfast.schemas.settings.keys import KeySet
 
 MAX_SET_BYTES = 256 * 1024
-# Far less than the check of a token has in all, so that it can be tried again.
+# Far less than the time limit for checking a token, so that there is time to try again.
 MAX_FETCH_SECONDS = 5
-# However many tokens name keys that nobody knows.
+# The limit applies however many tokens name unknown keys.
 BETWEEN_FETCHES_SECONDS = 10
 
 Clock = Callable[[], float]
@@ -44,7 +44,7 @@ class KeysUnavailableError(Exception):
 
 
 class LiveKeySet(ABC):
-    """The current keys of one set; `settings` say what its tokens must claim."""
+    """The current keys of one set; `settings` are the claims that its tokens must have."""
 
     def __init__(self, name: str, settings: KeySet, clock: Clock) -> None:
         self.name, self.settings = name, settings
@@ -55,13 +55,13 @@ class LiveKeySet(ABC):
         self._renewing = asyncio.Lock()
 
     async def current(self, key_id: str | None) -> tuple[PublicKey, ...]:
-        """Return the keys, with the one of this id if the set has it.
+        """Return the keys, including the one of this id if the set has it.
 
         Raises:
-            MissingKeys: they cannot be had now.
+            KeysUnavailableError: the keys cannot be read now.
         """
         is_lacking = key_id is not None and all(key.id != key_id for key in self._keys)
-        # Whoever has a key at hand does not wait until the set is renewed for somebody else.
+        # A token whose key is present does not wait for a renewal that another token requires.
         if is_lacking or not self._keys or not self._renewing.locked():
             async with self._renewing:
                 await self._try_to_renew(is_lacking)
@@ -75,7 +75,7 @@ class LiveKeySet(ABC):
         """Read the keys again if they may have changed, or if a token's key `is_lacking`.
 
         Raises:
-            KeysError: they cannot be read.
+            LoadError: the keys cannot be read.
         """
 
     async def _try_to_renew(self, is_lacking: bool) -> None:
@@ -93,12 +93,12 @@ class LiveKeySet(ABC):
         self._keys, self._good_at, self._problem = keys, self._clock(), ""
 
     def _age_seconds(self) -> float | None:
-        """Return the time since the keys were last good; None if never."""
+        """Return the time since the keys were last valid; None if they never were."""
         return None if self._good_at is None else self._clock() - self._good_at
 
 
 class FileKeySet(LiveKeySet):
-    """Keys from a file, which is read at once: a problem in it stops the worker at start."""
+    """A key set from a file, which is read at once: a problem in it stops the worker at start."""
 
     def __init__(
         self, name: str, settings: KeySet, file: Path, clock: Clock = time.monotonic
@@ -106,10 +106,10 @@ class FileKeySet(LiveKeySet):
         """Read the file.
 
         Raises:
-            KeysError: something in it is no public key that is read here.
+            LoadError: the file holds a value that is not a supported public key.
         """
         super().__init__(name, settings, clock)
-        # In full: a tool at work may go to another folder.
+        # Absolute: a running tool may change the working folder.
         self._file = file.absolute()
         self._seen = file_signature([str(self._file)])
         self._keys, self._good_at = read_key_file(file), clock()
@@ -118,13 +118,13 @@ class FileKeySet(LiveKeySet):
         now = await asyncio.to_thread(file_signature, [str(self._file)])
         if now == self._seen:
             return None if self._problem else self._keys
-        # Before it is read: what changes meanwhile is another change.
+        # Taken before reading: a change during the reading is a later change.
         self._seen = now
         return await asyncio.to_thread(read_key_file, self._file)
 
 
 class UrlKeySet(LiveKeySet):
-    """Keys from an address, which is requested when a token arrives."""
+    """A key set from an address, which is requested when a token arrives."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class UrlKeySet(LiveKeySet):
         return self._keys_of(await self._text())
 
     def _keys_of(self, text: str) -> tuple[PublicKey, ...]:
-        """Return the usable keys; a provider's set may hold others beside them."""
+        """Return the usable keys; a provider's set may also hold other keys."""
         where = display_address(self._url)
         try:
             value, lines = read_json(text)
@@ -175,7 +175,7 @@ class UrlKeySet(LiveKeySet):
             raise self._error("its answer is not UTF-8") from None
 
     async def _fetched(self) -> str:
-        # Compressed, its size is anybody's guess.
+        # The size of a compressed answer is unknown before it is read.
         headers = {"accept": "application/jwk-set+json, application/json"}
         headers["accept-encoding"] = "identity"
         async with self._http.stream(
@@ -198,10 +198,10 @@ class UrlKeySet(LiveKeySet):
 
 
 def read_key_file(file: Path) -> tuple[PublicKey, ...]:
-    """Read a JWK set or PEM file, of which every key must be usable.
+    """Read a JWK set or PEM file in which every key must be usable.
 
     Raises:
-        KeysError: it is neither, or something in it is no public key that is read here.
+        LoadError: the file is neither, or holds a value that is not a supported public key.
     """
     try:
         text = read_text(file, MAX_FILE_BYTES)

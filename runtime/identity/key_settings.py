@@ -1,7 +1,7 @@
 """The key sets of a worker, as `--keys` names them: an address, a file with keys, or `keys.yaml`.
 
-Everything is checked when the worker starts, and told with file, line and mend. Only an address is
-not asked before a token comes: a provider that is down keeps no worker from starting.
+Everything is checked when the worker starts; each problem has its file, line and fix. An address
+is requested only when a token arrives, so that a worker starts while its provider is down.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from holdfast.schemas.settings.keys import KeySet, KeySets
 from holdfast.validation.problems import ValueProblem, problems_of
 
 OPTION, PRINCIPAL_TOKENS = "--keys", "--principal-tokens"
-# The name of the one set that is given without any.
+# The name of the only set if the settings give it none.
 UNNAMED = "keys"
 
 
@@ -30,7 +30,7 @@ def load_key_sets(
     """Load the key sets at `place`; if principals need one, one must be for principals.
 
     Raises:
-        KeysError: something in it does not load, or none is for principals.
+        LoadError: a key set does not load, or none is for principals.
     """
     sets = [] if place is None else _load(place, http)
     if for_principals and not any("principals" in keys.settings.for_ for keys in sets):
@@ -54,7 +54,7 @@ def _source(file: Path) -> Source | None:
     """Read the file; None if it is itself a set of keys.
 
     Raises:
-        KeysError: it cannot be read.
+        LoadError: the file cannot be read.
     """
     try:
         if is_pem(read_text(file, MAX_FILE_BYTES)):
@@ -98,7 +98,7 @@ def _from_file(name: str, settings: KeySet, source: Source, folder: Path) -> Liv
     said = settings.file or ""
     file = folder / said
     if is_pem(said):
-        # Not shown: it may be a private one.
+        # Not shown: it may be a private key.
         fault = ValueProblem(
             (name, "file"), "this is a key", "put it in a file, and name that here"
         )
@@ -113,7 +113,7 @@ def _from_file(name: str, settings: KeySet, source: Source, folder: Path) -> Liv
 def _from_url(
     name: str, settings: KeySet, source: Source | None, http: httpx.AsyncClient
 ) -> LiveKeySet:
-    """Return the set that is served there; without a source, the option itself names it."""
+    """Return the set that the address serves; without a source, the option itself names it."""
     try:
         url = parse_address(settings.url or "")
         if url.scheme == "http" and not is_loopback(url.host):

@@ -1,7 +1,7 @@
-"""Public keys: read from a JWK set (RFC 7517) or from PEM, and nothing read that is none.
+"""Public keys, read from a JWK set (RFC 7517) or from PEM.
 
-A key's type is its algorithm: a token cannot choose another one. What is secret, and what is too
-short, is no key of ours wherever it stands.
+A key's type determines its algorithm: a token cannot choose another one. A secret key and a key
+that is too short are rejected in both formats.
 """
 
 import re
@@ -22,13 +22,13 @@ from holdfast.schemas.phrases import quote_value
 from holdfast.validation.problems import ValueProblem, Where
 
 MIN_RSA_BITS, MAX_RSA_BITS = 2_048, 8_192
-# A token that does not name its key is tried with every one.
+# A token that does not name its key is verified with each of them.
 MAX_KEYS = 30
 MAX_KEY_ID_CHARACTERS = 500
 
 Algorithm = Literal["EdDSA", "RS256"]
 _ALGORITHMS: dict[str, Algorithm] = {"OKP": "EdDSA", "RSA": "RS256"}
-# What only the owner of a key may know of it.
+# The parameters that only the owner of a key may know.
 _SECRET = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 _TAKEN = "Ed25519 (kty `OKP`) and RSA are read"
 _PEM = re.compile(r"^-----BEGIN ([A-Z0-9 ]{1,50})-----\n.*?^-----END \1-----[ \t]*$", re.M | re.S)
@@ -36,7 +36,7 @@ _BEGINNING = re.compile(r"^-----BEGIN ", re.M)
 
 
 class PublicKeyError(ValueError):
-    """A value that is no key, or, if `is_unusable`, a valid key of a kind not used here."""
+    """An invalid key, or, if `is_unusable`, a valid key of a kind not used here."""
 
     def __init__(
         self, reason: str, mend: str, *, is_unusable: bool = False, field: str = ""
@@ -47,7 +47,7 @@ class PublicKeyError(ValueError):
 
 @dataclass(frozen=True)
 class PublicKey:
-    """A public key; without an id it is tried on every token of its algorithm."""
+    """A public key; a key without an id is tried on every token of its algorithm."""
 
     id: str | None
     algorithm: Algorithm
@@ -99,7 +99,7 @@ def parse_pem_keys(text: str) -> tuple[PublicKey, ...]:
     """Parse the keys of a PEM text; they have no ids.
 
     Raises:
-        UnreadableError: something in it is no public key that is read here.
+        UnreadableError: the text holds a value that is not a supported public key.
     """
     blocks = list(_PEM.finditer(text))
     if len(blocks) != len(_BEGINNING.findall(text)):
@@ -129,7 +129,7 @@ def _key(said: Any) -> PublicKey:
     """Parse a key of a JWK set.
 
     Raises:
-        KeyFault: it is none that can be used here.
+        PublicKeyError: the key is invalid, or not of a supported kind.
     """
     if not isinstance(said, dict):
         raise PublicKeyError("a key is an object", 'write it as `{"kty": …}`')

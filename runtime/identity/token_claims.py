@@ -1,7 +1,7 @@
-"""What a token says beyond dates and addressees: on a decision, or of a principal.
+"""The claims of a token about a decision, or about a principal.
 
-A token is good for one of both. What it says is read strictly, and by one name: nothing is turned
-into what was perhaps meant.
+A token is for one of the two. Its claims are read strictly and under one name each: no value is
+converted to a type that the issuer may have meant.
 """
 
 import re
@@ -18,7 +18,7 @@ Claims = TypeVar("Claims", DecisionClaims, PrincipalClaims)
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _DIGESTS = ("digest", "resultDigest")
-# What only a decision says.
+# The claims that only a token about a decision has.
 _OF_DECISIONS = ("digest", "workflowId", "callId", "decision", "resultDigest", "remember")
 
 
@@ -26,7 +26,7 @@ def decision_claims(token: SignedToken) -> DecisionClaims:
     """Return the claims of a verified token about a decision, identified by the signed payload.
 
     Raises:
-        BadToken: it says less, or something else.
+        InvalidTokenError: a claim is missing or invalid.
     """
     for name in _DIGESTS:
         said = token.claims.get(name)
@@ -41,7 +41,7 @@ def principal_claims(token: SignedToken) -> dict[str, Any]:
     """Return the claims of a verified token about a principal, as JSON.
 
     Raises:
-        BadToken: it says less, or something else.
+        InvalidTokenError: a claim is missing or invalid.
     """
     if not token.claims.keys().isdisjoint(_OF_DECISIONS):
         raise InvalidTokenError(

@@ -1,8 +1,8 @@
-"""Summarize the calls of a run, one summary a call, from its log as it grows.
+"""Summarize the calls of a run, one summary per call, from its log as it grows.
 
-A summary goes from the call over its question and decision to its start and its end. The decision
-on a plan is the decision on each of its calls that it does not strike out. Nothing here reads a
-clock: workflows use it.
+A summary covers the call, its question and decision, its start and its end. The decision on a plan
+is the decision on each call that it does not remove. Workflows use this module, so nothing here
+reads a clock.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,10 +24,9 @@ from holdfast.schemas.names import CallError, ErrorCode
 
 @dataclass
 class CallSummary:
-    """A call, or a question about a plan or a budget, and what has happened to it.
+    """A call, or a question about a plan or a budget, and its progress.
 
-    `decision` and `progress` are phrases, empty where there is nothing yet; `arguments` is one line
-    of them. `planned` are the calls of a plan that the decision left in it.
+    `decision` and `progress` are phrases, empty while there is none; `arguments` is one line.
     """
 
     id: str
@@ -81,7 +80,7 @@ class CallSummaries:
                         self._update(summary, entry)
 
     def anticipate_end(self, call_id: str, error: CallError | None) -> None:
-        """Take in the end of a call before the log has it, which is when its turn is over."""
+        """Record the end of a call before the log has it, which is at the end of the turn."""
         summary = self._summaries.get(call_id)
         if summary is None or not summary.progress:
             return
@@ -95,7 +94,7 @@ class CallSummaries:
         return list(self._summaries.values())
 
     def decision_on(self, call_id: str) -> str:
-        """Return the phrase for the decision on a call; empty where no person made one."""
+        """Return the phrase for the decision on a call; empty if no person made one."""
         summary = self._summaries.get(call_id)
         return "" if summary is None else summary.decision
 

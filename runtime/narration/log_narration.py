@@ -1,7 +1,7 @@
 """Describe the log of a run to a person, entry by entry.
 
-A `NarrationLine` is one thing that happened. The terminal and the inbox draw lines, each in its own
-way, and decide nothing else. Every text in a line is clean: see `runtime.text_safety`.
+A `NarrationLine` is one event. The terminal and the inbox each draw lines in their own way, and
+decide nothing else. Every text in a line is clean: see `runtime.text_safety`.
 """
 
 import json
@@ -55,9 +55,9 @@ _SENTENCE_CHARS = 300
 
 @dataclass(frozen=True)
 class NarrationLine:
-    """One thing that happened: the time of day, a keyword, its subject, and the details.
+    """One event: the time of day, a keyword, its subject, and the details.
 
-    A `minor` line repeats what the lines around it show, and can be dropped where room is scarce.
+    A `minor` line repeats what the lines around it show, and can be dropped if room is scarce.
     The body of a line from `outside` is untrusted data.
     """
 
@@ -80,7 +80,7 @@ class LogNarration:
 
         Args:
             run_id: the workflow id of the run.
-            with_all_arguments: show arguments in full, below the line where they do not fit in it.
+            with_all_arguments: show arguments in full, below the line if they do not fit in it.
             with_commands: show the `holdfast` command that shows more.
         """
         self._run_id = run_id
@@ -94,7 +94,7 @@ class LogNarration:
         self._kinds: dict[str, Kind] = {}
 
     def lines(self, record: LogRecord) -> list[NarrationLine]:
-        """Return the lines of the next entry; none where it adds nothing for a person."""
+        """Return the lines of the next entry; none if it adds nothing for a person."""
         at = format_clock(record.at)
         match record.entry:
             case MessageEntry(message=message):
@@ -134,10 +134,10 @@ class LogNarration:
         return one_line(f"{call_id} {label}", NAME_CHARS) + self._instances.get(call_id, "")
 
     def _message(self, at: str, message: ChatMessage) -> list[NarrationLine]:
-        # In composed calling, the content is the model's JSON, calls included.
+        # In composed calling, the content is the model's JSON, which includes the calls.
         body = _text(message.content if message.said is None else message.said)
         if message.calls and not body:
-            return []  # each call has an entry of its own
+            return []  # each call has its own entry
         is_untrusted = is_from_outside(message.content)
         match message.role:
             case "tool":
@@ -168,7 +168,7 @@ class LogNarration:
         return NarrationLine(at, "call", text, "\n".join(filter(None, [*head, body])))
 
     def _with_arguments(self, entry: ToolCallEntry | ToolStartEntry) -> tuple[str, str]:
-        """Return the call with its arguments in a line, and those that do not fit in it."""
+        """Return the call with its arguments in a line, and the arguments that do not fit in it."""
         name, short = self.name(entry.call_id, entry.tool), arguments_line(entry.arguments)
         if self._with_all_arguments and "…" in short:
             return name, as_json(entry.arguments, indent=2)
@@ -218,7 +218,7 @@ class LogNarration:
             watch = holdfast_command("watch", names.delegate_id(self._run_id, start.call_id))
             run = f": {watch}" if self._with_commands else ", in a run of its own"
             body = "\n".join(filter(None, [f"by {agent}{run}", body]))
-        # Only arguments that were not known before are new to the reader.
+        # Only arguments that were not shown before are new to the reader.
         minor = start.arguments is None and not start.delegate
         return NarrationLine(at, "starts", text, body, "quiet", minor=minor)
 
@@ -241,7 +241,7 @@ class LogNarration:
 
 
 def is_from_outside(content: Content) -> bool:
-    """Report whether the model is shown all or a part of the content as untrusted data."""
+    """Return whether the model reads all or a part of the content as untrusted data."""
     texts = [content] if isinstance(content, str) else []
     texts += [part.text for part in content if isinstance(part, TextPart)]
     return any(_UNTRUSTED.search(text) for text in texts)
@@ -259,9 +259,9 @@ def _instance(instance: str | None) -> str:
 
 
 def _contains(content: Content, value: Any) -> bool:
-    """Report whether the model reads all of a result.
+    """Return whether the model reads all of a result.
 
-    The result can be as it is, marked untrusted, or below a remark on its arguments.
+    The model reads the result unchanged, marked as untrusted, or below a remark on its arguments.
     """
     if not isinstance(content, str):
         return False
@@ -288,7 +288,7 @@ def _plan_changes(planned: Mapping[str, Any], edit: Mapping[str, Any]) -> list[s
 
 
 def _text(content: Content) -> str:
-    """Return the content of a message as text, with a name in place of what is no text."""
+    """Return the content of a message as text, with a name in place of each other part."""
     if isinstance(content, str):
         return clean(content)
     return "\n".join(map(_part_text, content))

@@ -1,7 +1,7 @@
 """The words for decisions, questions and timeouts, the same on every surface.
 
 A surface (terminal, inbox, Temporal UI, HTTP, notification, log) takes its words from these tables
-and writes none of its own for the same thing.
+and has no words of its own for the same thing.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ REQUESTS: Final[Mapping[Kind, str]] = {
     "reconcile": "Outcome unknown",
     "budget": "Budget limit reached",
 }
-"""The heading of a question, which the name of the call follows."""
+"""The heading of a question; the name of the call follows it."""
 
 QUESTIONS: Final[Mapping[Kind, str]] = {
     "call": "Approve this call?",
@@ -30,10 +30,10 @@ QUESTIONS: Final[Mapping[Kind, str]] = {
 """The question to the approver, as a sentence of its own."""
 
 EXPIRED: Final = "expired"
-"""The outcome of a question that nobody decided in time."""
+"""The outcome of a question whose time limit passed without a decision."""
 
 QUEUED_FOR_MODEL: Final = "for its turn at the model (maxRequestsPerMinute)"
-"""What a request waits for that the endpoint's rate limit delays."""
+"""The reason why a request waits that the endpoint's rate limit delays."""
 
 _APPROVALS = {
     "approve": "approved",
@@ -94,12 +94,12 @@ def decided_phrase(decided: Decided, kind: Kind = "call") -> str:
 def timeout_phrase(
     kind: Kind, on_timeout: str | None = None, *, is_single_call: bool = False
 ) -> str:
-    """Return what happens when nobody decides in time: `it is denied`, `the run fails`.
+    """Return the outcome of an expired approval: `it is denied`, `the run fails`.
 
     Args:
         kind: the kind of the question; only calls and plans obey the policy.
         on_timeout: the `onTimeout` of the policy, `None` for a denial.
-        is_single_call: no run is around the call that could fail.
+        is_single_call: the call belongs to no run that could fail.
     """
     if is_single_call and kind == "call" and on_timeout == "fail":
         return "the call fails"

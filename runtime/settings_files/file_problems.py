@@ -1,8 +1,7 @@
-"""What does not load, and how it is said.
+"""The problems of files and values that do not load.
 
-A `ValueProblem` names its place within a value. Someone who knows the file that the value came from
-makes a `FileProblem` of it, with a line; a run's request has no file, and its faults are told by
-their path.
+A `ValueProblem` names its place within a value. The reader of a file turns it into a `FileProblem`
+with a line. A run's request has no file: its problems are reported with their path.
 """
 
 from collections.abc import Iterable
@@ -14,7 +13,7 @@ from holdfast.validation.problems import ValueProblem, Where
 Lines = dict[Where, int]
 """The line of each place in a value, from 1."""
 
-# What a file may hold, its aliases unfolded.
+# The most values that a file may hold, with its aliases expanded.
 MAX_VALUES = 100_000
 MAX_DEPTH = 100
 
@@ -28,9 +27,9 @@ class InvalidValueError(Exception):
 
 
 class UnreadableError(Exception):
-    """A text that is not of its format; `line`, from 1, is where that shows.
+    """A text that is not in its format; `line` is the line of the problem, from 1.
 
-    It is None where there is no text at all.
+    `line` is None if there is no text.
     """
 
     def __init__(self, line: int | None, reason: str, mend: str) -> None:
@@ -42,7 +41,7 @@ class UnreadableError(Exception):
 class FileProblem:
     """A problem in a file; `line` counts from 1, and None is the file as a whole.
 
-    `field` is the place within what the file says: `tools[0]._activity.type`; empty for all of it.
+    `field` is the place within the value: `tools[0]._activity.type`; empty for the whole value.
     """
 
     file: str

@@ -19,7 +19,7 @@ def read_json(text: str) -> tuple[Any, Lines]:
     """Read a JSON text, and the line of every key and item in it.
 
     Raises:
-        UnreadableError: the text is no JSON, has a key twice, or is too large or too deep.
+        UnreadableError: the text is not JSON, repeats a key, or is too large or too deep.
     """
     try:
         value = json.loads(text)

@@ -1,7 +1,7 @@
 """Source files: JSON, YAML and Markdown with front matter, read as values with their lines.
 
-What a file says is JSON, however it is written. Every value knows the line of each of its keys, so
-that a fault can be told where it stands.
+Each format is read as JSON values. Every value has the line of each of its keys, so that a problem
+can be reported with its line.
 """
 
 import json
@@ -20,21 +20,14 @@ from holdfast.schemas.phrases import closest_names, suggest_names
 from holdfast.validation.problems import ValueProblem, Where, format_place
 
 Stamp = tuple[int, int, int] | str | None
-"""A file's size in bytes, and when it and its inode were changed, in ns; or why it cannot be seen.
-None is what is not read: of that, only the name can matter.
+"""A file's size in bytes, and the times in ns at which it and its inode changed; or why it cannot
+be read. None is a path that is not read: only its name can matter.
 
-The inode's time tells a file put in another's place with an equal size and time: builds that can be
-repeated give every file the same time.
-"""
-"""A file's size in bytes, and when it and its inode were changed, in ns; or why it cannot be seen.
-None is what is not read: of that, only the name can matter.
-
-The inode's time tells a file put in another's place with an equal size and time: builds that can be
-repeated give every file the same time.
+The inode's time reveals a replacement with an equal size and time: a reproducible build gives
+every file the same time.
 """
 Signature = dict[str, Stamp]
-"""How files look from outside, by path. Two that are equal are of files that say the same."""
-"""How files look from outside, by path. Two that are equal are of files that say the same."""
+"""The stamps of files, by path. Equal signatures mean equal contents."""
 
 MAX_FILE_BYTES = 1_000_000
 MAX_NAMES_SEEN = 10_000
@@ -78,7 +71,7 @@ def read_source(path: Path) -> Source:
     """Read a `.json`, `.yaml`, `.yml` or `.md` file.
 
     Raises:
-        UnreadableError: the file cannot be read, is too large, or is not what its name says.
+        UnreadableError: the file cannot be read, is too large, or is not in the format of its name.
     """
     text = read_text(path, MAX_FILE_BYTES)
     if not text.strip():
@@ -97,10 +90,10 @@ def read_source(path: Path) -> Source:
 
 
 def read_text(path: Path, most_bytes: int) -> str:
-    """Read the text of a file, with `\n` at the end of each line.
+    r"""Read the text of a file, with `\n` at the end of each line.
 
     Raises:
-        UnreadableError: the file cannot be read, is too large, or is no UTF-8.
+        UnreadableError: the file cannot be read, is too large, or is not UTF-8.
     """
     data = _bytes(path, most_bytes)
     try:
@@ -180,6 +173,7 @@ def file_signature(files: Iterable[str]) -> Signature:
 
 
 def file_stamp(file: os.DirEntry[str] | Path) -> Stamp:
+    """Return the stamp of a file or folder; raises no `OSError`."""
     try:
         seen = file.stat()
     except OSError as error:

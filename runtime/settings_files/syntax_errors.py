@@ -1,6 +1,6 @@
-"""What is wrong with a text that is no JSON or no YAML: the parsers' words, put plainly.
+"""Explain in plain words why a text is not valid JSON or YAML.
 
-The parsers say what they expected next. A person is told what stands there, and what to write.
+A parser reports what it expected next. These messages report what was found, and what to write.
 """
 
 import json
@@ -11,7 +11,7 @@ import yaml
 from holdfast.runtime.settings_files.file_problems import UnreadableError
 
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
-# By what the message of Python's parser begins with: the reason, and the mend.
+# By the beginning of the message of Python's parser: the reason and the fix.
 _JSON = (
     ("Expecting property name", "a key is missing", 'a key is a text in double quotes: "name"'),
     ("Expecting ',' delimiter", "a comma is missing", "put one before this"),
@@ -22,7 +22,7 @@ _JSON = (
     ("Invalid control character", "a line ends within a text", r"write `\n` for a new line"),
     ("Invalid \\", "a backslash begins no escape", r"write `\\` for a backslash"),
 )
-# By PyYAML's message. `{0}` is what it found, `{opened}` the line of what is not closed.
+# By PyYAML's message. `{0}` is what it found, `{opened}` the line of the unclosed item.
 _YAML = (
     (r"character '\\t'", "a tab is where spaces belong", "indent with spaces"),
     (r"character ['\"](.)['\"]", "a text cannot begin with {0}", "put it in quotes"),
@@ -99,7 +99,7 @@ def _said(message: str) -> tuple[str, str]:
 
 
 def _yaml_lines(text: str, error: yaml.YAMLError) -> tuple[int, int]:
-    """Return the line of the error, and of what is not closed; both from 0."""
+    """Return the line of the error, and of the unclosed item; both from 0."""
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position)
         return line, line

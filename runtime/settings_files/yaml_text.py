@@ -1,7 +1,7 @@
 """YAML with its lines: values are built here from the node tree of PyYAML's parser.
 
-Scalars are read by the rules of YAML 1.2 (`yes`, `on` and dates are texts). There are no tags, no
-merge keys and no key twice, and what aliases unfold to is bounded.
+Scalars follow the rules of YAML 1.2 (`yes`, `on` and dates are strings). Tags, merge keys and
+repeated keys are rejected, and the number of values that aliases expand to is bounded.
 """
 
 import re
@@ -21,7 +21,7 @@ from holdfast.validation.problems import Where
 
 
 class _Loader(yaml.SafeLoader):
-    """The parser, with the plain scalars of YAML 1.2: what is not JSON's is text."""
+    """The parser, with the plain scalars of YAML 1.2: a scalar that is not JSON is a string."""
 
 
 _Loader.yaml_implicit_resolvers = {}
@@ -43,7 +43,8 @@ def read_yaml(text: str, first_line: int = 1) -> tuple[Any, Lines]:
     """Read a YAML text that begins at `first_line` of its file, and the line of every place in it.
 
     Raises:
-        UnreadableError: the text is no YAML, says what JSON cannot, or is too large or too deep.
+        UnreadableError: the text is not YAML, has values that JSON lacks, or is too large or too
+            deep.
     """
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -67,7 +68,7 @@ class _Builder:
         self._values = 0
 
     def build(self, node: yaml.Node, where: Where) -> Any:
-        """Build the value of a node; an alias is unfolded, so the number of values is bounded."""
+        """Build the value of a node; an alias is expanded, so the number of values is bounded."""
         line = self._line_of(node)
         self._values += 1
         if self._values > MAX_VALUES or len(where) > MAX_DEPTH:

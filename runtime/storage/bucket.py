@@ -1,9 +1,9 @@
-"""A store in a bucket of S3, or of any server that speaks its protocol.
+"""A store in a bucket of S3, or of any server with its protocol.
 
-Where that is, and who asks, is read from the environment as every AWS program reads it:
-`AWS_REGION`, `AWS_PROFILE`, `AWS_ENDPOINT_URL_S3`, … The requests are those of Temporal's own
-driver for S3. Keys are ours, since its driver names each run in them: a log that is handed from
-run to run would be kept once for each.
+The address and the credentials are read from the environment as in every AWS program:
+`AWS_REGION`, `AWS_PROFILE`, `AWS_ENDPOINT_URL_S3`, … Temporal's own driver for S3 makes the
+requests. The keys are ours, since that driver's keys name the run: a log that passes from run to
+run would be stored once for each.
 """
 
 from collections.abc import AsyncIterator
@@ -50,7 +50,7 @@ async def open_bucket(bucket: str, prefix: str) -> AsyncIterator[BucketStore]:
     """Open the store in an existing bucket.
 
     Raises:
-        StoreError: it is not, or what is needed to ask it is not installed.
+        StoreError: the bucket does not exist, or the package for requests to it is not installed.
     """
     shown = f"s3://{bucket}"
     try:

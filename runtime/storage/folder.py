@@ -1,7 +1,7 @@
-"""A store in a folder: of this machine, or one that several share.
+"""A store in a folder of this machine, or in one that several machines share.
 
-A file is written beside its place and renamed into it once it is on the disk: whoever reads it
-finds all of it, and a crash leaves at most a file of another name behind.
+A file is written under another name and renamed once it is on the disk: a reader finds all of it,
+and a crash leaves at most a file with that other name.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from holdfast.runtime.storage.store import Store, StoreError
 
-# Of a digest, so many characters name the folder in which its file stands.
+# The first characters of a digest, which name the folder of its file.
 _SHARD_CHARS = 2
 
 
@@ -27,7 +27,7 @@ class FolderStore(Store):
         """Create the folder if needed, and check that it can be written to.
 
         Raises:
-            StoreError: it cannot.
+            StoreError: the folder cannot be created or written to.
         """
         probe = self._root / f".{uuid.uuid4().hex}"
         try:
@@ -41,7 +41,7 @@ class FolderStore(Store):
         """Check that the folder can be opened, without leaving one behind.
 
         Raises:
-            StoreError: it cannot.
+            StoreError: the folder cannot be opened.
         """
         made: list[Path] = []
         try:
@@ -51,7 +51,9 @@ class FolderStore(Store):
             raise self._unwritable(error) from error
         finally:
             for each in made:
-                with suppress(OSError):  # it could not be made, or somebody uses it already
+                with suppress(
+                    OSError
+                ):  # it could not be created, or another process uses it already
                     each.rmdir()
 
     async def _write(self, digest: str, data: bytes) -> None:
@@ -81,7 +83,7 @@ class FolderStore(Store):
 
 def _keep(place: Path, data: bytes) -> None:
     if _is_there(place, len(data)):
-        # What is kept again is as good as new to whoever deletes what is old.
+        # A value that is stored again counts as new for a cleanup by age.
         with suppress(PermissionError):  # another user's worker wrote it
             os.utime(place)
         return

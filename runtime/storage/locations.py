@@ -1,4 +1,4 @@
-"""Where a store is, as people write it: a folder, `s3://BUCKET/PREFIX`, or that there is none."""
+"""The location of a store, as people write it: a folder, `s3://BUCKET/PREFIX`, or `none`."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -12,11 +12,11 @@ from holdfast.runtime.storage.store import Store, StoreError
 from holdfast.schemas.phrases import quote_value
 
 VARIABLE = "HOLDFAST_STORE"
-# Of the embedded server, where no other is chosen.
+# The store of the embedded server if no other is named.
 DEV_DATABASE = Path(".holdfast/temporal.db")
 _NONE = "none"
 _S3 = "s3://"
-# What begins so is meant as an address: a drive of Windows has one letter.
+# A text with such a beginning is an address: a drive of Windows has one letter.
 _ADDRESS = re.compile(r"\s*[\w+.-]{2,}:/|\s*s3:", re.IGNORECASE)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _KINDS = "name a folder, or s3://BUCKET/PREFIX"
@@ -44,7 +44,7 @@ def parse_store_location(text: str) -> StoreLocation | None:
     """Parse the location of a store; None for `none`.
 
     Raises:
-        ValueError: that is no place, and what one is like.
+        ValueError: the text is not a location; the message describes one.
     """
     if text.strip().lower() == _NONE:
         return None
@@ -53,9 +53,9 @@ def parse_store_location(text: str) -> StoreLocation | None:
     if not text.strip() or "://" in text or _ADDRESS.match(text):
         raise ValueError(_KINDS)
     try:
-        # In full: a tool at work may go to another folder.
+        # Absolute: a running tool may change the working folder.
         return FolderLocation(Path(text).expanduser().absolute())
-    except RuntimeError:  # `~somebody`
+    except RuntimeError:  # `~user`
         raise ValueError(f"there is no such user: {_KINDS}") from None
 
 
@@ -68,10 +68,10 @@ def _bucket(text: str) -> BucketLocation:
 
 @asynccontextmanager
 async def open_store_at(place: StoreLocation, *, writing: bool) -> AsyncIterator[Store]:
-    """Open a store, and check that its folder can be written to, if needed, or its bucket answers.
+    """Open a store; check that its bucket answers, or that its folder can be written to if needed.
 
     Raises:
-        StoreError: it cannot.
+        StoreError: the store cannot be opened.
     """
     match place:
         case FolderLocation(path):
@@ -85,10 +85,10 @@ async def open_store_at(place: StoreLocation, *, writing: bool) -> AsyncIterator
 
 
 def check_store_location(place: StoreLocation | None) -> None:
-    """Check that a start could open the store, without a trace; a bucket is not asked.
+    """Check that a start could open the store, without leaving a trace; a bucket is not requested.
 
     Raises:
-        StoreError: it could not.
+        StoreError: the store could not be opened.
     """
     if isinstance(place, FolderLocation):
         FolderStore(place.path).check_writable()
@@ -100,10 +100,10 @@ def dev_store_location(database: Path) -> FolderLocation:
 
 
 def reader_store_location(environ: Mapping[str, str]) -> StoreLocation | None:
-    """Return the store that a command reads from: the named one, or that of a local `--dev` worker.
+    """Return the store that a command reads: the named one, or that of a local `--dev` worker.
 
     Raises:
-        StoreError: what is named is none.
+        StoreError: the named location is invalid.
     """
     named = environ.get(VARIABLE)
     if not named:

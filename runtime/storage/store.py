@@ -1,12 +1,12 @@
-"""A store outside of Temporal: what is too large for it, kept under the SHA-256 of its bytes.
+"""A store outside of Temporal for large values, each under the SHA-256 of its bytes.
 
-What is kept is whole payloads, as they would have been sent. Equal bytes are kept once, however
-often they are handed in: so the pages of a log, which a run takes along each time that it continues
-as new, stand there once. Nothing is changed, and nothing is deleted.
+The store holds whole payloads, as they would have been sent. Equal bytes are stored once, however
+often they are written: so each page of a log, which a run takes along each time it continues as
+new, is stored once. Nothing is changed, and nothing is deleted.
 
-Temporal's SDK sends a reference in the place of what `is_for_store` picks. No client reads such a
-reference, and no worker of others: results of runs, answers to queries and the arguments of
-activities are never stored.
+Temporal's SDK sends a reference in place of each payload that `is_for_store` selects. Clients and
+external workers cannot read such a reference: results of runs, answers to queries and the
+arguments of activities are never stored.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from holdfast.schemas import names
 from holdfast.schemas.base import sha256
 from holdfast.schemas.phrases import quote_value
 
-# Below this, a reference is hardly smaller. A long log has many pages, and small ones together are
-# to leave room, too.
+# A reference is hardly smaller than a value below this. A long log has many pages, so that small
+# pages together must leave room, too.
 LEAST_STORED_BYTES = 1024
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class StoreError(Exception):
-    """A store that cannot be used or lacks a value; and what to do."""
+    """A store that cannot be used or lacks a value; the problem and what to do."""
 
     def __init__(self, wrong: str, todo: str) -> None:
         super().__init__(f"{wrong}; {todo}")
@@ -47,7 +47,7 @@ class StoreError(Exception):
 
 
 class Store(ABC):
-    """Bytes by their SHA-256; `display_name` is for people."""
+    """A map from SHA-256 to bytes; `display_name` is for people."""
 
     def __init__(self, display_name: str) -> None:
         self.shown = display_name
@@ -56,7 +56,7 @@ class Store(ABC):
         """Store the bytes and return their digest; storing them twice has no further effect.
 
         Raises:
-            StoreError: they cannot be kept.
+            StoreError: the bytes cannot be stored.
         """
         digest = await asyncio.to_thread(sha256, data)
         await self._write(digest, data)
@@ -66,7 +66,7 @@ class Store(ABC):
         """Return the bytes of a digest, verified against it.
 
         Raises:
-            StoreError: there are none, or they are others.
+            StoreError: the store has no such bytes, or they do not match the digest.
         """
         if not _DIGEST.fullmatch(digest):
             raise StoreError(f"{quote_value(digest)} is no SHA-256", "take it as the run has it")
@@ -86,7 +86,7 @@ class Store(ABC):
 class StoreDriver(StorageDriver):
     """Use a store in Temporal's SDK.
 
-    Its references do not say which store it is: one can be moved, to a bucket too.
+    Its references do not name the store, so that a store can be moved, to a bucket too.
     """
 
     def __init__(self, store: Store) -> None:
@@ -139,8 +139,8 @@ def external_storage(store: Store) -> ExternalStorage:
 def is_for_store(context: StorageDriverSelectContext, payload: Payload) -> bool:
     """Return whether a payload is sent as a reference.
 
-    Only what the worker of a run itself reads again is: results that were marked for it, and bytes.
-    All that is said to others is JSON; bytes are what a run hands on to itself.
+    Only two kinds are, since the worker of the run alone reads them: results marked for the store,
+    and bytes. Everything that other programs read is JSON; bytes are what a run passes to itself.
     """
     if names.FOR_STORE in payload.metadata:
         return True
@@ -167,7 +167,7 @@ async def read_stored_value(store: Store, digest: str, converter: DataConverter)
     """Read the value of a digest.
 
     Raises:
-        StoreError: it cannot be had.
+        StoreError: the value cannot be read.
     """
     payload = await StoreDriver(store).fetch(digest)
     codec = converter.payload_codec

@@ -1,7 +1,7 @@
-"""What is counted and measured: by the names of the conventions, and our own beside them.
+"""The metrics of a worker: those of OpenTelemetry's conventions, and our own beside them.
 
-No label is a run's or a person's. Those that people can make up, such as the name of an agent that
-is written in a request, take at most so many values; what comes after these is counted together.
+No label identifies a run or a person. The number of values is bounded for a label whose values
+people can invent, such as the name of an agent in a request; further values are counted together.
 """
 
 from collections.abc import Mapping
@@ -24,11 +24,11 @@ CALLS: Final = "holdfast.calls"
 RUNS: Final = "holdfast.runs.ended"
 WAITED: Final = "holdfast.approval.wait"
 ERRORS: Final = "holdfast.errors"
-# Of the inbox alone: it sees all that waits, whoever carries it out.
+# Reported by the inbox alone, which sees all pending approvals, whichever worker runs the calls.
 WAITING: Final = "holdfast.approvals.waiting"
 OLDEST: Final = "holdfast.approvals.oldest"
 
-# As the conventions advise.
+# The buckets that the conventions advise.
 _TOKEN_BUCKETS = [4**power for power in range(14)]
 _SECOND_BUCKETS = [0.01 * 2**power for power in range(14)]
 _WAIT_BUCKETS = [1, 10, 60, 600, 3_600, 14_400, 86_400, 259_200, 604_800]
@@ -66,7 +66,7 @@ class Metrics:
         *,
         turn: bool,
     ) -> None:
-        """Record a model's answer; `turn` is true if a run goes on with it."""
+        """Record a model's answer; `turn` is true if a run continues with it."""
         labels = self._bounded(labels)
         self._duration.record(seconds, labels)
         if first_seconds is not None:

@@ -1,4 +1,4 @@
-"""Spans of ids that are known beforehand: others name them as their parents, in other processes."""
+"""Spans whose ids are known in advance, so that other processes can name them as parents."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from temporalio.converter import PayloadConverter
 
 from holdfast.schemas.internal.tracing import HEADER, Place, read_header
 
-# The trace and the span that is made next, where they are known.
+# The ids of the next trace and span, where they are known.
 _known: ContextVar[tuple[int, int] | None] = ContextVar("holdfast-known-ids", default=None)
 
 

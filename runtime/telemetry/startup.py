@@ -1,4 +1,4 @@
-"""How a process begins to tell a collector what it does, as its environment says."""
+"""Start the telemetry of a process as its environment configures it."""
 
 import logging
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from holdfast.runtime.telemetry.telemetry import SCOPE, Telemetry
 from holdfast.runtime.telemetry.telemetry_settings import TelemetrySettings
 from holdfast.runtime.telemetry.trace_context import TraceContextFilter
 
-# Who runs the process is told each trouble of the sending once in so long: with the collector away,
-# there is one with every batch.
+# An export error is logged at most once in this time: while the collector is away, every batch
+# fails.
 BETWEEN_TROUBLES_SECONDS: Final = 300
 
 _SENDING: Final = "opentelemetry"
@@ -34,14 +34,14 @@ def start_telemetry(
     """Start the telemetry of this process; None if it is off.
 
     Args:
-        settings: what is told.
-        service: what the process is, where its environment does not name it.
-        environ: its environment.
-        secrets: what is told to nobody.
+        settings: the signals to send.
+        service: the name of the process if its environment sets none.
+        environ: the environment of the process.
+        secrets: the values to remove from all signals.
     """
     if not settings.is_enabled:
         return None
-    # Only the extra `otlp` installs these; `read_telemetry` has checked that they are there.
+    # Only the extra `otlp` installs these; `read_telemetry` has checked that they are installed.
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

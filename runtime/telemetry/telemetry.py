@@ -1,7 +1,7 @@
-"""What a process tells a collector: its spans, its metrics, its log; and how it begins and stops.
+"""The spans, metrics and log records that a process sends to a collector, and their shutdown.
 
-Everything goes into queues that are bounded, and from there in threads of their own: a collector
-that is slow, or away, holds up nothing. What has no room is left out.
+Signals go into bounded queues, which threads of their own send: a collector that is slow or away
+delays nothing. A signal that finds its queue full is dropped.
 """
 
 import threading
@@ -30,23 +30,23 @@ from holdfast.runtime.telemetry.span_ids import PresetIdGenerator, context_below
 from holdfast.schemas.internal.tracing import SAMPLED, UNSAMPLED, Place, SpanBatch, SpanRecord
 
 SCOPE: Final = "holdfast"
-# Once a process stops, what is still in the queues has so long.
+# The time limit for sending the queues when a process stops.
 FLUSH_SECONDS: Final = 5.0
 
 
 class _Stops(Protocol):
     def shutdown(self) -> Any:
-        """Send what is there, and end."""
+        """Send what is queued, and shut down."""
 
 
 class Telemetry:
     """The traces and metrics of one process.
 
     Args:
-        processor: where its spans go; without one, there are none.
-        reader: who reads its metrics; without one, there are none.
-        content: whether spans tell arguments, results and messages.
-        secrets: what is told to nobody.
+        processor: receives the spans; None for no spans.
+        reader: reads the metrics; None for no metrics.
+        content: true to include arguments, results and messages in spans.
+        secrets: the values to remove from all signals.
     """
 
     def __init__(
@@ -156,4 +156,4 @@ def _quietly(stop: Callable[[], Any]) -> None:
     try:
         stop()
     except Exception:
-        return  # there is nothing that anybody could do about it any more
+        return  # there is no fix at this point

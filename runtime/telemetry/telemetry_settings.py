@@ -1,7 +1,7 @@
-"""What is told to a collector, and where that is: as the standard variables say.
+"""The settings of telemetry, read from the standard OpenTelemetry variables.
 
-The SDK's exporters read most of these variables themselves. What they would pass over in silence
-(another protocol, an address that is none) is refused here, in a sentence that says what to do.
+The SDK's exporters read most of these variables themselves. Values that they would ignore silently
+(another protocol, an invalid address) are rejected here, with a message that names the fix.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,12 +32,12 @@ _SAMPLERS: Final = tuple(
     for parent in ("", "parentbased_")
     for name in ("always_on", "always_off", "traceidratio")
 )
-# A day. What waits much longer than that runs into the bounds of those who wait.
+# A day. A much longer interval exceeds the maximum of the functions that wait for it.
 _MAX_INTERVAL_MS: Final = 86_400_000
 
 
 class TelemetrySettingsError(Exception):
-    """A variable that is invalid: what is wrong, and what to do."""
+    """An invalid variable; the problem and what to do."""
 
     def __init__(self, wrong: str, todo: str) -> None:
         super().__init__(f"{wrong}; {todo}")
@@ -67,7 +67,7 @@ def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
     """Read the settings from the environment; all are off if it names no collector.
 
     Raises:
-        TelemetryError: a variable is wrong.
+        TelemetrySettingsError: a variable is invalid.
     """
     if _said(environ, _DISABLED).lower() == "true":
         return TelemetrySettings()
@@ -104,7 +104,7 @@ def _said(environ: Mapping[str, str], name: str) -> str:
 
 
 def _wanted(environ: Mapping[str, str], signal: str) -> bool:
-    """Return whether a signal is sent: logs only if asked for, others if a collector is named."""
+    """Return whether a signal is sent: logs only on request, others if a collector is named."""
     name = f"OTEL_{signal}_EXPORTER"
     exporter = _said(environ, name).lower()
     if exporter not in ("", "otlp", "none"):
@@ -139,7 +139,7 @@ def _check_exporter() -> None:
 
 
 def _check_sampler(environ: Mapping[str, str]) -> None:
-    """Check the sampler: what the SDK cannot read, it takes for sampling every run."""
+    """Check the sampler: the SDK samples every run if it cannot read the value."""
     said, share = _said(environ, _SAMPLER).lower(), _said(environ, _SHARE)
     if said and said not in _SAMPLERS:
         wrong = f"the variable {_SAMPLER} names a sampler that is not there"

@@ -1,7 +1,6 @@
-"""Where this thread is at work: in which run, turn and call, and where in a trace.
+"""The place of this thread's work: its run, turn and call, and its span in a trace.
 
-Every line that is logged there tells it, so that what went wrong is found by the run, and the run
-by what went wrong.
+Every log record has this place, so that a log line leads to its run, and a run to its log lines.
 """
 
 import logging
@@ -19,9 +18,9 @@ CALL: Final = "call"
 TRACE: Final = "trace_id"
 SPAN: Final = "span_id"
 
-# Of the running activity: what its input says of its turn and call.
+# The turn and call in the input of the running activity.
 _told: ContextVar[dict[str, Any] | None] = ContextVar("holdfast-told", default=None)
-# And the span that it is.
+# The span of the running activity.
 _span: ContextVar[trace.Span] = ContextVar("holdfast-span")
 
 
@@ -66,7 +65,7 @@ def _place(run: str, turn: int, call: str) -> dict[str, str]:
 
 
 class TraceContextFilter(logging.Filter):
-    """Add to each log record where it was logged: `place` as text, `at` by name."""
+    """Add its place to each log record: `place` as text, `at` by name."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Add the place to a record; logging calls this."""
