@@ -1,9 +1,9 @@
 """`holdfast check` and `--check`: load everything as a worker does at start, and report problems.
 
 The modules of a user are imported here. Such a module may print, start threads that go on
-printing, close the streams, fork, or never return. The result of the check gets past all of that:
-`run_isolated` points standard output and error at nothing before the first import, and ends the
-process when the time is up.
+printing, close the streams, fork, or never return. `run_isolated` reports the result in each of
+these cases: it redirects standard output and error to the null device before the first import, and
+ends the process at the time limit.
 """
 
 import json
@@ -36,8 +36,8 @@ from holdfast.workflows.engine.model.composed import composed_schema
 from holdfast.workflows.engine.skills import allowed_tools
 
 FAILED: Final = 1
-# Duplicates of standard output and error, and nothing in a process that a module forks: whoever
-# reads the result would wait for the end of that process, too.
+# Duplicates of standard output and error that a forked process does not inherit: the reader of the
+# result would wait for the end of that process, too.
 _streams: list[TextIO] = []
 
 
@@ -85,7 +85,7 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
 
 
 def _notes(resources: WorkerResources, settings: WorkerSettings) -> list[str]:
-    """Describe what is valid, but perhaps not intended."""
+    """Describe settings that are valid, but perhaps not intended."""
     reason = "is registered, and is no tool: its one parameter is no pydantic model"
     fix = "give it one, or bind it in `tools/`, if models are to call it"
     return [
@@ -108,7 +108,7 @@ def _composed_schema(resources: WorkerResources, target: str) -> str:
         fix = suggest_names(skill, skills, f"write `{name}` alone")
         reason = f"`{name}` has no skill `{skill}`"
         raise ResourcesError([FileProblem("--composed", None, reason, fix)])
-    # Of several skills, an agent is asked for one first.
+    # An agent with several skills first chooses one.
     chosen = skill or (skills[0] if len(skills) == 1 else None)
     schema = composed_schema(agent, allowed_tools(agent, chosen))
     return json.dumps(schema, indent=2, ensure_ascii=False)
@@ -129,11 +129,11 @@ def run_isolated(
 ) -> int:
     """Run the work, print its result, and end the process if the work takes too long.
 
-    Standard output and error lead nowhere from here on, also afterwards.
+    Standard output and error are redirected to the null device from here on, also afterwards.
 
     Args:
         work: may print, and may never return.
-        timeout: how long it may take.
+        timeout: the time limit of the work.
         on_timeout: makes the result from the stack of the main thread.
         clean: removes secrets from a text.
 

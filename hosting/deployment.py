@@ -1,8 +1,8 @@
-"""Which build of which deployment a worker is, where it says so.
+"""The deployment and build of a worker, if its options name one.
 
-Temporal then keeps a run on the build that it is on. A run moves to the one that is current, or
-that the deployment is ramping up, where it goes on as a new one: see `workflows.continue_as_new`.
-What begins, begins there, too: a build that is neither is given nothing that begins.
+Temporal then keeps a run on its build. A run moves to the build that is current, or that the
+deployment is ramping up, where it continues as new: see `workflows.continue_as_new`. New runs
+start on these builds, too: a worker of another build receives none.
 """
 
 import shlex
@@ -18,7 +18,7 @@ from temporalio.worker import WorkerDeploymentConfig
 from holdfast.hosting.process_exit import wrong_setup
 
 MAX_NAME_CHARACTERS: Final = 200
-# What Temporal keeps for itself, and what it divides names by.
+# The prefix that Temporal reserves, and the characters that it separates names with.
 _RESERVED: Final = "__"
 _DIVIDERS: Final = ".:"
 _SET_CURRENT: Final = "temporal worker deployment set-current-version"
@@ -38,7 +38,7 @@ def name(dividers: str = "") -> Callable[[str], str]:
     """Return a reader of names that Temporal accepts, without these dividers.
 
     Raises:
-        ValueError: it does not take it; the message says what it takes.
+        ValueError: Temporal rejects the name; the message describes a valid one.
     """
 
     def read(text: str) -> str:
@@ -61,7 +61,7 @@ def version_of(deployment: str | None, build: str | None) -> DeploymentVersion |
     """Return the version that both options name, or None without them.
 
     Raises:
-        StartError: half of it is.
+        StartError: one of the two is missing.
     """
     if deployment is not None and build is not None:
         return DeploymentVersion(deployment, build)

@@ -24,8 +24,8 @@ _ANSWER_TIMEOUT_SECONDS = 2
 _BETWEEN_SECONDS = 0.1
 _MAX_QUOTED_CHARS = 300
 _LEASH = Path(__file__).with_name("parent_watchdog.py")
-# Requests to a model endpoint that takes so many a minute are dealt out evenly between principals;
-# and in one partition each, since the server divides a queue's rate by their number.
+# Requests to a rate-limited model endpoint are shared evenly between principals. Each task queue
+# has one partition, since the server divides a queue's rate by the number of partitions.
 _DYNAMIC_CONFIG = (
     "matching.enableFairness=true",
     "matching.numTaskqueueReadPartitions=1",
@@ -60,12 +60,12 @@ def terminate_dev_servers() -> None:
 async def run_dev_server(wanted: DevServer) -> AsyncIterator[str]:
     """Run a server and yield its address.
 
-    One that answers on the port already is used as it is, and left running. Otherwise one is
-    started, and stopped at the end: politely, then by force. It ends with this process, also where
-    that is killed.
+    A server that already answers on the port is used as it is, and keeps running. Otherwise a
+    server is started, and stopped at the end: with SIGTERM, then by force. It ends with this
+    process, even if this process is killed.
 
     Raises:
-        StartError: there is no server to start, or it does not start.
+        StartError: the server is not installed, or does not start.
     """
     address = f"{HOST}:{wanted.port}"
     if wanted.port and await _answers(address, wanted.namespace):
@@ -180,9 +180,9 @@ def _last_line(log: Path) -> str:
 
 
 def free_port(preferred: int = 0) -> int:
-    """Return the preferred port, or any free one where that is in use."""
+    """Return the preferred port, or any free port if that is in use."""
     with socket.socket() as probe:
-        # A connection of a server that has just stopped does not keep the port in use.
+        # A connection of a server that has just stopped does not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, preferred))

@@ -1,6 +1,6 @@
 """The options of `holdfast worker`, from its command line and from the environment.
 
-An option wins over its variable. A misspelt option or variable is an error.
+An option overrides its variable. A misspelt option or variable is an error.
 """
 
 import argparse
@@ -36,7 +36,7 @@ _OPTIONS_WITH_VARIABLES = (
 )
 VARIABLES = {_PREFIX + name.upper().replace("-", "_"): name for name in _OPTIONS_WITH_VARIABLES}
 """The option for each environment variable that a worker reads."""
-# A variable holds several values, with white space between; by the option for one of them.
+# The variables that hold several values, with white space between, and the option for one of them.
 _LISTS = {
     "tools": "tools",
     "knowledge-urls": "knowledge-url",
@@ -64,10 +64,10 @@ class WorkerSettings:
         keys: the file or the address of the keys that tokens are verified with.
         principal_tokens: a run has to name its principal by a token.
         catalog_only: a run has to name an agent or a tool of the catalog.
-        graceful_timeout: how long activities may go on once the worker stops.
+        graceful_timeout: the time that activities have to finish when the worker stops.
         continue_after: the number of events after which a run continues as new.
         health: the address at which probes are answered.
-        between_looks: the time between two looks at the catalog's files; a change takes two.
+        between_looks: the time between two checks of the catalog's files; a change takes two.
     """
 
     catalog: Path | None = None
@@ -83,15 +83,15 @@ class WorkerSettings:
     keys: str | None = None
     principal_tokens: bool = False
     catalog_only: bool = False
-    # Heartbeats come three times as often. An overloaded worker misses two seconds: each time costs
-    # a request to a model.
+    # Heartbeats are three times as frequent. A worker under load can miss two seconds, and each
+    # heartbeat timeout costs a request to a model.
     heartbeat_timeout: timedelta = timedelta(seconds=3)
     generate_timeout: timedelta = timedelta(hours=1)
     graceful_timeout: timedelta = timedelta(seconds=10)
     continue_after: int | None = None
     version: DeploymentVersion | None = None
     health: ProbeAddress | None = None
-    # A waiting run holds about 140 KB. Few runs work at once; an evicted one is replayed when it is
+    # A cached run holds about 140 KB. Few runs work at once; an evicted run is replayed when it is
     # queried, which costs some milliseconds.
     max_cached_workflows: int = 500
     between_looks: timedelta = timedelta(seconds=1)
@@ -118,7 +118,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     """Read the command line and the environment.
 
     Raises:
-        StartError: an option or a variable is wrong.
+        StartError: an option or a variable is invalid.
     """
     given = _from_environment() | _parsed(arguments)
     if not given.keys() & {"catalog", "tools", "endpoints"}:
@@ -140,9 +140,9 @@ def read_options(arguments: Sequence[str]) -> Options:
 
 
 def project_files(folder: Path) -> dict[str, Any] | None:
-    """Return the settings of a project as `holdfast init` writes it; None where there is none.
+    """Return the settings of a project as `holdfast init` writes it; None if there is none.
 
-    A worker for which neither catalog, tools nor endpoints are named uses those of its folder.
+    A worker whose options name no catalog, tools or endpoints uses those of its folder.
     """
     tools, endpoints = folder / "tools.py", folder / "endpoints.yaml"
     if not ((folder / "agents").is_dir() and tools.is_file() and endpoints.is_file()):
@@ -162,7 +162,7 @@ def _from_environment() -> dict[str, Any]:
 
 
 def _reject_misspelling(variable: str) -> None:
-    """Raise if a variable is meant for an option; those of other programs are left alone."""
+    """Raise if a variable is a misspelt option; variables of other programs are ignored."""
     name = variable.removeprefix(_PREFIX)
     close = closest_names(name, [each.removeprefix(_PREFIX) for each in VARIABLES], _NEARLY)
     if close:
@@ -367,7 +367,7 @@ def _path(text: str) -> Path:
 
 
 def _read_by(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a reader whose `ValueError`, which tells what to write, becomes argparse's error."""
+    """Return a reader whose `ValueError`, which names the fix, becomes argparse's error."""
 
     def reader(text: str) -> T:
         try:

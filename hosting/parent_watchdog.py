@@ -1,7 +1,7 @@
-"""Runs a program for as long as somebody holds the other end of standard input.
+"""Run a program until the parent process closes the other end of standard input.
 
-A worker that is killed can stop nothing any more. But its end of the pipe is closed all the same,
-and then the program that it started is asked to end.
+A killed worker cannot stop the programs that it started. But the kernel closes its end of the
+pipe, and this process then terminates the program.
 """
 
 import os

@@ -1,11 +1,11 @@
-"""Whether a worker lives and takes work, for whoever restarts and rolls out: probes over HTTP.
+"""Probes over HTTP for an orchestrator that restarts workers and rolls them out.
 
-    GET /live    200 as long as the event loop turns: else nobody answers
+    GET /live    200 while the event loop runs; otherwise there is no answer
     GET /ready   200 while every worker of the process polls and Temporal answers; else 503, and why
 
-It listens from before the worker connects until after it has stopped, so that one that lets its
-activities finish is alive, and not ready. It tells nothing of any run and reads nothing but the
-first lines of a request, so it needs no server of HTTP of others.
+The probes listen from before the worker connects until after it has stopped: a worker that lets its
+activities finish is alive, and not ready. They reveal nothing of any run and read only the first
+lines of a request, so that no HTTP server from another package is needed.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ def read_probe_address(text: str) -> ProbeAddress:
     """Read `PORT` (this machine alone) or `ADDRESS:PORT`.
 
     Raises:
-        ValueError: it is neither; the message says what to write.
+        ValueError: the text is neither; the message names the fix.
     """
     host, _, port = text.rpartition(":")
     try:
@@ -65,15 +65,15 @@ class WorkerHealth:
         self._stopping = False
 
     def started(self, workers: WorkerGroup, client: Client) -> None:
-        """Record that the workers run, with a client to ask Temporal."""
+        """Record that the workers run, with a client for requests to Temporal."""
         self._taken_up = workers, client
 
     def stopping(self) -> None:
-        """Record that the worker takes no more work."""
+        """Record that the worker accepts no more work."""
         self._stopping = True
 
     async def unready_reason(self) -> str | None:
-        """Return the reason why the worker takes no work, or None if it does."""
+        """Return the reason why the worker accepts no work, or None if it does."""
         if self._stopping:
             return "the worker is stopping"
         if self._taken_up is None:
@@ -85,7 +85,7 @@ class WorkerHealth:
 
 
 async def _unreached(client: Client) -> str | None:
-    """Return why Temporal serves the worker nothing; a denied permission is an answer, too."""
+    """Return why the worker cannot use Temporal; a denied permission is an answer, too."""
     asked = DescribeNamespaceRequest(namespace=client.namespace)
     timeout = timedelta(seconds=ASK_TIMEOUT_SECONDS)
     try:
@@ -101,7 +101,7 @@ async def serve_probes(where: ProbeAddress | None, health: WorkerHealth) -> Asyn
     """Answer probes at an address, if there is one, while the context is open.
 
     Raises:
-        StartError: the port cannot be had.
+        StartError: the port is not available.
     """
     if where is None:
         yield
@@ -123,7 +123,7 @@ class Probes:
         """Answer probes at an address, and return the port.
 
         Raises:
-            StartError: it cannot be had.
+            StartError: the port is not available.
         """
         try:
             self._server = await asyncio.start_server(

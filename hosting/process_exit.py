@@ -1,4 +1,4 @@
-"""How a worker is stopped: at a first signal with patience, at a second one at once."""
+"""Stop a worker: gracefully at the first signal, at once at the second one."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ WRONG_SETUP: Final = 2
 UNREACHABLE: Final = 3
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Besides the time that activities are given to finish, and to heed that they are cancelled.
+# In addition to the time that activities have to finish, and to react to their cancellation.
 PATIENCE = timedelta(seconds=10)
 CUT_OFF: Final = 1
 
@@ -25,8 +25,8 @@ async def run_until_stopped(
 ) -> None:
     """Run the work until it ends or a signal cancels it.
 
-    A tool can ignore that it is cancelled, and hold up the process for ever. So after `graceful`
-    and `PATIENCE`, or at a second signal, `abandon` is called and the process ends, with code 1.
+    A tool can ignore its cancellation, and block the process for ever. So after `graceful` and
+    `PATIENCE`, or at a second signal, `abandon` is called and the process ends, with code 1.
     """
     task = asyncio.create_task(work)
 
@@ -57,17 +57,17 @@ async def run_until_stopped(
 def exit_process(code: int) -> NoReturn:
     """End the process without Python's own clean-up.
 
-    The SDK's core has threads of its own; one that is still busy with the last answer of the
-    server aborts, now and then, a Python that is being cleared up.
+    The SDK's core has threads of its own. If one is still processing the server's last answer, it
+    sometimes aborts a Python that is shutting down.
     """
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, ValueError):  # somebody's module has taken or closed it
+        with suppress(AttributeError, ValueError):  # a user's module has replaced or closed it
             stream.flush()
     os._exit(code)
 
 
 class StartError(Exception):
-    """A worker that cannot start; each line says what is wrong and what to do."""
+    """A worker that cannot start; each line is a problem and what to do."""
 
     def __init__(self, lines: list[str], code: int = WRONG_SETUP) -> None:
         super().__init__("\n".join(lines))

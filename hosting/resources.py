@@ -1,6 +1,6 @@
-"""What a worker works with, read and checked: its catalog, its models, its keys.
+"""The resources of a worker, read and checked: its catalog, its models, its keys.
 
-Everything is checked before a worker starts, and every problem is told with file, line and mend.
+Everything is checked before a worker starts, and every problem has its file, line and fix.
 """
 
 import os
@@ -72,11 +72,11 @@ def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> 
     """Read and check everything that the settings name.
 
     Args:
-        settings: those of the worker.
-        secrets: those of its environment, to which others are added.
+        settings: the settings of the worker.
+        secrets: the secrets of its environment; others are added to them.
 
     Raises:
-        ResourcesError: something does not load; it has every problem.
+        ResourcesError: a resource does not load; the error has every problem.
     """
     secrets = secrets or Secrets(environment_secrets(os.environ))
     problems: list[FileProblem] = []
@@ -126,7 +126,7 @@ def _load_key_ring(file: Path | None) -> KeyRing | None:
 def _load_catalog(
     settings: WorkerSettings, endpoints: Collection[str] | None
 ) -> tuple[CurrentCatalog, CatalogReloader]:
-    # In full: a module, or a running tool, may change the working folder.
+    # Absolute: a module, or a running tool, may change the working folder.
     folder = None if settings.catalog is None else settings.catalog.absolute()
     files = [str(each.absolute()) for each in (settings.endpoints, settings.notifiers) if each]
     before = folder_signature(folder)
@@ -175,7 +175,7 @@ def _telemetry_settings() -> TelemetrySettings:
 
 
 def summarize_resources(resources: WorkerResources) -> str:
-    """Return the numbers of tools and agents and the endpoints, in a line."""
+    """Return the numbers of tools and agents and the endpoints, in one line."""
     catalog = resources.current_catalog.catalog
     tools, agents = len(catalog.definitions.tools), len(catalog.agents)
     endpoints = [

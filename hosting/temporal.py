@@ -1,4 +1,4 @@
-"""The way to Temporal, and what the namespace there has."""
+"""Connect to Temporal, and check which search attributes its namespace has."""
 
 import asyncio
 import logging
@@ -57,7 +57,8 @@ logger = logging.getLogger("holdfast")
 class PlainFailureConverter(DefaultFailureConverter):
     """Leave the stack trace out of errors that are raised on purpose; a bug keeps its own.
 
-    People read a refusal in Temporal's UI. Where in our code it was raised is nothing to them.
+    People read a rejection in Temporal's UI. The place in our code that raised it does not help
+    them.
     """
 
     def to_failure(
@@ -65,7 +66,7 @@ class PlainFailureConverter(DefaultFailureConverter):
     ) -> None:
         """Convert an exception; the SDK calls this, for causes too."""
         super().to_failure(exception, payload_converter, failure)
-        # What came from elsewhere is handed on as it came.
+        # A failure from another process is passed on unchanged.
         is_own = isinstance(exception, ApplicationError) and exception.failure is None
         if is_own or isinstance(exception, StoreError | DecryptError):
             failure.stack_trace = ""
@@ -80,7 +81,7 @@ class EncodedFailureConverter(PlainFailureConverter):
         """Convert an exception; the SDK calls this, for causes too."""
         super().to_failure(exception, payload_converter, failure)
         _encode(failure, payload_converter)
-        # Of what came from elsewhere, the causes are as they came.
+        # Causes from another process are not encoded yet.
         cause = failure
         while cause.HasField("cause"):
             cause = cause.cause
@@ -91,7 +92,7 @@ class EncodedFailureConverter(PlainFailureConverter):
 def _encode(failure: Failure, payload_converter: PayloadConverter) -> None:
     said = {"message": failure.message, "stack_trace": failure.stack_trace}
     failure.encoded_attributes.CopyFrom(payload_converter.to_payload(said))
-    # Temporal's own words for it.
+    # The message that Temporal itself uses.
     failure.message = "Encoded failure"
     failure.stack_trace = ""
 
@@ -108,7 +109,7 @@ class SharedPayloadConverter(CompositePayloadConverter):
         super().__init__(*self._parts)
 
 
-# What a worker's client reads and writes with.
+# The converter of a worker's client.
 data_converter = DataConverter(
     payload_converter_class=SharedPayloadConverter,
     payload_codec=KeylessCodec(),
@@ -148,7 +149,7 @@ async def open_store(place: StoreLocation | None, stack: AsyncExitStack) -> Stor
     """Open the store at a location until the stack closes.
 
     Raises:
-        StartError: it cannot be used.
+        StartError: the store cannot be used.
     """
     if place is None:
         return None
@@ -159,7 +160,7 @@ async def open_store(place: StoreLocation | None, stack: AsyncExitStack) -> Stor
 
 
 def with_store(converter: DataConverter, store: Store | None) -> DataConverter:
-    """Return the data converter with a store, to which large values go as references."""
+    """Return the data converter with a store; large values are then sent as references."""
     kept = None if store is None else external_storage(store)
     return replace(converter, external_storage=kept)
 
@@ -184,7 +185,7 @@ async def connect(
     """Return a client for the settings' server and namespace; `metrics` is for the SDK's core.
 
     Raises:
-        StartError: that is no address, no server answers there, or it does not have the namespace.
+        StartError: the address is invalid, no server answers there, or it lacks the namespace.
     """
     address = settings["target_host"]
     if (trouble := connection_errors.address_problem(address)) is not None:
@@ -221,8 +222,8 @@ async def _check_namespace(client: Client) -> None:
 async def usable_search_attributes(client: Client) -> list[str]:
     """Return those of `names.SEARCH_ATTRIBUTES` that the namespace has, registering missing ones.
 
-    Where they may not be registered, or there is no room for them, a warning says so: runs go on
-    without.
+    A warning reports attributes that cannot be registered, for lack of permission or of room: runs
+    work without them.
     """
     present: dict[str, int] = {}
     try:
@@ -256,7 +257,7 @@ async def _register(
     try:
         await client.operator_service.add_search_attributes(asked)
     except RPCError as error:
-        # Another worker that starts at the same time may have been quicker.
+        # Another worker that starts at the same time may have registered it first.
         if error.status != RPCStatusCode.ALREADY_EXISTS:
             raise
     async with asyncio.timeout(REGISTER_TIMEOUT_SECONDS):

@@ -62,10 +62,10 @@ from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
 from holdfast.workflows.publishing.trace import TracingInterceptor
 from holdfast.workflows.ui_details.metadata import DetailsInterceptor
 
-# The text of a model so far is in its activity's heartbeat, which must not be throttled for long.
+# The heartbeat of a model's activity holds its text so far, so it must not be throttled for long.
 HEARTBEAT_INTERVAL = timedelta(milliseconds=200)
-# After a crash, other workers get its runs this much later. A run that waited as long because its
-# worker is busy is replayed.
+# The delay after a crash before other workers receive its runs. A run whose busy worker exceeds the
+# delay is replayed.
 STICKY_TIMEOUT = timedelta(seconds=1)
 MAX_ACTIVITIES = 100
 
@@ -79,8 +79,8 @@ async def build_worker(
 
     Args:
         client: has the data converter of `hosting.temporal`.
-        settings: those of the worker.
-        resources: loaded from the settings, if that was done already.
+        settings: the settings of the worker.
+        resources: loaded from the settings, if they were loaded before.
 
     Raises:
         StartError: something that the settings name does not load.
@@ -166,7 +166,8 @@ def _endpoint_worker(
 ) -> Worker:
     """Build the worker that makes the requests to one endpoint, with a rate that all workers share.
 
-    One without a limit may have had it: the runs that began then go on where they are.
+    An endpoint without a limit has a worker too, since it may have had a limit before: the runs
+    that started then continue on its task queue.
     """
     return Worker(
         client,
@@ -244,11 +245,8 @@ async def _around(
         threads.shutdown(wait=False)
 
 
-# The command.
-
-
 async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets: Secrets) -> None:
-    """Run a worker, and the embedded server if one is wanted, until the task is cancelled.
+    """Run a worker, and the embedded server if requested, until the task is cancelled.
 
     Raises:
         StartError: the worker cannot start.

@@ -1,4 +1,4 @@
-"""Several Temporal workers that live as one: they start, fail and stop together."""
+"""A group of Temporal workers that start, fail and stop together."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from temporalio.worker import Worker
 class WorkerGroup:
     """A main worker, other workers beside it, and a context around all of them.
 
-    `around` is entered before the first is started, and left once the last has stopped: their
-    activities can rely on it to their very end.
+    `around` is entered before the first worker starts, and left after the last has stopped: their
+    activities can use it until they end.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class WorkerGroup:
 
     @property
     def is_running(self) -> bool:
-        """Return whether every worker takes work."""
+        """Return whether every worker accepts work."""
         return all(worker.is_running for worker in self._all)
 
     @property

@@ -1,8 +1,7 @@
-"""What a worker tells a collector: begun before its first run, sent off when it stops.
+"""The telemetry of a worker: started before its first run, sent when it stops.
 
-The core of Temporal's SDK measures by itself (queues, pollers, latencies), and tells the same
-collector. A collector that is away is nobody's emergency: it is logged now and then, and all goes
-on.
+The core of Temporal's SDK measures queues, pollers and latencies itself, and sends them to the same
+collector. A missing collector stops no work: the error is logged now and then.
 """
 
 import asyncio
@@ -31,9 +30,9 @@ from holdfast.runtime.telemetry.telemetry_settings import telemetry_secrets
 from holdfast.runtime.telemetry.trace_context import TraceContextFilter
 from holdfast.schemas import names
 
-# Also what is cut off when the worker stops.
+# Cancellations are included: they cut off work when the worker stops.
 _ON_PURPOSE = (ApplicationError, StoreError, asyncio.CancelledError)
-# How the SDK begins to say that something is in a store, and that it has none.
+# The code of the SDK's error for a reference to a stored value in a process without a store.
 _NO_STORE = "[TMPRL1105]"
 
 SERVICE: Final = "holdfast-worker"
@@ -74,7 +73,7 @@ def log_to_stderr(clean: Callable[[str], str] = str) -> None:
     """Log warnings of all modules, and information of Holdfast's own, to standard error.
 
     Args:
-        clean: takes out of a text what nobody is to read.
+        clean: removes secrets from a text.
     """
     handler = logging.StreamHandler(sys.stderr)
     for each in (_Brief(), TraceContextFilter()):

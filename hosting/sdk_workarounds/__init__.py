@@ -1,4 +1,4 @@
-"""Everything that depends on private names of `temporalio`, and nothing else does.
+"""All code that depends on private names of `temporalio`.
 
 - `shared_sandbox`: one sandbox for all runs of a worker
 - `query_divergence`: fail the workflow task of a run that got ahead of its history

@@ -2,9 +2,8 @@
 
 `query_divergence` describes the error of the SDK: a run that was replayed, went on, and was queried
 before its next task. Once removed, the run is replayed with its next task, and nothing of what it
-decided for the query is in history. A task that comes sooner is caught by `query_divergence`. Most
-of the removed runs did nothing wrong, since their commands were sent: replaying one costs some
-milliseconds.
+decided for the query is in history. `query_divergence` catches a task that comes sooner. Most of
+the removed runs are correct, since their commands were sent: replaying one costs some milliseconds.
 
 Private: the bridge's `request_workflow_eviction`.
 """
@@ -21,7 +20,7 @@ _STANDALONE_QUERY = "legacy"
 
 
 class CacheEvictingRunner(WorkflowRunner):
-    """Run workflows by another runner, and evict those that may be ahead of their history."""
+    """Run workflows with another runner, and evict those that may be ahead of their history."""
 
     def __init__(
         self, inner: WorkflowRunner, evict: Callable[[str], None] = lambda run_id: None

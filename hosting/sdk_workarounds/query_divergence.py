@@ -1,14 +1,14 @@
 """Fail the workflow task of a run that got ahead of its history, before that is recorded.
 
 When a worker dies in the middle of a workflow task, another worker may receive a query of the run
-before that task times out. To answer, the SDK runs the workflow to the end of the events it was
-given, that task included, and keeps the commands. Then the task reaches that worker too, with what
-happened since, a decision for example. The SDK records the commands that it made for the query, and
-then the decision. Whoever replays that history sees the decision first, makes other commands, and
-can never go on: https://github.com/temporalio/sdk-python/issues/1591.
+before that task times out. To answer, the SDK runs the workflow to the end of the events that it
+received, that task included, and keeps the commands. Then the same worker receives the task again,
+with the events since, for example a decision. The SDK records the commands that it made for the
+query, and then the decision. A replay of that history sees the decision first, makes other
+commands, and can never continue: https://github.com/temporalio/sdk-python/issues/1591.
 
-The length of the history shows it: a task that was completed in between adds the events of its
-commands. Where these are missing, the task fails, once: the SDK then drops the run from its cache,
+The length of the history shows the error: a task that was completed in between adds the events of
+its commands. If these are missing, the task fails, once: the SDK then drops the run from its cache,
 and the server sends the same task again.
 
 Private: the messages of the bridge to the SDK's core.
@@ -56,7 +56,7 @@ class DivergenceDetector:
         self._recorded = 0
 
     def check(self, activation: WorkflowActivation) -> None:
-        """Check that an activation follows on the recorded history.
+        """Check that an activation follows the recorded history.
 
         Raises:
             ApplicationError: it does not, so that the workflow task has to fail.

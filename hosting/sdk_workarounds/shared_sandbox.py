@@ -1,10 +1,10 @@
 """One sandbox for all runs of a worker.
 
-Temporal's own sandbox imports the modules of a workflow again for each run: tens of milliseconds,
-and megabytes for as long as the run is cached. Here they are imported once, under the same
-restrictions, and a run is an instance of the imported class. What Temporal's sandbox refuses is
-refused here, while modules are imported and while a run works. Runs share their modules, so that
-these must not keep state of a run; a test checks that.
+Temporal's own sandbox imports the modules of a workflow again for each run: this takes tens of
+milliseconds, and megabytes for as long as the run is cached. Here they are imported once, under the
+same restrictions, and a run is an instance of the imported class. This sandbox rejects what
+Temporal's rejects, while modules are imported and while a run works. Runs share their modules, so
+that these must not keep state of a run; a test checks that.
 
 Runs work in several threads at once. The SDK replaces `sys.modules`, `__import__` and builtins for
 one thread each. Restrictions also depend on whether modules are being imported: here, that is true
@@ -32,7 +32,7 @@ from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
 
 
 class _Context(RestrictionContext):
-    """A restriction context that allows what imports may do to the importing thread alone."""
+    """A restriction context that exempts imports in the importing thread alone."""
 
     def __init__(self) -> None:
         self.importing_thread: int | None = None

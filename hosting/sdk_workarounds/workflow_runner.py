@@ -1,12 +1,12 @@
 """The workflow runner of a worker, by the version of `temporalio`.
 
-On a known minor version, workflows run in one shared sandbox, which refuses what Temporal's own
-refuses, with the workarounds for sdk-python issue 1591. On another version, or where the shared
-sandbox does not refuse what it must, all of them are off: workflows run in Temporal's own
-sandboxed runner, and a warning names each workaround that is missing.
+On a known minor version, workflows run in one shared sandbox, which rejects what Temporal's own
+rejects, with the workarounds for sdk-python issue 1591. On another version, or if the shared
+sandbox does not reject what it must, all of them are off: workflows run in Temporal's own sandboxed
+runner, and a warning names each workaround that is missing.
 
 `workflows`, with the engine in it, is never passed through: a line there that reads the clock,
-randomness or the outside world is refused.
+randomness or the outside world is rejected.
 """
 
 import logging
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # The minor versions with which every workaround was tested.
 KNOWN_VERSIONS: Final = ("1.34", "1.35")
-# Pure, or only used so.
+# Modules that are pure, or whose impure parts workflows do not use.
 PASSED_THROUGH: Final = (
     "holdfast.schemas",
     "holdfast.activities",

@@ -51,9 +51,7 @@ class FolderStore(Store):
             raise self._unwritable(error) from error
         finally:
             for each in made:
-                with suppress(
-                    OSError
-                ):  # it could not be created, or another process uses it already
+                with suppress(OSError):  # it was not created, or is in use already
                     each.rmdir()
 
     async def _write(self, digest: str, data: bytes) -> None:
