@@ -1,4 +1,4 @@
-"""What a command says when it cannot go on: one line and an exit code.
+"""The errors of the commands: one line and an exit code.
 
 Every error line reads `holdfast: what is wrong; what to do`. The exit codes are part of the
 contract with scripts that call the command.
@@ -19,7 +19,7 @@ RUN_FAILED: Final = 1
 WRONG_COMMAND: Final = 2
 UNREACHABLE: Final = 3
 NO_SUCH: Final = 4
-# What shells report for a program that SIGINT or a closed pipe ended.
+# The exit code that shells report for a program that SIGINT or a closed pipe ended.
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
@@ -27,14 +27,14 @@ _LINE_CHARS = 2000
 
 
 class CommandError(Exception):
-    """A failed command: `wrong` names the problem, `todo` says how to fix it."""
+    """A failed command: `wrong` names the problem, `todo` is the fix."""
 
     def __init__(self, wrong: str, todo: str, code: int) -> None:
         super().__init__(f"{wrong}; {todo}")
         self.code = code
 
     def line(self) -> str:
-        """The one line for standard error."""
+        """Return the line for standard error."""
         return f"holdfast: {one_line(str(self), _LINE_CHARS)}"
 
 
@@ -52,20 +52,20 @@ class NoWorkerError(CommandError):
 class WorkerNotSeenError(NoWorkerError):
     """No worker answers, though one polled the task queue in the last minutes.
 
-    Of a worker that has been asking for some 20 s in vain, Temporal says now and then that there is
-    none; asked again, it finds it.
+    Temporal sometimes reports a worker that has polled in vain for some 20 s as missing. A repeated
+    query finds it.
     """
 
 
 class EncryptedError(CommandError):
-    """What was asked for is there, and this command has not the key that it is encrypted with."""
+    """The requested data exists, and this command does not have the key to decrypt it."""
 
     def __init__(self, wrong: str, todo: str) -> None:
         super().__init__(wrong, todo, WRONG_COMMAND)
 
 
 class HasEndedError(CommandError):
-    """The run is there, and nothing can be said to it any more."""
+    """The run has ended and accepts no messages."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(
@@ -74,12 +74,12 @@ class HasEndedError(CommandError):
 
 
 def wrong_command(wrong: str, todo: str) -> CommandError:
-    """The command itself is at fault: exit code 2."""
+    """Return the error for invalid usage of the command: exit code 2."""
     return CommandError(wrong, todo, WRONG_COMMAND)
 
 
 def wrong_settings(named_by: str, problems: Sequence[object]) -> CommandError:
-    """A file of settings is at fault: the first of its problems, and how many more there are."""
+    """Return the error for an invalid settings file: its first problem and the number of others."""
     more = len(problems) - 1
     said = f"{problems[0]}{f' (and {more} more)' if more else ''}"
     wrong, _, todo = said.partition("; ")
@@ -99,7 +99,7 @@ def invalid_input(
 
 
 def rpc_problem(error: RPCError, run_id: str | None = None) -> CommandError:
-    """What an answer of the Temporal server means to the person who typed the command."""
+    """Return the error for an answer of the Temporal server, worded for the user of the command."""
     message = error.message
     match error.status:
         case RPCStatusCode.NOT_FOUND if message.startswith("Namespace"):

@@ -1,6 +1,6 @@
-"""The way to Temporal: found as every Temporal program finds it, and given up in time.
+"""The connection to Temporal: configured as for every Temporal program, with a time limit.
 
-What is said there is encrypted with the keys that `HOLDFAST_ENCRYPTION` names, as by the worker.
+Payloads are encrypted with the keys that `HOLDFAST_ENCRYPTION` names, as by the worker.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _WARNING_CHARS = 500
 
 
 async def connect() -> Client:
-    """A client for the server that the environment or `temporal.toml` names.
+    """Return a client for the server that the environment or `temporal.toml` names.
 
     Settings that are ignored are reported on standard error.
 
@@ -59,7 +59,7 @@ async def connect() -> Client:
 
 
 def _converter() -> DataConverter:
-    """How values are written and read: encrypted, where the environment names keys."""
+    """Return the data converter, with encryption where the environment names keys."""
     return replace(pydantic_data_converter, payload_codec=_Told(_codec()))
 
 
@@ -69,10 +69,10 @@ def _codec() -> PayloadCodec:
 
 
 def load_codec(file: str, named_by: str) -> EncryptionCodec:
-    """The codec with the keys that a file names; `named_by` is what names the file.
+    """Return the codec with the keys of a file; `named_by` is the setting that names the file.
 
     Raises:
-        CommandError: they cannot be used.
+        CommandError: the keys cannot be used.
     """
     try:
         return EncryptionCodec(KeyRing.load(Path(file), os.environ))
@@ -81,7 +81,7 @@ def load_codec(file: str, named_by: str) -> EncryptionCodec:
 
 
 class _Told(PayloadCodec):
-    """A codec that ends the command where something cannot be decrypted, and says why."""
+    """A codec that ends the command with the reason where a payload cannot be decrypted."""
 
     def __init__(self, inner: PayloadCodec) -> None:
         self._inner = inner

@@ -1,10 +1,10 @@
-"""Diagnose a run that does not answer: it has no worker, or its worker fails at it.
+"""Diagnose a run that does not answer: it has no worker, or its workflow task fails.
 
-A workflow task that fails is tried again for ever, and Temporal answers no query meanwhile. It
-records only the first failure of such a series, so that one is reported.
+Temporal retries a failed workflow task without limit, and answers no query meanwhile. It records
+only the first failure of such a series, so that failure is reported.
 
-Where workers are builds of a deployment, a run is on one of them, and no other works on it; what
-has not started waits until one of them is current.
+Where workers are builds of a deployment, a run belongs to one build, and workers of other builds do
+not run it. A run that has not started waits until a build is current.
 """
 
 from typing import Final
@@ -31,7 +31,7 @@ from holdfast.client.command_errors import (
 from holdfast.runtime.text_safety import one_line, shell_command
 
 _CAUSE_CHARS: Final = 500
-# What stands after the failure is what others sent the run since.
+# The events after the failure are those that others sent to the run since.
 _LATEST_EVENTS: Final = 200
 _TASK_ENDS: Final = (
     EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
@@ -41,7 +41,7 @@ _TASK_ENDS: Final = (
 
 
 class StuckRunError(CommandError):
-    """The run exists, and its worker fails at it again and again."""
+    """The run exists, and its workflow task fails repeatedly."""
 
     def __init__(self, run_id: str, task_queue: str, cause: str) -> None:
         super().__init__(
@@ -52,7 +52,7 @@ class StuckRunError(CommandError):
 
 
 class NoBuildError(NoWorkerError):
-    """The run is on a build of which there is no worker."""
+    """The run belongs to a build that has no worker."""
 
     def __init__(self, run_id: str, deployment: str, build: str) -> None:
         move = shell_command(
@@ -71,7 +71,7 @@ class NoBuildError(NoWorkerError):
 
 
 class NoCurrentBuildError(NoWorkerError):
-    """There is a worker, and it is of a build that is given nothing that begins."""
+    """There is a worker, and its build receives no new runs."""
 
     def __init__(self, task_queue: str, deployment: str, build: str) -> None:
         make = shell_command(
@@ -118,7 +118,7 @@ async def _of_queue(client: Client, name: str) -> NoWorkerError:
 
 
 async def _latest_end(client: Client, run: WorkflowExecutionDescription) -> HistoryEvent | None:
-    """How the newest workflow task ended that history knows of."""
+    """Return the end of the newest workflow task in the history."""
     asked = GetWorkflowExecutionHistoryReverseRequest(
         namespace=client.namespace,
         execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),

@@ -95,7 +95,7 @@ OPTIONS: Final[dict[Kind, tuple[DecisionOption, ...]]] = {
     ),
 }
 
-# Where the run's own words do not say it.
+# For a run that does not describe the effects itself.
 _EFFECTS: Final[dict[Kind, str]] = {
     "call": "approve: it runs · deny: it does not run, and the model reads your reason · edit: it"
     " runs with your arguments · respond: your answer is its result",
@@ -120,7 +120,7 @@ def call_name(waiting: PendingApproval) -> str:
 
 
 def question(waiting: PendingApproval) -> str:
-    """Return the question, in the run's own words where it has some."""
+    """Return the question, in the wording of the run where it has one."""
     return clean(waiting.question) or QUESTIONS[waiting.kind]
 
 
@@ -136,7 +136,7 @@ def prompt(waiting: PendingApproval) -> str:
 
 
 def arguments(waiting: PendingApproval) -> list[tuple[str, str]]:
-    """Return the arguments by name, or the calls of a plan; a cut one says how much is hidden."""
+    """Return the arguments by name, or the calls of a plan; a cut value has the hidden length."""
     if waiting.kind == "plan":
         return plan_rows(waiting)
     return [
@@ -211,7 +211,7 @@ def plan_call_name(call: Mapping[str, Any]) -> str:
 
 
 def plan_call_order(call: Mapping[str, Any]) -> str:
-    """Return what a call of a plan waits for and where it writes, in a line; may be empty."""
+    """Return the calls that a call of a plan waits for, and where it writes; may be empty."""
     waits = ", ".join(map(str, call.get("waitsFor") or []))
     said = [
         f"after {one_line(waits, _PLAN_VALUE_CHARS)}" if waits else "",
@@ -222,7 +222,7 @@ def plan_call_order(call: Mapping[str, Any]) -> str:
 
 
 def plan_call_delegate(call: Mapping[str, Any]) -> str:
-    """Return the agent that runs a call of a plan as a delegate; empty where none does."""
+    """Return the agent that runs a call of a plan as a delegate; empty without a delegate."""
     agent = call.get("delegate")
     return f"by agent {one_line(str(agent), _LABEL_CHARS)}, in a run of its own" if agent else ""
 
@@ -242,7 +242,7 @@ def strike_calls(waiting: PendingApproval, struck: Collection[str]) -> dict[str,
     """Return the arguments of an edit that strikes calls out of a plan.
 
     Raises:
-        CannotStrikeError: it is no plan, or there are no such calls, or none would be left.
+        CannotStrikeError: it is no plan, the calls do not exist, or no call would remain.
     """
     if waiting.kind != "plan":
         raise CannotStrikeError(f"{clean(waiting.call_id)} is no plan", "approve or deny it")

@@ -47,17 +47,17 @@ class RunEnding:
 
     @property
     def exit_code(self) -> int:
-        """0 for a run that completed or stopped, 1 for every other."""
+        """Return 0 for a run that completed or stopped, 1 for every other."""
         return DONE if self.status in _GOOD else RUN_FAILED
 
     def event(self) -> dict[str, Any]:
-        """The event that the run would have left, had it been able to."""
+        """Return the event that the run would have written if it could."""
         if self.result is not None:
             return {"type": "done", "status": self.status, "output": self.result.output}
         return {"type": "error", "code": self.code or self.status, "message": self.message}
 
     def whole(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """An entry of the run's log; the last one with its whole output, where that was had."""
+        """Return an entry of the run's log; the last one with its whole output, where available."""
         stored = entry["type"] == "done" and Stored.of(entry.get("output")) is not None
         if stored and self.result is not None:
             return {**entry, "output": self.result.output}
@@ -65,18 +65,19 @@ class RunEnding:
 
 
 def ending_of_result(value: Any) -> RunEnding:
-    """The end of a run that returned."""
+    """Return the ending of a run that returned a value."""
     try:
         result = RunResult.read(value)
     except ValidationError:
-        # A workflow of another project under our name, or of a later version.
+        # The value may come from a workflow of another project with our name, or of a later
+        # version.
         status = value.get("status", "completed") if isinstance(value, Mapping) else "completed"
         return RunEnding(str(status), message="its result cannot be read by this version")
     return RunEnding(result.status, result=result)
 
 
 def ending_of_failure(error: WorkflowFailureError) -> RunEnding:
-    """The end of a run that did not return."""
+    """Return the ending of a run that did not return a value."""
     match error.cause:
         case ApplicationError(type=str() as code, message=message, details=details):
             return RunEnding("failed", code, message, spent=_spent(details))
@@ -98,7 +99,7 @@ def _spent(details: Sequence[Any]) -> Spent | None:
 
 
 def ending_lines(ending: RunEnding) -> Iterator[tuple[str, str]]:
-    """Name and text of what is to be said at the end: output, state, status; or the error."""
+    """Yield the name and the text of each line: output, state, status; or the error."""
     if ending.result is not None:
         if ending.stored_output_note or ending.result.output is not None:
             yield "output", as_text(ending.stored_output_note or ending.result.output)
@@ -111,7 +112,7 @@ def ending_lines(ending: RunEnding) -> Iterator[tuple[str, str]]:
 
 
 def detail(ending: RunEnding) -> str:
-    """What belongs to the status: what the run used, or why it failed."""
+    """Return the detail of the status: the usage of the run, or the reason of its failure."""
     if ending.result is not None:
         return usage_line(ending.result)
     if ending.code in (None, ending.status):
@@ -120,14 +121,14 @@ def detail(ending: RunEnding) -> str:
 
 
 def usage_line(result: RunResult | Spent) -> str:
-    """`3 turns, 4 calls, 1,234 tokens in, 220 out`; where no model was asked, `1 call`."""
+    """Return `3 turns, 4 calls, 1,234 tokens in, 220 out`; without a model request, `1 call`."""
     asked = [_count(result.turns, "turn")] if result.turns else []
     spent = token_counts(result.usage) if result.turns else ()
     return ", ".join([*asked, _count(result.calls, "call"), *spent])
 
 
 def token_counts(usage: Usage) -> Iterator[str]:
-    """Tokens and cost, as far as they are known."""
+    """Yield the tokens and the cost, as far as they are known."""
     if usage.input_tokens is None or usage.output_tokens is None:
         yield "tokens unknown"
     else:
@@ -143,7 +144,7 @@ def _count(number: int, thing: str) -> str:
 
 
 def with_output_beginning(ending: RunEnding) -> RunEnding:
-    """The end of a run, with how its output begins where that is kept elsewhere."""
+    """Return the ending with the beginning of an output that is in the store."""
     stored = None if ending.result is None else Stored.of(ending.result.output)
     return (
         ending

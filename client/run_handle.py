@@ -1,10 +1,10 @@
-"""One run, as a client far from it sees it: what Temporal knows, and what the run itself answers.
+"""One run, as a remote client sees it: Temporal's description, and the answers of the run.
 
-A single call (`CallWorkflow`) is looked at, decided on and ended just as a run is.
+A single call (`CallWorkflow`) is observed, decided on and ended as a run is.
 
-`look` asks the server alone and works with every worker gone. The queries and updates are answered
-by a worker; where none answers within 10 s, `NoWorkerError` says so, or `StuckRunError` where there
-is one that cannot go on with the run.
+`observe` queries the server alone and works without a worker. The queries and updates are answered
+by a worker. If no worker answers within 10 s, they raise `NoWorkerError`, or `StuckRunError` if
+there is a worker that cannot continue the run.
 """
 
 import asyncio
@@ -53,16 +53,16 @@ from holdfast.schemas.tool import ShownTool
 
 _PAGE_ENTRIES = 200
 NO_WORKER_SECONDS = 10.0
-# A query can get lost when a worker lets go of a run: it is asked again before the time is over.
+# A query can get lost when a worker evicts a run: it is repeated before its time is over.
 _QUERY_TRIES: Final = (0.2, 0.3, 0.5)
-# Where Temporal did not see the worker that is there, it is asked again at once.
+# If Temporal does not see a worker that exists, the query is repeated at once.
 _UNSEEN_TRIES: Final = 6
 _UNSEEN_PAUSE_SECONDS: Final = 0.1
 _CLOSED: Final = frozenset(WorkflowExecutionStatus) - {
     WorkflowExecutionStatus.RUNNING,
     WorkflowExecutionStatus.CONTINUED_AS_NEW,
 }
-# Statuses of an RPC that ran out of its time.
+# Statuses of an RPC that exceeded its time limit.
 _LATE: Final = (RPCStatusCode.CANCELLED, RPCStatusCode.DEADLINE_EXCEEDED)
 
 Entry = dict[str, Any]
@@ -70,11 +70,11 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class RunDescription:
-    """What Temporal knows of a run. `place` changes whenever the run has moved on.
+    """Temporal's description of a run. `place` changes with each step of the run.
 
-    `in_line` is the request that waits for its turn at an endpoint that takes so many a minute.
-    `attempts` counts the attempts of running activities: a failed one leaves no other trace.
-    `updates` is the progress that the running calls reported.
+    `in_line` is the request that waits for the rate limit of an endpoint. `attempts` counts the
+    attempts of running activities: a failed attempt leaves no other trace. `updates` is the
+    progress that the running calls reported.
     """
 
     position: tuple[str, int]
@@ -97,7 +97,7 @@ class RunStart:
 class RunHandle:
     """A run by its id, through continue-as-new.
 
-    `listens` requires a run that takes messages; a single call takes none.
+    `listens` requires a run that accepts messages; a single call accepts none.
     """
 
     def __init__(self, client: Client, run_id: str, *, listens: bool = False) -> None:
@@ -110,7 +110,8 @@ class RunHandle:
         """Return the server's view of the run.
 
         Raises:
-            CommandError: there is no such run, it is none of ours, or Temporal does not answer.
+            CommandError: the run does not exist, is not a run of Holdfast, or Temporal does not
+                answer.
         """
         description = await self.describe()
         raw = description.raw_description
@@ -127,7 +128,7 @@ class RunHandle:
         )
 
     async def describe(self) -> WorkflowExecutionDescription:
-        """Temporal's own description of the run; raises as `look` does."""
+        """Return Temporal's own description of the run; raises as `observe` does."""
         try:
             description = await self._handle.describe()
         except RPCError as error:
@@ -136,10 +137,10 @@ class RunHandle:
         return description
 
     async def start_info(self) -> RunStart:
-        """How the run was started; raises as `look` does.
+        """Return the start of the run; raises as `observe` does.
 
-        Of a run that has continued as new, its first part alone knows; where retention has removed
-        that, the latest part has to do.
+        For a run that has continued as new, only its first part has the start. If retention has
+        removed that part, the latest part is used.
         """
         run = await self.describe()
         first = run.raw_description.workflow_execution_info.first_run_id
@@ -164,8 +165,8 @@ class RunHandle:
 
         Raises:
             NoWorkerError: no worker answers.
-            StuckError: its worker cannot go on with it.
-            CommandError: the run does not answer, or there is none.
+            StuckRunError: the worker cannot continue the run.
+            CommandError: the run does not answer, or does not exist.
         """
         while page := await self.page(log, after, _PAGE_ENTRIES):
             for entry in page:
@@ -224,16 +225,16 @@ class RunHandle:
         """Send a decision and return its receipt.
 
         Raises:
-            ApplicationError: the run refuses it; `type` is one of `names`.
+            ApplicationError: the run rejects it; `type` is one of `names`.
             NoWorkerError: no worker answers.
-            StuckError: its worker cannot go on with it.
-            CommandError: there is no such run, or it has ended.
+            StuckRunError: the worker cannot continue the run.
+            CommandError: the run does not exist, or has ended.
         """
         answer = await self._update(names.DECIDE, decision.to_json(), WorkflowUpdateStage.COMPLETED)
         return Receipt.read(answer)
 
     async def send(self, message: dict[str, Any], wait_seconds: float | None = None) -> Any:
-        """Send a conversation its next message and wait for the answer; raises as `decide` does.
+        """Send a conversation its next message and return the answer; raises as `decide` does.
 
         Raises:
             TimeoutError: there is no answer yet; the run has the message.
@@ -244,7 +245,7 @@ class RunHandle:
         """Signal the run.
 
         Raises:
-            CommandError: there is no such run, or it has ended.
+            CommandError: the run does not exist, or has ended.
         """
         if args:
             await self._check_keys()
@@ -254,7 +255,7 @@ class RunHandle:
             raise rpc_problem(error, self.id) from error
 
     async def cancel(self) -> None:
-        """Ask the run to end; raises as `signal` does."""
+        """Request cancellation of the run; raises as `signal` does."""
         try:
             await self._handle.cancel()
         except RPCError as error:
@@ -302,7 +303,7 @@ class RunHandle:
     async def _check_keys(self) -> None:
         """Check that the run's own input can be decrypted, before a message is sent to it.
 
-        Without its keys, the message would be in history unencrypted, and its answer be lost.
+        Without its keys, the message would be in history unencrypted, and its answer would be lost.
         """
         try:
             async for begun in self._handle.fetch_history_events(page_size=1):
@@ -347,7 +348,7 @@ class RunHandle:
         )
 
     async def _unanswered(self, error: RPCError) -> CommandError:
-        # A run that no worker has taken up yet, or never will, is not ready for a query.
+        # A run that no worker has started yet, or never will, is not ready for a query.
         if error.status in (*_LATE, RPCStatusCode.FAILED_PRECONDITION):
             return await self._silent()
         return rpc_problem(error, self.id)
@@ -365,7 +366,7 @@ async def _result(handle: WorkflowUpdateHandle[Any]) -> Any:
 
 
 def _check_cancelled(error: WorkflowUpdateRPCTimeoutOrCancelledError) -> None:
-    """Raise a cancellation of this process, such as Ctrl-C, as what it is."""
+    """Raise the cancellation of this process, such as Ctrl-C, as a cancellation."""
     if isinstance(error.__cause__, asyncio.CancelledError):
         raise asyncio.CancelledError from error
 
@@ -383,7 +384,7 @@ def attempts(description: WorkflowExecutionDescription) -> int:
 
 
 def queued_request(task_queue: str, activities: Iterable[PendingActivityInfo]) -> str | None:
-    """Return the id of a request that no worker has started, which waits for its rate limit."""
+    """Return the id of a request that no worker has started because of its rate limit."""
     queues = names.request_queue(task_queue, "")
     for one in activities:
         limited = one.activity_options.task_queue.name.startswith(queues)

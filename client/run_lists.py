@@ -1,7 +1,7 @@
-"""Many runs at once, as Temporal's lists have them: no worker is needed.
+"""Many runs at once, from Temporal's lists: no worker is needed.
 
-What is asked for is a query of Temporal's own; what comes back is as new as the lists, which may be
-a moment behind the runs. `client.visibility` sorts them.
+A filter is a query of Temporal. The result is as current as the lists, which can lag behind the
+runs by a moment. `client.visibility` sorts the runs.
 """
 
 from collections.abc import Iterator
@@ -18,16 +18,16 @@ from holdfast.schemas import names
 
 MAX_RUNS: Final = 10_000
 MAX_FILTER_CHARS: Final = 200
-# The client tries again for as long as this where the server is away.
+# The client retries for this time if the server is not available.
 ANSWER: Final = timedelta(seconds=5)
 
-# What a run has left behind when it continued as new is no run of its own.
+# The parts of a run before continue-as-new are not runs of their own.
 RUNS: Final = (
     f'WorkflowType IN ("{names.AGENT_WORKFLOW}", "{names.CALL_WORKFLOW}")'
     ' AND ExecutionStatus != "ContinuedAsNew"'
 )
 OPEN: Final = f'{RUNS} AND ExecutionStatus = "Running"'
-# A run that was ended from outside could not write its own status any more; Temporal knows it.
+# A run that was ended from outside could not write its own status; Temporal has it.
 _ENDED: Final = {
     "failed": 'ExecutionStatus IN ("Failed", "TimedOut", "Terminated")',
     "cancelled": 'ExecutionStatus = "Canceled"',
@@ -37,7 +37,7 @@ _SPELT: Final = {"canceled": "cancelled", "continued_as_new": "running"}
 
 
 class MissingAttributesError(CommandError):
-    """The namespace has not the search attributes by which that is found."""
+    """The namespace does not have the search attributes of the query."""
 
     def __init__(self, said: str) -> None:
         todo = "a worker that may registers them when it starts"
@@ -68,7 +68,7 @@ class RunListing:
 
     @classmethod
     def of(cls, run: WorkflowExecution) -> "RunListing":
-        """What a list says of a run."""
+        """Read a run from a list."""
         said = {pair.key.name: pair.value for pair in run.typed_search_attributes}
         return cls(
             run.id,
@@ -88,7 +88,7 @@ class RunListing:
 
 @dataclass(frozen=True)
 class RunFilter:
-    """Which runs are wanted: those of which all of this is so. Of `groups`, one is enough."""
+    """A filter for runs: all its fields must match; of `groups`, one is enough."""
 
     agent: str = ""
     tool: str = ""
@@ -97,7 +97,7 @@ class RunFilter:
     id_prefix: str = ""
 
     def terms(self) -> str:
-        """It, as further terms of a query; empty where every run is wanted.
+        """Return the filter as further terms of a query; empty without a filter.
 
         Raises:
             CommandError: Temporal cannot search for one of the texts.
@@ -118,7 +118,7 @@ class RunFilter:
 
 
 def status_query(status: str | None) -> str:
-    """The query of every run with a status; without one, of every run."""
+    """Return the query of every run with a status; without a status, of every run."""
     match status:
         case None:
             return RUNS
@@ -131,10 +131,10 @@ def status_query(status: str | None) -> str:
 
 
 async def list_runs(client: Client, query: str, limit: int = MAX_RUNS) -> list[RunListing]:
-    """The runs that a query finds, in the server's own order.
+    """Return the runs that a query finds, in the server's own order.
 
     Raises:
-        LacksAttributesError: the namespace knows not all that the query names.
+        MissingAttributesError: the namespace does not have a search attribute of the query.
         CommandError: Temporal does not answer.
     """
     found = client.list_workflows(query, limit=limit, rpc_timeout=ANSWER)
@@ -145,7 +145,7 @@ async def list_runs(client: Client, query: str, limit: int = MAX_RUNS) -> list[R
 
 
 async def count_runs(client: Client, query: str) -> int:
-    """How many runs a query finds; raises as `listed` does."""
+    """Return the number of runs that a query finds; raises as `list_runs` does."""
     try:
         return (await client.count_workflows(query, rpc_timeout=ANSWER)).count
     except RPCError as error:
@@ -159,7 +159,7 @@ def _problem(error: RPCError) -> CommandError:
 
 
 def _status(run: WorkflowExecution, own: str | None) -> str:
-    """The run's own word where it still holds, else Temporal's."""
+    """Return the run's own status where it is still valid, else Temporal's."""
     if own and run.status in _OWN:
         return own
     temporal = run.status.name.lower() if run.status else "unknown"
@@ -169,7 +169,7 @@ def _status(run: WorkflowExecution, own: str | None) -> str:
 def _of_list(text: str) -> str:
     """Quote a value of a keyword list.
 
-    The server makes a search of its own of it, which a `"` would break.
+    The server builds its own search from the value, which a `"` would break.
     """
     if '"' in text:
         raise wrong_command(
@@ -179,7 +179,7 @@ def _of_list(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    r"""Quote a text for a query, as Temporal's grammar has it.
+    r"""Quote a text for a query, as Temporal's grammar requires.
 
     Stores in SQL find nothing that contains `"` or `\`, or begins or ends with `'`.
     """

@@ -1,7 +1,6 @@
-"""Signing: a person's key, and the token that their decision is sent with.
+"""Signing: a person's key, and the token that is sent with a decision.
 
-The key stays here. What leaves is a token that is good for one decision on one call of one run, for
-five minutes.
+The key is not sent. The token is valid for one decision on one call of one run, for five minutes.
 """
 
 import time
@@ -29,7 +28,7 @@ _WANTED: Final = "name a PEM file with a private key of Ed25519, or of RSA with 
 
 @dataclass(frozen=True)
 class Signer:
-    """A person's key, and the id by which the worker's key set knows it."""
+    """A person's key, and its id in the worker's key set."""
 
     private: Ed25519PrivateKey | RSAPrivateKey
     key_id: str | None = None
@@ -39,7 +38,7 @@ class Signer:
         """Read the key from a PEM file.
 
         Raises:
-            CommandError: there is none in it that can be used.
+            CommandError: the file has no usable key.
         """
         try:
             with Path(file).open("rb") as opened:
@@ -57,10 +56,10 @@ class Signer:
         return cls(_usable(private, file), key_id)
 
     def sign(self, decision: Decision, waiting: PendingApproval, run_id: str) -> Decision:
-        """The decision with a token that is good for it alone.
+        """Return the decision with a token that is valid for this decision only.
 
         Raises:
-            CommandError: it cannot be signed.
+            CommandError: the decision cannot be signed.
         """
         if decision.by is None:
             raise wrong_command(
@@ -70,16 +69,16 @@ class Signer:
         headers = None if self.key_id is None else {"kid": self.key_id}
         claims = _claims(decision, waiting, run_id, round(time.time(), 3))
         token = jwt.encode(claims, self.private, algorithm, headers)
-        # The one that was looked at, whatever waits there by now.
+        # Sign the digest that the person saw, even if the pending call has changed.
         digest = decision.digest or waiting.digest
         return decision.model_copy(update={"token": token, "digest": digest})
 
 
 def load_signer(key: str | None, kid: str | None) -> Signer | None:
-    """The key that `--key` and `--kid` name, if they name one.
+    """Return the key that `--key` and `--kid` name; None without these options.
 
     Raises:
-        CommandError: they name none that can be used.
+        CommandError: the key cannot be used.
     """
     if key is None and kid is not None:
         raise wrong_command("--kid names a key, and there is none", "name its file with --key FILE")

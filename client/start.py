@@ -1,7 +1,7 @@
-"""How a run or a single call is started: under what id, and with what words for lists.
+"""Start a run or a single call: its id, and its texts for lists.
 
-An id is used once: a call is identified by the run's id and its own, so a second run under it
-would find what the first one did done already.
+An id is used once: a call is identified by the run's id and its own, so a second run with the same
+id would find the results of the first.
 """
 
 import re
@@ -38,7 +38,7 @@ from holdfast.schemas.run import CallRequest, RunRequest
 
 TRACESTATE: Final = "tracestate"
 FIELDS: Final = (TRACEPARENT, TRACESTATE)
-# So much of it is always handed on, as the W3C has it; a longer one need not be.
+# The W3C requires this length to be passed on; a longer value may be dropped.
 MAX_STATE_CHARACTERS: Final = 512
 _STATE = re.compile(rf"[ -~]{{1,{MAX_STATE_CHARACTERS}}}")
 
@@ -47,7 +47,7 @@ _DETAILS_CHARS = 4_000
 
 
 class RunExistsError(CommandError):
-    """There is a run with this id."""
+    """A run with this id exists."""
 
     def __init__(self, run_id: str) -> None:
         todo = f"see {holdfast_command('show', run_id)}, or choose another --id"
@@ -56,10 +56,10 @@ class RunExistsError(CommandError):
 
 @dataclass(frozen=True)
 class StartRequest:
-    """What is started: the workflow and its input, the name that it goes by, and what it is on.
+    """The start of a workflow: its type and input, its name, and its subject.
 
-    `by` is who starts it, as Temporal's UI says it, and `memo` what they remember it by; `caller`
-    is where they are in a trace.
+    `about` is the subject. `started_by` is the person or program that starts it, as Temporal's UI
+    shows it. `memo` is stored with the run. `caller` is the caller's place in a trace.
     """
 
     workflow: str
@@ -72,7 +72,7 @@ class StartRequest:
 
     @classmethod
     def run(cls, request: RunRequest, asked: Mapping[str, Any], **more: Any) -> Self:
-        """A run, as it is asked for."""
+        """Return the start of a run."""
         agent, said = request.agent, request.input
         name = agent if isinstance(agent, str) else agent.name or "agent"
         about = said if isinstance(said, str) else as_json(said) if said else ""
@@ -80,20 +80,20 @@ class StartRequest:
 
     @classmethod
     def call(cls, request: CallRequest, asked: Mapping[str, Any], **more: Any) -> Self:
-        """A single call, as it is asked for."""
+        """Return the start of a single call."""
         tool = request.tool
         name = tool if isinstance(tool, str) else tool.tool or "tool"
         return cls(names.CALL_WORKFLOW, asked, name, arguments_line(request.arguments), **more)
 
     @property
     def summary(self) -> str:
-        """The name and the first line of what it is on, for lists and for Temporal's UI."""
+        """Return the name and the first line of the subject, for lists and for Temporal's UI."""
         first = clean(self.about).strip().partition("\n")[0]
         return one_line(": ".join(part for part in (self.name, first) if part), _SUMMARY_CHARS)
 
     @property
     def details(self) -> str:
-        """What it was started with, whole where there is room, as Temporal's UI shows it."""
+        """Return `started_by` and the subject for Temporal's UI, in full if it fits."""
         said = clean(shorten(self.about, _DETAILS_CHARS)).replace("\n", "\n    ")
         return f"Started with {self.started_by}" + (f", on this:\n\n    {said}" if said else ".")
 
@@ -109,15 +109,15 @@ async def start_workflow(
 
     Args:
         client: the connection to Temporal.
-        new: what is started.
+        new: the workflow to start.
         run_id: its id; None for a new one.
-        task_queue: where its worker is.
+        task_queue: the task queue of its worker.
         timeout: Temporal's workflow execution timeout: the server ends the run after that time,
-            waiting for people included. None for no bound.
+            including the time that it waits for people. None for no bound.
 
     Raises:
-        TakenError: there is one with this id.
-        CommandError: Temporal does not take it, or does not answer.
+        RunExistsError: a run with this id exists.
+        CommandError: Temporal rejects the start, or does not answer.
     """
     run_id = run_id or _new_id(new.name)
     try:
@@ -152,12 +152,12 @@ def trace_caller(said: Mapping[str, str]) -> Place | None:
 
 
 def environment_caller(environ: Mapping[str, str]) -> Place | None:
-    """Where the program is in a trace that has set this environment."""
+    """Return the caller's place in a trace from the variables of the environment."""
     return trace_caller({name: environ.get(name.upper(), "") for name in FIELDS})
 
 
 def client_in_trace(client: Client, caller: Place | None) -> Client:
-    """A client that starts what hangs under the caller."""
+    """Return a client whose workflows start under the caller's place in a trace."""
     if caller is None:
         return client
     config = client.config()

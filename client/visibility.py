@@ -1,8 +1,8 @@
-"""Long lists of runs in order, page by page, without reading them whole.
+"""Long lists of runs in order, page by page, without reading them in full.
 
-Not every store of Temporal's lists can put them in order, but each can count what lies within a
-window of time. So the narrowest window is looked for that has enough for a page; that one is read,
-and put in order here. A page goes on where the one before it ended: at a moment, and a run's id.
+Not every store of Temporal's lists can sort them, but each can count the runs within a window of
+time. So the narrowest window with enough runs for a page is searched for, read, and sorted here. A
+page continues after the last run of the page before: its time, and its id.
 
     cursor ├── page ──┤ edge                                            the rest
     ───────●●●●●●●●●●●●──────●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●──────●●●●●●─────────►
@@ -24,7 +24,7 @@ from holdfast.client.run_lists import (
 )
 from holdfast.schemas import names
 
-# Up to so many times what is wanted is read: to look for a narrower window would take longer.
+# Up to this multiple of the page is read: the search for a narrower window would take longer.
 _PLENTY: Final = 8
 _FIRST_SECONDS: Final = 3_600.0
 _WIDER: Final = 8
@@ -33,7 +33,7 @@ _NARROWEST_SECONDS: Final = 0.002
 _LEAST_SHARE: Final = 0.02
 _MAX_LOOKS: Final = 40
 _MAX_ROUNDS: Final = 12
-# What a store may round a time by.
+# The error of a store that rounds a time.
 _ROUNDED: Final = timedelta(milliseconds=2)
 
 Place = tuple[datetime, str]
@@ -41,7 +41,7 @@ Place = tuple[datetime, str]
 
 @dataclass(frozen=True)
 class ListOrder:
-    """By which time, and whether its latest comes first."""
+    """The time to sort by, and whether the latest comes first."""
 
     attribute: str
     time: Callable[[RunListing], datetime | None]
@@ -49,11 +49,11 @@ class ListOrder:
 
     @property
     def sign(self) -> int:
-        """In which direction of time it goes on."""
+        """Return the direction of time in which the list continues."""
         return -1 if self.latest_first else 1
 
     def key(self, place: Place) -> tuple[float, str]:
-        """What is sorted by."""
+        """Return the sort key."""
         return self.sign * place[0].timestamp(), place[1]
 
 
@@ -85,7 +85,8 @@ async def first_runs(
 ) -> list[RunListing]:
     """Return the first runs of a query, after a place of the list.
 
-    They are fewer than `count` where there are no more. Runs without the time are not included.
+    The result has fewer than `count` runs at the end of the list. Runs without the time are not
+    included.
 
     Raises:
         MissingAttributesError: the namespace does not index the time.
@@ -98,14 +99,14 @@ async def first_runs(
         found = sort_runs(await list_runs(client, windows.within(edge)), order, after)
         if edge is None or len(found) >= count:
             break
-        least *= 2  # there are some of the cursor's own moment, which stood on the page before
+        least *= 2  # some have the time of the cursor, and were on the page before
     return found[:count]
 
 
 def sort_runs(
     runs: list[RunListing], order: ListOrder, after: Place | None = None
 ) -> list[RunListing]:
-    """The runs that stand behind a place, in order."""
+    """Return the runs after a place, in order."""
     begin = None if after is None else order.key(after)
     keyed = [(order.key((at, run.id)), run) for run in runs if (at := order.time(run)) is not None]
     keyed.sort(key=lambda pair: pair[0])
@@ -113,9 +114,9 @@ def sort_runs(
 
 
 class _Windows:
-    """Windows of time from a place on, as terms of a query, and how many runs are within them.
+    """Windows of time from a place on, as terms of a query, and the number of runs in them.
 
-    An edge is in seconds from the place, or from now where there is none; `None` is no edge.
+    An edge is in seconds from the place, or from now without a place; `None` is no edge.
     """
 
     def __init__(self, client: Client, query: str, order: ListOrder, after: Place | None) -> None:
@@ -128,7 +129,7 @@ class _Windows:
             self._query += self._term(comparison, after[0] - order.sign * _ROUNDED)
 
     def within(self, edge: float | None) -> str:
-        """The query of what lies before an edge."""
+        """Return the query of the runs before an edge."""
         if edge is None:
             return self._query
         comparison = ">=" if self._order.latest_first else "<="
@@ -136,7 +137,7 @@ class _Windows:
         return self._query + self._term(comparison, moment)
 
     async def edge(self, least: int) -> float | None:
-        """The edge of a window that has so many, and not many times more."""
+        """Return the edge of a window with at least this many runs, and not many times more."""
         most = least * _PLENTY
         rest = await self._count(None)
         if rest <= most:
@@ -158,8 +159,8 @@ class _Windows:
 class _Search:
     """Search an edge with at least `least` runs before it, and if possible at most `most`.
 
-    `at` is the next edge to try, `edge` the nearest one that is known to have enough. Where a list
-    begins at a place, nothing is before that: it is known to be too near.
+    `at` is the next edge to try, `edge` the nearest one that is known to have enough. If a list
+    begins at a place, no run is before that place: it is known to be too near.
     """
 
     def __init__(self, least: int, most: int, rest: int, *, begun: bool) -> None:
@@ -170,9 +171,9 @@ class _Search:
         self.at: float | None = _FIRST_SECONDS
 
     def saw(self, count: int) -> None:
-        """Take down how many are before `at`, and say where to look next."""
+        """Record the number of runs before `at`, and choose the next edge to try."""
         at = self.at
-        assert at is not None  # it was looked at
+        assert at is not None  # it is the edge that was counted
         if count < self._least:
             self._near, self._low = at, count
         else:
@@ -192,7 +193,7 @@ class _Search:
         Every other time it is the middle, since they may be distributed unevenly.
         """
         if far - near <= _NARROWEST_SECONDS:
-            return None  # so many are of one moment
+            return None  # all of them have the same time
         self._halves = not self._halves
         share = (2 * self._least - self._low) / (self._high - self._low)
         share = 0.5 if self._halves else min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE)

@@ -1,0 +1,1 @@
+"""The inbox, the HTTP API of runs, and the codec endpoint."""

@@ -26,7 +26,7 @@ from holdfast.web.pages import STATIC, page
 from holdfast.web.run import routes as live
 from holdfast.web.services import Services
 
-# What went wrong, by the exit code that the command would have had.
+# The HTTP status of an error, by the exit code of the command.
 _STATUS = {NO_SUCH: 404, UNREACHABLE: 503, WRONG_COMMAND: 400}
 _NOT_FOUND = "This page does not exist."
 
@@ -48,7 +48,7 @@ def application(parts: Services) -> Starlette:
             HTTPException: _http_error_page,
         },
     )
-    # What is sent on from `/run/` would go to http, also where a proxy speaks https.
+    # A redirect from `/run/` would use http, even where a proxy uses https.
     app.router.redirect_slashes = False
     return app
 

@@ -1,4 +1,4 @@
-"""The metrics of the inbox: how many runs wait for approval, and for how long.
+"""The metrics of the inbox: the number of runs with pending approvals, and the longest wait.
 
 A worker knows its own runs only; the inbox counts all of them whenever metrics are exported.
 Several inboxes export the same numbers, so an aggregation takes the maximum.
@@ -25,7 +25,7 @@ from holdfast.runtime.telemetry.telemetry_settings import (
 )
 
 SERVICE: Final = "holdfast-inbox"
-# A server that takes longer is not measured this time.
+# If the server takes longer, this measurement is skipped.
 MEASURE_SECONDS: Final = 5.0
 
 WaitingTotals = tuple[int, datetime | None]
@@ -49,7 +49,7 @@ async def export_metrics(client: Client, environ: Mapping[str, str]) -> AsyncIte
         yield
     finally:
         if telemetry is not None:
-            # In a thread: what is measured last is asked about here.
+            # In a thread: the last export queries Temporal from this event loop.
             await asyncio.to_thread(telemetry.close)
 
 
@@ -63,7 +63,7 @@ def register_gauges(meter: Meter, client: Client) -> None:
             return asking.result(MEASURE_SECONDS)
         except (TimeoutError, CommandError):
             asking.cancel()
-            return None  # who looks sees that there is nothing
+            return None  # the missing value is visible in the metrics
 
     _observed(meter, WAITING, "{run}", "Runs that wait for a person.", asked, _count)
     _observed(meter, OLDEST, "s", "How long the oldest question has waited.", asked, _age)

@@ -1,7 +1,7 @@
-"""`inbox.yaml`, read and checked as a whole before anything is served; each problem says how to fix
-it.
+"""`inbox.yaml`, read and checked as a whole before the first request.
 
-Only the provider is not contacted before a sign-in: the inbox starts while it is down.
+Each problem has its fix. Only the provider is not contacted before a sign-in: the inbox starts
+while it is down.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _NAME_IT: Final = "write the name of the variable that holds the secret, never t
 
 
 class SettingsError(Exception):
-    """Settings that cannot be used: with each problem and its place."""
+    """The settings cannot be used; it has each problem and its place."""
 
     def __init__(self, problems: Sequence[FileProblem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -34,7 +34,7 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True)
 class LoadedInboxSettings:
-    """What the file says, and what it names: the keys of programs, the secret at the provider."""
+    """The settings of the file, and what they refer to: the keys of programs, the client secret."""
 
     settings: InboxSettings = field(default_factory=InboxSettings)
     keys: Sequence[LiveKeySet] = ()
@@ -44,10 +44,10 @@ class LoadedInboxSettings:
 def load_inbox_settings(
     file: Path, environ: Mapping[str, str], http: httpx.AsyncClient
 ) -> LoadedInboxSettings:
-    """The settings in a file.
+    """Return the settings of a file.
 
     Raises:
-        SettingsError: they cannot be used.
+        SettingsError: the settings cannot be used.
     """
     source = _source(file)
     said = _checked(source)
@@ -90,7 +90,7 @@ def _discreet(fault: ValueProblem) -> ValueProblem:
 
 
 def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
-    """What its form alone does not show."""
+    """Yield the problems that validation by the model does not find."""
     if said.url is not None:
         try:
             read_origin(said.url)
@@ -114,10 +114,10 @@ def _faults_of_provider(oidc: Oidc, environ: Mapping[str, str]) -> Iterator[Valu
 
 
 def _keys(place: str | None, source: Source, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:
-    """The keys of programs' tokens.
+    """Return the keys of programs' tokens.
 
     Raises:
-        KeysError: they cannot be used.
+        KeysError: the keys cannot be used.
     """
     if place is None:
         return ()
@@ -134,7 +134,7 @@ def _keys(place: str | None, source: Source, http: httpx.AsyncClient) -> Sequenc
 
 
 def _here(problem: FileProblem, source: Source) -> FileProblem:
-    """What the worker would tell of its option, told of this file."""
+    """Return a problem of the worker's option as a problem of this file."""
     if problem.file != OPTION:
         return problem
     return replace(problem, file=source.file, line=source.line(("tokens",)), field="tokens")

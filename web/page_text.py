@@ -16,7 +16,7 @@ from holdfast.schemas.base import format_duration, parse_duration
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.names import ErrorCode
 
-# Each with the tone of its badge.
+# Each status with its label and the tone of its badge.
 STATUS_LABELS: Final[Mapping[str, tuple[str, str]]] = {
     "running": ("running", "plain"),
     "awaiting_approval": ("waiting for approval", "asks"),
@@ -41,7 +41,7 @@ BUDGET_LABELS: Final = {
 }
 _NAME_CHARS: Final = 60
 _TITLE_CHARS: Final = 200
-# Money is no sum of sixteen digits.
+# Amounts of money are rounded to this number of digits.
 _DIGITS: Final = 6
 
 

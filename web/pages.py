@@ -1,6 +1,6 @@
 """Render the templates. Text of a run, a model or a person is escaped.
 
-A request of htmx (`HX-Request`) gets the same page, and htmx takes a part of it.
+A request of htmx (`HX-Request`) receives the same page, and htmx uses a part of it.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
-        undefined=StrictUndefined,  # a slip in a template is an error, and no empty place
+        undefined=StrictUndefined,  # an undefined name in a template raises an error
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -80,8 +80,10 @@ class Services:
 
 
 def is_whole(approval: PendingApproval) -> bool:
-    """Report whether the query returned all arguments: large ones are cut, and no longer match the
-    digest."""
+    """Report whether the query returned all arguments.
+
+    Large arguments are cut, and no longer match the digest.
+    """
     # The digest covers how often the question was repeated, which no field reports.
     rounds = range(1, 2 if approval.kind == "call" else _MAX_ROUNDS)
     parts = (approval.tool, approval.arguments, approval.kind)

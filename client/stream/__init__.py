@@ -1,1 +1,1 @@
-"""A run as a stream of frames: its events, the answer that a model writes, the calls' progress."""
+"""A run as a stream of frames: its events, the model's partial answer, the calls' progress."""

@@ -1,10 +1,11 @@
-"""The frames between events: the answer that a model writes, and the progress of calls.
+"""The frames between events: the partial answer of a model, and the progress of calls.
 
-    Streaming ─► Answering ─► token, tool_call_delta        the answer in the log ─► its last tokens
-    Update    ─► Updating  ─► tool_update
+    AnswerProgress ─► AnswerStream ─► token, tool_call_delta     final answer ─► its last tokens
+    CallProgress   ─► UpdateStream ─► tool_update
 
-The tokens of an answer, those of its last attempt, add up to what the model said, whatever of it
-was seen on its way. The other two replace what was said before of the same.
+The tokens of the last attempt at an answer add up to the model's answer, however much of it was
+read before it was complete. Each of the other two frames replaces the one before for the same call
+or answer.
 """
 
 import re
@@ -42,7 +43,7 @@ class StreamCursor:
         """Parse the id of a frame.
 
         Raises:
-            ValueError: it is no such id.
+            ValueError: the text is not the id of a frame.
         """
         said = _WRITTEN.fullmatch(text)
         if said is None:
@@ -87,14 +88,14 @@ def _checksum(text: str, before: int = 0) -> int:
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame of a stream: an event, or a part of an answer. Its reader is at `position` then."""
+    """A frame of a stream: an event, or a part of an answer; `position` is the place after it."""
 
     position: StreamCursor
     data: dict[str, Any]
 
     @property
     def type(self) -> str:
-        """The type of its data."""
+        """Return the type of its data."""
         return str(self.data["type"])
 
 
@@ -128,7 +129,7 @@ class AnswerStream:
         voids = False
         if not self._goes_on(streaming):
             if streaming.offset or not (streaming.text or streaming.calls):
-                return  # there is nothing to tell of it yet
+                return  # there is no content yet
             voids = self.position.sent_chars > 0
             self._begin(streaming.attempt)
         self._key = streaming.key
@@ -153,7 +154,7 @@ class AnswerStream:
         """Check whether this is the attempt that was sent last."""
         if self._key is not None:
             return streaming.key == self._key
-        # Told of by another process.
+        # The characters may have been sent by another process.
         told, end = self.position.sent_chars, streaming.offset + len(streaming.text)
         fits = told <= end if streaming.offset else self.position.is_prefix_of(streaming.text)
         return streaming.attempt == self.position.attempt and fits

@@ -1,13 +1,13 @@
-"""A run as a stream of frames: its events as they are, and between them what is on its way.
+"""A run as a stream of frames: its events, and the progress between them.
 
-    async for each in frames(RemoteRun(client, run_id), Position.read(last_id)):
-        ...  # a `Frame`, or a `StreamNotice` on why nothing comes
+    async for each in frames(RunHandle(client, run_id), StreamCursor.read(last_id)):
+        ...  # a `Frame`, or a `StreamNotice` with the reason of a pause
 
-A stream begins after any position and ends with exactly one `done` or `error`. What it has told is
-in the position of its last frame: a reader that reconnects continues from there, with
-this process or another.
+A stream begins after any position and ends with exactly one `done` or `error`. The position of the
+last frame covers everything that was sent: a reader that reconnects continues from there, with this
+process or another.
 
-Temporal is looked at as often as `client.stream.polling` says; the run is asked only when it has
+`PollInterval` sets how often the stream polls Temporal; the stream queries the run only when it has
 progressed. While no worker answers, the stream stays open.
 """
 
@@ -30,7 +30,7 @@ _SLOWER_BY: Final = 1.4
 
 @dataclass(frozen=True)
 class StreamNotice:
-    """The reason for a pause in the stream, which goes on by itself."""
+    """The reason for a pause in the stream, which continues by itself."""
 
     text: str
 
@@ -41,7 +41,7 @@ async def frames(
     """Yield everything after a position, to the end of the run.
 
     Raises:
-        CommandError: there is no such run, or what it says cannot be read here.
+        CommandError: the run does not exist, or its data cannot be read here.
     """
     telling, pace = _Telling(run, position), PollInterval()
     while not telling.is_over():
@@ -57,7 +57,7 @@ async def frames(
         if look is None:
             await asyncio.sleep(SLOWEST_SECONDS)
         elif not telling.is_over():
-            # Where there was news, what was being said may be part of it.
+            # If there are new events, the progress may already be part of them.
             for frame in () if moved else telling.on_its_way(look):
                 yield frame
             moving = moved or look.streaming is not None
@@ -65,13 +65,13 @@ async def frames(
 
 
 class _Telling:
-    """The position of one reader, and the frames that come next."""
+    """The position of one reader, and the next frames."""
 
     def __init__(self, run: RunHandle, position: StreamCursor) -> None:
         self._over = position.ended
         self._run = run
         self._position = position
-        # Whether the event that the position begins with has been looked at.
+        # Whether the stream has read the event that the position begins with.
         self._placed = not position.after
         self._seen: tuple[object, ...] = ()
         self._answering: AnswerStream | None = None
@@ -81,7 +81,7 @@ class _Telling:
         self._remark = ""
 
     async def news(self, look: RunDescription) -> AsyncIterator[Frame]:
-        """What was written since the last time; the end, where the run could not write it."""
+        """Yield the events since the last poll; the end, where the run could not write it."""
         if look.position != self._seen:
             async for event in self._events():
                 async for frame in self._before(event):
@@ -123,7 +123,7 @@ class _Telling:
             yield StreamNotice(why)
 
     async def _events(self) -> AsyncIterator[Entry]:
-        """The events that were not told yet."""
+        """Yield the events that were not sent yet."""
         after = self._position.after
         async for event in self._run.entries(names.EVENTS, after if self._placed else after - 1):
             if event["n"] > after:
@@ -150,13 +150,13 @@ class _Telling:
         return Frame(self._position, event)
 
     def _follow(self, event: Entry, position: StreamCursor) -> None:
-        """After the begin of a turn, its answer comes; after any other event, none does."""
+        """Expect an answer after the start of a turn, and none after any other event."""
         self._answering = None
         if event["type"] == "turn_start":
             self._answering = AnswerStream(event["turn"], position)
 
     async def _before(self, event: Entry) -> AsyncIterator[Frame]:
-        """What is left of the answer that an event comes after."""
+        """Yield the rest of the answer that precedes an event."""
         if self._answering is None:
             return
         said = await self._answer(self._answering.turn)
@@ -166,7 +166,7 @@ class _Telling:
         self._answering = None
 
     async def _answer(self, turn: int) -> str | None:
-        """What the model said in a turn: the last that it said before the next event."""
+        """Return the model's answer in a turn: its last text before the next event."""
         found, read, begun = None, self._searched, False
         async for entry in self._run.entries(names.CONTEXT, self._searched):
             if begun and entry["type"] in EVENTS:
@@ -185,19 +185,22 @@ def _is_last(event: Mapping[str, Any]) -> bool:
 
 
 def _said(entry: Entry) -> str | None:
-    """The text of an answer; none where it is too large to be had whole."""
+    """Return the text of an answer; None if it is too large to be read in full."""
     content = entry["message"].get("content", "")
     return content if isinstance(content, str) and "cut" not in entry else None
 
 
 @dataclass
 class PollInterval:
-    """How long to wait before the next look."""
+    """The time until the next poll."""
 
     seconds: float = FASTEST_SECONDS
 
     def next(self, *, moved: bool, busy: bool) -> float:
-        """Fast after something moved, then slower; not so slow while an activity runs."""
+        """Return the next interval in seconds: short after progress, then longer.
+
+        It is shorter while an activity runs.
+        """
         slower = min(self.seconds * _SLOWER_BY, BUSY_SECONDS if busy else SLOWEST_SECONDS)
         self.seconds = FASTEST_SECONDS if moved else slower
         return self.seconds

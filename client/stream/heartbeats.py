@@ -11,19 +11,19 @@ from temporalio.converter import DataConverter
 from holdfast.client.command_errors import CommandError
 from holdfast.schemas import names
 
-# A longer one is left out: each heartbeat repeats it.
+# A longer update is left out: each heartbeat repeats it.
 MAX_UPDATE_BYTES: Final = 64_000
 _CALL: Final = re.compile(r"(t[0-9]+c[0-9]+)(-again[0-9]*)?")
 
 
 @dataclass(frozen=True)
 class AnswerProgress:
-    """What a model has said so far, from the heartbeat of the activity that asks it.
+    """The partial answer of a model, from the heartbeat of the activity that requests it.
 
-    `text` is the last part of it; `offset` characters stand before that part. `calls` are those
-    that it is writing; where it is `composed`, they are in the text. `key` differs for each
-    request and each attempt at it. It is the answer of this `turn`, if it answers no `call` and is
-    no `summary` of what was said before.
+    `text` is the last part of the answer, after `offset` characters. `calls` are the calls that the
+    model is writing; where the answer is `composed`, they are in the text. `key` differs for each
+    request and each attempt at it. The answer is that of this `turn`, unless it answers a `call` or
+    is a `summary` of earlier messages.
     """
 
     key: str
@@ -41,7 +41,7 @@ class AnswerProgress:
 class CallProgress:
     """The latest progress of a running call, in this `attempt` at it.
 
-    Of a call that the model answers, `details` are the end of the answer so far: `{"text",
+    For a call that the model answers, `details` are the end of the partial answer: `{"text",
     "offset"}`.
     """
 
@@ -51,17 +51,17 @@ class CallProgress:
 
     @property
     def turn(self) -> int:
-        """The turn of the call."""
+        """Return the turn of the call."""
         return int(self.call_id[1:].partition("c")[0])
 
 
 async def read_answer_progress(
     activities: Iterable[PendingActivityInfo], converter: DataConverter
 ) -> AnswerProgress | None:
-    """What the first activity that asks a model has told last.
+    """Return the latest heartbeat of the first activity that requests an answer of a model.
 
     Raises:
-        EncryptedError: it cannot be read here.
+        EncryptedError: it cannot be decrypted here.
     """
     asking = next((one for one in activities if one.activity_type.name == names.GENERATE), None)
     if asking is None or not asking.heartbeat_details.payloads:
@@ -82,7 +82,7 @@ async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> 
     """Return the latest progress of a call's activity, None for another activity.
 
     Raises:
-        EncryptedError: it cannot be read here.
+        EncryptedError: it cannot be decrypted here.
     """
     call, told = _CALL.fullmatch(activity.activity_id), activity.heartbeat_details
     if call is None or not told.payloads or told.ByteSize() > MAX_UPDATE_BYTES:
@@ -90,9 +90,9 @@ async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> 
     try:
         details = await converter.decode(told.payloads)
     except CommandError:
-        raise  # it is encrypted, and not with a key that is known here
+        raise  # it is encrypted with a key that is not known here
     except Exception:
-        return None  # in a format of others
+        return None  # in a format of another program
     value = details[0] if len(details) == 1 else details
     answers = activity.activity_type.name == names.GENERATE
     return _answer(call[1], value) if answers else CallProgress(call[1], activity.attempt, value)

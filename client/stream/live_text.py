@@ -1,4 +1,4 @@
-"""What a model is saying and what calls tell of themselves, so far, as a person reads it."""
+"""The partial answer of a model and the progress of calls, formatted for people."""
 
 import json
 import re
@@ -14,7 +14,7 @@ _CALLS = re.compile(r'\s*\{\s*"calls"\s*:\s*\[')
 _BETWEEN = ", \t\r\n"
 _OUTPUT = re.compile(r'\s*(?:\]\s*,|\{)\s*"output"\s*:\s*')
 _TOOL = re.compile(r'"_tool"\s*:\s*"([^"\\]*)"')
-# A text as far as it is written, up to an escape that is not whole yet.
+# A partial JSON string, up to an escape that is not complete.
 _TEXT = re.compile(r'"((?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*)')
 _NULL = re.compile(r"n(u(ll?)?)?\b")
 
@@ -24,17 +24,17 @@ _UPDATE_CHARS: Final = 300
 
 
 def answer_text(streaming: AnswerProgress) -> str:
-    """What the model says besides the calls that it is writing."""
+    """Return the model's answer without the calls that it is writing."""
     return composed_text(streaming.text, streaming.offset) if streaming.composed else streaming.text
 
 
 def call_lines(streaming: AnswerProgress) -> list[str]:
-    """The calls that the model is writing, a line each."""
+    """Return the calls that the model is writing, one per line."""
     return [_line(call) for call in streaming.calls]
 
 
 def progress_line(update: CallProgress) -> str:
-    """What a call tells of itself, in a line; of a text on its way, the end."""
+    """Return the progress of a call in one line; of a partial text, the end."""
     match update.details:
         case str() as text:
             return one_line(text, _UPDATE_CHARS)
@@ -50,7 +50,7 @@ def _line(call: Any) -> str:
 
 
 class TokenText:
-    """Remembers how much of the present answer has been seen."""
+    """The part of the current answer that was shown."""
 
     def __init__(self) -> None:
         self._key = ""
@@ -58,7 +58,7 @@ class TokenText:
         self._calls: list[Any] = []
 
     def new(self, streaming: AnswerProgress) -> tuple[int, str]:
-        """The text that was not seen before, and how many characters stand before it."""
+        """Return the text that was not shown yet, and the number of characters before it."""
         self._turn_to(streaming.key)
         start = max(self._seen_chars, streaming.offset)
         text = streaming.text[start - streaming.offset :]
@@ -66,7 +66,7 @@ class TokenText:
         return start, text
 
     def new_calls(self, streaming: AnswerProgress) -> list[Any]:
-        """The calls that are being written, where they changed; else an empty list."""
+        """Return the calls that the model is writing, if they changed; else an empty list."""
         self._turn_to(streaming.key)
         changed = streaming.calls if streaming.calls != self._calls else []
         self._calls = streaming.calls
@@ -78,7 +78,7 @@ class TokenText:
 
 
 def composed_text(text: str, offset: int) -> str:
-    """What an answer says of which this is the end, behind `offset` characters."""
+    """Return a composed answer for people; `text` is its end, after `offset` characters."""
     begun = _CALLS.match(text)
     if offset or not (begun or _OUTPUT.match(text)):
         return f"(an answer of {offset + len(text):,} characters so far)" if text else ""
@@ -86,7 +86,7 @@ def composed_text(text: str, offset: int) -> str:
 
 
 def _said(text: str, at: int) -> Iterator[str]:
-    """The calls, and the output as far as it is written."""
+    """Yield the calls, and the output as far as it is written."""
     decoder = json.JSONDecoder()
     while at:
         at = len(text) - len(text[at:].lstrip(_BETWEEN))
@@ -111,7 +111,7 @@ def _call(call: Any) -> str:
 
 
 def _growing(value: str) -> str:
-    """A value as far as it is written: a text as it reads, anything else but null as JSON."""
+    """Return a partial value: a text unchanged, anything else except null as JSON."""
     text = _TEXT.match(value)
     if text is not None:
         said: str = json.loads(f'"{text[1]}"', strict=False)

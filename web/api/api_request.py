@@ -1,4 +1,4 @@
-"""One request of a program, as the handlers see it: who sends it, about which run, and what."""
+"""One API request, as the handlers see it: its sender, its run, and its body."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from holdfast.web.http.request_body import read_body
 from holdfast.web.http.routing import NUMBER
 from holdfast.web.services import Services
 
-# Temporal takes as much at a time.
+# The most that Temporal accepts in one request.
 MAX_BODY_BYTES: Final = 2_000_000
 JSON: Final = "application/json"
 _SaidT = TypeVar("_SaidT", bound=Strict)
@@ -27,7 +27,7 @@ _SaidT = TypeVar("_SaidT", bound=Strict)
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """A request and its services; `run_id` is the run that its address names."""
+    """A request and its services; `run_id` is the run in its address."""
 
     request: Request
     parts: Services
@@ -35,14 +35,14 @@ class ApiRequest:
 
     @property
     def person(self) -> Person:
-        """Who sends it."""
+        """Return the sender of the request."""
         return person_of(self.request)
 
     async def run(self, *, listens: bool = False) -> RunHandle:
-        """The run, where there is one; `listens`: something is to be said to it.
+        """Return the run, if it exists; `listens`: a message is to be sent to it.
 
         Raises:
-            CommandError: there is none.
+            CommandError: the run does not exist.
         """
         run = self.parts.run(self.run_id)
         found = await run.describe()
@@ -57,8 +57,8 @@ class ApiRequest:
         """Return the body, validated as `model`, and as it was sent.
 
         Raises:
-            Problem: it is none.
-            Refused: it is of another type, too large, or does not come whole.
+            HttpProblem: the body is not valid.
+            RefusedRequest: the body is of another type, too large, or incomplete.
         """
         body = await read_body(self.request, (JSON,), MAX_BODY_BYTES)
         # A large body takes seconds to check: in a thread, it does not block other requests.
@@ -78,7 +78,7 @@ def _said(body: bytes, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str
 def _read(body: bytes) -> Any:
     try:
         value = json.loads(body, parse_constant=_no_number)
-        # Half a character cannot be sent on.
+        # A lone surrogate cannot be sent on.
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise HttpProblem("bad_request", "The body is no JSON; send one object in UTF-8.") from None
@@ -93,7 +93,7 @@ def read_number(request: Request, name: str, default: int, least: int, most: int
     """Read a whole number from the query.
 
     Raises:
-        Problem: it is none, or out of bounds.
+        HttpProblem: the value is no number, or out of bounds.
     """
     given = request.query_params.get(name)
     if given is None:

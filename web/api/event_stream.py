@@ -39,12 +39,12 @@ class Streams:
         self._room = StreamLimit(MAX_STREAMS)
 
     async def answer(self, asked: ApiRequest) -> Response:
-        """The events of a run, from where the reader is."""
+        """Return the events of a run, from the position of the reader."""
         position = _position(asked)
         run = asked.parts.run(asked.run_id)
         await run.describe()
         if position.ended:
-            return Response(status_code=204)  # by which a browser knows that nothing more comes
+            return Response(status_code=204)  # the status by which a browser stops reconnecting
         if asked.request.method == "HEAD":
             return Response(media_type=MEDIA_TYPE, headers=HEADERS)
         if self._room.is_full:
@@ -53,13 +53,13 @@ class Streams:
 
 
 async def _written(told: AsyncGenerator[Frame | StreamNotice, None]) -> AsyncGenerator[str, None]:
-    """Frames as text."""
+    """Yield frames as text."""
     async with aclosing(told):
         try:
             async for each in told:
                 yield _text(each)
         except CommandError as error:
-            # It is asked for again, and then told as a problem.
+            # The client repeats the request, and then receives the error as a problem.
             yield _text(StreamNotice(problem_of(error).detail))
 
 
@@ -70,10 +70,10 @@ def _text(each: Frame | StreamNotice) -> str:
 
 
 def _position(asked: ApiRequest) -> StreamCursor:
-    """Where the reader is: what their last frame says, or the address.
+    """Return the position of the reader: the id of its last frame, or the address.
 
     Raises:
-        Problem: there is no such place.
+        HttpProblem: the position is not valid.
     """
     headers, query = asked.request.headers, asked.request.query_params
     said = headers.get("last-event-id") or query.get("after") or "0"

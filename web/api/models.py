@@ -70,7 +70,8 @@ class FailureResponse(Lenient):
 
 class RunView(Lenient):
     """The state of a run: of a running one the query `status`, of an ended one its `result`, or its
-    `error` and usage."""
+    `error` and usage.
+    """  # noqa: D205 - the text is part of the served description
 
     run: str
     """The run's id."""
@@ -98,7 +99,7 @@ class RunView(Lenient):
     """The usage of a run that failed, where it is known."""
 
     def to_json(self) -> dict[str, Any]:
-        """What there is to say."""
+        """Return the fields that are set."""
         told = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         if self.result is not None:
             told["result"] = self.result.to_json()
@@ -116,7 +117,7 @@ class LogPage(Lenient):
     """What to give as `after` to get those that come next."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field."""
+        """Return every field."""
         return self.model_dump(mode="json", by_alias=True)
 
 
@@ -127,7 +128,7 @@ class Approvals(Lenient):
     """Each of them, whole."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field."""
+        """Return every field."""
         return {"approvals": [one.to_json() for one in self.approvals]}
 
 

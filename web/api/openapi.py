@@ -1,7 +1,6 @@
 """The OpenAPI 3.1 description of the HTTP API, built from its operations, and its page.
 
-The schemas are those that are published (`schemas/publish.py`), each once, under the name of its
-model.
+The schemas are the published ones (`schemas/publish.py`), each once, under the name of its model.
 """
 
 import json
@@ -24,7 +23,7 @@ from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem
 from holdfast.web.pages import page
 
 VERSION: Final = "1.0.0"
-# What anything may be refused with.
+# The codes with which any request may be refused.
 _ALWAYS: Final = (
     *("bad_request", "unauthorized", "forbidden", "method_not_allowed", "misdirected"),
     *("failed", "unavailable"),
@@ -57,7 +56,7 @@ Mode = Literal["validation", "serialization"]
 
 
 def build_description(known: Sequence[Operation]) -> dict[str, Any]:
-    """The description of all that can be asked for."""
+    """Return the description of these operations."""
     schemas = _Schemas()
     paths: dict[str, dict[str, Any]] = {}
     for each in known:
@@ -73,13 +72,13 @@ def build_description(known: Sequence[Operation]) -> dict[str, Any]:
 
 
 class _Schemas:
-    """The schemas that are referred to, each once."""
+    """The referenced schemas, each once."""
 
     def __init__(self) -> None:
         self.known: dict[str, Any] = {}
 
     def add(self, name: str, kind: Any, mode: Mode) -> dict[str, str]:
-        """Keep the schema of a type, and what it refers to; a reference to it."""
+        """Add the schema of a type and the schemas that it refers to; return a reference to it."""
         made = described(kind, mode)
         for each, schema in [*made.pop("$defs", {}).items(), (name, made)]:
             pointed = _pointing(schema)
@@ -88,7 +87,7 @@ class _Schemas:
 
 
 def _pointing(value: Any) -> Any:
-    """The schema, with its references to where it stands here."""
+    """Return the schema with its references pointing into the description."""
     if isinstance(value, list):
         return [_pointing(each) for each in value]
     if not isinstance(value, dict):
@@ -142,7 +141,7 @@ def _answer(known: Answer, schemas: _Schemas) -> dict[str, Any]:
 
 
 def _problems(known: Operation, schemas: _Schemas) -> dict[str, Any]:
-    """What may be refused, by the status of the answer."""
+    """Return the refusals of an operation, by the status of the response."""
     schema = schemas.add("Problem", models.ProblemView, "serialization")
     found: dict[int, list[str]] = {}
     for code in dict.fromkeys((*_ALWAYS, *known.problems)):
@@ -172,12 +171,12 @@ class OperationView:
 
     @property
     def successes(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """The successful responses, by status."""
+        """Return the successful responses, by status."""
         return [each for each in self.description["responses"].items() if each[0] < "400"]
 
     @property
     def refusals(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """The refusals, by status."""
+        """Return the refusals, by status."""
         return [each for each in self.description["responses"].items() if each[0] >= "400"]
 
 

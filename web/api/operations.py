@@ -1,7 +1,7 @@
-"""What programs can ask for: each address with what is done there, as it is served and described.
+"""The operations of the HTTP API: each address with its handler and its description.
 
-The routes (`web.api.routes`) and the description (`web.api.openapi`) are both made of these, so
-neither can say what the other does not.
+The routes (`web.api.routes`) and the description (`web.api.openapi`) are both built from these
+operations, so they cannot differ.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ Handler = Callable[[ApiRequest], Awaitable[Response]]
 
 @dataclass(frozen=True)
 class Parameter:
-    """Something that is said in the address or a header."""
+    """A parameter in the address or a header."""
 
     name: str
     where: str
@@ -34,7 +34,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Answer:
-    """A good answer: what it means, and what is in it."""
+    """A successful response: its meaning and its content."""
 
     text: str
     model: type[Any] | None = None
@@ -45,8 +45,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing that can be asked for. `problems` are the codes with which it may be refused,
-    beside those that anything may be refused with."""
+    """An operation of the HTTP API.
+
+    `problems` are the codes with which it may be refused, beside those of every operation.
+    """
 
     method: str
     path: str
@@ -105,7 +107,7 @@ _STREAMED: Final = (
 
 
 def operations(streams: Streams) -> list[Operation]:
-    """All of them."""
+    """Return all operations."""
     return [*_starting(), *_looking(streams), *_saying()]
 
 

@@ -1,4 +1,4 @@
-"""The addresses that programs ask, each with all that can be done there; answered with problems."""
+"""The addresses of the HTTP API, each with its operations; errors are problems (RFC 9457)."""
 
 from collections.abc import Sequence
 
@@ -19,9 +19,9 @@ _RUN = "{run}"
 
 
 def routes(parts: Services) -> list[BaseRoute]:
-    """What programs can ask for, and how that is described."""
+    """Return the routes of the operations and of their description."""
     known = operations(Streams())
-    # What ends with a run's id is looked at last: that id may have slashes in it.
+    # An address that ends with a run's id is matched last: the id may contain slashes.
     paths = sorted({each.path for each in known}, key=lambda path: (path.endswith(_RUN), path))
     found: list[BaseRoute] = [
         RunRoute(path, Resource([each for each in known if each.path == path], parts))
@@ -31,7 +31,7 @@ def routes(parts: Services) -> list[BaseRoute]:
 
 
 class Resource:
-    """What can be done at one address; an ASGI application."""
+    """The operations of one address; an ASGI application."""
 
     def __init__(self, known: Sequence[Operation], parts: Services) -> None:
         self._operations = {each.method: each for each in known}
@@ -39,7 +39,7 @@ class Resource:
 
     @property
     def methods(self) -> Sequence[str]:
-        """With what it can be asked."""
+        """Return the HTTP methods of the address."""
         return list(self._operations)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

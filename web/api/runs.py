@@ -76,7 +76,7 @@ async def decide(asked: ApiRequest) -> Response:
     )
     try:
         if waiting is None:
-            receipt = await run.decide(meant)  # which returns the reason
+            receipt = await run.decide(meant)  # raises the reason of a rejection
         else:
             _check_seen(meant, waiting)
             receipt = await asked.parts.decide(run.id, waiting, meant)
@@ -153,10 +153,12 @@ def _refused(why: str | None, said: str) -> HttpProblem:
 
 
 async def _answered(run: RunHandle, message: dict[str, Any], wait_seconds: int) -> Response | None:
-    """The answer to a message, where it comes in time; None: the run has the message.
+    """Return the response to a message: the answer, if it arrives in time.
+
+    None: the run has the message, and its answer has not arrived.
 
     Raises:
-        Problem: there will be none.
+        HttpProblem: there will be no answer.
     """
     try:
         answer = await run.send(message, wait_seconds)
@@ -172,10 +174,10 @@ async def _answered(run: RunHandle, message: dict[str, Any], wait_seconds: int) 
 async def _without_answer(
     run: RunHandle, message: dict[str, Any], refusal: ApplicationError
 ) -> None:
-    """Handle a message to which there is no answer."""
+    """Handle a message without an answer."""
     match refusal.type:
         case names.CONTINUED:
-            return  # it is kept, and is answered in the log
+            return  # the run has the message; its answer will be in the log
         case names.NOT_A_CONVERSATION:
             await run.signal(names.MESSAGE, message)
         case names.INVALID_REQUEST:

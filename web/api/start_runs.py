@@ -24,7 +24,7 @@ from holdfast.web.services import Services
 
 KEY_HEADER: Final = "Idempotency-Key"
 MAX_KEY_CHARS: Final = 200
-# What a run remembers of the request that it was started by.
+# The key of the request in the memo of the run that it started.
 _MEMO: Final = "HttpRequest"
 _BY: Final = "`POST {}` of the inbox"
 _OWN: Final = ("id", "taskQueue", "task_queue", "principal")
@@ -60,7 +60,7 @@ def principal_of(
     """Return the principal of a run that a person starts.
 
     Raises:
-        Problem: they may not start it for that one.
+        HttpProblem: the person may not start a run for that principal.
     """
     match given:
         case PrincipalToken():
@@ -97,7 +97,7 @@ def _key(asked: ApiRequest) -> str | None:
     """Return the caller's idempotency key.
 
     Raises:
-        Problem: it cannot be one.
+        HttpProblem: the key is not valid.
     """
     key = asked.request.headers.get(KEY_HEADER)
     if key is not None and not re.fullmatch(rf"[!-~]{{1,{MAX_KEY_CHARS}}}", key):
@@ -142,7 +142,7 @@ async def _check_same(there: RunHandle, new: StartRequest, *, by_key: bool) -> N
     """Accept a repeated request with the same key and content.
 
     Raises:
-        Problem: it was something else.
+        HttpProblem: the content is different.
     """
     known = await (await there.describe()).memo_value(_MEMO, default=None)
     if _MEMO in new.memo and known == new.memo[_MEMO]:

@@ -1,10 +1,9 @@
-"""Authentication of every request, before the application sees it.
+"""Authentication of every request, before the application receives it.
 
-    name that was asked (`Host`) ─► page that asks (`Origin`) ─► who it is ─► form token ─►
-    pages
+    endpoint name (`Host`) ─► page of origin (`Origin`) ─► sender ─► form token ─► pages
 
-Signing in, the health of the inbox and what its pages are drawn with are for everybody. What is
-refused here has changed nothing, and says so.
+The sign-in pages, the health of the inbox and the static files of its pages need no authentication.
+A refused request has changed nothing, and its response states that.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ from holdfast.web.http.responses import STATIC, ErrorMiddleware, add_headers, re
 from holdfast.web.http.streaming import SessionStreams
 from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
 
-# Of a provider, for metadata, keys and tokens.
+# For the metadata, keys and tokens of a provider.
 HTTP_TIMEOUT_SECONDS: Final = 5
 
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
@@ -74,7 +73,7 @@ class SignInMethod(Protocol):
 
 @dataclass(frozen=True)
 class RequestAccess:
-    """Who may come: `own` are the origins of the inbox itself, `bearer` knows programs."""
+    """The rules for access: `bearer` authenticates programs, `method` signs people in."""
 
     own_origins: frozenset[str]
     method: SignInMethod
@@ -91,8 +90,8 @@ class AuthMiddleware:
         self._doors = Router(access.method.routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or have it answered."""
-        assert scope["type"] == "http"  # nothing else is served
+        """Answer a request, or pass it to the application."""
+        assert scope["type"] == "http"  # no other protocol is served
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -159,7 +158,7 @@ class AuthMiddleware:
             raise RefusedRequest(403, _FORGED)
 
     def _check_own_page(self, request: Request) -> None:
-        """Refuse a change without `Origin` and `Sec-Fetch-Site` of a page of the inbox."""
+        """Refuse a change without `Origin` or `Sec-Fetch-Site` of a page of the inbox."""
         site = request.headers.get("sec-fetch-site", "same-origin")
         has_said = "origin" in request.headers or "sec-fetch-site" in request.headers
         if site != "same-origin" or not has_said:
@@ -176,7 +175,7 @@ class AuthMiddleware:
         return resubmission_page(request, form, None)
 
     async def _forged(self, request: Request) -> Response:
-        """Refuse a request without the token of its own page, and keep the form."""
+        """Refuse a form without the token of its own page, and keep the form."""
         if not (wants_page(request) and is_form(request)):
             raise RefusedRequest(403, _FORGED)
         return resubmission_page(request, await read_form(request), request.state.person)
@@ -196,7 +195,7 @@ class SignInSetup:
 async def open_sign_in(
     file: Path | None, environ: Mapping[str, str], sealer: TextSealer, link_owner: LinkOwner
 ) -> AsyncIterator[SignInSetup]:
-    """The entrance that the file describes; without `oidc` and `proxy`, a link for `whose` it is.
+    """Return the sign-in of the settings file; without `oidc` and `proxy`, a link for `whose`.
 
     Raises:
         SettingsError: the settings cannot be used.
@@ -217,6 +216,6 @@ def _has_way(said: InboxSettings) -> bool:
 def _way(settings: LoadedInboxSettings, seal: TextSealer, http: httpx.AsyncClient) -> SignInMethod:
     if settings.settings.proxy is not None:
         return ProxySignIn(seal, settings.settings.proxy)
-    assert settings.settings.oidc is not None  # or there would be a link
+    assert settings.settings.oidc is not None  # without it, the sign-in is a link
     provider = OidcProvider(settings.settings.oidc, settings.secret, http)
     return OidcSignIn(seal, settings.settings.oidc, provider)

@@ -1,7 +1,7 @@
 """Bearer tokens of programs: JWTs, checked as the workers check a principal's.
 
-Beside `sub` and `scopes`, it may have the `groups` of
-approvers they decide (`groups`), as far as its key signs for them.
+Beside `sub` and `scopes`, a token may have `groups`: the approver groups that the program decides
+for, as far as its key may sign for them.
 """
 
 from collections.abc import Sequence

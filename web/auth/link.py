@@ -78,7 +78,7 @@ class LinkSignIn:
             self._secret.check(shown, "" if request.client is None else request.client.host)
         except RefusedRequest as refused:
             return failure_page(request, refused, way="link", home=home)
-        # Somewhere else at once: the key is not to stay in the address.
+        # Redirect at once: the key must not remain in the address.
         answer = RedirectResponse(home, 303)
         self._sessions.start(answer, request, self._whose.name, self._whose.groups)
         return answer

@@ -1,6 +1,6 @@
 """Sign-in with OpenID Connect.
 
-    page ─► sign in ─► provider ─► back ─► who, groups ─► session ─► page
+    page ─► sign in ─► provider ─► callback ─► name, groups ─► session ─► page
 
 It is the authorization code flow with PKCE, state and nonce.
 """

@@ -1,6 +1,6 @@
 """A provider of OpenID Connect: its metadata, and the checked claims of an ID token.
 
-    its metadata ─► its page ─► code ─► id token ─► signature, issuer, audience, dates, nonce
+    metadata ─► provider's page ─► code ─► ID token ─► signature, issuer, audience, dates, nonce
 
 The log has the cause of a failure; the user reads what to do.
 """
@@ -67,7 +67,7 @@ class PendingSignIn:
     def save(self, answer: Response, request: Request, seal: TextSealer) -> None:
         """Store it in a cookie; each tab has its own."""
         sealed = seal.seal(_KIND, asdict(self), SIGN_IN_SECONDS)
-        # It is to come along when the provider's page sends the browser back.
+        # The cookie must be sent when the provider's page redirects the browser back.
         set_cookie(answer, request, _cookie(self.state), sealed, SIGN_IN_SECONDS, "lax")
 
     @classmethod
@@ -165,7 +165,7 @@ class OidcProvider:
         nonce = str(claims.get("nonce", "")).encode("utf-8", "surrogatepass")
         if not hmac.compare_digest(nonce, going.nonce.encode()):
             raise InvalidTokenError("the token was made for another sign-in (`nonce`)")
-        # A token for several is for the one that has asked for it.
+        # A token with several audiences must name this client as the authorized party.
         is_shared = isinstance(claims.get("aud"), list) and len(claims["aud"]) > 1
         asked = self._settings.client_id
         if claims.get("azp", None if is_shared else asked) != asked:
@@ -244,7 +244,7 @@ class OidcProvider:
     async def _answer(
         self, method: str, url: str, headers: Mapping[str, str], body: str | None
     ) -> bytes:
-        sent = {**headers, "accept-encoding": "identity"}  # compressed, its size is anybody's guess
+        sent = {**headers, "accept-encoding": "identity"}  # a compressed response has no known size
         async with self._http.stream(
             method, url, headers=sent, content=body, follow_redirects=False
         ) as response:
@@ -260,7 +260,7 @@ def _address(text: str) -> httpx.URL:
     """Parse an address with https, or of this machine.
 
     Raises:
-        AddressError: it is none.
+        AddressError: the address is not valid.
     """
     url = parse_address(text)
     if url.scheme == "http" and not is_loopback(url.host):

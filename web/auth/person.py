@@ -18,10 +18,10 @@ Via = Literal["link", "oidc", "proxy", "token"]
 
 @dataclass(frozen=True)
 class Person:
-    """An authenticated sender: the name and the groups that they decide for.
+    """An authenticated sender: the name, and the groups that they decide for.
 
-    `via` says how they are known. `form_token` is what every form that they are given carries; a
-    program, which is known by a token, is given none. `scopes` are what its token says it may do.
+    `via` is the method of authentication. `form_token` is the token in every form of their pages; a
+    program, which has a bearer token, has none. `scopes` are the scopes of that token.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Person:
 def person_of(connection: HTTPConnection) -> Person:
     """Return the authenticated sender of the request."""
     person = connection.state.person
-    assert isinstance(person, Person)  # nothing is routed before they are known
+    assert isinstance(person, Person)  # no request is routed before authentication
     return person
 
 
@@ -58,7 +58,7 @@ def build_person(
         raise RefusedRequest(
             403, "one of your groups has a name that cannot be shown; have it changed"
         )
-    # The same after signing in again: a page that is open still counts.
+    # The token is the same after signing in again: an open page remains valid.
     token = "" if via == "token" else seal.mark("form", f"{via} {name}")
     return Person(name, known, via, token, tuple(scopes))
 

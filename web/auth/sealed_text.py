@@ -43,7 +43,7 @@ class TextSealer:
         self._clock = clock
 
     def seal(self, kind: str, said: Mapping[str, Any], seconds: int) -> str:
-        """Seal the values for so many seconds."""
+        """Seal the values for this number of seconds."""
         text = json.dumps([self._clock() + seconds, said], separators=(",", ":")).encode()
         nonce = os.urandom(_NONCE_BYTES)
         return _written(nonce + self._cipher.encrypt(nonce, text, kind.encode()))

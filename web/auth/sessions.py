@@ -15,7 +15,7 @@ from holdfast.web.auth.person import Person, Via, build_person
 from holdfast.web.auth.sealed_text import MAX_SEALED_CHARS, TextSealer
 from holdfast.web.http.refused_request import RefusedRequest
 
-# A browser takes a cookie of this name over https alone, and from this host alone.
+# A browser accepts a cookie of this name over https only, and from this host only.
 _SECURE: Final = "__Host-"
 SameSite = Literal["lax", "strict"]
 
@@ -36,7 +36,7 @@ class Sessions:
 
     def __init__(self, seal: TextSealer, via: Via) -> None:
         self._seal, self._via = seal, via
-        # A user who returns from the provider's page is to be signed in at once.
+        # The browser sends the cookie when the provider's page redirects a user back.
         self._same_site: SameSite = "lax" if via == "oidc" else "strict"
 
     def start(self, answer: Response, request: Request, name: str, groups: Iterable[str]) -> None:
@@ -56,7 +56,7 @@ class Sessions:
     def find(self, request: Request) -> Authentication | None:
         """Return the person of the session cookie."""
         opened = self._seal.open(_KIND, read_cookie(request, _COOKIE) or "")
-        # A session of another sign-in method is void.
+        # A session of another sign-in method is not valid.
         if opened is None or opened.values["via"] != self._via:
             return None
         said = opened.values
@@ -95,7 +95,7 @@ def delete_cookie(answer: Response, request: Request, name: str) -> None:
 def _named(request: Request, name: str) -> str:
     if _is_secure(request):
         return f"{_SECURE}holdfast_{name}"
-    # On one machine, cookies are of all ports: several inboxes are not to sign each other out.
+    # A machine shares cookies among all ports: several inboxes must not sign each other out.
     return f"holdfast_{_origin(request).rpartition(':')[2]}_{name}"
 
 

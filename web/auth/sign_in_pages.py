@@ -60,7 +60,7 @@ def local_path(text: str | None) -> str:
     """Return the path if it is a page of the inbox, else the first page's."""
     if not text or len(text) > MAX_PATH_CHARS or not text.startswith("/"):
         return HOME
-    # Browsers read `\\` as `/`, leave out tabs and line ends, and take `//HOST` for another site.
+    # Browsers read `\\` as `/`, drop tabs and line ends, and read `//HOST` as another site.
     if text.startswith("//") or "\\" in text or not (text.isascii() and text.isprintable()):
         return HOME
     return HOME if urlsplit(text).path in (SIGN_IN, SIGNED_IN, SIGN_OUT) else text
@@ -80,8 +80,8 @@ def sign_in_path(path: str) -> str:
 def resubmission_page(request: Request, form: FormData | None, person: Person | None) -> Response:
     """Return the page that reports that nothing was done, and keeps the form.
 
-    An unauthenticated sender submits it again after signing in, a person with the form of another
-    in their own name.
+    An unauthenticated sender submits the form again after signing in; a person with the form of
+    another person submits it in their own name.
     """
     fields = _fields(form)
     token = person.form_token if person else "".join(v for name, v in fields if name == FIELD)

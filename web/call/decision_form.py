@@ -1,4 +1,4 @@
-"""From the form of a call's page to a decision.
+"""Read the form of a call's page as a decision.
 
     form ─► `DecisionForm` ─► `Decision`, or the `FormProblem` that prevents it
 

@@ -30,7 +30,7 @@ from holdfast.schemas.log_entry import (
 from holdfast.schemas.names import ErrorCode
 from holdfast.web.call.plan import PlanSteps
 
-# Before the question, so many records are read, and so many lines are shown.
+# The most records that are read before the question, and the most lines that are shown.
 MAX_ENTRIES: Final = 400
 MAX_LINES: Final = 14
 MAX_DECISIONS: Final = 10
@@ -40,7 +40,7 @@ _NOT_STARTED: Final[Mapping[str, str]] = {
     ErrorCode.APPROVAL_TIMEOUT: f"{EXPIRED}: not executed",
 }
 _LEAD_UP: Final = (MessageEntry, ToolCallEntry, ToolEndEntry, SummaryEntry, NoticeEntry)
-# A decided call: not started, started, ended with a result or an error; or no outcome can follow.
+# A decided call is not started, started, ended with a result or an error, or has no more outcome.
 CallStage = Literal["ready", "begun", "done", "failed", "settled"]
 Narrated = tuple[LogRecord, list[NarrationLine]]
 
@@ -81,9 +81,9 @@ class StepResult:
 class CallHistory:
     """The log around a question; `approval` is the newest question of that call, if any.
 
-    `verdict` is the decision that ended the wait, `expired` that the time did. Of a plan, `steps`
-    are the outcomes; of a budget, `first_limit` is the limit that it was granted at first, if the
-    records contain it. The log has `hidden_entries` before the first line of `lead_up`.
+    `verdict` is the decision that ended the wait; `expired`: the timeout ended it. `steps` are the
+    outcomes of the steps of a plan. `first_limit` is the first limit of a budget, if the records
+    contain it. The log has `hidden_entries` before the first line of `lead_up`.
     """
 
     approval: PendingApproval | None = None
@@ -108,8 +108,10 @@ class CallHistory:
 
 
 async def read_history(run: RunHandle, call_id: str, length: int) -> CallHistory:
-    """Return the history of a call from a log of `length` entries; raises as
-    `RunHandle.entries`."""
+    """Return the history of a call from a log of `length` entries.
+
+    Raises as `RunHandle.entries`.
+    """
     first = max(length - MAX_ENTRIES, 0)
     entries = [entry async for entry in run.entries(names.CONTEXT, after=first)]
     return history_of(entries, run.id, call_id)
@@ -218,7 +220,7 @@ def _earlier_request(records: Sequence[LogRecord], call_id: str) -> EarlierReque
 
 
 def _first_limit(records: Sequence[LogRecord], approval: PendingApproval) -> Any:
-    """Return the limit that a run was at when it asked for more of this budget the first time."""
+    """Return the limit of a run when it requested more of this budget for the first time."""
     if approval.kind != "budget" or records[0].n > 1:
         return None
     for record in records:
@@ -243,7 +245,7 @@ def _versions(
 
 
 def _edited(kind: Kind, before: dict[str, Any], edit: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments after an edit; that of a plan has the remaining calls and changes."""
+    """Return the arguments after an edit; a plan's edit has the remaining calls and changes."""
     if kind != "plan":
         return edit
     others = {call["id"]: call.get("arguments") for call in shown_calls(edit)}
@@ -262,8 +264,10 @@ def _lines(
 
 
 def _lead_up(narrated: Sequence[Narrated], own: Sequence[str]) -> tuple[list[NarrationLine], int]:
-    """Return the lines before a question, without its own calls, and the number of hidden entries
-    before the first of them."""
+    """Return the lines before a question, and the number of hidden entries before the first line.
+
+    The lines of the question's own calls are left out.
+    """
     found = [
         (record.n, line)
         for record, lines in narrated
@@ -303,7 +307,7 @@ def _outcome_lines(
     )[:MAX_LINES]
     if verdict is None or verdict.decision != "deny":
         return lines
-    # The error of a denied call is what was decided, and no failure.
+    # The error of a denied call is the decision, not a failure.
     return [replace(line, tone="plain") if line.tone == "bad" else line for line in lines]
 
 
@@ -345,7 +349,7 @@ def _step_result(shown: tuple[int, str, str], own: Sequence[Narrated]) -> StepRe
         if code in _NOT_STARTED:
             return StepResult(*shown, _NOT_STARTED[code], "dim", body)
         return StepResult(*shown, f"failed: {code}", "bad", body)
-    # The line of the result, or else that of the end, has the value.
+    # The line of the result has the value; without it, the line of the end has it.
     results = [
         line
         for record, lines in own

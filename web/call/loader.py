@@ -51,30 +51,30 @@ class PendingCall:
 
     @property
     def tool(self) -> ShownTool | None:
-        """The tool of the call; of a plan or a budget none."""
+        """Return the tool of the call; None for a plan or a budget."""
         return self.tools.get(self.approval.tool)
 
     @property
     def is_whole(self) -> bool:
-        """The query returned all arguments."""
+        """Report whether the query returned all arguments."""
         return is_whole(self.approval)
 
     @property
     def schema(self) -> Any:
-        """The schema of its arguments; of a budget, that of its limit."""
+        """Return the schema of its arguments; for a budget, the schema of its limit."""
         if self.approval.kind == "budget":
             return _limit_schema(self.approval)
         return True if self.tool is None else self.tool.parameters
 
     @property
     def output_schema(self) -> Any:
-        """The schema of the call's result; without one, any value fits."""
+        """Return the schema of the call's result; without one, any value fits."""
         tool = self.tool
         return {} if tool is None or not isinstance(tool.output, dict) else tool.output
 
     @property
     def mark(self) -> str:
-        """A digest that changes with the question and its decisions."""
+        """Return a digest that changes with the question and its decisions."""
         one = self.approval
         return sha256(canonical_json([one.digest, one.requested_at, len(one.decisions)]))
 
@@ -92,23 +92,23 @@ class ClosedCall:
 
     @property
     def run_ended(self) -> bool:
-        """The run has ended."""
+        """Report whether the run has ended."""
         return self.run_info.ended is not None
 
     @property
     def is_unexplained(self) -> bool:
-        """No decision, timeout or end of the run explains why the call is closed."""
+        """Report whether the call is closed without a decision, a timeout or an end of the run."""
         history = self.history
         return not self.run_ended and history.verdict is None and not history.expired
 
     @property
     def is_settled(self) -> bool:
-        """The outcome can no longer change."""
+        """Report whether the outcome can no longer change."""
         return self.run_ended or self.history.stage in ("done", "failed", "settled")
 
     @property
     def mark(self) -> str:
-        """A mark that changes with the outcome."""
+        """Return a mark that changes with the outcome."""
         one = self.history
         steps = "".join(step.tone[0] for step in one.steps)
         lines = len(one.outcome_lines)
@@ -176,7 +176,7 @@ async def find_next_pending(
 ) -> str | None:
     """Return the page of another pending call that this person may decide, if one is found soon.
 
-    Calls of the same run come first, then those that were requested last.
+    Calls of the same run come first, then the most recently requested ones.
     """
     with suppress(CommandError, TimeoutError):
         async with asyncio.timeout(NEXT_SECONDS):
@@ -210,7 +210,7 @@ class SimilarCall:
 async def find_similar_calls(parts: Services, pending: PendingCall) -> list[SimilarCall]:
     """Return pending calls of the same tool, or plans, for the same principal in other runs.
 
-    Those with the same arguments come first. The search ends after `SIMILAR_SECONDS`: the result is
+    Calls with the same arguments come first. The search ends after `SIMILAR_SECONDS`: the result is
     a hint against approving something twice.
     """
     found: list[SimilarCall] = []

@@ -1,6 +1,6 @@
-"""The texts of the page of a call: what happens after each decision, who may decide, the outcome.
+"""The texts of the page of a call: the effect of each decision, the approvers, the outcome.
 
-The words for decisions and timeouts are those of `runtime.narration.phrases`. Nothing here is
+The terms for decisions and timeouts are those of `runtime.narration.phrases`. No text here is
 written by a model or a tool's author.
 """
 
@@ -51,7 +51,7 @@ class Eligibility:
 
 
 def shown_policy(tools: Sequence[ShownTool]) -> ApprovalPolicy | None:
-    """Return the strictest_policy approval policy of the tools, as far as they are known."""
+    """Return the strictest approval policy of the tools, as far as they are known."""
     return strictest_policy([tool.approval for tool in tools]) if tools else None
 
 
@@ -132,7 +132,7 @@ def consequences(approval: PendingApproval, tool: ShownTool | None) -> list[str]
 def timeout_effect(
     approval: PendingApproval, policy: ApprovalPolicy | None, *, is_single_call: bool = False
 ) -> str:
-    """Return what happens when nobody decides in time: `it is denied`."""
+    """Return the effect of a timeout: `it is denied`."""
     on_timeout = timeout_policy(approval, policy) or None
     return timeout_phrase(approval.kind, on_timeout, is_single_call=is_single_call)
 
@@ -176,7 +176,7 @@ def extended_limits(approval: PendingApproval, used: Any, granted: Any) -> str:
 def limit_outcome(
     approval: PendingApproval, decided: Decided, last: Mapping[str, Any], now: Any
 ) -> str:
-    """Return what became of a limit; `last` are the decided arguments, `now` the current limit."""
+    """Return the outcome of a limit; `last` are the decided arguments, `now` the current limit."""
     if approval.kind != "budget" or decided.decision not in ("approve", "edit"):
         return ""
     [(name, limit), *_] = approval.arguments.items()
@@ -201,7 +201,7 @@ def decision_text(decided: Decided, kind: Kind, you: str) -> str:
 
 
 def outcome_text(history: CallHistory) -> str:
-    """Return what happened after the decision, as a sentence; of a plan nothing: see its steps."""
+    """Return the outcome after the decision, as a sentence; empty for a plan: see its steps."""
     if history.approval is None or history.approval.kind not in ("call", "reconcile"):
         return ""
     verdict = history.verdict.decision if history.verdict else ""

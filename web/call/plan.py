@@ -1,5 +1,4 @@
-"""The steps of a plan by their numbers: which step needs the result of which, and as rows of a
-page.
+"""The steps of a plan by their numbers, their dependencies, and their rows of a page.
 
 The run checks an edited plan again, by the same rules.
 """
@@ -54,12 +53,12 @@ class PlanStep:
 
     @property
     def title(self) -> str:
-        """The step by its number and its name."""
+        """Return the number and the name of the step."""
         return f"step {self.number} ({self.label})"
 
     @property
     def all_places(self) -> tuple[Path, ...]:
-        """All places that the step may write to."""
+        """Return all places that the step may write to."""
         return (*self.places, *self.errors)
 
 
@@ -72,12 +71,12 @@ class UnusableStep:
 
     @property
     def missing_titles(self) -> str:
-        """The removed steps by their titles."""
+        """Return the titles of the removed steps."""
         return join_words([one.title for one in self.missing])
 
 
 class PlanSteps:
-    """The steps of one plan, and how they depend on each other."""
+    """The steps of one plan and their dependencies."""
 
     def __init__(self, arguments: Mapping[str, Any], labels: Mapping[str, str]) -> None:
         calls = enumerate(shown_calls(arguments), start=1)

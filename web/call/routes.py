@@ -4,9 +4,9 @@
     POST /waiting/{run}/{call}            a decision, or a button that changes the fields of a form
     GET  /waiting/{run}/{call}/changes    the changes of the call as an event stream
 
-The events: `news`, a notice to put into the page; `outcome`, the outcome of a closed call, which
-replaces the one before; `over`, no more events. The rest of the page stays, and the input with it.
-Whatever prevents a decision, the answer says what to do, and contains the input.
+The events: `news`, a notice for the page; `outcome`, the outcome of a closed call, which replaces
+the one before; `over`, no more events. The rest of the page and its input do not change. A response
+that rejects a decision explains what to do, and contains the input.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class CallPages:
             decision = await asyncio.to_thread(read_decision, checked, pending, person)
             problem = decision if isinstance(decision, FormProblem) else None
         signs = self._parts.signer is not None
-        # The schema of a stranger can be slow to render and to check, within its bounds.
+        # An untrusted schema can be slow to render and to check, within its bounds.
         values = await asyncio.to_thread(
             build_call_page,
             pending,
@@ -141,7 +141,7 @@ class CallPages:
     async def _changed_page(
         self, request: Request, pending: PendingCall, form: DecisionForm
     ) -> Response:
-        """Show what has changed since the page of a form was opened, and the input."""
+        """Show the changes since the page of a form was opened, and the input."""
         before, now = pending.history.version(form.digest), pending.approval
         old = before.arguments if before else now.arguments
         found = argument_differences(now.kind, old, now.arguments, pending.tools)
@@ -178,7 +178,7 @@ class CallPages:
     ) -> Response:
         """Show that the run did not answer, with the input to send again.
 
-        `sent`: the decision may have been accepted all the same.
+        `sent`: the run may have accepted the decision.
         """
         return page(
             request,

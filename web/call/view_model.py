@@ -1,6 +1,6 @@
 """The values of the templates of a call's page: of a pending call, and of a closed one.
 
-They hold no markup and decide nothing. The forms contain the input as it was entered.
+They contain no markup and decide nothing. The forms contain the input as it was entered.
 """
 
 from collections.abc import Mapping, Sequence
@@ -132,7 +132,7 @@ def build_call_page(
         person: the person who looks at it.
         signs: the inbox signs decisions for the person.
         form: the submitted form, if any.
-        problem: the problem that made it no decision.
+        problem: the problem that prevents a decision.
         notice: a message in place of those that follow from the form.
     """
     approval, history, info = pending.approval, pending.history, pending.run_info
@@ -220,7 +220,7 @@ def build_call_page(
 
 
 def _known_text(approval: PendingApproval, heading: str) -> str:
-    """Return how an outcome came to be unknown, without the part for terminals."""
+    """Return the reason why an outcome is unknown, without the part for terminals."""
     text, _, _ = clean(approval.question).partition(_OUTCOME_QUESTION)
     return text.replace(f"`{approval.tool}`", heading).replace("`", "").rstrip(".")
 

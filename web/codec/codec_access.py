@@ -1,10 +1,10 @@
 """Access to the codec endpoint: by its secret, or by a session that was opened with it.
 
-The secret comes as `Authorization: Bearer`, from programs, or is entered once on the endpoint's own
-page, which leaves a session in a cookie: random, known to this process alone, and of limited life.
-A cookie comes along with whatever page asks, so it counts only together with an allowed origin.
+Programs send the secret as `Authorization: Bearer`. A user enters it once on the endpoint's own
+page, which sets a session cookie: random, known to this process only, and of limited life. A
+browser sends the cookie with requests from any page, so it is accepted only with an allowed origin.
 
-    name of the endpoint ─► page that asks ─► session, or secret ─► work
+    name of the endpoint ─► page of origin ─► session, or secret ─► work
 """
 
 import math
@@ -32,7 +32,7 @@ class CodecAccess:
 
 
 class CodecGuard:
-    """Decides on each request; `address` is the network address that it came from."""
+    """Checks each request; `address` is the network address of the sender."""
 
     def __init__(self, access: CodecAccess, clock: Clock = time.monotonic) -> None:
         self._access = access
@@ -53,7 +53,7 @@ class CodecGuard:
         """Accept a request of no page, of an allowed page, or of the endpoint's own.
 
         Raises:
-            Refused: it comes from another.
+            RefusedRequest: it comes from another page.
         """
         if origin is not None and origin not in self._access.origins | self._access.own:
             raise RefusedRequest(403, "pages from there may not ask; name them with `--origin`")
@@ -77,7 +77,7 @@ class CodecGuard:
         """Open a session for the secret, entered on the endpoint's own page.
 
         Raises:
-            Refused: it is another secret, or another page.
+            RefusedRequest: the secret is wrong, or the request is from another page.
         """
         self.check_own_page(origin)
         self._secret.check(shown, address)
@@ -87,7 +87,7 @@ class CodecGuard:
         """End the sessions.
 
         Raises:
-            Refused: another page wants that.
+            RefusedRequest: the request is from another page.
         """
         self.check_own_page(origin)
         for session in sessions:
@@ -97,7 +97,7 @@ class CodecGuard:
         """Accept a request of the endpoint's own page.
 
         Raises:
-            Refused: another page, or none, has sent it.
+            RefusedRequest: the request is from another page, or from none.
         """
         if origin not in self._access.own:
             raise RefusedRequest(
@@ -110,21 +110,21 @@ class CodecGuard:
 
 
 class _Sessions:
-    """Who has shown the secret on the page. Only digests are kept; they end with the process."""
+    """The sessions of users who entered the secret. Only digests are kept, in memory."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ends: OrderedDict[bytes, float] = OrderedDict()
 
     def open(self) -> str:
-        """A new session: what its cookie holds."""
+        """Open a session and return the value of its cookie."""
         session = secrets.token_urlsafe(32)
         self._ends[digest(session)] = self._clock() + SESSION_SECONDS
         keep_newest(self._ends, MAX_SESSIONS)
         return session
 
     def left_seconds(self, session: str) -> int:
-        """How long a session goes on; 0 for one that is over, or never was."""
+        """Return the seconds until a session ends; 0 for one that has ended or does not exist."""
         return max(0, math.floor(self._ends.get(digest(session), 0.0) - self._clock()))
 
     def close(self, session: str) -> None:

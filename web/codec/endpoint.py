@@ -1,8 +1,8 @@
-"""The codec endpoint: shows what is in encrypted payloads to those who may see it.
+"""The codec endpoint: shows the content of encrypted payloads to authorized users.
 
-Temporal's UI and its command line ask it; the server of Temporal never does. What it shows is what
-runs keep secret, so nothing is served to anybody who is not known (`web.codec.codec_access`), and
-no response may be cached.
+Temporal's UI and its command line query it; the server of Temporal never does. The content is
+secret, so every request needs authentication (`web.codec.codec_access`), and no response may be
+cached.
 """
 
 import base64
@@ -31,7 +31,7 @@ _STYLE: Final = (
     "code{background:#f3f4f6;padding:.1rem .3rem;border-radius:.25rem}.wrong{color:#b91c1c}"
 )
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-# The browser is to send the form's origin, so not even this page's address is kept from itself.
+# The browser must send the origin of the form, so the referrer policy is not `no-referrer`.
 HEADERS: Final = {
     "Content-Security-Policy": (
         f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; "
@@ -41,13 +41,13 @@ HEADERS: Final = {
     "X-Frame-Options": "DENY",
 }
 
-# Temporal takes at most 4 MB at once, which are 5.4 in base64.
+# Temporal accepts at most 4 MB at once, which are 5.4 MB in base64.
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_FORM_BYTES = 4 * 1024
 PREFLIGHT_SECONDS = 600
 
 _COOKIE = "holdfast_codec"
-# A browser takes a cookie of this name over https alone, and from this host alone.
+# A browser accepts a cookie of this name over https only, and from this host only.
 _SECURE_COOKIE = f"__Host-{_COOKIE}"
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "POST",
@@ -60,26 +60,26 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class CodecEndpoint:
-    """The endpoint, as what it does at each of its addresses."""
+    """The endpoint: the handlers of its addresses."""
 
     def __init__(self, protocol: Protocol, access: CodecAccess, guard: CodecGuard) -> None:
         self._protocol, self._access, self._guard = protocol, access, guard
 
     def app(self) -> Starlette:
-        """The endpoint as an ASGI application."""
+        """Return the endpoint as an ASGI application."""
         return Starlette(
             routes=[
                 Route("/", self._guarded(self._page)),
                 Route("/sign-in", self._guarded(self._sign_in), methods=["POST"]),
                 Route("/sign-out", self._guarded(self._sign_out), methods=["POST"]),
-                # Of the path, only the end counts: a namespace may stand before it.
+                # Only the end of the path matters: a namespace may precede it.
                 Route("/{path:path}", self._guarded(self._work), methods=["POST", "OPTIONS"]),
             ],
             exception_handlers={HTTPException: _unknown},
         )
 
     def _guarded(self, handler: Handler) -> Handler:
-        """The handler, for what is sent to a name of the endpoint, and by a page that may ask."""
+        """Wrap the handler to check the name of the endpoint and the page of origin."""
 
         async def answer(request: Request) -> Response:
             origin = request.headers.get("origin")
@@ -96,7 +96,7 @@ class CodecEndpoint:
         return answer
 
     def _for_page(self, origin: str | None) -> dict[str, str]:
-        """What lets a page that was named read the answer."""
+        """Return the headers that let an allowed page read the response."""
         if origin is None or origin not in self._access.origins:
             return {"Vary": "Origin"}
         return {
@@ -175,14 +175,14 @@ def _refusal(refused: RefusedRequest) -> Response:
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
-    """There are no other addresses than those that take a POST, and the page."""
+    """Report the only addresses: those that accept a POST, and the page."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     sentence = "ask with POST …/decode, …/encode or …/download, or open the page at /"
     return JSONResponse({"error": sentence}, status, _EVERY_ANSWER)
 
 
 def sign_in_page(wrong: str = "") -> str:
-    """The page with the form; `wrong` says why the last try was none."""
+    """Return the page with the form; `wrong` is the reason why the last attempt failed."""
     told = f'<p class="wrong" role="alert">{escape(wrong)}</p>' if wrong else ""
     return _page(
         "<h1>Encrypted runs</h1>"

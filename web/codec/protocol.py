@@ -1,11 +1,11 @@
 """Temporal's protocol for remote codecs: payloads in Protobuf's JSON, decoded and encoded.
 
-A payload that cannot be decrypted is given back as it came, as one is that never was encrypted: of
-an event with ten of them, Temporal's UI shows the other nine. The log has the reason.
+A payload that cannot be decrypted is returned unchanged, as is an unencrypted one: of an event with
+ten payloads, Temporal's UI shows the other nine. The log has the reason.
 
-    decode      a reference to a store is replaced by its content, unless `preserveStorageRefs=true`
-    download    the same, and what is not there is an error
-    encode      nothing is put into a store: only what workers hand on to themselves is
+    decode      replaces a reference to a store by its content, unless `preserveStorageRefs=true`
+    download    the same, and missing content is an error
+    encode      stores nothing: stores contain only what workers pass to themselves
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from holdfast.runtime.encryption.codec import DecryptError
 from holdfast.web.http.refused_request import RefusedRequest
 
 MAX_PAYLOADS = 1_000
-# What was compressed, or is fetched from a store, is larger than what was sent.
+# Payloads that are decompressed or read from a store are larger than the request.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_TOLD_REASONS = 100
 
@@ -39,10 +39,10 @@ class Protocol:
         self._told: set[str] = set()
 
     async def answer(self, verb: str, body: bytes, *, keeps_references: bool) -> str:
-        """What the endpoint answers to `verb`.
+        """Return the response of the endpoint to `verb`.
 
         Raises:
-            Refused: there is no such verb, or it fails.
+            RefusedRequest: the verb does not exist, or it fails.
         """
         payloads = await asyncio.to_thread(_read, body)
         match verb:
@@ -82,14 +82,14 @@ class Protocol:
         return whole
 
     def _tell(self, reason: str) -> None:
-        """Say why, once: a page of the UI asks for a hundred payloads of one key."""
+        """Log the reason once: a page of the UI requests a hundred payloads of one key."""
         if reason not in self._told and len(self._told) < MAX_TOLD_REASONS:
             self._told.add(reason)
             logger.warning("a payload could not be read: %s", reason)
 
 
 def _read(body: bytes) -> list[Payload]:
-    # What is wrong with it is never told: that would repeat it.
+    # The response never quotes the invalid body, which may be secret.
     misread = RefusedRequest(400, 'write {"payloads": […]}, as JSON of Protobuf')
     try:
         value = json.loads(body)
@@ -98,7 +98,7 @@ def _read(body: bytes) -> list[Payload]:
             raise misread
         if len(said) > MAX_PAYLOADS:
             raise RefusedRequest(413, f"send at most {MAX_PAYLOADS} payloads at a time")
-        # A newer UI may send more than is known here.
+        # A newer UI may send fields that are unknown here.
         return [ParseDict(each, Payload(), ignore_unknown_fields=True) for each in said]
     except (ValueError, ParseError, RecursionError, AttributeError, TypeError):
         raise misread from None

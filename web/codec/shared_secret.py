@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.web.http.refused_request import RefusedRequest, unauthorized
 
 MIN_SECRET_CHARS = 16
-# So many wrong secrets an address may show in so long; then it has to wait, with a right one too.
+# After this number of wrong secrets in this time, an address must wait, even with the right one.
 MAX_FAILURES = 10
 FAILURES_SECONDS = 60
 MAX_ADDRESSES = 10_000
@@ -19,10 +19,10 @@ Clock = Callable[[], float]
 
 
 def check_secret(secret: str) -> None:
-    """See whether a text can be the secret.
+    """Check that a text can be the secret.
 
     Raises:
-        ValueError: it cannot; the message does not repeat it.
+        ValueError: the text cannot be the secret; the message does not repeat it.
     """
     if len(secret) < MIN_SECRET_CHARS:
         raise ValueError(f"it has fewer than {MIN_SECRET_CHARS} characters")
@@ -31,7 +31,7 @@ def check_secret(secret: str) -> None:
 
 
 class Secret:
-    """The secret, as its digest, and who has failed to show it lately; `what` it is called."""
+    """The secret as a digest, and the recent failures by address; `what` is its name."""
 
     def __init__(self, secret: str, what: str, clock: Clock) -> None:
         self._digest = digest(secret)
@@ -40,17 +40,17 @@ class Secret:
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def check(self, shown: str, address: str) -> None:
-        """Let pass who shows the secret; `address` is the network address that they are at.
+        """Accept the secret; `address` is the network address of the sender.
 
         Raises:
-            Refused: it is another one, or the address has shown too many others lately.
+            RefusedRequest: the secret is wrong, or the address has sent too many wrong ones.
         """
         count, until = self._failures.get(address, (0, 0.0))
         left = until - self._clock()
         if count >= MAX_FAILURES and left > 0:
             wait = {"Retry-After": str(math.ceil(left))}
             raise RefusedRequest(429, "too many wrong secrets came from here; wait a minute", wait)
-        # Digests are of one length: how long a comparison takes tells nothing of the secret.
+        # Digests have one length: the time of a comparison reveals nothing about the secret.
         if not hmac.compare_digest(digest(shown), self._digest):
             self._failed(address, count if left > 0 else 0)
             raise unauthorized(f"that is not {self._what}")
@@ -63,11 +63,11 @@ class Secret:
 
 
 def keep_newest(entries: OrderedDict[Any, Any], most: int) -> None:
-    """Have at most so many, and forget the oldest."""
+    """Remove the oldest entries beyond `most`."""
     while len(entries) > most:
         entries.popitem(last=False)
 
 
 def digest(text: str) -> bytes:
-    """What is kept of a secret."""
+    """Return the digest of a secret."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()

@@ -1,8 +1,8 @@
 """Build the fields of a form, or of a read-only view, from a value and its schema.
 
-Every part of the value has a field, even if the schema does not mention it; what no control can
-hold is shown as JSON. A form has at most `MAX_FIELDS` fields: the rest of a value is JSON too. The
-check of a form is the run's own, so a value that passes here passes there.
+Every part of the value has a field, even if the schema does not mention it; a value without a
+suitable control is shown as JSON. A form has at most `MAX_FIELDS` fields: the rest of a value is
+JSON, too. The run checks a form by the same rules, so a value that passes here passes there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ from holdfast.web.forms.schema_shape import (
 MAX_FIELDS: Final = 200
 MAX_DEPTH: Final = 8
 MAX_ITEMS: Final = 100
-# So many have a field each, if there is room for the value that they are parts of.
+# At most this number of parts have a field each, if there is room for the whole value.
 FEW: Final = 10
 
 
@@ -218,7 +218,7 @@ def form_violations(value: Any, schema: Any) -> list[Violation]:
 
 
 def _plainly(found: Violation) -> Violation:
-    """Replace the violation of a format by what to enter: `'' is not a 'date'`."""
+    """Replace the violation of a format by a request: `'' is not a 'date'`."""
     if found.keyword != "format":
         return found
     _, _, name = found.said.rpartition(" is not a ")
@@ -248,7 +248,7 @@ def _placed(found: Violation, value: Any) -> list[Violation]:
 
 
 def _quoted(said: str) -> Iterator[str]:
-    """Yield the property of a message: `'amount' is a required property`."""
+    """Yield the property that a message names: `'amount' is a required property`."""
     name, _, _ = said.rpartition(" is a required property")
     if len(name) > 2:
         yield name[1:-1]

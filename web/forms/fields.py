@@ -1,7 +1,7 @@
 """The fields of a form, and the control of each value without inner fields.
 
-A text that a control cannot hold exactly (invisible characters, another kind of line end) is
-shown as JSON, which can.
+A text that a control cannot hold exactly (invisible characters, another kind of line end) is shown
+as JSON, which can.
 """
 
 from calendar import day_name
@@ -16,7 +16,7 @@ from holdfast.web.forms import form_values
 from holdfast.web.forms.form_values import MISSING, Place, UnreadableText, control_name, pointer
 from holdfast.web.forms.schema_shape import Shape, choice_label, format_hint
 
-# So much of a text can be seen in one line on a phone.
+# The characters that fit in one line on a phone.
 _LINE_CHARS: Final = 30
 _SCHEMA_CHARS: Final = 4_000
 
@@ -91,29 +91,31 @@ class Field:
 
     @property
     def display_text(self) -> str:
-        """The value for display."""
+        """Return the value for display."""
         if isinstance(self.value, bool):
             return MEANINGS["true" if self.value else "false"]
         plain = isinstance(self.value, str) and self.value.isascii() and self.value.isalnum()
         if plain and self.shape.kinds == ("string",):
-            return str(self.value)  # it can be nothing else here, though it may look like a number
+            return str(self.value)  # the value is a text, even if it looks like a number
         return "omitted" if self.value is MISSING else format_argument(self.value).rstrip("\n")
 
     @property
     def key(self) -> str:
-        """The name of the value in the JSON."""
+        """Return the name of the value in the JSON."""
         step = self.place[-1] if self.place else ""
         return str(step + 1) if isinstance(step, int) else one_line(step, LABEL_CHARS)
 
     @property
     def is_missing(self) -> bool:
-        """There is no value."""
+        """Report whether there is no value."""
         return self.value is MISSING
 
     @property
     def alternate_label(self) -> str:
-        """The label of the selected option, if it adds something; of a date, the day of the
-        week."""
+        """Return the label of the selected option, if it adds something.
+
+        For a date, return the day of the week.
+        """
         if self.control == "date" and self.text:
             return day_name[date.fromisoformat(self.text).weekday()]
         names = [one.label for one in self.options if one.selected]
@@ -121,28 +123,28 @@ class Field:
 
     @property
     def is_reference(self) -> bool:
-        """The value is a reference, replaced when the call is executed."""
+        """Report whether the value is a reference, replaced when the call is executed."""
         return isinstance(self.value, str) and MARK in self.value
 
     @property
     def is_any(self) -> bool:
-        """A value of any kind is allowed; text is the most likely one."""
+        """Report whether a value of any kind is allowed; text is the most likely one."""
         return not self.shape.kinds and not self.shape.branches
 
     @property
     def is_text(self) -> bool:
-        """The content of the control is read as text."""
+        """Report whether the content of the control is read as text."""
         return any(one.selected and one.value.split("/")[0] == "text" for one in self.meanings)
 
     @property
     def is_plain_list(self) -> bool:
-        """It is a list of single values, shown one a line."""
+        """Report whether the value is a list of single values, shown one a line."""
         plain = not any(one.children or one.control in ("object", "list") for one in self.children)
         return self.control == "list" and plain
 
     @property
     def takes_properties(self) -> bool:
-        """Properties with any name can be added."""
+        """Report whether properties with any name can be added."""
         return self.control == "object" and self.shape.takes_properties
 
     def walk(self) -> list["Field"]:
@@ -221,13 +223,13 @@ def set_scalar(drawn: Field) -> Field:
     wants_date = drawn.shape.rules.get("format") == "date"
     if wants_date and (not drawn.text or _is_date(drawn.text)):
         drawn.control = "date"
-        # A browser shows a day as its reader writes one, which is not as it is written here.
+        # A browser shows a date in the format of its user, which differs from that of the hint.
         drawn.limits = [one for one in drawn.limits if one != format_hint("date")]
     return _meant(drawn, now)
 
 
 def _meant(drawn: Field, now: str) -> Field:
-    """Set the kinds of value that the content of a control can be read as."""
+    """Return the kinds of value that the content of a control can be read as."""
     shape = drawn.shape
     written = [kind for kind in _written(shape) if kind != now]
     if now in ("text", "number", "json"):
@@ -243,7 +245,7 @@ def _meant(drawn: Field, now: str) -> Field:
         drawn.meanings = [Option(both, MEANINGS[first], selected=True)]
         return drawn
     drawn.meanings = [
-        # Whoever writes something where nothing stood means what they have written.
+        # Text that is entered where there was no value is read as text.
         Option(
             f"{first}/{each}" if each == now and each in unwritten else each,
             MEANINGS[each],
@@ -280,7 +282,8 @@ def _kind_of(value: Any, shape: Shape) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            # What cannot be seen, or a browser would change, is written out.
+            # A text with invisible characters, or one that a browser would change, is shown as
+            # JSON.
             return "text" if clean(value) == value else "json"
         case int() | float():
             return "number" if shape.kinds else "json"

@@ -1,8 +1,8 @@
-"""The names of a form's controls, and the values that a submitted form holds.
+"""The names of a form's controls, and the values of a submitted form.
 
 A control's name has its kind (`text`, `pick`, …) and the place of its value, so a form is read
-without a schema, and no value is lost that the schema does not mention. An untouched value comes
-back exactly: a number as it was written, a text to the last space, an omitted one omitted.
+without a schema, and values that the schema does not mention are kept. An untouched value is
+returned exactly: a number as it was written, a text to the last space, an omitted one omitted.
 """
 
 import json
@@ -20,8 +20,8 @@ _NUMBERED: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NO_NUMBER: Final = "Enter a number in digits, such as 12 or 12.50."
 Place = tuple[str | int, ...]
-# What a control holds: a text; how that text is meant; one of several values as JSON; or that there
-# stands an object, a list, nothing at all, or null; which of several schemas an object is drawn by.
+# The content of a control: a text; the kind of value that the text is; one of several values as
+# JSON; an object, a list, no value or null; or the schema by which an object is shown.
 TEXT: Final = "text"
 MEANT: Final = "meant"
 PICK: Final = "pick"
@@ -30,10 +30,10 @@ LIST: Final = "list"
 GONE: Final = "gone"
 NULL: Final = "null"
 BRANCH: Final = "branch"
-# The name that somebody gives to a property that they add.
+# The entered name of an added property.
 KEY: Final = "key"
 KINDS: Final = (TEXT, MEANT, PICK, OBJECT, LIST, GONE, NULL, BRANCH, KEY)
-# The submit buttons that change what a form has fields for.
+# The submit buttons that change the fields of a form.
 DO: Final = "do"
 
 
@@ -47,14 +47,16 @@ class Missing:
 MISSING: Final = Missing()
 
 
-# What stands for a value without a text in the control.
+# The marks of values that have no text in the control.
 UNWRITTEN: Final[dict[str, Any]] = {"gone": MISSING, "null": None, "true": True, "false": False}
 
 
 @dataclass(frozen=True)
 class UnreadableText:
-    """An entered text that is not a value; it stays in its control. `problem` is empty if it is
-    new."""
+    """An entered text that is not a value; it stays in its control.
+
+    `problem` is empty if the text is new.
+    """
 
     text: str
     kind: str
@@ -63,8 +65,10 @@ class UnreadableText:
 
 @dataclass(frozen=True)
 class EditNotice:
-    """The effect of a button: a sentence, its place, and whether it is shown after the inner
-    fields."""
+    """The effect of a button: a sentence and its place.
+
+    `after_children`: the sentence is shown after the inner fields.
+    """
 
     place: Place
     text: str
@@ -135,11 +139,12 @@ def _tree(items: Iterable[tuple[str, str]]) -> _Node:
         kind, _, where = key.partition(":")
         found = pointer_steps(where)
         if kind not in KINDS or found is None or len(found) > MAX_JSON_DEPTH:
-            continue  # no page has such a control
+            continue  # pages have no such control
         node = root
         for step in found:
             node = node.inside.setdefault(step, _Node())
-        # A browser sends every line end as two characters; none that is meant has them.
+        # A browser sends every line end as two characters; no value of a form has a carriage
+        # return.
         node.said[kind] = re.sub(r"\r\n?", "\n", text)
     return root
 

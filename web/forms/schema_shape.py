@@ -1,6 +1,6 @@
 """The part of a schema that a form can show: kinds of value, choices, parts, and hints for people.
 
-What a form has no control for is left to the check of the whole value by the run's validator.
+A constraint without a control is left to the run's validator, which checks the whole value.
 """
 
 import re
@@ -41,13 +41,13 @@ _BOUNDS: Final = (
 MAX_REFERENCES: Final = 16
 MAX_CHOICES: Final = 200
 MAX_BRANCHES: Final = 10
-# Of the schemas of one form. Those that refer to each other can stand for any number of them.
+# The limit for the schemas of one form: schemas that refer to each other can expand without end.
 _MAX_INITIAL: Final = 50
 _MAX_INITIAL_DEPTH: Final = 4
 MAX_READ: Final = 20_000
 _NAMES_A_READ: Final = 50
 _LABEL_CHARS: Final = 120
-# What is said of a value to people, and holds for no part of its schema.
+# Annotations of a value for people, which do not apply to the parts of its schema.
 _NOTES: Final = ("title", "description", "default", "examples")
 _SCALARS: Final = frozenset({"string", "number", "integer", "boolean"})
 Rules = Mapping[str, Any]
@@ -95,7 +95,7 @@ class Shape:
 
     @property
     def title(self) -> str:
-        """The title of the schema."""
+        """Return the title of the schema."""
         return one_line(str(self.rules.get("title") or ""), _LABEL_CHARS)
 
     def property_schema(self, key: str) -> Any:
@@ -114,7 +114,7 @@ class Shape:
 
     @property
     def properties(self) -> list[str]:
-        """The names of its properties."""
+        """Return the names of its properties."""
         named = self.rules.get("properties")
         return list(named) if isinstance(named, Mapping) else []
 
@@ -125,7 +125,7 @@ class Shape:
 
     @property
     def takes_properties(self) -> bool:
-        """Properties with any name may be added, as far as the schema has it."""
+        """Report whether properties with any name may be added, as far as the schema shows it."""
         said = self.rules.get("additionalProperties")
         unsaid = said is None and not self.properties
         return isinstance(said, Mapping) or said is True or unsaid
@@ -210,7 +210,7 @@ def _joined(base: Rules, branches: list[Shape], nullable: bool) -> Shape:
 
 
 def _cost(rules: Rules) -> int:
-    """Return how much of `MAX_READ` a schema takes; each reading goes through its names."""
+    """Return the share of `MAX_READ` that a schema uses; each reading iterates over its names."""
     named = (rules.get(key) for key in ("properties", "required", "enum"))
     return 1 + sum(len(one) for one in named if isinstance(one, dict | list)) // _NAMES_A_READ
 

@@ -10,7 +10,7 @@ from holdfast.schemas.base import canonical_json
 from holdfast.web.forms.form_values import MISSING, Place, UnreadableText
 
 MAX_DIFFERENCES: Final = 100
-# Pairs of entries that are compared, of all lists together: beyond that, a list is told as a whole.
+# Pairs of entries that are compared in all lists; beyond that, a list is shown as a whole.
 MAX_COMPARED: Final = 40_000
 _PLACE_CHARS: Final = 200
 _LEFT_OUT: Final = "omitted"
@@ -91,7 +91,7 @@ class _Comparing:
     def _blocks(
         self, old: Sequence[bytes], new: Sequence[bytes]
     ) -> list[tuple[int, int, int, int]] | None:
-        """Return the differing stretches of two lists; `None` where there is too much to compare.
+        """Return the differing stretches of two lists; `None` if there is too much to compare.
 
         If that gives no fewer differences, entries are compared by position: the two numbers of a
         pair have not moved when both become equal.
@@ -116,7 +116,7 @@ class _Comparing:
     def _block(
         self, old: list[Any], new: list[Any], at: tuple[int, int], place: Place
     ) -> Iterator[Difference]:
-        """Yield the differences of a stretch, in pairs where one may have become the other."""
+        """Yield the differences of a stretch, in pairs where an entry may have become the other."""
         pairs = len(old) if len(old) == len(new) else 0
         if not pairs and all(isinstance(one, dict) for one in (*old, *new)):
             pairs = min(len(old), len(new))
@@ -168,7 +168,7 @@ def _lines(value: dict[str, Any] | list[Any], before: str) -> Iterator[str]:
             yield f"{before}{name}"
             yield from _lines(one, f"{before}  ")
         else:
-            # A line end in a text would begin what looks like the next entry.
+            # A line end in a text would look like the start of the next entry.
             written = format_argument(one)
             several = "\n" in written
             yield f"{before}{name} {as_json(one) if several else written}"

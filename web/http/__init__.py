@@ -1,1 +1,4 @@
-"""What the inbox, the HTTP API and the codec endpoint share: bodies, origins, errors, streams."""
+"""The shared parts of the inbox, the HTTP API and the codec endpoint.
+
+They are request bodies, origins, errors and streams.
+"""

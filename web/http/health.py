@@ -10,13 +10,13 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 HEALTH: Final = "/health"
-# However many ask.
+# The minimum between two queries, however many probes there are.
 BETWEEN_LOOKS_SECONDS: Final = 1.0
 ANSWER_TIMEOUT_SECONDS: Final = 2.0
 
 
 class InboxHealth:
-    """Asks Temporal whether it answers, and remembers it for a moment."""
+    """Queries Temporal, and caches the result for a moment."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -25,7 +25,7 @@ class InboxHealth:
         self._is_good = False
 
     async def answer(self, request: Request) -> Response:
-        """200 while Temporal answers, else 503."""
+        """Return 200 while Temporal answers, else 503."""
         async with self._looking:
             if time.monotonic() >= self._look_at:
                 self._is_good = await self._look()
@@ -37,5 +37,5 @@ class InboxHealth:
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
                 return await self._client.service_client.check_health()
-        except (RPCError, RuntimeError, TimeoutError):  # the second, where it never did
+        except (RPCError, RuntimeError, TimeoutError):  # RuntimeError: the client never connected
             return False

@@ -1,9 +1,8 @@
-"""Origins: which pages may ask an endpoint, and by which names it is reached itself.
+"""Origins: the pages that may send requests to an endpoint, and the endpoint's own names.
 
-A browser says from which page a request comes (`Origin`), and under which name it looked the
-endpoint up (`Host`). Neither can be made up by a page, so both are compared with what the operator
-has named: an unknown page gets nothing, and neither does an unknown name that resolves to this
-machine.
+A browser sends the page of origin of a request (`Origin`), and the name by which it resolved the
+endpoint (`Host`). A page can forge neither, so both are compared with the operator's settings: an
+unknown page is refused, and so is an unknown name that resolves to this machine.
 """
 
 import re
@@ -18,10 +17,10 @@ _TODO = "write https://HOST, or on this machine http://127.0.0.1:PORT"
 
 
 def read_origin(text: str) -> str:
-    """An origin as browsers write it, by what a person wrote.
+    """Return an origin in the form of browsers, from the text of a person.
 
     Raises:
-        ValueError: it is none, or one whose pages anybody on the way could change.
+        ValueError: the text is no origin, or its pages could be changed in transit.
     """
     try:
         parts = urlsplit(text.strip().lower())
@@ -50,13 +49,13 @@ def is_loopback(host: str) -> bool:
 
 
 def own_origins(host: str, port: int, url: str | None) -> frozenset[str]:
-    """The origins of the endpoint's own page: `url`, and its names on this machine."""
+    """Return the origins of the endpoint's own page: `url`, and its names on this machine."""
     local = _LOOPBACK_NAMES if is_loopback(host) else ()
     return frozenset([*(f"http://{name}:{port}" for name in local), *([url] if url else [])])
 
 
 def hosts_of(origins: frozenset[str]) -> Mapping[str, str]:
-    """What a request to one of these origins may have as its `Host`, and which of them that is."""
+    """Return the allowed `Host` headers of these origins, each with its origin."""
     return {host: origin for origin in origins for host in _hosts(origin)}
 
 

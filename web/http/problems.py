@@ -2,7 +2,7 @@
 
     {"type": "urn:holdfast:problem:ended", "title": …, "status": 409, "code": "ended", "detail": …}
 
-A `code` is for programs and lives for ever; `detail` is a sentence for people that says what to do.
+A `code` is for programs and never changes; `detail` is a sentence for people with what to do.
 """
 
 import logging
@@ -29,7 +29,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 RETRY_SECONDS: Final = 5
 _TYPE: Final = "urn:holdfast:problem:"
 
-# Each code with its status, and what it says in general.
+# Each code with its status and its title.
 CODES: Final[Mapping[str, tuple[int, str]]] = {
     "bad_request": (400, "The request cannot be read"),
     "unauthorized": (401, "The sender is not authenticated"),
@@ -60,7 +60,7 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "too_many_streams": (503, "Too many streams are open"),
     "unavailable": (503, "That cannot be had just now"),
 }
-# What is refused before it is known what was asked for, by its status.
+# The codes of requests that are refused before the operation is known, by status.
 _REFUSED: Final = {
     400: "bad_request",
     401: "unauthorized",

@@ -1,4 +1,4 @@
-"""Bodies of requests: read up to a size and within a time, and of a type that was asked for."""
+"""Bodies of requests: read up to a size and within a time, and of an expected type."""
 
 import asyncio
 import hmac
@@ -24,17 +24,17 @@ BODY_TIMEOUT_SECONDS = 20
 
 
 def media_type_of(request: Request) -> str:
-    """As what a body is sent: `application/json`; empty where it is not said."""
+    """Return the media type of the body: `application/json`; empty without one."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def read_body(request: Request, media_types: Collection[str], most_bytes: int) -> bytes:
-    """The body.
+    """Return the body.
 
     Raises:
-        Refused: it is of another type, too large, or does not come whole.
+        RefusedRequest: the body is of another type, too large, or incomplete.
     """
-    # Of other types, a browser sends some without asking first whether it may.
+    # A browser sends some other types without a preflight request.
     if media_type_of(request) not in media_types:
         raise RefusedRequest(415, f"send it as {' or '.join(media_types)}")
     body = bytearray()
@@ -52,10 +52,10 @@ async def read_body(request: Request, media_types: Collection[str], most_bytes: 
 
 
 async def read_form(request: Request) -> FormData:
-    """The form that was sent; a handler reads it by no other way.
+    """Return the submitted form; handlers read forms only with this function.
 
     Raises:
-        Refused: it is no form, or too large.
+        RefusedRequest: the body is no form, or too large.
     """
     known: FormData | None = getattr(request.state, "form", None)
     if known is None:
@@ -64,15 +64,15 @@ async def read_form(request: Request) -> FormData:
 
 
 def is_form(request: Request) -> bool:
-    """Whether a form is sent."""
+    """Report whether the body is a form."""
     return media_type_of(request) in (URLENCODED, MULTIPART)
 
 
 async def carries_token(request: Request, person: Person) -> bool:
-    """Whether what is sent carries the token that the person's forms carry.
+    """Report whether the request has the form token of the person.
 
     Raises:
-        Refused: it is a form that cannot be read.
+        RefusedRequest: the body is a form that cannot be read.
     """
     shown = request.headers.get(HEADER)
     if shown is None and is_form(request):
@@ -109,7 +109,7 @@ def _parser(request: Request, body: bytes) -> FormParser | MultiPartParser:
 
 
 class _Whole:
-    """A body that is there already, as what it is received by."""
+    """A body that was already read, as an ASGI `receive`."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body

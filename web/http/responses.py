@@ -1,4 +1,4 @@
-"""What is answered in the inbox's own name: refusals, and the headers of every answer."""
+"""The inbox's own responses: refusals, and the headers of every response."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ HEADERS: Final = {
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Without any, a browser would not say either from which page a form comes (`Origin`).
+    # Without a policy, a browser would not send the origin of a form (`Origin`).
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -39,7 +39,7 @@ _SENT: Final = (
 def add_headers(headers: MutableHeaders, path: str) -> None:
     """Add the headers of every response; none may be cached on the way."""
     for name, said in HEADERS.items():
-        headers.setdefault(name, said)  # what is no page may be allowed less
+        headers.setdefault(name, said)  # a response without a page may have stricter headers
     headers["Cache-Control"] = "no-cache" if path.startswith(STATIC) else "no-store"
 
 
@@ -60,7 +60,7 @@ def refusal(request: Request, refused: RefusedRequest) -> Response:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """The same, for what a handler has raised."""
+    """Return the response to a refused request that a handler raised."""
     assert isinstance(error, RefusedRequest)
     return refusal(request, error)
 
@@ -95,5 +95,5 @@ class ErrorMiddleware:
             await self._app(scope, receive, sent)
         except Exception as error:
             if begun:
-                raise  # nothing can be said any more; the server logs it, and cuts the answer off
+                raise  # the response has started; the server logs the error and disconnects
             await failure(Request(scope), error)(scope, receive, send)

@@ -1,7 +1,7 @@
-"""Addresses that name a run: matched as they were sent, before anything of them is decoded.
+"""Addresses that name a run: matched as they were sent, before any part is decoded.
 
-A run's id may hold any character, so it is separated from what follows it first:
-`/run/a%2Fnews` is the page of the run `a/news`, and `/run/a/news` are the news of the run `a`.
+A run's id may contain any character, so it is separated from the rest of the path first:
+`/run/a%2Fnews` is the page of the run `a/news`, and `/run/a/news` is the news of the run `a`.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 _RUN = "{run}"
-# Of an entry, say: `int` of Starlette would take any number of digits.
+# A number in an address; the `int` convertor of Starlette accepts any number of digits.
 NUMBER: Final = "[0-9]{1,12}"
 
 
@@ -23,11 +23,11 @@ class _Number(Convertor[int]):
     regex = NUMBER
 
     def convert(self, value: str) -> int:
-        """What it says."""
+        """Return the number."""
         return int(value)
 
     def to_string(self, value: int) -> str:
-        """As it is written."""
+        """Return the number as text."""
         return str(value)
 
 
@@ -37,7 +37,7 @@ register_url_convertor("number", _Number())
 class RunRoute(Route):
     """An address that may name a run, as `{run}`.
 
-    A proxy may have decoded an id that has slashes in it: then it takes several segments.
+    A proxy may have decoded an id that contains slashes: then the id spans several segments.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class RunRoute(Route):
         super().__init__(path.replace(_RUN, "{run:path}"), endpoint, methods=methods)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether a request is for this address; Starlette asks."""
+        """Report whether a request is for this address; Starlette calls this."""
         raw = scope.get("raw_path") or quote(scope["path"]).encode()
         found, child = super().matches({**scope, "path": raw.decode("latin-1"), "root_path": ""})
         named = {name: _decoded(value) for name, value in child.get("path_params", {}).items()}

@@ -1,10 +1,10 @@
-"""Server-sent events: how they are written, how many streams are open, and how each ends.
+"""Server-sent events: their format, the number of open streams, and the end of each.
 
     frames ─► `SseDecoder` ─► reader
 
-Only the last id says what a reader has. So a reader can leave, be disconnected, or lose the inbox
-itself, and continue there. Nothing is stored for a reader: the next frame is made when the
-one before has gone out.
+The last id alone is the position of a reader. So a reader can leave, be disconnected, or lose the
+inbox itself, and continue from there. Nothing is stored for a reader: the next frame is made when
+the one before has been sent.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# A reader that takes nothing is not waited for.
+# The wait at the end for a reader that does not receive.
 END_SECONDS: Final = 5.0
 _DISCONNECT: Message = {"type": "http.disconnect"}
 _END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
@@ -26,7 +26,7 @@ _END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 MEDIA_TYPE: Final = "text/event-stream"
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 KEEP_ALIVE_SECONDS: Final = 15.0
-# A reader that takes nothing for so long has gone.
+# A reader that receives nothing for this time has gone.
 STALLED_SECONDS: Final = 60.0
 # The life of a page's stream; the page opens another. It bounds streams of pages that have gone.
 MAX_PAGE_SECONDS: Final = 900.0
@@ -37,7 +37,7 @@ logger = logging.getLogger("holdfast")
 
 
 def frame(event: str, data: str, id_: str = "") -> str:
-    """One event; `data` may have several lines."""
+    """Return one event; `data` may have several lines."""
     named = f"id: {id_}\n" if id_ else ""
     lines = "".join(f"data: {line}\n" for line in data.split("\n"))
     return f"{named}event: {event}\n{lines}\n"
@@ -57,7 +57,7 @@ class StreamLimit:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further stream may open."""
+        """Report whether the limit is reached."""
         return self._open >= self._most
 
     @contextmanager
@@ -115,7 +115,7 @@ class EventStream(Response):
 
 
 class _GoneError(Exception):
-    """The reader took nothing for too long."""
+    """The reader received nothing for too long."""
 
 
 async def _put(send: Send, text: str, *, more: bool) -> None:
@@ -129,7 +129,7 @@ async def _put(send: Send, text: str, *, more: bool) -> None:
 async def _alive(
     frames: AsyncGenerator[str, None], life_seconds: float | None
 ) -> AsyncGenerator[str, None]:
-    """The frames, and a sign of life where none comes."""
+    """Yield the frames, and a keep-alive comment when there is none."""
     yield f"retry: {RETRY_MILLISECONDS}\n\n"
     until = None if life_seconds is None else monotonic() + life_seconds
     async with aclosing(frames):
@@ -165,7 +165,7 @@ async def _stop(*tasks: asyncio.Future[Any]) -> None:
 
 
 class SessionStreams:
-    """An application whose streams end in time; any other answer is left to itself."""
+    """An application whose streams end with the session or the server; others are unchanged."""
 
     def __init__(self, app: ASGIApp, stopping: asyncio.Event, left_seconds: float | None) -> None:
         self._app, self._stopping, self._left_seconds = app, stopping, left_seconds
@@ -194,7 +194,7 @@ class SessionStreams:
                     await send(_END)
 
     async def _received(self, receive: Receive) -> Message:
-        """What the client says; of a stream that is to end, that it has gone."""
+        """Return the client's message; for a stream that must end, a disconnect."""
         hearing = asyncio.ensure_future(receive())
         ending = asyncio.ensure_future(self._to_end())
         try:
@@ -205,7 +205,7 @@ class SessionStreams:
             ending.cancel()
 
     async def _to_end(self) -> None:
-        """Return when it is a stream, and is to end."""
+        """Return when the response is a stream that must end."""
         await self._streaming.wait()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), self._left_seconds)

@@ -20,7 +20,7 @@ AT_ONCE: Final = 8
 _ID_CHARS: Final = 200
 _SAID_CHARS: Final = 1_000
 _TOO_MANY: Final = f"Not decided: at most {MAX_CHOICES} at a time. Select it again."
-# Another approver was faster.
+# Outcomes where another approver was faster.
 _MEANWHILE: Final = (names.ALREADY_DECIDED, names.NO_SUCH_CALL)
 
 Verdict = Literal["approve", "deny"]
@@ -86,7 +86,7 @@ def read_choices(texts: Iterable[object]) -> list[SelectedCall]:
 
 
 async def check_selected(parts: Services, choices: Sequence[SelectedCall]) -> list[BulkOutcome]:
-    """Check that the selected calls are still pending and unchanged: those have no text."""
+    """Check that the selected calls are still pending and unchanged: such calls have no text."""
 
     async def one(choice: SelectedCall) -> BulkOutcome:
         standing = await _standing(parts, choice)

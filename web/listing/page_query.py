@@ -35,7 +35,7 @@ MINE: Final = "mine"
 _GROUP: Final = "group:"
 ORDERS: Final[dict[str, ListOrder]] = {"newest": NEWEST, "expiring": EXPIRING}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# What is looked for around a place is a moment too, so a place is not at the end of all time.
+# The search around a place uses times next to it, so a place cannot be the latest possible time.
 _LAST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 PAGE_RUNS: Final = 25
 MAX_UNPLACED: Final = 100
@@ -82,12 +82,12 @@ class ListView:
 
     @property
     def order(self) -> ListOrder:
-        """The order of the list."""
+        """Return the order of the list."""
         return ORDERS[self.order_name]
 
     @property
     def is_filtered(self) -> bool:
-        """A filter is set."""
+        """Report whether a filter is set."""
         return bool(self.agent or self.tool or self.principal or self.group or self.run)
 
     def run_filter(self, own_groups: tuple[str, ...]) -> RunFilter:
@@ -111,7 +111,7 @@ class ListView:
 
     @property
     def query(self) -> str:
-        """The query of its address."""
+        """Return the query string of its address."""
         said = {
             "order": "" if self.order_name == "newest" else self.order_name,
             "agent": self.agent,
@@ -141,12 +141,12 @@ class ListPage:
 
     @property
     def all_runs(self) -> Sequence[RunListing]:
-        """All runs of the page."""
+        """Return all runs of the page."""
         return [*self.runs, *self.unplaced]
 
     @property
     def mark(self) -> str:
-        """A digest that changes with the page."""
+        """Return a digest that changes with the page."""
         seen = [(run.id, run.since, run.until, run.tools) for run in self.all_runs]
         return hashlib.sha256(repr((self.count, seen)).encode()).hexdigest()[:32]
 

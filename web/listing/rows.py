@@ -25,7 +25,7 @@ SOON: Final = timedelta(hours=1)
 EXPIRED: Final = "expired"
 _LITTLE: Final = 0.1
 MAX_BRIEF_CHARS: Final = 300
-# The other pending calls of a run are on the page of the run.
+# The page of the run shows its other pending calls.
 MAX_OF_A_RUN: Final = 10
 _NAME_CHARS: Final = 60
 _ID_CHARS: Final = 200
@@ -43,13 +43,13 @@ _OPEN_IT: Final[dict[Kind, str]] = {
     "plan": "Open it to see the steps.",
     "budget": "Open it to see the budget.",
 }
-# In front of the time of expiry, by the policy for a timeout.
+# The text before the time of expiry, by the policy for a timeout.
 _ENDS: Final = {None: "expires", "approve": "executed", "fail": "the run fails"}
 
 
 @dataclass(frozen=True)
 class PendingRow:
-    """A row. `obstacle` is why the call cannot be selected; `trouble` why the run has no answer."""
+    """A row; `obstacle` is why the call cannot be selected, `trouble` why the run has no answer."""
 
     run: str
     agent: str
@@ -72,7 +72,7 @@ class PendingRow:
 
     @property
     def id(self) -> str:
-        """The id of its element; it changes with the question."""
+        """Return the id of its element, which changes with the question."""
         return f"row-{quote(self.choice or f'{self.run}/{self.call}', safe='')}"
 
 
@@ -112,7 +112,7 @@ def pending_rows(
 
 
 def plain_names(names: Iterable[str]) -> list[str]:
-    """Return names to choose from, in order, without those that are not shown as they are."""
+    """Return names to choose from, in order, without names that are displayed differently."""
     return sorted(name for name in names if name == one_line(name, _TEXT_CHARS))
 
 
@@ -125,8 +125,10 @@ def deciders(groups: Sequence[str]) -> str:
 
 
 def urgency(until: datetime | None, asked: datetime | None) -> str:
-    """Return `expires soon` in the last hour or tenth of the time, `expired` after it, or
-    nothing."""
+    """Return `expires soon`, `expired`, or nothing.
+
+    The last hour, or the last tenth of the time, counts as soon.
+    """
     left = None if until is None else until - datetime.now(UTC)
     if until is None or left is None:
         return ""
@@ -196,7 +198,7 @@ def _unanswered(run: RunListing, trouble: str, *, late: bool = False) -> Pending
 
 
 def brief(waiting: PendingApproval) -> str:
-    """Return the exact arguments as JSON in one line; of a plan, the names of its steps."""
+    """Return the exact arguments as JSON in one line; for a plan, the names of its steps."""
     if waiting.kind == "plan":
         steps = enumerate(shown_calls(waiting.arguments), start=1)
         return ", ".join(f"{n}. {one_line(_label(call), _NAME_CHARS)}" for n, call in steps)

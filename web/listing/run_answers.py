@@ -19,9 +19,9 @@ from holdfast.client.run_lists import RunListing
 from holdfast.schemas.decision import PendingApproval
 
 AT_ONCE: Final = 8
-# For as long as this an answer is as good as a new one, if the list says that nothing has changed.
+# For this time an answer is as good as a new one, if the list shows no change.
 KEPT_SECONDS: Final = 2.0
-# Of a task queue on which nobody has answered, nothing more is asked for so long.
+# A task queue without any answer is not queried again for this time.
 SILENT_SECONDS: Final = 5.0
 MAX_KEPT: Final = 1_000
 
@@ -53,7 +53,7 @@ class RunAnswers:
         return {run: task.result() for run, task in tasks.items() if task.done()}
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Query these runs again: a call of them was decided."""
+        """Query these runs again: one of their calls was decided."""
         gone = set(ids)
         for key in [key for key in self._asking if key[0] in gone]:
             del self._asking[key]
@@ -98,5 +98,5 @@ def _stamp(asking: _Asking) -> None:
 
 def _kept_seconds(asking: _Asking) -> float:
     if asking.task.exception() is not None:
-        return 0.0  # what nobody planned is told once, and asked anew
+        return 0.0  # an unexpected error is reported once, and queried again
     return SILENT_SECONDS if isinstance(asking.task.result(), CommandError) else KEPT_SECONDS

@@ -31,10 +31,10 @@ AT_ONCE: Final = 8
 ANSWER_SECONDS: Final = 3.0
 _TEXT_CHARS: Final = 300
 _NAME_CHARS: Final = 60
-# Lists may keep a time less exactly than a run itself.
+# Lists may store a time less exactly than a run does.
 _ROUNDED: Final = timedelta(milliseconds=1)
 
-# Those that can be searched for; a run that was terminated or timed out is found as failed.
+# The statuses to filter by; a run that was terminated or timed out is found as failed.
 CHOICES: Final = [one for one in page_text.STATUS_LABELS if one not in ("terminated", "timed_out")]
 _FILTERS: Final = ("status", "agent", "principal", "run")
 _ENDED_BADLY: Final = ("failed", "terminated", "timed_out", "budget_exceeded")
@@ -42,7 +42,7 @@ _ENDED_BADLY: Final = ("failed", "terminated", "timed_out", "budget_exceeded")
 
 @dataclass(frozen=True)
 class RunDetails:
-    """The details of a run that no list has; of an earlier run of an id there are none."""
+    """The details of a run that lists do not have; there are none for an earlier run of an id."""
 
     started: DisplayTime
     summary: str = ""

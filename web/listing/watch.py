@@ -1,9 +1,9 @@
-"""Notify the viewers of a list of its changes, with one query a second or two for all of a view.
+"""Notify the viewers of a list of its changes, with one query every second or two for each view.
 
     lists ──query──► mark of the page ──changed?──► `changed`, to each viewer
 
-No viewer is remembered: a reconnecting one sends the last mark (`Last-Event-ID`), here or to
-another inbox.
+No viewer is stored: a reconnecting one sends the last mark (`Last-Event-ID`), here or to another
+inbox.
 """
 
 import asyncio
@@ -91,4 +91,4 @@ async def _watch(watched: _Watched, mark: Mark) -> None:
                 watched.tell()
             await asyncio.sleep(EVERY_SECONDS)
     finally:
-        watched.tell()  # whoever waits sees that nobody looks any more
+        watched.tell()  # waiting viewers see that the watch has ended

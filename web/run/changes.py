@@ -47,7 +47,7 @@ class RunStreams:
     async def answer(self, request: Request) -> Response:
         """Return a stream, or a refusal where there are too many."""
         run = self._parts.run(request.path_params["run"])
-        await run.describe()  # there is such a run
+        await run.describe()  # raises if the run does not exist
         if self._room.is_full:
             return too_many_streams()
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")

@@ -1,7 +1,7 @@
 """The delegates of a run and their delegates, running and ended.
 
-Temporal's lists contain them all, without a worker; where the namespace cannot search for them,
-the run's status has the running ones.
+Temporal's lists contain all of them, without a worker. If the namespace cannot search for them, the
+run's status has the running ones.
 """
 
 from collections import defaultdict
@@ -22,9 +22,9 @@ from holdfast.web.run.snapshot import RunSnapshot
 
 MAX_DELEGATES: Final = 100
 _NAME_CHARS: Final = 100
-# How Temporal spells it.
+# Temporal's spelling.
 _CANCELED: Final = "canceled"
-# A run that was ended from outside could not write its own status any more.
+# A run that was ended from outside could not write its own status.
 _OWN: Final = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
 
 

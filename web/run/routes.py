@@ -51,7 +51,7 @@ _EMPTY: Final = "Not sent: the message is empty."
 _ENDED: Final = "Not sent: the run has ended. Start a new run to continue."
 _DELIVERIES: Final = ("steer", "followUp")
 
-# A page is there soon, also where nobody answers; what asks for it then waits until that is clear.
+# A page is sent within this time; a script requests the rest, and waits longer for it.
 PAGE_SECONDS: Final = 2.5
 NEWS_SECONDS: Final = NO_WORKER_SECONDS + 5
 MAX_INSTANCES: Final = 50

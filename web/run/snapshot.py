@@ -33,7 +33,7 @@ _FAILURE_CHARS: Final = 300
 _LIVE: Final = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW)
 _STARTED: Final = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 PAGE_ENTRIES: Final = 100
-# Read besides, to name the calls by: an entry on a call has the name of its tool alone.
+# Earlier entries that are read for the labels of calls: an entry of a call has its tool only.
 LEAD_ENTRIES: Final = 100
 
 
@@ -79,7 +79,7 @@ class RunInfo:
 
     @property
     def call_of_parent(self) -> str | None:
-        """The call of the parent that this run executes as a delegate."""
+        """Return the call of the parent that this run executes as a delegate."""
         if self.parent is None or not self.id.startswith(f"{self.parent}."):
             return None
         return self.id.removeprefix(f"{self.parent}.")
@@ -89,8 +89,8 @@ class RunInfo:
 class RunSnapshot:
     """A run at a moment.
 
-    If the run has not answered, `problem` is the reason, if known. `earlier_entries` stand before
-    the shown ones, and name their calls.
+    If the run has not answered, `problem` is the reason, if known. `earlier_entries` precede the
+    shown ones, and have the labels of their calls.
     """
 
     info: RunInfo
@@ -104,12 +104,12 @@ class RunSnapshot:
 
     @property
     def delegate_approvals(self) -> list[DelegatePending]:
-        """The pending approvals of delegates."""
+        """Return the pending approvals of delegates."""
         return delegate_approvals(self.status)
 
     @property
     def length(self) -> int:
-        """The number of entries in the log."""
+        """Return the number of entries in the log."""
         return int(self.status.get("log", {}).get("entries", 0))
 
 
@@ -214,7 +214,7 @@ async def _summary(description: WorkflowExecutionDescription) -> str:
     try:
         return await description.static_summary() or ""
     except EncryptedError:
-        return ""  # that it cannot be read is told by what the run is asked
+        return ""  # the query of the run reports why it cannot be read
 
 
 async def _doing(client: Client, one: PendingActivityInfo) -> PendingActivity:
@@ -237,7 +237,7 @@ async def _told(client: Client, one: PendingActivityInfo) -> str:
     try:
         update = await update_in(one, client.data_converter)
     except EncryptedError:
-        return ""  # as above
+        return ""  # the query of the run reports it
     return "" if update is None else progress_line(update)
 
 

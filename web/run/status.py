@@ -114,7 +114,7 @@ def calls_in_progress(seen: RunSnapshot, name: Name) -> list[CallProgress]:
 
 
 def _silence(seen: RunSnapshot) -> Iterator[StatusItem]:
-    """Describe what is known of a run that does not answer."""
+    """Describe the known state of a run that does not answer."""
     if seen.has_answered:
         return
     waits = ", ".join(one_line(tool, _NAME_CHARS) for tool in seen.info.pending_tools)

@@ -1,6 +1,6 @@
 """The log of a run as lines of its page: the lines of `runtime.narration`, with their links.
 
-A long body is cut and has a link to all of it, so a page has a bound whatever its log contains.
+A long body is cut and has a link to its full text, so a page has a bound whatever its log contains.
 """
 
 import json
@@ -157,9 +157,10 @@ def _time_text(at: str) -> str:
 
 
 def picture_indexes(record: LogRecord) -> list[int]:
-    """Return the parts of a message that are pictures to show.
+    """Return the indexes of the parts of a message that are pictures to show.
 
-    They are small data of the log, in formats that every browser knows and that hold no script.
+    They are small data of the log, in formats that every browser supports and that contain no
+    script.
     """
     match record.entry:
         case MessageEntry(message=message) if not isinstance(message.content, str):
@@ -195,5 +196,5 @@ def _plain(line: NarrationLine) -> NarrationLine:
     try:
         value = json.loads(data)["value"]
     except (ValueError, RecursionError, KeyError, TypeError):
-        return line  # the model is shown a part of it
+        return line  # the model receives a part of it
     return replace(line, body="\n".join(filter(None, [note, as_text(value)])))

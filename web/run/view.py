@@ -68,8 +68,7 @@ class BudgetShare:
 
 @dataclass(frozen=True)
 class RunView:
-    """The page of a run; it shows entries up to `last`, with `earlier_count` before the first
-    one."""
+    """The page of a run; it shows entries up to `last`, after `earlier_count` earlier ones."""
 
     id: str
     title: str
@@ -141,7 +140,7 @@ def _title(seen: RunSnapshot) -> str:
     summary = one_line(seen.info.summary, _TITLE_CHARS)
     what, of = ("Call", _tool(seen)) if seen.info.is_single_call else ("Run", seen.info.agent)
     if seen.info.is_single_call and (edited := _edited(seen)) is not None:
-        # The summary was written when the call was asked for.
+        # The summary was written when the call was requested, before the edit.
         summary = one_line(f"{_tool(seen)}: {arguments_line(edited)}", _TITLE_CHARS)
     return summary or (f"{what} of {one_line(of, _TITLE_CHARS)}" if of else what)
 
@@ -235,7 +234,7 @@ def budget_shares(seen: RunSnapshot) -> list[BudgetShare]:
 
 
 def _spent(seen: RunSnapshot) -> RunResult | Spent | None:
-    """Return what was used: from the result of the run, or else from its status."""
+    """Return the usage: from the result of the run, or else from its status."""
     if seen.ending is not None and (said := seen.ending.result or seen.ending.spent) is not None:
         return said
     if not (budget := seen.status.get("budget")):
