@@ -1,4 +1,7 @@
-"""Agents: from what a person writes to what a run keeps: tools resolved, defaults filled in."""
+"""Resolve agents from their written form to the one that a run stores.
+
+Tools are resolved and defaults are filled in.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -44,14 +47,15 @@ _NO_ENDPOINTS = (
 
 
 def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Agent:
-    """Make the agent that a run stores from an agent as it is written.
+    """Resolve a written agent to the agent that a run stores.
 
     Args:
         written: the agent as an object.
-        name: its name where it does not say one.
+        name: its name if the object has none.
+        world: the definitions that it may refer to.
 
     Raises:
-        RefusedError: it does not load, with every fault that was found.
+        InvalidValueError: the agent does not load; the error has every problem.
     """
     if not isinstance(written, dict):
         raise InvalidValueError(
@@ -79,7 +83,7 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
 def _size_bytes(agent: Agent) -> int:
     """Return the size of the agent in a run's log, where a tool is stored in each of its skills.
 
-    Each tool is measured once, and no agent is put together that is too large by its tools alone.
+    Each tool is measured once, and an agent whose tools alone are too large is not built.
     """
     tools = [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
     distinct = {id(tool): tool for tool in tools}
@@ -99,7 +103,7 @@ def _validated(
         return AgentDefinition.model_validate(written, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
         found = problems_of(error, written, AgentDefinition)
-        # Of a tool, what it says of itself is more than the model that it was read as.
+        # The tools in `lost` have their own problems, which are more precise than pydantic's.
         lost = [place for part in parts for place in part.lost]
         new = [fault for fault in found if not _is_within(fault.where, lost)]
         raise InvalidValueError([*outside, *part_problems(parts), *new]) from None

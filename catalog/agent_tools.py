@@ -1,9 +1,9 @@
-"""What an agent has to call, part by part: its own tools, and those of each of its skills.
+"""The tools of an agent, part by part: its own tools, and those of each of its skills.
 
-Tools are read before the agent as a whole is, since what they say of themselves is more than what
-is wrong with a list; knowledge and memory follow when the agent is known to be well formed. A run
-has the agent's own part and one skill's beside it: within these two, no name comes twice, and what
-a tool waits for must be among them.
+Tools are read before the agent as a whole, since their own problems are more precise than a
+problem of the whole list. Knowledge and memory follow when the agent is known to be well formed. A
+run has the agent's own part and that of one skill: within these two, each name is unique, and the
+tools that a tool waits for must be among them.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from holdfast.validation.problems import ValueProblem, Where
 class ToolPart:
     """The tools of the agent itself, or of the skill at `where` beside the agent's own.
 
-    `places` are where its tools stand, one for one; `lost` are those of tools that do not load.
+    `places` are the places of the tools, one for one; `lost` are those of tools that do not load.
     """
 
     where: Where = ()
@@ -35,7 +35,7 @@ class ToolPart:
     lost: list[Where] = field(default_factory=list)
 
     def take(self, tool: Tool, *place: str | int) -> None:
-        """Add a tool, and the place where it is written."""
+        """Add a tool and the place where it is written."""
         self.tools.append(tool)
         self.places.append((*self.where, *place))
 
@@ -46,7 +46,7 @@ class ToolPart:
 
 
 def read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list[ToolPart]:
-    """Read the tools of an agent as it is written: its own first, then those of each skill."""
+    """Read the tools of a written agent: its own first, then those of each skill."""
     own = ToolPart()
     parts = [own]
     _read_tools(own, written, world)

@@ -1,4 +1,4 @@
-"""Knowledge, as the tools of an agent that has some; and the files of it, within the catalog."""
+"""The tools that read an agent's knowledge and its memory, and the knowledge files of a catalog."""
 
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -75,12 +75,12 @@ MAX_KNOWLEDGE_BYTES = 256_000
 def knowledge_tool(written: Knowledge, world: DefinitionRegistry) -> Tool:
     """Make the tool that returns this knowledge to the model.
 
-    A file and a text are given by a local activity: its input is not recorded, so that a text
-    stands in history once for the agent and once for each call, and a file is read by the worker
-    that the run is on. What is at an address is somebody else's, and not to be trusted.
+    A local activity returns a file or a text. Its input is not recorded, so that history holds a
+    text once for the agent and once for each call, and the worker that runs the run reads the file.
+    The content of an address belongs to another party and is untrusted.
 
     Raises:
-        RefusedError: it cannot be had, with every fault that was found.
+        InvalidValueError: the knowledge is invalid; the error has every problem.
     """
     faults = list(_faults(written, world))
     if faults:
@@ -130,10 +130,10 @@ def read_knowledge(folder: Path, file: str) -> str:
     """Read a text file of the catalog in `folder`.
 
     Raises:
-        UnreadableError: it is outside of it, is too large, or cannot be read as text.
+        UnreadableError: the file is outside of the folder, is too large, or is not readable text.
     """
     path = _within(folder, file)
-    # To open a pipe would be to wait for whoever writes into it.
+    # Opening a pipe would block until a process writes into it.
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UnreadableError(None, f"{quote_value(file)} is no file", "name a file")
     text = read_text(path, MAX_KNOWLEDGE_BYTES)
@@ -150,7 +150,7 @@ def _within(folder: Path, file: str) -> Path:
         raise UnreadableError(None, reason, "write it as seen from the catalog's folder")
     try:
         path = (folder / file).resolve()
-        # From Python 3.13 on, a circular link raises nothing.
+        # From Python 3.13 on, a circular link raises no error.
         if path.is_symlink():
             raise ValueError("circular link")
     except (OSError, ValueError, RuntimeError) as error:
@@ -162,10 +162,10 @@ def _within(folder: Path, file: str) -> Path:
 
 
 def memory_tools(agent: str, world: DefinitionRegistry) -> list[Tool]:
-    """Make the tools by which an agent reads, searches and writes its own memory.
+    """Make the tools with which an agent reads, searches and writes its own memory.
 
-    No person is asked: what is written concerns nobody but the agent. What is read was written by
-    a model, of who knows what: it is not to be trusted.
+    Writing needs no approval, since it affects the agent alone. Reading returns untrusted data: a
+    model wrote it, from unknown sources.
     """
     owner = MemoryOwner(agent=agent, inline=world.is_inline)
     return [

@@ -1,6 +1,6 @@
-"""The files of a catalog folder: which of them are read, and how they look from outside.
+"""The files of a catalog folder: their list and their signatures.
 
-Loading reads exactly the files that watching looks at: both ask here.
+Loading and watching both use this module, so that they read the same files.
 """
 
 import os
@@ -14,7 +14,8 @@ from holdfast.runtime.settings_files.source import Signature, file_stamp, path_s
 from holdfast.schemas.phrases import closest_names
 
 _NEARLY = 0.85
-# Lists of records, which are no slip. What editors put beside a file ends in no such word.
+# Files with lists of records, which are no mistake. Files that editors put beside another do not
+# end in these words.
 _OTHERS = (".jsonl",)
 _WORD = re.compile(r"\.[a-z0-9]+\Z")
 _SLIPS = {".markdown": ".md"}
@@ -36,11 +37,11 @@ class UnlistableFolderError(Exception):
 def list_files(folder: Path, suffixes: tuple[str, ...]) -> Signature | None:
     """List the files in a folder and below it in order, or return None without such a folder.
 
-    Hidden ones are left out, and so is what is no file. What a link leads to is looked at; one
-    that leads nowhere is a file that cannot be read.
+    Hidden files and everything that is not a file are left out. A link is followed; a link without
+    a target is a file that cannot be read.
 
     Raises:
-        UnlistedError: it holds too many files, or may not be read.
+        UnlistableFolderError: the folder holds too many files, or is not readable.
     """
     seen = _seen(folder, suffixes)
     if seen is None:
@@ -78,13 +79,13 @@ def _seen(folder: Path, suffixes: tuple[str, ...]) -> Signature | None:
 
 
 def _folders(folder: Path) -> Signature:
-    """Return the names of a catalog's folders: one that is not read may be a misspelling."""
+    """Return the names of a catalog's folders: an unknown folder may be a misspelling."""
     try:
         with os.scandir(folder) as entries:
             return {
                 entry.path: None
                 for entry in islice(entries, MAX_FILES)
-                # Python makes this one beside a module of tools when it is imported.
+                # Python creates this one beside an imported module of tools.
                 if entry.is_dir() and entry.name != "__pycache__"
             }
     except OSError as error:

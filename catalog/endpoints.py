@@ -1,7 +1,7 @@
-"""The endpoints of a worker: read from `endpoints.yaml`, or found in the environment.
+"""The endpoints of a worker, read from `endpoints.yaml` or found in the environment.
 
-Everything is checked when the worker starts, and told with file, line and mend; only a missing key
-waits until it is needed. No key is read here, and none can stand in the file.
+Everything is checked when the worker starts, and each problem has its file, line and fix; only a
+missing key is reported when it is needed. No key is read here, and the file can hold none.
 """
 
 import re
@@ -41,12 +41,12 @@ DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
 DEFAULT_GEMINI_URL = "https://generativelanguage.googleapis.com"
 MAX_CONNECTIONS = 1_000
 MAX_KEPT_CONNECTIONS = 100
-# Longer than most tools take. Few servers that close an idle one later than this tell nobody.
+# Longer than most tools take. A few servers close an idle connection later without notice.
 KEPT_SECONDS = 30.0
 MAX_PORT = 65_535
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
-# What stands in these may be a key.
+# The values of these fields may be a key.
 _SECRET = frozenset({"apiKey", "apiKeyEnv", "headers", "headersEnv"})
 
 _NAME_IT = "write the name of the environment variable that holds the value, never the value"
@@ -112,8 +112,8 @@ class ModelEndpoints:
 def http_client() -> httpx.AsyncClient:
     """Return a worker's HTTP client: it retries nothing, follows nothing, stores no cookies.
 
-    Connections are kept for the next turns: a new one, with its keys agreed upon, costs more than
-    all else that is done for a request.
+    Connections are kept for the next turns: the TLS handshake of a new one costs more than all the
+    rest of a request.
     """
     limits = httpx.Limits(
         max_connections=MAX_CONNECTIONS,
@@ -154,7 +154,7 @@ def _by_name(source: Source) -> Source:
     """Return the source without `$schema`.
 
     Raises:
-        LoadError: it holds no endpoints by name.
+        LoadError: the source is not a map of endpoints by name.
     """
     value = source.value
     if not isinstance(value, dict) or isinstance(value.get("provider"), str):
@@ -168,7 +168,7 @@ def load_script(file: Path) -> ScriptProvider:
     """Load a script from its file.
 
     Raises:
-        LoadError: it does not load.
+        LoadError: the script does not load.
     """
     source = _source(file)
     kind: type[ScriptedAnswers | Scenarios] = (
@@ -198,7 +198,7 @@ def _usual_with_key(
 
 
 def _usual_gemini(environ: Mapping[str, str]) -> dict[str, object] | None:
-    """Read the variables of Google's own client, of which the first wins there too."""
+    """Read the variables of Google's own client, with its precedence: the first wins."""
     key = next((name for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY") if environ.get(name)), None)
     if key is None:
         return None

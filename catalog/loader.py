@@ -1,7 +1,7 @@
-"""The catalog: every tool and agent that a worker has, checked in full before it takes work.
+"""The catalog: every tool and agent of a worker, checked in full before the worker accepts work.
 
-Tools come from a folder and from Python modules, agents from the folder. What does not load is
-told all at once, each with its file, its line, the reason and the mend, and stops the worker.
+Tools come from a folder and from Python modules, agents from the folder. All problems are reported
+at once, each with its file, line, reason and fix, and stop the worker.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -52,7 +52,7 @@ class Catalog:
 
     @property
     def unbound_activities(self) -> list[PythonActivity]:
-        """Return the activities that are no tools, and that no tool, hook or skill names."""
+        """Return the activities that are not tools, and that no tool, hook or skill names."""
         bound = {binding.type for binding in self._bindings() if binding is not None}
         return [each for each in self.python_activities if each.name not in bound]
 
@@ -91,13 +91,14 @@ def load_catalog(
     Args:
         folder: holds `tools/` (`.json`, `.yaml`, `.yml`) and `agents/` (these, and `.md`).
         modules: dotted names, or paths of `.py` files.
-        read_definition: returns the definition of an activity, and None of any other value.
-        endpoints: the names of the endpoints that agents may use; None if they are not known.
-        task_queue: the worker's own: activities on it must be among those of the modules.
+        read_definition: returns the definition of an activity, and None for any other value.
+        endpoints: the names of the endpoints that agents may use; None if they are unknown.
+        task_queue: the worker's own task queue: activities on it must be among those of the
+            modules.
         knowledge_urls: the addresses that knowledge may be fetched from.
 
     Raises:
-        LoadError: something does not load.
+        LoadError: a tool, an agent or a module does not load.
     """
     loading = _Loading(
         DefinitionRegistry(
@@ -106,7 +107,7 @@ def load_catalog(
     )
     before = Path.cwd()
     loading.imported(loading.modules(modules, read_definition))
-    if folder is not None and Path.cwd() != before:  # a module has gone elsewhere
+    if folder is not None and Path.cwd() != before:  # a module has changed the working folder
         folder = before / folder
     return loading.catalog(folder)
 
@@ -114,10 +115,11 @@ def load_catalog(
 def reload_catalog(catalog: Catalog, folder: Path) -> Catalog:
     """Load a folder again, with the Python modules of an earlier load.
 
-    These are not imported again: their activities are registered, and two of one would be at odds.
+    The modules are not imported again: their activities are registered already, and a second
+    version of one would conflict with the first.
 
     Raises:
-        LoadError: something does not load.
+        LoadError: a tool or an agent does not load.
     """
     loading = _Loading(catalog.definitions)
     loading.imported(catalog.python_activities)
@@ -164,7 +166,7 @@ class _Loading:
                 self._add_tool(found.source, found.name)
 
     def _folder(self, folder: Path) -> None:
-        """Read the folder; agents name tools, and tools name agents, of which the names suffice."""
+        """Read the folder; agents name tools, and tools need only the names of agents."""
         problems = len(self.problems)
         tools = self._files(folder / TOOLS, TOOL_SUFFIXES)
         agents = self._files(folder / AGENTS, AGENT_SUFFIXES)

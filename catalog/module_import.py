@@ -1,4 +1,4 @@
-"""Importing the Python modules that a user names, and telling where one fails."""
+"""Import the Python modules that a user names, and report the line at which one fails."""
 
 import hashlib
 import importlib
@@ -34,7 +34,8 @@ def import_module(name: str) -> ModuleType:
     """Import a module by dotted name, or by the path of its `.py` file.
 
     Raises:
-        ImportFailedError: it does not exist, or raises; told by the line in it that does.
+        ImportFailedError: the module does not exist, or raises; the error has the line in the
+            module.
     """
     path = Path(name)
     by_path = path.suffix == ".py"
@@ -51,7 +52,7 @@ def import_module(name: str) -> ModuleType:
 
 
 def _search(folder: Path) -> None:
-    """Append the folder to `sys.path`: it shadows nothing of the worker."""
+    """Append the folder to `sys.path`, where it shadows no module of the worker."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 
@@ -95,7 +96,7 @@ def _import_problem(name: str, error: BaseException) -> FileProblem:
 def stuck_import_problem(
     stack: Iterable[traceback.FrameSummary], timeout: timedelta
 ) -> FileProblem:
-    """Return the problem of an import that exceeds its time limit, with the line it is at."""
+    """Return the problem of an import that exceeds its time limit, with its current line."""
     theirs = user_frame(stack)
     reason = f"loading has not ended in {format_duration(timeout)}"
     if theirs is None:

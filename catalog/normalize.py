@@ -1,8 +1,8 @@
-"""A written tool in one form: every meta-property at the top, as a value.
+"""Normalize a written tool: move every meta-property to the top, as a value.
 
-Meta-properties may stand at the top of a tool as values, or under `properties` as schemas: a
-`const` fixes one, and some may be left to the model. What stood where is kept, so that a fault
-names the place where it was written.
+A tool has its meta-properties at the top as values, or under `properties` as schemas: a `const`
+fixes a value, and some can be left to the model. The original places are kept, so that a problem
+names the place where the value is written.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ class NormalizedTool:
     schema: dict[str, Any]
     fixed: dict[str, Any] = field(default_factory=dict)
     chosen: dict[str, Any] = field(default_factory=dict)
-    # Where a meta-property was written that stood under `properties`.
+    # The original places of the meta-properties under `properties`.
     moved: dict[str, Where] = field(default_factory=dict)
     faults: list[ValueProblem] = field(default_factory=list)
 
@@ -41,7 +41,7 @@ def normalize_tool(written: Any) -> NormalizedTool:
     """Move the meta-properties of a tool to the top.
 
     Raises:
-        RefusedError: it is no object. All else that is wrong stands in the result's `faults`.
+        InvalidValueError: the tool is not an object. Other problems are in the result's `faults`.
     """
     if not isinstance(written, dict):
         raise InvalidValueError([ValueProblem((), "this is no tool", "write a JSON Schema object")])
@@ -111,5 +111,5 @@ def _without_meta(
 
 
 def _names_ours(key: str, value: Any) -> bool:
-    """Return whether the key is a `$schema` for editors, and no dialect of JSON Schema."""
+    """Return whether the key is a `$schema` for editors, and not a dialect of JSON Schema."""
     return key == "$schema" and isinstance(value, str) and value.endswith(_OUR_SCHEMAS)

@@ -1,4 +1,4 @@
-"""Activities of a user's Python modules, and the tools that are derived from them.
+"""The activities of a user's Python modules, and the tools that are derived from them.
 
 A module imports `temporalio` and `pydantic` and nothing of Holdfast. Each function in it with
 `@activity.defn` is registered; one whose single parameter is a pydantic model is a tool too.
@@ -23,23 +23,31 @@ from holdfast.schemas.names import ErrorCode
 
 
 class ActivityDefinition(Protocol):
-    """The attributes of an activity's definition in Temporal's SDK; a dynamic one has no name."""
+    """The attributes of an activity's definition in Temporal's SDK."""
 
     @property
-    def name(self) -> str | None: ...
+    def name(self) -> str | None:
+        """Return the activity's name; None for a dynamic activity."""
+        ...
 
     @property
-    def is_async(self) -> bool: ...
+    def is_async(self) -> bool:
+        """Return True for a coroutine function."""
+        ...
 
     @property
-    def no_thread_cancel_exception(self) -> bool: ...
+    def no_thread_cancel_exception(self) -> bool:
+        """Return True if a cancellation raises no exception in the activity's thread."""
+        ...
 
     @property
-    def arg_types(self) -> Sequence[type] | None: ...
+    def arg_types(self) -> Sequence[type] | None:
+        """Return the types of the parameters, or None if one has no annotation."""
+        ...
 
 
 DefinitionReader = Callable[[Any], ActivityDefinition | None]
-"""Returns the definition of an activity, and None of any other value."""
+"""Returns the definition of an activity, and None for any other value."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ def read_module(name: str, read_definition: DefinitionReader) -> list[PythonActi
     """Import a module, by dotted name or by the path of its `.py` file, and list its activities.
 
     Raises:
-        ImportFailedError: it cannot be imported, or one of its activities cannot be read.
+        ImportFailedError: the module cannot be imported, or one of its activities cannot be read.
     """
     module = import_module(name)
     own_file = module.__file__ or name
@@ -66,7 +74,7 @@ def read_module(name: str, read_definition: DefinitionReader) -> list[PythonActi
         if definition is None:
             continue
         code = getattr(inspect.unwrap(getattr(run, "__func__", run)), "__code__", None)
-        # One that the module imports is in another file.
+        # An activity that the module imports is in another file.
         file, line = (own_file, 1) if code is None else (code.co_filename, code.co_firstlineno)
         try:
             found.append(_read_activity(run, definition, file, line))
@@ -93,7 +101,7 @@ def _read_activity(
 
 
 class _UntitledSchema(GenerateJsonSchema):
-    """Leave out the titles that pydantic makes of names: a model would read each name twice."""
+    """Leave out the titles that pydantic derives from names: a model would read each name twice."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -119,7 +127,7 @@ def _tool_schema(
         schema = {**schema["$defs"][reference.removeprefix("#/$defs/")], **schema}
     for inner in schema.get("$defs", {}).values():
         for key in [key for key in inner if key.startswith("_")]:
-            del inner[key]  # a nested model is no tool, even where it is one elsewhere
+            del inner[key]  # a nested model is not a tool, even if it is one elsewhere
     if model.model_config.get("title") is None:
         schema.pop("title", None)
     description = inspect.getdoc(run) or schema.get("description")
@@ -143,8 +151,8 @@ def _with_validation(
 ) -> Callable[..., Any]:
     """Return the activity with its arguments validated here.
 
-    The SDK would retry what the model rejects again and again, and report no more than `Failed
-    decoding arguments`. Validated here, the error is final, and names the field.
+    The SDK would retry arguments that the model rejects, and report no more than `Failed decoding
+    arguments`. Validated here, the error is not retried, and names the field.
     """
 
     async def run_async(arguments: RawValue) -> Any:

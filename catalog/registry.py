@@ -1,4 +1,4 @@
-"""What tools and agents may name: what the worker has that they are for."""
+"""The definitions that tools and agents may refer to, and the problems of such references."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,10 +26,11 @@ class DefinitionRegistry:
 
     While a catalog loads, `broken_tools` are those that do not load, and `is_incomplete` is true if
     a module could not be imported, so that its activities and tools are missing: a reference to
-    either is no error of its own. `endpoints` and `agents` are None where they could not be read.
+    either is not reported as another error. `endpoints` and `agents` are None if they could not be
+    read.
 
     `folder` is the catalog's; `knowledge_urls` are the addresses that the worker may fetch from.
-    `is_inline` is true where the referring definition comes with a run's request.
+    `is_inline` is true if the referring definition comes with a run's request.
     """
 
     task_queue: str

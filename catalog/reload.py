@@ -1,13 +1,12 @@
-"""A changed catalog is taken up while the worker runs: for new runs, and whole or not at all.
+"""Reload a changed catalog while the worker runs, for new runs: as a whole or not at all.
 
-The folder is looked at once a second. Notices of changed files do not exist on every file system
-(network mounts, folders shared with a container), and an editor, a ConfigMap or a deployment puts
-other files in the place of the old ones; how files look from outside works everywhere. A change is
-read when it has been still from one look to the next and through the reading itself: half of a
-`git pull` is never taken up.
+The folder is checked once a second. Change notifications do not exist on every file system (network
+mounts, folders shared with a container), and an editor, a ConfigMap or a deployment replaces files;
+comparing signatures works everywhere. A change is loaded if the files stay the same from one check
+to the next and during the loading: half of a `git pull` is never loaded.
 
-It stands beside loading and not in `hosting`, which knows `schemas` alone: it is about the files
-that a catalog has, and what loading says of them.
+The module is in `catalog` and not in `hosting`, which depends on `schemas` alone: it handles the
+files of a catalog, and the problems of loading them.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ from holdfast.schemas.phrases import first_names
 
 MAX_PROBLEMS_TOLD = 100
 MAX_NAMES_TOLD = 10
-# A folder that is never still is never read: somebody should know.
+# A folder that never stops changing is never read: the operator needs a warning.
 MAX_RESTLESS_LOOKS = 60
 CHANGED = "has changed: restart the worker to take it up"
 GONE = "cannot be read any more: the worker uses what it read at start"
@@ -36,7 +35,7 @@ logger = logging.getLogger("holdfast")
 
 
 class ChangeDetector:
-    """Compare the signatures of files between looks, to find changes that are complete."""
+    """Compare the signatures of files between checks, to find changes that are complete."""
 
     def __init__(self, known: Signature) -> None:
         self.known: Signature | None = known
@@ -53,8 +52,8 @@ class ChangeDetector:
 class CatalogReloader:
     """Reload the current catalog when the files of its folder change.
 
-    `before` is how the folder looked before it was loaded, so that no change is missed; `once` are
-    the files that are read when the worker starts, and never again.
+    `before` is the signature of the folder before it was loaded, so that no change is missed;
+    `once` are the files that are read when the worker starts, and never again.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class CatalogReloader:
         self._once.known = now
 
     def _read(self, now: Signature) -> None:
-        assert self._folder is not None  # what is not there does not change
+        assert self._folder is not None  # a path that does not exist does not change
         self._in_folder.known = now
         found: Catalog | LoadError
         try:
@@ -107,7 +106,7 @@ class CatalogReloader:
             reason = f"it cannot be read: {error.strerror or error}"
             found = LoadError([FileProblem(str(self._folder), None, reason, "make it readable")])
         if folder_signature(self._folder) != now:
-            # Somebody is at it again, and what was read may be half of it.
+            # The files have changed again, and the loaded ones may be half of a change.
             self._in_folder.known = None
         elif isinstance(found, Catalog):
             self._take_up(found)

@@ -1,6 +1,6 @@
-"""Tools: from the JSON Schema that a person writes to the tool that a run keeps.
+"""Resolve tools from the JSON Schema that a person writes to the tool that a run stores.
 
-A tool is first folded into one form (`fold`), then read, then checked for what it needs.
+A tool is first normalized, then read, then checked for the definitions that it refers to.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,19 +32,20 @@ from holdfast.schemas.tool import (
 from holdfast.validation.problems import ValueProblem, name_problem, problems_of
 from holdfast.validation.schema_check import schema_problems
 
-# Keywords that are no part of the parameters' schema: the description is offered beside it.
+# Keywords that are not in the schema of the parameters: the description is offered beside it.
 _NOT_PARAMETERS = ("$schema", "$id", "description")
 
 
 def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> Tool:
-    """Make the tool that a run stores from a tool as it is written.
+    """Resolve a written tool to the tool that a run stores.
 
     Args:
         written: the JSON Schema with its meta-properties.
-        name: the tool's name where it does not say one (`_tool`).
+        name: the tool's name if the schema has none (`_tool`).
+        world: the definitions that it may refer to.
 
     Raises:
-        RefusedError: it does not load, with every fault that was found.
+        InvalidValueError: the tool does not load; the error has every problem.
     """
     folded = normalize_tool(written)
     if name is not None and "_tool" not in folded.fixed:
@@ -63,7 +64,7 @@ def resolve_tool_entry(entry: Any, world: DefinitionRegistry) -> Tool:
     """Return a tool of the catalog by its name, or one that is written out.
 
     Raises:
-        RefusedError: there is no such tool, or it does not load.
+        InvalidValueError: there is no such tool, or it does not load.
     """
     if not isinstance(entry, str | dict):
         mend = "write the name of a tool, or a JSON Schema object"
@@ -182,12 +183,12 @@ def _latent_faults(
 
 
 def _activity(definition: ToolDefinition, world: DefinitionRegistry) -> ActivityBinding | None:
-    """Return the activity that runs the tool: one that it names, or one of its own name."""
+    """Return the activity that runs the tool: the one it names, or the one with its own name."""
     if definition.delegate is not None:
         return None
     if definition.activity is not None:
         return binding_of(definition.activity)
-    # Where activities are missing, its own may be among them.
+    # If activities are missing, the tool's own may be among them.
     is_there = definition.tool in world.activities or world.is_incomplete
     return ActivityBinding(type=definition.tool or "?") if is_there else None
 
