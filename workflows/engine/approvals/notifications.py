@@ -2,10 +2,10 @@
 
               ┌──► reminder ──┐ (repeated)
     requested ┤               ├──► decided   people decided
-              └───────────────┴──► expired   the time was over
-                              └──► nothing   the run ends, or a message came
+              └───────────────┴──► expired   the timeout passed
+                              └──► nothing   the run ends, or a message arrived
 
-A question that is decided before its first notification is never notified of.
+A question that is decided before its first notification gets no notification.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from holdfast.schemas.settings.notify import Lapse, Listener, News, NewsKind
 from holdfast.workflows.engine.approvals.question import Expired, Question
 from holdfast.workflows.engine.state.truncation import truncate
 
-# News stays small: one question may go to many channels, for people to read.
+# A notification stays small: one question may go to many channels.
 ARGUMENTS_BYTES = 8_000
 WORDS_BYTES = 2_000
 NAME_CHARACTERS = 200
@@ -45,7 +45,7 @@ class NewsTracker:
         self._told: dict[int, tuple[Question, int]] = {}
 
     def take_news(self, waiting: list[Question]) -> list[tuple[Question, NewsKind | None]]:
-        """Take the news since the last time; a kind of None means no more of this question."""
+        """Take the news since the last call; a kind of None means no further news of a question."""
         known = {id(question) for question in waiting}
         over = [question for key, (question, _) in self._told.items() if key not in known]
         found = [(question, _end(question)) for question in over]
@@ -95,7 +95,7 @@ def _end(question: Question) -> NewsKind | None:
 
 
 def _about(question: Question, origin: QuestionOrigin) -> str:
-    """The id of the question by its position: a reset run requests approval again."""
+    """Return the question's id by its position: a reset run requests approval again."""
     place = [origin.workflow_id, origin.run_id, question.call_id, question.kind, question.round]
     place.append(rfc3339(question.requested_at))
     return sha256(canonical_json(place))[:_ABOUT_CHARACTERS]
@@ -106,7 +106,7 @@ def _shown(waiting: PendingApproval) -> PendingApproval:
     return waiting.model_copy(
         update={
             "label": waiting.label[:NAME_CHARACTERS],
-            # The names in it are not cut, and may be as long as a model likes.
+            # The names in it are not cut, and a model may write long ones.
             "arguments": arguments if json_size(arguments) <= 2 * ARGUMENTS_BYTES else {},
             "reasoning": _cut(waiting.reasoning),
             "question": _cut(waiting.question) or "",

@@ -1,7 +1,7 @@
 """The pending approvals of one run: its open questions, and the decisions on them.
 
-A decision that comes before its question is stored. A decision on a question that has its ruling
-is rejected: a decision counts once.
+A decision that arrives before its question is stored. A decision on a question that already has its
+ruling is rejected: a decision counts once.
 """
 
 from datetime import datetime
@@ -23,11 +23,11 @@ MAX_CALLS_NAMED = 10
 
 
 class PendingApprovals(Lenient, frozen=False):
-    """The open questions of one run, and the decisions that came before theirs.
+    """The open questions of one run, and the decisions that arrived before their questions.
 
-    As JSON, it is its own snapshot while no question is open. `early` are decisions without a
-    question yet, `closed` the outcomes by call, `remembered` the tools that people approved for
-    the rest of the run, `tokens` what each token was used for.
+    As JSON, it is its own snapshot while no question is open. `early` holds decisions without a
+    question yet, `closed` the outcomes by call, `remembered` the tools that people approved for the
+    rest of the run, and `tokens` the use of each token.
     """
 
     early: list[Decision] = []
@@ -35,7 +35,7 @@ class PendingApprovals(Lenient, frozen=False):
     remembered: list[str] = []
     tokens: dict[str, str] = {}
     _open: dict[str, Question] = {}
-    # Early decisions whose token is still to be checked.
+    # Early decisions whose token is not checked yet.
     _unchecked: list[Decision] = []
 
     def list_open(self) -> list[Question]:
@@ -43,9 +43,9 @@ class PendingApprovals(Lenient, frozen=False):
         return list(self._open.values())
 
     def describe_open(self) -> list[dict[str, Any]]:
-        """Return the open questions as JSON, in all under a megabyte.
+        """Return the open questions as JSON, at most a megabyte in total.
 
-        Where they are more, arguments are shown in part, and `cut` says how large they are.
+        If they are larger, arguments are truncated, and `cut` holds their original size.
         """
         waiting = [question.to_pending_approval().to_json() for question in self._open.values()]
         if json_size(waiting) <= SHOWN_BYTES:
@@ -55,7 +55,7 @@ class PendingApprovals(Lenient, frozen=False):
 
     @property
     def has_ruling(self) -> bool:
-        """Whether a question of the run has its ruling."""
+        """Return whether any question of the run has its ruling."""
         return bool(self.closed)
 
     def is_always_approved(self, tool: str) -> bool:
@@ -63,9 +63,9 @@ class PendingApprovals(Lenient, frozen=False):
         return tool in self.remembered
 
     def add(self, question: Question) -> list[Decision]:
-        """Add a question, and return the decisions that came before it.
+        """Add a question, and return the decisions that arrived before it.
 
-        Those with a token are left out until the token is verified.
+        Decisions with a token are left out until the token is verified.
         """
         self._open[question.call_id] = question
         self.closed.pop(question.call_id, None)
@@ -136,16 +136,16 @@ class PendingApprovals(Lenient, frozen=False):
         return receipt, decided
 
     def expire(self, question: Question) -> None:
-        """End a wait whose time is over."""
+        """End a wait whose timeout passed."""
         question.expire()
         self._close(question, "expired")
 
     def withdraw(self, question: Question) -> None:
-        """Drop a question, since the run ends or a message came."""
+        """Drop a question, because the run ends or a message arrived."""
         self._open.pop(question.call_id, None)
 
     def _check_use(self, decision: Decision) -> None:
-        """Reject a used token: the person who signed it may have changed their mind."""
+        """Reject a used token: its signer may have changed the decision since."""
         if not isinstance(decision, SignedDecision):
             return
         use = self.tokens.get(decision.claims.id)

@@ -1,8 +1,8 @@
-"""Approval policies: which calls need an approval, and whose.
+"""Approval policies: which calls need an approval, and from which groups.
 
 A plan has the strictest of its calls' policies, so that its approvers may, as far as possible,
-approve each call of it. Where no group may decide on all calls, any group that may decide on one
-does; a call that its approval does not cover needs an approval of its own.
+approve each of its calls. If no group may decide on all calls, each group that may decide on one
+call may decide on the plan; a call that this approval does not cover needs its own.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool
 from holdfast.validation.validator import fits
 from holdfast.validation.work_budget import CannotCheck
 
-# The more careful comes first.
+# The stricter one comes first.
 _ON_TIMEOUT = ("fail", "deny", "approve")
 
 
@@ -27,7 +27,7 @@ def effective_policy(tool: Tool, rules: AgentRules) -> ApprovalPolicy:
 def requires_approval(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) -> bool:
     """Return whether a call with these arguments needs an approval.
 
-    It does where `when` cannot be checked.
+    It does if `when` cannot be checked.
     """
     required = may_require_approval(tool, policy)
     if not required or policy.when is None:
@@ -39,12 +39,12 @@ def requires_approval(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, A
 
 
 def may_require_approval(tool: Tool, policy: ApprovalPolicy) -> bool:
-    """Return whether calls of the tool need an approval, whatever `when` says of arguments."""
+    """Return whether the policy requires an approval for the tool, without regard to `when`."""
     return policy.require == "always" or (policy.require == "side_effects" and tool.side_effects)
 
 
 def strictest_policy(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
-    """Combine the policies of several calls that people decide on at once."""
+    """Combine the policies of several calls that people decide on together."""
     timeouts = [each.timeout for each in policies if each.timeout is not None]
     reminders = [each.remind for each in policies if each.remind is not None]
     careful = [each.on_timeout for each in policies if each.on_timeout is not None]
@@ -62,7 +62,7 @@ def strictest_policy(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
 def satisfies(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principal | None) -> bool:
     """Return whether the decisions of different people satisfy a policy.
 
-    Each counted person may decide under the policy, and they are as many as its quorum.
+    Each counted person may decide under the policy, and their number reaches its quorum.
     """
     named = policy.not_by is not None or (policy.quorum or 1) > 1
     entitled = [
@@ -77,7 +77,11 @@ def satisfies(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principa
 
 
 def _approvers(each: Sequence[list[str]]) -> list[str]:
-    """The groups that may decide on all; where none may, those that may on one; none: anybody."""
+    """Return the groups that may decide on all calls.
+
+    Without such a group, these are the groups that may decide on any call; an empty list means
+    anybody.
+    """
     groups = list(dict.fromkeys(group for groups in each for group in groups))
     common = [group for group in groups if all(group in some for some in each)]
     return common or groups

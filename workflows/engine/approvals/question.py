@@ -1,9 +1,9 @@
-"""Questions: a request for people's decisions, and what these amount to.
+"""Questions: requests for people's decisions, and the rulings that these form.
 
 Decisions on a `Question` are checked, then counted; a quorum of equal ones is its `Ruling`.
-Decisions are equal where they have the same effect: to run with these very arguments, or to use
-this very result. An edit therefore restarts the count, and a person who approves another's edit
-shows by its digest that they have seen it.
+Decisions are equal if they have the same effect: to run with the same arguments, or to use the same
+result. An edit therefore restarts the count, and the digest of an approval of another person's edit
+proves that the approver saw that edit.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from holdfast.workflows.engine.approvals.signed_decision import (
 MAX_COUNTED_DECISIONS = 200
 MAX_REMINDERS = 100
 
-# How each decision is meant where the outcome of a call is unknown.
+# The meaning of each decision where the outcome of a call is unknown.
 _RECONCILE = {"happened": "respond", "did_not_happen": "approve", "give_up": "deny"}
 _UNSIGNED = (
     "only a signed decision counts on this call: send it with a `token`, as"
@@ -44,9 +44,9 @@ _CHANGED = (
     "{by} has changed the arguments since this was asked: look at it again, then approve with its"
     " `digest`"
 )
-# What an edit that cannot be is called, where it is not one of a call's arguments.
+# The name of an invalid edit that is not an edit of a call's arguments.
 _MISFIT: dict[Kind, str] = {"plan": "the plan does not work out so"}
-# What cannot be decided on a question of this kind.
+# The decisions that a question of this kind does not accept.
 _UNFIT: dict[tuple[Kind, Verdict], str] = {
     ("reconcile", "edit"): "a call that may have happened cannot be edited",
     ("budget", "respond"): "decide on a budget with approve, edit or deny",
@@ -64,7 +64,10 @@ class DecisionRejected(Exception):
 
 @dataclass(frozen=True)
 class Approved:
-    """Run it with these arguments; `edited_by` is the person who changed them, if any."""
+    """An approval to run with these arguments.
+
+    `edited_by` is the person who edited them, if any.
+    """
 
     arguments: dict[str, Any]
     edited_by: str | None = None
@@ -72,21 +75,21 @@ class Approved:
 
 @dataclass(frozen=True)
 class Denied:
-    """Do not run it."""
+    """A denial: the call does not run."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class AnsweredByPerson:
-    """Use this in place of a result."""
+    """A person's answer that replaces a result."""
 
     result: Any
 
 
 @dataclass(frozen=True)
 class Expired:
-    """The time for a decision is over."""
+    """The timeout for a decision passed."""
 
 
 Ruling = Approved | Denied | AnsweredByPerson | Expired
@@ -127,17 +130,17 @@ class Question:
 
     @property
     def digest(self) -> str:
-        """The digest that a decision is bound to now."""
+        """Return the digest that a decision must have now."""
         return digest_of(self.tool, self.arguments, self.kind, self.round)
 
     @property
     def expires_at(self) -> datetime:
-        """The time at which the wait is over."""
+        """Return the time at which the wait ends."""
         assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
         return self.requested_at + self.policy.timeout
 
     def next_alarm(self) -> timedelta:
-        """Return how long to wait for the next reminder or for the end."""
+        """Return the duration until the next reminder or the end of the wait."""
         assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
         left = self.policy.timeout - self.waited
         reminds = not self.decisions and self.reminders < MAX_REMINDERS
@@ -149,11 +152,11 @@ class Question:
         return self.next_alarm() <= timedelta()
 
     def count_reminder(self) -> None:
-        """Count that people were asked again."""
+        """Count a reminder."""
         self.reminders += 1
 
     def expire(self) -> None:
-        """Give the question its ruling where nobody decided in time."""
+        """Set the question's ruling when it expired without a decision."""
         self.ruling = Expired()
 
     def to_pending_approval(self) -> PendingApproval:
@@ -178,7 +181,7 @@ class Question:
         )
 
     def _lapse(self) -> Literal["approve", "fail"] | None:
-        """The policy's action on timeout, if it is no denial and applies to this kind."""
+        """Return the policy's action on timeout, if it is not a denial and applies to this kind."""
         said = self.policy.on_timeout
         return None if self.kind not in ("call", "plan") or said == "deny" else said
 
@@ -186,7 +189,7 @@ class Question:
         """Check a decision, and return it as it applies here.
 
         Raises:
-            DecisionRejected: it does not count, and why.
+            DecisionRejected: The decision is invalid; the message has the reason.
         """
         self._check_signature(decision)
         self._check_digest(decision)
@@ -204,7 +207,7 @@ class Question:
         """Count a checked decision; a quorum of equal ones is the ruling."""
         effect = self._effect(meant)
         if meant.decision == "edit":
-            assert meant.arguments is not None  # Decision demands them
+            assert meant.arguments is not None  # Decision requires them
             self.arguments, self.edited_by = meant.arguments, meant.by or "a person"
         decided = Decided(
             **meant.model_dump(include={"decision", "by", "groups", "reason", "remember"}),
@@ -218,30 +221,30 @@ class Question:
 
     @property
     def tools(self) -> list[str]:
-        """The tools whose calls wait for the decision."""
+        """Return the tools whose calls wait for the decision."""
         return [self.tool] if self.kind != "plan" else list(self.brief.values())
 
     @property
     def brief(self) -> dict[str, Any]:
-        """A summary of the arguments, where there is one."""
+        """Return a summary of the arguments, if there is one."""
         return brief_arguments(self.kind, self.arguments)
 
     def agreeing_decisions(self) -> list[Decided]:
-        """List the decisions that led to the ruling, one of each person."""
+        """List the decisions that led to the ruling, one for each person."""
         latest = {
             normalized_person(decided.by): (decided, effect) for decided, effect in self.decisions
         }
         return [decided for decided, effect in latest.values() if effect == self.decisions[-1][1]]
 
     def count_missing(self) -> int:
-        """Return how many more decisions like the latest one make a ruling."""
+        """Return the number of further decisions like the latest one that a ruling needs."""
         effect = self.decisions[-1][1] if self.decisions else b""
         same = [other for other in self._latest().values() if other == effect]
         return 0 if self.ruling else (self.policy.quorum or 1) - len(same)
 
     @property
     def approves_always(self) -> bool:
-        """Whether every deciding person approves all further calls of the tool."""
+        """Return whether every deciding person approves all further calls of the tool."""
         if not isinstance(self.ruling, Approved):
             return False
         agreed = self.decisions[-1][1]
@@ -263,7 +266,7 @@ class Question:
             if self.policy.signed:
                 raise DecisionRejected(INVALID_DECISION, _UNSIGNED)
             return
-        # The digest of the question, or of what an edit puts in its place.
+        # The digest of the question, or of the edited arguments.
         edits = decision.decision == "edit"
         arguments = decision.arguments or {} if edits else self.arguments
         digest = digest_of(self.tool, arguments, self.kind, self.round)
@@ -323,7 +326,7 @@ class Question:
         return decision.model_copy(update={"decision": meant})
 
     def _check_again(self, decision: Decision) -> None:
-        """Check that a decision to run a call again is meant for this very question."""
+        """Check that a decision to run a call again has the digest of this question."""
         repeated = decision.decision == "did_not_happen" and self.round > 1
         if self.kind != "reconcile" or decision.digest is not None:
             return

@@ -1,24 +1,24 @@
-"""Signed decisions: what a token is bound to.
+"""Signed decisions: the values that a token fixes.
 
     decision with a token ─► signature verified (an activity) ─► token matches ─► counted
 
-A client that may send decisions may write anything into them. The claims of a token are those of
-the holder of the key: who decides, in which run, and on what. So nothing of a signed decision but
-its reason counts unless its token holds it, and a token counts once. Signature and dates are
-verified elsewhere, since they take keys and a clock.
+A client that may send decisions may write anything into them. The holder of the key signs the
+claims of a token: the person who decides, the run, and the call. So the engine reads every field of
+a signed decision except its reason from its token, and a token counts once. An activity verifies
+signature and dates, since these need keys and a clock.
 """
 
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, DecisionClaims
 
-# The verdicts of a token that names none.
+# The verdicts of a token without a verdict.
 _UNSAID = ("approve", "deny")
-# Decisions that hand in a result.
+# Decisions that provide a result.
 _RESULTS = ("respond", "happened")
 
 
 class TokenMismatch(Exception):
-    """A token is for something else; the message says for what."""
+    """A token is for another run, call or verdict; the message names the difference."""
 
 
 class SignedDecision(Decision):
@@ -28,12 +28,12 @@ class SignedDecision(Decision):
 
     @property
     def token_use(self) -> str:
-        """The use of its token: a call and a verdict."""
+        """Return the use of its token: a call and a verdict."""
         return f"{self.call_id} {self.decision}"
 
 
 def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) -> SignedDecision:
-    """Take who decides from the claims of a token that was sent to this run.
+    """Take the deciding person from the claims of a token that was sent to this run.
 
     Raises:
         TokenMismatch: The token is for another run.
@@ -46,10 +46,10 @@ def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) ->
 
 
 def check_token(decision: SignedDecision, call_id: str, digest: str) -> None:
-    """Check that a token is for this call, for what the digest covers, and for the verdict.
+    """Check that a token is for this call, for this digest, and for the verdict.
 
     Raises:
-        TokenMismatch: It is not.
+        TokenMismatch: One of them differs.
     """
     claims, verdict = decision.claims, decision.decision
     if claims.call_id is not None and claims.call_id != call_id:
