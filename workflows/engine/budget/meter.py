@@ -1,11 +1,12 @@
-"""Budgets: what a run has used, of what it may use.
+"""Budgets: what a run has used, and its limits.
 
-The meter counts; it never acts. Time counts while something is at work: waiting for people is free.
-That the time is used up is signalled by a timer of the workflow, since every replay sees it fire
-alike. Tokens that a provider does not report are unknown, which is not zero: the meter says so.
+The meter counts; it never acts. Time counts while something is running: waiting for people is free.
+A timer of the workflow signals that the time is used up, since every replay sees it fire at the
+same point. Tokens that a provider does not report are unknown, not zero, and the meter reports
+this.
 
-Turns are requests to the model, by number. Requests that are no turns of the run, since they answer
-one call or are a delegate's, are counted beside them: a limit is one of all requests.
+Turns are requests to the model, by number. Requests that are not turns of the run (for one call, or
+in a delegate) are counted separately; the limit of requests covers both.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ from holdfast.schemas.internal.solution import Usage
 
 @dataclass(frozen=True)
 class BudgetShare:
-    """A part of a budget; None has no bound."""
+    """A part of a budget; None is unlimited."""
 
     requests: int | None = None
     calls: int | None = None
@@ -32,10 +33,10 @@ class BudgetShare:
 
 
 class Meter(Lenient, frozen=False):
-    """What a run has used so far, of which budget; as JSON, its snapshot while nothing is at work.
+    """The usage of a run and its budget; as JSON, its snapshot while nothing is running.
 
-    `granted` is the budget before any extension. `held` is what others than the run itself may use
-    meanwhile, by the call that they answer.
+    `granted` is the budget before any extension. `held` is the reservation of each call that uses
+    the budget outside the run's own turns, by call id.
     """
 
     budget: Budget
@@ -61,25 +62,25 @@ class Meter(Lenient, frozen=False):
 
     @classmethod
     def of(cls, budget: Budget) -> Self:
-        """Return a meter of which nothing is used."""
+        """Return a meter without any usage."""
         return cls(budget=budget, granted=budget)
 
     def set_actions(self, on_limit: Mapping[str, OnLimit]) -> None:
-        """Set what reaching each limit leads to."""
+        """Set the action for each limit that is reached."""
         self.on_limit = dict(on_limit)
 
     def action(self, name: BudgetName) -> OnLimit:
-        """Return what reaching a limit leads to."""
+        """Return the action for a limit that is reached."""
         return self.on_limit.get(name, ON_LIMIT_DEFAULTS.get(name, "fail"))
 
     def begin_work(self, now: datetime) -> None:
-        """Something is at work from now on."""
+        """Count one more running task, and start the clock."""
         if self._at_work == 0:
             self._since = now
         self._at_work += 1
 
     def end_work(self, now: datetime) -> None:
-        """It is no longer; when nothing is, the clock stands."""
+        """Count one running task less; stop the clock when none is left."""
         self._at_work -= 1
         if self._at_work == 0 and self._since is not None:
             self.worked += now - self._since
@@ -87,25 +88,25 @@ class Meter(Lenient, frozen=False):
 
     @property
     def at_work(self) -> bool:
-        """Return whether something is at work."""
+        """Return whether anything is running."""
         return self._at_work > 0
 
     def time_at_work(self, now: datetime) -> timedelta:
-        """Return time at work so far."""
+        """Return the running time so far."""
         return self.worked + (now - self._since if self._since is not None else timedelta())
 
     def remaining(self, now: datetime) -> timedelta | None:
-        """Return time at work that is left; None where it has no bound, or is over already."""
+        """Return the running time that is left; None if it is unlimited or used up."""
         if self.budget.max_duration is None or self.out_of_time:
             return None
         return max(self.budget.max_duration - self.time_at_work(now), timedelta(seconds=1))
 
     def run_out_of_time(self) -> None:
-        """Take in that the time at work is used up."""
+        """Record that the running time is used up."""
         self.out_of_time = True
 
     def reach_depth(self) -> None:
-        """Take in that a delegate was refused for being too deep."""
+        """Record that a delegate was refused because it was too deep."""
         self.too_deep = True
 
     def count_iteration(self) -> None:
@@ -118,16 +119,16 @@ class Meter(Lenient, frozen=False):
 
     @property
     def requests(self) -> int:
-        """Return how often a model was asked, for whatever reason."""
+        """Return the number of requests to models, for any purpose."""
         return self.turns + self.besides
 
     def spend(self, usage: Usage) -> None:
-        """Count what the answer of a turn cost."""
+        """Count the usage of a turn's answer."""
         self.turns += 1
         self._count(usage)
 
     def charge(self, usage: Usage, *, requests: int = 1, calls: int = 0) -> None:
-        """Count what was used beside the run's own turns."""
+        """Count usage outside the run's own turns."""
         self.besides += requests
         self.calls += calls
         self._count(usage)
@@ -141,7 +142,7 @@ class Meter(Lenient, frozen=False):
         self.cost_unknown |= usage.cost is None
 
     def refuse_call(self, tool: str) -> str | None:
-        """Count a call; why it goes beyond a limit, where it does."""
+        """Count a call; return the reason if it exceeds a limit."""
         self.calls += 1
         name, in_a_row = self.same_tool
         self.same_tool = (tool, in_a_row + 1 if name == tool else 1)
@@ -153,7 +154,7 @@ class Meter(Lenient, frozen=False):
         return None
 
     def limit_reached(self) -> BudgetName | None:
-        """Return the first limit that keeps the model from being asked again."""
+        """Return the first limit that prevents another request to the model."""
         same_tool = self.same_tool[1] - 1
         used: list[tuple[BudgetName, float, float | None]] = [
             ("maxCalls", self.calls - 1, self.budget.max_calls),
@@ -161,7 +162,7 @@ class Meter(Lenient, frozen=False):
             ("maxTokens", self.input_tokens + self.output_tokens, self.budget.max_tokens),
             ("maxCost", self.cost, self.budget.max_cost),
             ("maxDuration", self.out_of_time, None if self.budget.max_duration is None else 1),
-            # A delegate too deep is refused as a call; it is a limit for the run where it says so.
+            # A delegate that is too deep is refused as a call; the run's own limit applies if set.
             ("maxDepth", self.too_deep and "maxDepth" in self.on_limit, 1),
             ("maxTurns", self.requests, self.budget.max_turns),
             ("maxIterations", self.iterations, self.budget.max_iterations),
@@ -171,9 +172,9 @@ class Meter(Lenient, frozen=False):
         )
 
     def extend(self, name: BudgetName, to: Budget | None = None) -> None:
-        """Grant more of a budget: as much again as was granted first, or what a person said.
+        """Grant more of a budget: the original grant again, or the value of a person's decision.
 
-        What was used beyond the limit is granted too, or the very next step would ask again.
+        Usage beyond the limit is granted too; otherwise the next step would reach the limit again.
         """
         if name == "maxDuration":
             self.out_of_time = False
@@ -196,9 +197,9 @@ class Meter(Lenient, frozen=False):
         return name == "maxSameTool" or bool(new > self.used().get(name, limit))
 
     def used(self) -> dict[BudgetName, Any]:
-        """Return what is known to be used, by budget.
+        """Return the known usage, by budget.
 
-        Without time, which no two replays measure alike.
+        Time is left out, since two replays measure it differently.
         """
         return {
             "maxIterations": self.iterations,
@@ -210,7 +211,7 @@ class Meter(Lenient, frozen=False):
         }
 
     def usage(self) -> Usage:
-        """Return what the run cost, as far as it is known."""
+        """Return the usage of the run, as far as it is known."""
         return Usage(
             input_tokens=None if self.tokens_unknown else self.input_tokens,
             output_tokens=None if self.tokens_unknown else self.output_tokens,
@@ -219,7 +220,7 @@ class Meter(Lenient, frozen=False):
         )
 
     def view(self, now: datetime) -> dict[str, Any]:
-        """Used and granted, by budget, as `status` shows them."""
+        """Return usage and grant of each budget, as `status` shows them."""
         used: dict[BudgetName, Any] = self.used()
         used["maxDuration"] = format_duration(self.time_at_work(now))
         if self.tokens_unknown:
@@ -230,7 +231,7 @@ class Meter(Lenient, frozen=False):
         return {name: {"used": value, "limit": limits.get(name)} for name, value in used.items()}
 
     def unmetered_budget(self) -> BudgetName | None:
-        """Return a budget that cannot be enforced, because the provider reports no usage."""
+        """Return a budget that cannot be enforced because the provider reports no usage."""
         if self.budget.max_tokens is not None and self.tokens_unknown:
             return "maxTokens"
         if self.budget.max_cost is not None and self.cost_unknown:
@@ -239,7 +240,7 @@ class Meter(Lenient, frozen=False):
 
 
 def budget_limit(budget: Budget, name: BudgetName) -> Any:
-    """Return the limit itself, as a person reads it."""
+    """Return the limit in a form for people."""
     return budget.to_json().get(name)
 
 

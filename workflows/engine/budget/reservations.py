@@ -1,10 +1,10 @@
-"""What is left of a run's budget, and how those share it who use it beside the run's own turns.
+"""Reservations: how delegates and calls that a model answers share the rest of a run's budget.
 
-A delegate gets a part when it starts, a call that a model answers gets one request: what they hold
-is no one else's until they end. So all of them together never use more than the run may. One
-request the run keeps for itself, since what comes of its calls has to be read; and one for each
-call of the turn that a model is still to answer. Time passes for all alike: each may use what is
-left of it.
+A delegate reserves a part when it starts, and a call that a model answers reserves one request. No
+other call can use a reservation until it ends, so all of them together stay within the run's
+budget. The run keeps one request for itself, to send the results of its calls to the model, and one
+for each call of the turn that a model has yet to answer. Time is not divided: each may use all that
+is left.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ ONE_REQUEST = BudgetShare(requests=1)
 
 
 class BudgetExhausted(Exception):
-    """A budget is used up, or all that is left of it is held by others."""
+    """A budget is used up, or the rest of it is reserved."""
 
     def __init__(self, name: BudgetName, meter: Meter) -> None:
         super().__init__(
@@ -31,12 +31,12 @@ def budget_share(
 ) -> BudgetShare:
     """Return the part of a delegate that is about to start.
 
-    An equal one among the delegates of its turn that have not started yet.
+    The rest is divided equally among the delegates of its turn that have not started yet.
 
-    Calls are the one part that may be none: a delegate may well answer without any.
+    Only the part of calls may be zero: a delegate can answer without any.
 
     Raises:
-        NothingLeft: there is none.
+        BudgetExhausted: There is no budget left.
     """
     claims = [one for one in calls if one is call or _claims(one, meter)]
     delegates = sum(1 for one in claims if one.tool.delegate is not None)
@@ -52,26 +52,26 @@ def budget_share(
 
 
 def hold_request(meter: Meter, now: datetime, key: str) -> None:
-    """Hold one request for a call that a model is to answer.
+    """Reserve one request for a call that a model answers.
 
     Raises:
-        NothingLeft: there is none.
+        BudgetExhausted: There is no request left.
     """
     check_request(meter, now)
     meter.held[key] = ONE_REQUEST
 
 
 def check_request(meter: Meter, now: datetime) -> None:
-    """See that a request can be made besides the run's own.
+    """Check that one request besides the run's own is left.
 
     Raises:
-        NothingLeft: none can.
+        BudgetExhausted: There is none.
     """
     _check(_left(meter, now, keep=1), meter)
 
 
 def _claims(call: ToolCall, meter: Meter) -> bool:
-    """Return whether a call is still to use the budget, for all that is known."""
+    """Return whether a call may still use the budget."""
     tool = call.found_tool  # a later call of a sequential turn is not checked yet
     if tool is None or call.stage is CallStage.ENDED or call.id in meter.held:
         return False
@@ -79,7 +79,7 @@ def _claims(call: ToolCall, meter: Meter) -> bool:
 
 
 def _left(meter: Meter, now: datetime, *, keep: int) -> BudgetShare:
-    """Return what no one has used or holds; of requests, besides those to `keep`."""
+    """Return the budget that is neither used nor reserved, minus the requests to `keep`."""
     budget, held = meter.budget, meter.held.values()
     tokens = meter.input_tokens + meter.output_tokens
     cost = meter.cost + sum(one.cost or 0.0 for one in held)
@@ -109,5 +109,5 @@ def _rest(limit: int | None, *used: int | None) -> int | None:
 
 
 def _part(left: int | None, among: int) -> int | None:
-    """Return an equal part of what is left; while there is something, at least one."""
+    """Return an equal part of the rest; at least one, if there is any."""
     return None if left is None else min(left, max(1, left // among))
