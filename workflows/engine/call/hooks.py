@@ -1,9 +1,9 @@
 """Hooks: activities that change or block a call while the engine decides on it.
 
-Decisions on calls are generators. Where a hook is configured, they yield its call and receive its
-result; the workflow runs the activity in between. So the engine reads as one sequence, and still
-has no effect itself. An agent's hook runs before the tool's on a call's way in, and after it on its
-way out.
+Decisions on calls are generators. For each configured hook they yield its call and receive its
+result; the workflow runs the activity in between. So the engine reads as one sequence, and has no
+effect itself. Before a call, an agent's hook runs before the tool's; after a call, it runs after
+the tool's.
 """
 
 from collections.abc import Generator
@@ -71,9 +71,9 @@ class RunStopped(Exception):
 
 
 def hook_activities(call: ToolCall, rules: AgentRules, name: HookName) -> list[ActivityBinding]:
-    """List the hooks of a name that apply to a call, in their order."""
+    """List the hooks of a name that apply to a call, in order."""
     if call.name == CHOOSE_SKILL:
-        return []  # the engine itself carries it out
+        return []  # the engine itself executes it
     both = [getattr(hooks, name) for hooks in (rules.hooks, call.tool.hooks)]
     if name == "after":
         both.reverse()
@@ -86,8 +86,8 @@ def run_hook(
     """Request a hook and return its value.
 
     Raises:
-        CallRefused: It failed, which blocks the call.
-        RunStopped: It stops the run.
+        CallRefused: The hook failed, which blocks the call.
+        RunStopped: The hook stops the run.
     """
     match (yield Hook(name, call.id, call.number_hook_use(name), activity, list(arguments))):
         case HookReturned(value):
@@ -103,13 +103,13 @@ def run_hook(
 
 
 def invalid_hook_result(name: HookName, why: str) -> CallRefused:
-    """Build the refusal of a call whose hook returned something invalid."""
+    """Build the refusal of a call with a hook that returned an invalid result."""
     return CallRefused(ErrorCode.BLOCKED, f"the hook `_{name}` failed: {why}")
 
 
 @dataclass(frozen=True)
 class Proceed:
-    """The call goes on, with other arguments where `_before` returned some."""
+    """The call continues, with other arguments if `_before` returned any."""
 
     arguments: dict[str, Any] | None = None
 
@@ -137,8 +137,8 @@ def read_before(value: Any) -> Proceed | UseResult:
     It is null, or one of `{"arguments"}`, `{"result"}`, `{"block": reason}` and `{"stop": reason}`.
 
     Raises:
-        CallRefused: It blocks the call, or returned something invalid.
-        RunStopped: It stops the run.
+        CallRefused: The hook blocks the call, or its result is invalid.
+        RunStopped: The hook stops the run.
     """
     match value:
         case None | {} if not value:
@@ -159,12 +159,12 @@ def read_before(value: Any) -> Proceed | UseResult:
 def read_after(value: Any) -> dict[str, Any]:
     """Read the parts of a result that `_after` replaces.
 
-    They are null, some of `content`, `details`, `error` (a text, or null) and `terminate`, or
+    The value is null, some of `content`, `details`, `error` (a text, or null) and `terminate`, or
     `{"stop": reason}`.
 
     Raises:
-        CallRefused: It returned something invalid.
-        RunStopped: It stops the run.
+        CallRefused: The result of the hook is invalid.
+        RunStopped: The hook stops the run.
     """
     match value:
         case None:

@@ -1,4 +1,4 @@
-"""The outcome of a call: every expected ending has a name here and is a value, not an exception.
+"""The outcome of a call: every expected ending is a class here and a value, not an exception.
 
 A workflow describes an activity that did not succeed as a `Failure`; `outcome_of_failure` and, for
 a returned value, `outcome_of_result` turn it into an outcome.
@@ -20,8 +20,8 @@ from holdfast.validation.validator import errors
 
 MAX_MESSAGE_CHARACTERS = 4_000
 _CONTENT: TypeAdapter[Content] = TypeAdapter(Content)
-# The errors of workers of several languages for an activity that they lack. They go on to list
-# those that they have, which is not for a model.
+# The errors of the SDKs for an activity that is not registered. They also list the registered
+# activities, which a model must not see.
 _NOT_REGISTERED = re.compile(
     r"is not registered (on|with)|unable to find activityType|available activities|known types are",
     re.IGNORECASE,
@@ -54,7 +54,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Failed:
-    """The call ran and failed; `value` is what it returned all the same."""
+    """The call ran and failed; `value` is what it returned nevertheless."""
 
     error: CallError
     value: Any = None
@@ -62,7 +62,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Unknown:
-    """The call started, and it is not known whether it took effect."""
+    """The call started, and the outcome is unknown."""
 
     message: str
 
@@ -82,7 +82,7 @@ Final = Succeeded | Answered | Refused | Failed | Stopped
 class Failure:
     """An activity that did not succeed, as Temporal reports it.
 
-    `started` is false only where it is certain that no worker ever began with it.
+    `started` is false only if it is certain that no worker started it.
     """
 
     kind: Literal["application", "timeout", "cancelled", "other"]
@@ -143,7 +143,7 @@ def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
 
 
 def describe_failure(failure: Failure, what: str) -> str:
-    """Say why `what` did not succeed, without the names of other activities and workers."""
+    """Describe why `what` failed, without the names of other activities and workers."""
     if failure.kind == "application" and _NOT_REGISTERED.search(failure.message):
         return f"{what} is not available now."
     return failure.message or f"{what} failed, and did not say why"
@@ -172,7 +172,7 @@ def _misfit(message: str, value: Any = None) -> Failed:
 
 
 def check_output(tool: Tool, result: Succeeded) -> Succeeded | Failed:
-    """Return the result, or the error that it does not fit the tool's `_output`."""
+    """Return the result, or an error if it does not fit the tool's `_output`."""
     if tool.output is None:
         return result
     if (stored := Stored.of(result.value)) is not None:
@@ -186,7 +186,7 @@ def check_output(tool: Tool, result: Succeeded) -> Succeeded | Failed:
 
 
 def content_parts(value: Any) -> Content | None:
-    """Return a value as content of a message, if it is a list of content parts."""
+    """Return a value as message content, if it is a list of content parts."""
     if not (isinstance(value, list) and value and all(isinstance(part, dict) for part in value)):
         return None
     try:

@@ -6,9 +6,9 @@
         └──────────┴──────────┴─────────┴─► ended (refused before it ran)
 
 A call is pending while it needs the result of another call of its turn, waiting while people
-decide, and queued while an earlier call has yet to write to the same place. Most calls are none of
-these. Only `ToolCall` itself changes a call. Results are logged in source order: when the whole
-turn has ended, or, in a sequential turn, before the next call starts.
+decide, and queued while an earlier call has yet to write to the same place. Most calls are in none
+of these stages. Only `ToolCall` itself changes a call. Results are logged in source order: when the
+whole turn has ended, or, in a sequential turn, before the next call starts.
 """
 
 from dataclasses import dataclass, field
@@ -64,7 +64,7 @@ class IllegalTransition(RuntimeError):
 
 
 class ResultStage(IntEnum):
-    """How far the result of an ended call has come."""
+    """The progress of an ended call's result."""
 
     ENDED = 0
     REVIEWED = 1
@@ -77,7 +77,7 @@ class ResultStage(IntEnum):
 
 @dataclass(frozen=True)
 class MetaProperties:
-    """Properties of a call beside the arguments of its tool."""
+    """The properties of a call besides the arguments of its tool."""
 
     reasoning: str | None = None
     instance: str | None = None
@@ -90,7 +90,8 @@ class MetaProperties:
 class Dependencies:
     """The calls of the same turn that a call needs, and whether another call needs it.
 
-    `sources` write what its references name; `earlier_writers` write to the same places before it.
+    `sources` write the places that its references name; `earlier_writers` write to the same places
+    before it.
     """
 
     sources: list["ToolCall"] = field(default_factory=list, repr=False)
@@ -102,11 +103,11 @@ class Dependencies:
 class ToolCall:
     """One use of a tool, from a model's proposal to its result.
 
-    `found_tool` is None where the run has no such tool; `unreadable` is why the arguments are no
-    JSON object. `raw_arguments` hold references, unless the call `is_literal`; `arguments` hold
-    their values. `model_result` is the result that the model itself proposed. A call is
-    `resolved_late` where its arguments were resolved after it was pending and no person has seen
-    them since; `covered_by_plan` where the approval of its plan approves it.
+    `found_tool` is None if the run has no such tool; `unreadable` is the reason why the arguments
+    are not a JSON object. `raw_arguments` hold references, unless the call `is_literal`;
+    `arguments` hold their values. `model_result` is the result that the model itself proposed. A
+    call is `resolved_late` if its arguments were resolved after it was pending and no person has
+    seen them since; it is `covered_by_plan` if the approval of its plan approves it.
     """
 
     id: str
@@ -133,12 +134,12 @@ class ToolCall:
 
     @property
     def name(self) -> str:
-        """The tool's name as the model wrote it."""
+        """Return the tool's name as the model wrote it."""
         return self.proposal.tool
 
     @property
     def tool(self) -> Tool:
-        """The tool of a call that was not refused for the lack of one.
+        """Return the tool of a call that was not refused because its tool is missing.
 
         Raises:
             IllegalTransition: The run has no such tool.
@@ -149,53 +150,53 @@ class ToolCall:
 
     @property
     def label(self) -> str:
-        """The tool's name for people."""
+        """Return the tool's name for people."""
         label = self.found_tool.label if self.found_tool is not None else None
         return label or self.name
 
     @property
     def has_dependents(self) -> bool:
-        """Whether another call of its turn depends on it."""
+        """Return whether another call of its turn depends on it."""
         return self.dependencies.has_dependents
 
     @property
     def result_published(self) -> bool:
-        """Whether calls that depend on it may read its result."""
+        """Return whether calls that depend on it may read its result."""
         if isinstance(self.outcome, Refused | Stopped):
             return True
         return self.result_stage >= ResultStage.PUBLISHED
 
     @property
     def is_closed(self) -> bool:
-        """Whether its result is in the log."""
+        """Return whether its result is in the log."""
         return self.result_stage is ResultStage.CLOSED
 
     @property
     def is_decidable(self) -> bool:
-        """Whether every call has ended whose result it reads."""
+        """Return whether every call that it reads a result of has ended."""
         return all(other.result_published for other in self.dependencies.sources)
 
     @property
     def is_startable(self) -> bool:
-        """Whether every call has ended that it depends on."""
+        """Return whether every call that it depends on has ended."""
         earlier = self.dependencies.earlier_writers
         return self.is_decidable and all(other.result_published for other in earlier)
 
     @property
     def open_dependencies(self) -> list["ToolCall"]:
-        """The calls that have to end before it can start."""
+        """Return the calls that have to end before it can start."""
         both = dict.fromkeys((*self.dependencies.sources, *self.dependencies.earlier_writers))
         return [other for other in both if not other.result_published]
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """Every place that it may write to."""
+        """Return every place that it may write to."""
         output = self.meta.output_path
         return () if output is None else (*output.result, *output.error)
 
     @property
     def writes(self) -> tuple[tuple[Path, ...], Any]:
-        """The places that its outcome is written to, and the value."""
+        """Return the places that its outcome is written to, and the value."""
         output = self.meta.output_path
         match self.outcome:
             case Succeeded(value, _, _, None) | Answered(value) if output is not None:
@@ -206,7 +207,7 @@ class ToolCall:
                 return (), None
 
     def move(self, stage: CallStage) -> None:
-        """Go on to another stage.
+        """Move to another stage.
 
         Raises:
             IllegalTransition: The stage cannot follow the present one.
@@ -220,7 +221,7 @@ class ToolCall:
             self.unknown_outcomes += 1
 
     def end(self, outcome: Final) -> None:
-        """Give the call its one result."""
+        """End the call with its one result."""
         self.move(CallStage.ENDED)
         self.outcome = outcome
 
@@ -233,7 +234,7 @@ class ToolCall:
         self.raw_arguments, self.reference_count = arguments, reference_count
 
     def set_model_result(self, result: Any) -> None:
-        """Set the result that the model proposed; `MISSING` where the arguments changed since."""
+        """Set the result that the model proposed; `MISSING` if the arguments changed since."""
         self.model_result = result
 
     def set_arguments(self, arguments: dict[str, Any], visible_data: Data) -> None:
@@ -241,13 +242,13 @@ class ToolCall:
         self.arguments, self.visible_data = arguments, visible_data
 
     def replace_arguments(self, arguments: dict[str, Any]) -> None:
-        """Replace the resolved arguments; the model's result was one for its own."""
+        """Replace the resolved arguments, and drop the model's result if they differ."""
         if arguments != self.arguments:
             self.model_result = MISSING
         self.arguments = arguments
 
     def edit(self, arguments: dict[str, Any], edited_by: str | None) -> None:
-        """Replace the arguments by a person's; literal ones where the person saw no reference."""
+        """Replace the arguments by a person's; they are literal if the person saw no reference."""
         self.is_literal = self.is_literal or self.stage is not CallStage.PENDING
         self.raw_arguments = self.arguments = arguments
         self.edited_by = edited_by
@@ -257,13 +258,13 @@ class ToolCall:
         self.dependencies = Dependencies(sources, earlier_writers, self.dependencies.has_dependents)
 
     def add_dependent(self) -> None:
-        """Note that another call depends on it."""
+        """Record that another call depends on it."""
         self.dependencies = Dependencies(
             self.dependencies.sources, self.dependencies.earlier_writers, has_dependents=True
         )
 
     def number_hook_use(self, name: str) -> int:
-        """Count a use of a hook; its number, from 1."""
+        """Count a use of a hook, and return its number, from 1."""
         self.hook_uses[name] = self.hook_uses.get(name, 0) + 1
         return self.hook_uses[name]
 
@@ -280,7 +281,7 @@ class ToolCall:
         self.outcome = outcome
 
     def advance_result(self, stage: ResultStage) -> None:
-        """Note how far the result has come."""
+        """Record the progress of the result."""
         self.result_stage = max(self.result_stage, stage)
         if self.is_closed:
             self.visible_data = None
@@ -290,7 +291,7 @@ class ToolCall:
 class Turn:
     """The calls of one answer, in source order.
 
-    Where the turn `is_plan`, people decide on all its calls before any of them starts.
+    If the turn `is_plan`, people decide on all its calls before any of them starts.
     """
 
     number: int
@@ -299,7 +300,7 @@ class Turn:
 
     @property
     def is_sequential(self) -> bool:
-        """Whether the calls run one at a time: one sequential tool makes the turn so."""
+        """Return whether the calls run one at a time: one sequential tool makes the turn so."""
         tools = (call.found_tool for call in self.calls)
         return any(tool is not None and tool.sequential for tool in tools)
 
@@ -312,14 +313,14 @@ class Turn:
 
     @property
     def requests_stop(self) -> bool:
-        """Whether every call succeeded and every result asks for the run to stop."""
+        """Return whether every call succeeded and every result requests the end of the run."""
         return bool(self.calls) and all(
             isinstance(call.outcome, Succeeded) and call.outcome.terminate for call in self.calls
         )
 
     @property
     def stop_message(self) -> str | None:
-        """The message of the first activity that stopped the run, if one did."""
+        """Return the message of the first activity that stopped the run, if any did."""
         for call in self.calls:
             if isinstance(call.outcome, Stopped):
                 return call.outcome.message or f"{call.name} stopped the run"
@@ -327,5 +328,5 @@ class Turn:
 
 
 def error_of(outcome: Final | None) -> CallError | None:
-    """The error of an outcome, if it is one."""
+    """Return the error of an outcome, if it is one."""
     return outcome.error if isinstance(outcome, Refused | Failed) else None
