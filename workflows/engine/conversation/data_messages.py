@@ -1,10 +1,10 @@
-"""Messages entering a run: the data in them can be referred to from then on.
+"""Messages entering a run: later calls can refer to the data in them.
 
-The model is shown the data of one kind (and instance) merged into one. Of several that are said at
-once it reads the whole at the last one's place; of what is said later it reads what the whole is
-then, since nothing that it was sent is worded differently afterwards. The state it reads behind the
-conversation, and not here. For people, what was said is in the log as it was said: a data message
-that is not shown just so is a write there.
+The model receives the data of one kind (and instance) merged into one part. Of several parts that
+arrive together, it receives the merged value at the position of the last one; a later part is shown
+with the value merged up to then, since nothing that was sent to the model changes afterwards. The
+state is the exception: it follows the conversation. The log holds each message as it arrived: a
+data message that is shown differently is a write there.
 """
 
 from collections import Counter
@@ -19,15 +19,15 @@ from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite
 from holdfast.workflows.engine.state.redaction import Redaction, hidden_value
 
-# Each tool offers the model all of their names to choose from.
+# Each tool's schema lists all of their names.
 MAX_INSTANCES = 500
 
 
 class DataMessageWriter:
-    """Messages that are said at once.
+    """Writes messages that arrive together.
 
-    `refuse` receives the kind of data that cannot be taken, and why. What a call for an instance
-    says is `within` that instance alone, and `veil` says how it is shown in the state.
+    `refuse` receives the kind of data that cannot be stored, and the reason. A message of a call
+    for an instance is stored `within` that instance only, and `veil` is its redaction in the state.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class DataMessageWriter:
         self._left = Counter(self._place(part) for part in _data_in(messages))
         self._taken: set[Path] = set()
         self._outside = veil is not None and not veil.trusted
-        # What the model is shown as it was said: it is the only one of its kind and instance, and
-        # nothing from outside.
+        # Parts that the model receives unchanged: the only ones of their kind and instance, and
+        # not from outside.
         self._alone = {
             place
             for place, count in self._left.items()
@@ -55,7 +55,7 @@ class DataMessageWriter:
         }
 
     def write(self, message: ChatMessage) -> None:
-        """Write one of the messages into the log."""
+        """Write one of the messages to the log."""
         content = message.content
         if isinstance(content, list):
             content = [shown for part in content for shown in self._part(part)]
@@ -66,7 +66,7 @@ class DataMessageWriter:
         )
 
     def _part(self, part: Part) -> Iterator[Part]:
-        """Yield what the model is shown of a part where it stands."""
+        """Yield the parts that the model receives in place of a part."""
         if not isinstance(part, DataPart):
             yield part
             return
@@ -88,10 +88,10 @@ class DataMessageWriter:
         return self._state.data.own_value(place.kind, place.instance) is not MISSING
 
     def _take(self, part: DataPart, place: Path) -> None:
-        """Let data be referred to.
+        """Store data so that references can read it.
 
         Raises:
-            CannotWrite: it cannot be kept.
+            CannotWrite: The data cannot be stored.
         """
         state = self._state
         if self._within is not None and place.instance != self._within:
@@ -116,9 +116,9 @@ class DataMessageWriter:
         )
 
     def _is_strangers(self, place: Path) -> bool:
-        """Return whether what comes from outside can be at a place.
+        """Return whether data from outside may be stored at a place.
 
-        It replaces no one else's words.
+        It must not replace data from another source.
         """
         if place.kind in ("input", "state"):
             return False

@@ -1,4 +1,4 @@
-"""What a run begins with, and how what people say enters its log."""
+"""The initial context of a run, and how messages from people enter its log."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,7 +20,7 @@ from holdfast.workflows.engine.state.redaction import Redaction
 
 
 class InvalidRequest(ValueError):
-    """What a run was asked for with does not make a run."""
+    """The request does not make a valid run."""
 
     code = INVALID_REQUEST
 
@@ -29,7 +29,7 @@ def write_initial_context(request: RunRequest, agent: Agent, state: RunState) ->
     """Write a run's skill, context, state and input into its empty log.
 
     Raises:
-        InvalidRequest: one of them does not fit the agent.
+        InvalidRequest: One of them does not fit the agent.
     """
     skill = _skill(request, agent)
     _check(request, agent, skill)
@@ -51,7 +51,7 @@ def write_initial_context(request: RunRequest, agent: Agent, state: RunState) ->
 
 
 def select_skill(state: RunState, skill: str) -> None:
-    """Put a skill in force."""
+    """Activate a skill."""
     state.take_skill(skill)
     state.log.append(SkillEntry(skill=skill))
 
@@ -59,9 +59,10 @@ def select_skill(state: RunState, skill: str) -> None:
 def append_message(
     state: RunState, message: Message, *, within: str | None = None, veil: Redaction | None = None
 ) -> None:
-    """Write what someone said into the log; data in it can be referred to from now on.
+    """Write a message to the log, so that references can read its data.
 
-    What a call for an instance says is `within` that; `veil` says how it is shown in the state.
+    A message of a call for an instance is stored `within` that; `veil` is its redaction in the
+    state.
     """
 
     def note(kind: str, why: str) -> None:
@@ -72,7 +73,7 @@ def append_message(
 
 
 def conversation(request: RunRequest) -> Conversation | None:
-    """Return how long the run stays open for further messages, where it does."""
+    """Return the run's setting for further messages, if it has one."""
     match request.conversation:
         case Conversation() as asked:
             return asked
@@ -91,7 +92,7 @@ def _refuse(kind: str, why: str) -> None:
 
 
 def _begin_state(run_state: RunState, state: dict[str, Any]) -> None:
-    """Write the state that a run begins with over what messages said of it."""
+    """Write the request's initial state over the state that messages wrote."""
     try:
         run_state.write([Path("state")], state, "merge" if run_state.data["state"] else "set")
     except CannotWrite as error:
@@ -99,7 +100,7 @@ def _begin_state(run_state: RunState, state: dict[str, Any]) -> None:
 
 
 def _check_input(agent: Agent, state: RunState) -> None:
-    """See that what there is of input fits the agent: in a run with instances, what each sees."""
+    """Check that the input fits the agent: in a run with instances, as each instance sees it."""
     whose: list[str | None] = [*state.data.instances()]
     for instance in whose or [None]:
         seen = state.data.visible_value("input", instance)

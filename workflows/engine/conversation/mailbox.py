@@ -1,17 +1,17 @@
 """The messages to a run that it has not read yet.
 
-A message waits in its place in line. One to `steer` is heard before the next request to the model;
-a `followUp` when the run would end. None is dropped: the run ends only with an empty mailbox, or
-takes what is left into its log.
+Messages are queued in order of arrival. A `steer` message is read before the next request to the
+model; a `followUp` message when the run would end. None is dropped: the run ends only with an empty
+mailbox, or writes the rest into its log.
 
-What comes again under its id is the same message. Temporal sees to that within one history; the
-last ids go along to the next.
+A message that arrives again under the same id is the same message. Temporal deduplicates within one
+history; the latest ids are passed on to the next history.
 """
 
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.message import Delivered
 
-# Who has not been answered sends again soon, and the ids are carried.
+# A sender without an answer retries soon, and every id is a part of the snapshot.
 MAX_KNOWN = 64
 MAX_KNOWN_CHARACTERS = 200
 
@@ -20,8 +20,8 @@ class Mailbox(Lenient, frozen=False):
     """The messages that a run has not read yet, and, as JSON, their snapshot.
 
     `line` holds each with its number, from 1, in order of arrival; `received` is the newest number,
-    `heard` the number up to which all are read. `closed`: the run waits for no further message.
-    `known` are the numbers of messages by the id of the update that sent them.
+    `heard` the number up to which all are read. `closed`: the run accepts no further message.
+    `known` maps the id of the update that sent a message to the message's number.
     """
 
     line: list[tuple[int, Delivered]] = []
@@ -34,7 +34,7 @@ class Mailbox(Lenient, frozen=False):
         return len(self.line)
 
     def put(self, message: Delivered, id: str | None = None) -> int:
-        """Put a message in line, unless it stands or stood there under its id; its number."""
+        """Queue a message unless its id is known; return its number."""
         if id in self.known:
             return self.known[id]
         self.received += 1
@@ -46,20 +46,20 @@ class Mailbox(Lenient, frozen=False):
         return self.received
 
     def close(self) -> None:
-        """Wait for no further message."""
+        """Accept no further message."""
         self.closed = True
 
     def knows(self, id: str) -> bool:
-        """Return whether a message stands or stood in line under this id."""
+        """Return whether a message with this id was queued."""
         return id in self.known
 
     @property
     def has_steering_message(self) -> bool:
-        """Return whether a message is to be read before the next request."""
+        """Return whether a message must be read before the next request."""
         return any(message.delivery == "steer" for _, message in self.line)
 
     def take(self, *, ending: bool) -> list[Delivered]:
-        """Return the messages to be heard now: those to steer, and all where the run would end."""
+        """Return the messages to read now: the `steer` ones, or all if the run would end."""
         due = [message for _, message in self.line if ending or message.delivery == "steer"]
         self.line = [] if ending else [item for item in self.line if item[1].delivery != "steer"]
         self.heard = self.line[0][0] - 1 if self.line else self.received

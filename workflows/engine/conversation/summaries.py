@@ -1,20 +1,21 @@
-"""Summaries: what a model reads in place of the older part of a conversation.
+"""Summaries: the text that a model reads in place of the older part of a conversation.
 
-A model takes in so many tokens: its window. A summary of the older part is made by a request of its
-own, and represents it in every request from then on; people, queries and references still see all.
+A model accepts a limited number of tokens: its window. A separate request creates a summary of the
+older part, which replaces that part in every later request; people, queries and references still
+see the full conversation.
 
-    the next request would take three quarters of the window ─► all but the newest quarter
+    the next request would fill three quarters of the window ─► all but the newest quarter
     the request of a turn was too long ─► the older half ─► the turn again ─► half of the rest …
-    a summary's own request was too long, or gave nothing ─► a part half as large …
+    a summary's own request was too long, or returned nothing ─► a part half as large …
 
-A conversation is parted between pieces alone. A piece is a turn, with all of its calls and their
-results, or a message that was said outside of turns. Each summary ends later than the one before,
-and each part that was too long leads to a shorter one, so this ends: in a request that fits; or,
-where a single piece is too long, in the run's failure. Before anything was too long, a summary that
-cannot be had is no failure: the turn is asked for as it is.
+A conversation is split only between pieces. A piece is a turn with all its calls and results, or a
+message outside of turns. Each summary ends later than the one before, and each part that was too
+long leads to a shorter one, so this terminates: with a request that fits, or, if a single piece is
+too long, with the failure of the run. Before any request was too long, a failed summary is not an
+error: the turn is requested without it.
 
-How long a conversation is, providers say; what they do not say is estimated from its bytes. What a
-model's window is, is learnt from the activity that asks it.
+Providers report the length of a conversation; the rest is estimated from its bytes. The activity
+that calls the model reports the model's window.
 """
 
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run_state import RunState
 
 BYTES_PER_TOKEN = 4
-# What a picture takes of the window, whatever its data are.
+# The estimated tokens of a picture, independent of its data.
 PICTURE_BYTES = 6_000
 MAX_REQUESTS_PER_TURN = 32
 # The part of the window that a request may take; and the part of it, or of the conversation, that
@@ -47,23 +48,23 @@ _MEND_BUDGET = "allow the run more, or name a model with a larger window"
 
 
 class CannotShorten(Exception):
-    """The conversation is longer than the model's window, and stays so; the message says why."""
+    """The conversation is longer than the model's window; the message explains why it stays so."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a conversation that stays together: up to entry `upto`, of so many bytes."""
+    """A part of a conversation that stays together, up to entry `upto`, with its size."""
 
     upto: int
     size_bytes: int
 
 
 class SummariesProgress(Lenient, frozen=False):
-    """What the next summary goes on from.
+    """The state from which the next summary continues.
 
     The model reads the newest summary, and the entries after number `since`; `origin` is the digest
-    of all before. `task` is the task as it was given, once a summary had to repeat it. The last
-    request took `tokens` of the model's `window` with its answer: all up to entry `counted`.
+    of all before. `task` is the original task, once a summary had to repeat it. The last request
+    and its answer took `tokens` of the model's `window`, up to entry `counted`.
     """
 
     since: int = 0
@@ -81,11 +82,11 @@ class Summaries:
         self._state = state
         self._model = model
         self.progress = progress
-        # Since the last answer: whether the turn was too long, whether there is no more to do about
-        # it, the requests for summaries, the part of the last one, and the most of a further one.
+        # Since the last answer: whether the turn was too long, whether no further summary is tried,
+        # the number of summary requests, the part of the last one, and the limit for the next.
         self._too_long = False
         self._settled = False
-        # Whether it is to be summarised whatever room the model has.
+        # Whether a summary is required although the model has room.
         self._crowded = False
         self._requests = 0
         self._part: list[Piece] = []
@@ -93,11 +94,11 @@ class Summaries:
 
     @property
     def is_active(self) -> bool:
-        """Return whether a turn is to come for which summaries were asked for."""
+        """Return whether summaries were requested for a turn that is still open."""
         return self._requests > 0
 
     def pointer(self, turn: int) -> ConversationPointer:
-        """Return the request of a turn: all that is in the log, the older part by its summary."""
+        """Return the request of a turn: the whole log, with its older part as a summary."""
         log = self._state.log
         return ConversationPointer(
             turn=turn,
@@ -108,10 +109,10 @@ class Summaries:
         )
 
     def due_request(self, turn: int) -> ConversationPointer | None:
-        """Return the request for a summary that comes before this turn's, where one does.
+        """Return the summary request that has to come before this turn's, if any.
 
         Raises:
-            CannotShorten: the turn's request was too long, and no summary fixes that.
+            CannotShorten: The turn's request was too long, and no summary can fix that.
         """
         if self._too_long:
             self._part = self._needed()
@@ -127,16 +128,15 @@ class Summaries:
         return self.pointer(turn).model_copy(update={"summary": True, "upto": upto})
 
     def ask(self, ask: Ask) -> Ask:
-        """Return how the model is asked for a summary.
+        """Return the settings of a summary request.
 
-        As for a turn, so that its provider's cache holds; but for a text, whatever form an answer
-        has else.
+        They are those of a turn, so that the provider's cache applies, but request plain text.
         """
         tail = summary_prompt.request(self.progress.window)
         return ask.model_copy(update={"tool_choice": "none", "output": None, "tail": tail})
 
     def turn_answered(self, solution: Solution) -> None:
-        """Take in that the model has answered a turn; its answer is in the log."""
+        """Record that the model has answered a turn; its answer is in the log."""
         self.progress.window = solution.window or self.progress.window
         self.progress.tokens = self._taken(solution.usage)
         self.progress.counted = len(self._state.log)
@@ -144,12 +144,12 @@ class Summaries:
         self._requests, self._most_bytes = 0, None
 
     def turn_refused(self, solution: Solution) -> None:
-        """Take in that a turn's request was too long."""
+        """Record that a turn's request was too long."""
         self.progress.window = solution.window or self.progress.window
         self._too_long, self._settled = True, False
 
     def summary_answered(self, solution: Solution) -> None:
-        """Take in the answer to the request for a summary."""
+        """Process the answer to a summary request."""
         self.progress.window = solution.window or self.progress.window
         self._requests += 1
         text = solution.text.strip()
@@ -161,9 +161,9 @@ class Summaries:
             self._most_bytes = _size(self._part) // 2
 
     def make_room(self) -> None:
-        """Have all but the last turn summarised before the next, though the model could read it.
+        """Summarise all but the last turn before the next one, although the model could read it.
 
-        The run cannot take it all along where it continues as new.
+        The run cannot pass on the whole log when it continues as new.
         """
         self._crowded = True
 
@@ -189,7 +189,7 @@ class Summaries:
         return self.progress.tokens + self._new_tokens()
 
     def _new_tokens(self) -> int:
-        """Return what was said since the last answer, in tokens."""
+        """Return the estimated tokens since the last answer."""
         records = self._state.log.records_after(self.progress.counted)
         return sum(_bytes_of(record) for record in records) // BYTES_PER_TOKEN
 
@@ -199,18 +199,18 @@ class Summaries:
         return self.progress.tokens + self._new_tokens() >= self.progress.window * FULL
 
     def _wanted(self) -> list[Piece]:
-        """Return what a summary is to replace before the window is full.
+        """Return the pieces that a summary has to replace before the window is full.
 
-        Nothing, where that is little, or another request is more than the budget allows.
+        The list is empty if they are few, or if the budget does not allow another request.
         """
-        assert self.progress.window is not None  # it is full
+        assert self.progress.window is not None  # `_is_full` has checked it
         found = list(pieces(self._state.log, self.progress.since))
         part = self._oldest(found[:-1], _size(found) * _NEWER)
         is_little = _size(part) < self.progress.window * BYTES_PER_TOKEN * WORTH_IT
         return [] if is_little or self._hindrance() is not None else part
 
     def _needed(self) -> list[Piece]:
-        """Return what a summary is to replace so that the turn can be asked for."""
+        """Return the pieces that a summary has to replace so that the turn can be requested."""
         found = list(pieces(self._state.log, self.progress.since))
         if self._settled or not found:
             raise self._failure("and what came last is too long by itself")
@@ -223,9 +223,9 @@ class Summaries:
         return self._oldest(found, size_bytes * _HALF, size_bytes * WORTH_IT)
 
     def _oldest(self, found: list[Piece], most_bytes: float, least_bytes: float = 1) -> list[Piece]:
-        """Return the oldest pieces, as many as have room.
+        """Return the oldest pieces that fit.
 
-        But as much as is worth it, where nothing says that it is too much, and one at the least.
+        They are at least one, and at least `least_bytes` unless that much was too long before.
         """
         if self.progress.window is not None:
             most_bytes = min(most_bytes, self.progress.window * FULL * BYTES_PER_TOKEN)
@@ -240,7 +240,7 @@ class Summaries:
         return part
 
     def _hindrance(self) -> BudgetExhausted | None:
-        """Return why the budget does not allow a request besides the turn's, where it does not."""
+        """Return why the budget does not allow a request besides the turn's, if so."""
         try:
             check_request(self._state.meter, self._state.clock())
         except BudgetExhausted as error:
@@ -256,7 +256,7 @@ class Summaries:
 
 
 def pieces(log: Log, since: int) -> Iterator[Piece]:
-    """Yield the pieces of the conversation after entry `since`, without a turn that is not over."""
+    """Yield the pieces of the conversation after entry `since`, without an unfinished turn."""
     size_bytes, upto = 0, since
     in_turn = answered = False
     open_calls: dict[str, None] = {}
@@ -285,7 +285,7 @@ def _size(found: list[Piece]) -> int:
 
 
 def _bytes_of(record: Record) -> int:
-    """Return what an entry takes of what the model reads; of a summary, it is counted by itself."""
+    """Return the bytes of an entry that the model reads; a summary is counted separately."""
     if record["type"] != "message":
         return 0
     message = record["message"]

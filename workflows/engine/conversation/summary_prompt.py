@@ -1,7 +1,7 @@
-"""The words of summaries: how a model is asked for one, and what it then reads.
+"""The texts of summaries: the request to the model, and the summary that it then reads.
 
-A summary is in the log as the model reads it, with the task as it was first given: so it is the
-same in every request, whichever version of the worker makes it.
+The log holds a summary as the model reads it, with the original task: so it is the same in every
+request, with every version of the worker.
 """
 
 import json
@@ -12,7 +12,7 @@ from holdfast.workflows.engine.log.log import Log
 
 MAX_SUMMARY_CHARACTERS = 20_000
 MAX_TASK_CHARACTERS = 8_000
-# The window that is reckoned with where none is known, in tokens.
+# The assumed window where none is known, in tokens.
 LEAST_WINDOW = 8_000
 _CHARACTERS_PER_WORD = 8
 
@@ -44,12 +44,12 @@ _SUMMARY = "What came of it so far, in short:\n"
 
 
 def request(window: int | None) -> str:
-    """Return what the model is asked for: no more than a quarter of its window."""
+    """Return the request for a summary of at most a quarter of the window."""
     return _REQUEST.format(words=_most_characters(window) // _CHARACTERS_PER_WORD)
 
 
 def summary(text: str, task: str, window: int | None, *, calls: bool) -> str:
-    """Return the summary as the model reads it, where it can make calls or cannot."""
+    """Return the summary as the model reads it; `calls`: the model can make calls."""
     notes = [_OPENING.format(references=_REFERENCES if calls else "")]
     if task:
         notes.append(_TASK + _cut(task, _most_characters(window) // 2))
@@ -58,7 +58,7 @@ def summary(text: str, task: str, window: int | None, *, calls: bool) -> str:
 
 
 def task(log: Log) -> str:
-    """Return what was said before the first turn, as far as it can be repeated."""
+    """Return the messages before the first turn, as far as they can be repeated."""
     told: list[str] = []
     room = MAX_TASK_CHARACTERS
     for message in _opening(log):

@@ -1,9 +1,9 @@
-"""What a call hears of its run's conversation: of other instances' calls, nothing.
+"""The part of its run's conversation that a call sees: no calls of other instances.
 
-What people and the model say is for all, save data that an instance has of its own. A call is its
-instance's, and with it its result and what its tool said. One of no instance is for all if it was
-run: then the run had none yet. Of one that was refused before it was known whose it is
-no one hears, since no one can tell whose data the model wrote into it.
+Messages of people and of the model are visible to all, except data of a single instance. A call
+belongs to its instance, and so do its result and its tool's messages. A call without an instance is
+visible to all if it ran: the run had no instances then. A call that was refused before its instance
+was known is visible to none, since its arguments may hold any instance's data.
 """
 
 from collections.abc import Collection
@@ -16,9 +16,9 @@ _RETOLD = ("content", "said", "calls", "providerData")
 
 
 def visible_messages(messages: list[Record], instance: str | None, state: RunState) -> list[Record]:
-    """Return those messages of the log, and of them what, a call for the instance hears.
+    """Return the messages of the log, and the parts of them, that a call for the instance sees.
 
-    In a run without instances that is all.
+    In a run without instances, these are all messages.
     """
     if not state.data.instances():
         return messages
@@ -28,17 +28,17 @@ def visible_messages(messages: list[Record], instance: str | None, state: RunSta
 
 
 def _known(instance: str | None, log: Log) -> set[str]:
-    """Return the calls that a call for the instance hears of."""
+    """Return the calls that are visible to a call for the instance."""
     begun = {record["callId"] for record in log.entries("tool_start")}
     whose = {record["callId"]: record.get("instance") for record in log.entries("tool_call")}
     return {one for one, of in whose.items() if (one in begun if of is None else of == instance)}
 
 
 def _own(message: Record, instance: str | None, known: Collection[str]) -> Record | None:
-    """Return what the instance hears of a message; None for nothing.
+    """Return the part of a message that the instance sees; None if there is none.
 
-    In composed calling all calls are in the content, so what the model said besides is shown in
-    place of it; what a provider wants back may hold them too.
+    In composed calling, the content holds all calls, so the model's other text is shown instead of
+    it; the data that a provider expects back may hold calls too.
     """
     if message.get("instance", instance) != instance:
         return None
