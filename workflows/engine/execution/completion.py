@@ -33,7 +33,7 @@ from holdfast.workflows.engine.state.data import CannotWrite
 
 
 def run_after_hooks(call: ToolCall, state: RunState) -> HookRequests[None]:
-    """Let the hooks `_after` replace parts of a result; a refused call has none."""
+    """Run the hooks `_after`, which may replace parts of a result; a refused call has none."""
     outcome = call.outcome
     if call.result_stage >= ResultStage.REVIEWED or outcome is None:
         return
@@ -60,7 +60,7 @@ def run_after_hooks(call: ToolCall, state: RunState) -> HookRequests[None]:
 
 
 def withhold_result(call: ToolCall, why: str, state: RunState) -> None:
-    """Withhold a result that hooks would have to review, where there is no time for them."""
+    """Withhold a result that hooks have to review, because there is no time left for them."""
     if call.result_stage >= ResultStage.REVIEWED:
         return
     if not isinstance(call.outcome, Succeeded | Answered | Failed):
@@ -71,7 +71,7 @@ def withhold_result(call: ToolCall, why: str, state: RunState) -> None:
 
 
 def publish_result(call: ToolCall, state: RunState) -> HookRequests[None]:
-    """Let the calls that depend on an ended call read its result, after its hooks."""
+    """Make an ended call's result readable for the calls that depend on it, after its hooks."""
     yield from run_after_hooks(call, state)
     try:
         check_write(call, state)
@@ -83,7 +83,7 @@ def publish_result(call: ToolCall, state: RunState) -> HookRequests[None]:
 
 
 def close_call(turn: int, call: ToolCall, state: RunState) -> None:
-    """Write a call's result where it belongs, and log its end."""
+    """Write a call's result to its places, and log its end."""
     paths, value = call.writes
     error = error_of(call.outcome)
     try:
@@ -107,7 +107,7 @@ def close_call(turn: int, call: ToolCall, state: RunState) -> None:
 
 
 def _patched(call: ToolCall, outcome: Final, parts: dict[str, Any]) -> Final:
-    """The outcome with the parts replaced that a hook named."""
+    """Return the outcome with the parts replaced that a hook returned."""
     if not parts:
         return outcome
     content = parts.get("content", getattr(outcome, "value", None))

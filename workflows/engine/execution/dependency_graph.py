@@ -1,14 +1,14 @@
-"""The dependency graph of one turn: which call needs which, and what each of them reads.
+"""The dependency graph of one turn: which call needs which, and the data that each of them reads.
 
-A call whose references name what another call of its turn writes needs that call, wherever the two
-are in the answer. Calls that write to one place run one after the other, in source order, and a
-reader between two of them reads the first: a later call is not needed where it only writes again
-what an earlier one has written.
+A call with a reference to a place that another call of its turn writes needs that call, at any
+position in the answer. Calls that write to one place run one after the other, in source order, and
+a reader between two of them reads the first: a later call is not needed if it only repeats a write
+of an earlier one.
 
-A call reads the data as it was when the turn started and, over it, what the calls that it needs
-have written, in source order. So it never matters which of the others ends first. Where every call
-that was to write a place has failed, the place is empty, whatever was there before: no call acts on
-an old value in place of the new one.
+A call reads the data as it was when the turn started, overlaid with the writes of the calls that it
+needs, in source order. So the order in which other calls end never matters. If every call that was
+to write a place has failed, the place is empty, regardless of its earlier value: no call uses an
+old value in place of a new one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,12 +21,12 @@ from holdfast.workflows.engine.state.path_index import PathIndex
 from holdfast.workflows.engine.state.references import missing_reason, references
 
 MAX_CYCLE_CALLS = 20
-# For each call those that it needs.
+# Maps each call to the calls that it needs.
 _Graph = dict[ToolCall, list[ToolCall]]
 
 
 def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
-    """Set what each call depends on among the others; in a sequential turn, among those before."""
+    """Set the dependencies of each call on the others; in a sequential turn, on earlier ones."""
     if len(calls) < 2:
         return  # no call depends on itself
     writers, repeats = PathIndex[int](), list[int]()
@@ -42,7 +42,7 @@ def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
     if not is_sequential:
         found = [sorted(writers.meeting(_reads(call))) for call in calls]
     for index, call in enumerate(calls):
-        # A later call is needed where it does not only repeat a write of one up to here.
+        # A later call is needed unless it only repeats a write of an earlier one.
         needed = [i for i in found[index] if i < index or (i > index and repeats[i] > index)]
         call.depend_on([calls[i] for i in needed], earlier[index])
     for call in calls:
@@ -51,7 +51,7 @@ def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
 
 
 def paths_read(call: ToolCall) -> Iterator[Path]:
-    """Every place that a call's arguments refer to, as often as they do."""
+    """Yield every place that a call's arguments refer to, once for each reference."""
     if call.is_literal:
         return
     for reference in references(call.raw_arguments, call.meta.instance):
@@ -59,11 +59,11 @@ def paths_read(call: ToolCall) -> Iterator[Path]:
 
 
 def find_cycles(calls: Sequence[ToolCall], *, by_references: bool) -> dict[ToolCall, str]:
-    """Find the open calls in a cycle, each with the cycle in words.
+    """Find the open calls in a cycle, each with a description of the cycle.
 
     The edges are the references alone, or also the order of writes to one place. A call is in a
-    cycle, or between two, where it stays when calls that need none of those left, and calls that
-    none of those left needs, are taken away repeatedly.
+    cycle, or between two, if it remains after repeatedly removing the calls that need none of the
+    rest, and the calls that none of the rest needs.
     """
     if len(calls) < 2:
         return {}
@@ -91,7 +91,7 @@ def explain_unresolvable(
 ) -> str | None:
     """Explain why a pending call can never have all values that it refers to, if so.
 
-    A call that `is_gone` writes nothing but its error.
+    A call that `is_gone` writes only its error.
     """
     sources = call.dependencies.sources
     coming, lost = PathIndex[str](), PathIndex[str]()
@@ -114,7 +114,7 @@ def explain_unresolvable(
 
 
 def visible_data(call: ToolCall, data: Data) -> VisibleData:
-    """Build what a call reads, once the calls that it needs have ended."""
+    """Build the data that a call reads, once the calls that it needs have ended."""
     sources = call.dependencies.sources
     if not sources:
         return VisibleData(data)
@@ -134,7 +134,7 @@ def check_write(call: ToolCall, state: RunState) -> None:
     """Check that the outcome of a call can be written, before others read it.
 
     Raises:
-        CannotWrite: It cannot.
+        CannotWrite: A place does not allow the write.
     """
     seen = state.data
     for earlier in call.dependencies.earlier_writers:
@@ -144,7 +144,7 @@ def check_write(call: ToolCall, state: RunState) -> None:
 
 
 def _with_writes(data: Data, call: ToolCall) -> tuple[Data, Sequence[Path]]:
-    """The data with the writes of a call, and their places; those of a closed call are there."""
+    """Return the data with the writes of a call, and their places; a closed call's are included."""
     paths, value = call.writes
     if call.is_closed:
         return data, paths
@@ -158,7 +158,7 @@ def _with_writes(data: Data, call: ToolCall) -> tuple[Data, Sequence[Path]]:
 
 
 def _reads(call: ToolCall) -> list[Path]:
-    """Every place that a call refers to; a refused call reads nothing."""
+    """Return every place that a call refers to; a refused call reads none."""
     return [] if call.stage is CallStage.ENDED else list(dict.fromkeys(paths_read(call)))
 
 
@@ -167,7 +167,7 @@ def _needed(call: ToolCall) -> list[ToolCall]:
 
 
 def _reversed(graph: _Graph) -> _Graph:
-    """For each call those that need it."""
+    """Return a map from each call to the calls that need it."""
     needed_by: _Graph = {call: [] for call in graph}
     for call, others in graph.items():
         for other in others:
@@ -176,7 +176,7 @@ def _reversed(graph: _Graph) -> _Graph:
 
 
 def _reduced(graph: _Graph) -> _Graph:
-    """The graph after taking away, repeatedly, the calls that need none of those left."""
+    """Return the graph after repeatedly removing the calls that need none of the rest."""
     count = {call: len(others) for call, others in graph.items()}
     needed_by = _reversed(graph)
     free = [call for call, others in count.items() if not others]
@@ -189,7 +189,7 @@ def _reduced(graph: _Graph) -> _Graph:
 
 
 def _entries(following: dict[ToolCall, ToolCall]) -> dict[ToolCall, ToolCall]:
-    """For each call the first call of a cycle that following leads to."""
+    """Return a map from each call to the first call of a cycle that it leads to."""
     entries: dict[ToolCall, ToolCall] = {}
     for begin in following:
         path, call = dict[ToolCall, None](), begin
@@ -205,7 +205,7 @@ def _entries(following: dict[ToolCall, ToolCall]) -> dict[ToolCall, ToolCall]:
 
 
 def _cycle_text(entry: ToolCall, following: dict[ToolCall, ToolCall]) -> str:
-    """The calls of a cycle, from one back to it."""
+    """Return the calls of a cycle as text, from one call back to it."""
     ids, call = [entry.id], following[entry]
     while call is not entry and len(ids) < MAX_CYCLE_CALLS:
         ids.append(call.id)

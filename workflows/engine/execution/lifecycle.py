@@ -97,9 +97,9 @@ class CallLifecycle:
     def check(
         self, turn: int, calls: list[ToolCall], *, is_sequential: bool = False
     ) -> HookRequests[None]:
-        """Refuse what can never run, and log all the calls.
+        """Refuse the calls that can never run, and log all calls.
 
-        Of a sequential turn that is checked as a whole, only the arguments of the first call are
+        In a sequential turn that is checked as a whole, only the arguments of the first call are
         resolved.
         """
         room = MAX_REFERENCES_IN_TURN
@@ -125,7 +125,7 @@ class CallLifecycle:
                     uncount_call(call, self._state)
 
     def resume(self, turn: int, call: ToolCall) -> HookRequests[None]:
-        """Decide on a pending call, once the calls have ended that it needs."""
+        """Decide on a pending call, once the calls that it needs have ended."""
         yield from self._end_if_refused(call, self._complete(call, is_ready=True))
         if call.stage is CallStage.PENDING:
             self._ask_or_start(turn, [call])
@@ -135,8 +135,8 @@ class CallLifecycle:
     def start(self, turn: int, call: ToolCall) -> None:
         """Start a call, if the principal holds its scopes now.
 
-        It is queued while an earlier call has to write to the is_same_json place first. A call that
-        the engine or the model's own result answers ends at once.
+        It is queued while an earlier call has yet to write to the same place. A call that the
+        engine or the model's own result answers ends at once.
         """
         if not call.is_startable:
             call.move(CallStage.QUEUED)
@@ -161,18 +161,18 @@ class CallLifecycle:
             call.end(answer)
 
     def question_of(self, call: ToolCall) -> Question:
-        """The question on a call that waits for people."""
+        """Return the question on a call that waits for people."""
         return self._questions[call.id]
 
     def ask_people(self, turn: int, question: Question) -> None:
-        """Put a question, and count the decisions that came before it."""
+        """Add a question, and count the decisions that arrived before it."""
         early = self._state.pending.add(question)
         self._log_question(turn, question)
         for decision in early:
             self.count_or_log(decision)
 
     def remind(self, turn: int, question: Question) -> None:
-        """Put a question again."""
+        """Log a reminder of a question."""
         question.count_reminder()
         self._log_question(turn, question)
 
@@ -180,7 +180,7 @@ class CallLifecycle:
         """Count a decision.
 
         Raises:
-            DecisionRejected: It does not count.
+            DecisionRejected: The decision is rejected.
         """
         state = self._state
         receipt, decided = state.pending.count(decision, state.clock())
@@ -195,14 +195,14 @@ class CallLifecycle:
         return receipt
 
     def count_or_log(self, decision: Decision) -> None:
-        """Count a decision whose sender gets no answer; log why it does not count."""
+        """Count a decision of a sender who gets no answer; log the reason if it is rejected."""
         try:
             self.count_decision(decision)
         except DecisionRejected as error:
             self.log_ignored(decision, str(error))
 
     def log_ignored(self, decision: Decision, why: str) -> None:
-        """Log a decision that does not count."""
+        """Log a rejected decision."""
         self._state.log.append(DecisionEntry(call_id=decision.call_id, ignored=why))
 
     def apply_ruling(self, turn: int, call: ToolCall) -> None:
@@ -231,7 +231,7 @@ class CallLifecycle:
                 assert_never(ruling)
 
     def apply_outcome(self, turn: int, call: ToolCall, outcome: Outcome) -> None:
-        """End a call that ran; ask people where its outcome is unknown."""
+        """End a call that ran; request a decision if its outcome is unknown."""
         match outcome:
             case Unknown(message) if self._state.asks_people:
                 call.move(CallStage.UNSURE)
@@ -243,7 +243,7 @@ class CallLifecycle:
                 call.end(outcome)
 
     def doubt_after_reset(self, call: ToolCall) -> Unknown | None:
-        """The unknown outcome of a call that may have run before its run was reset, if so.
+        """Return the unknown outcome of a call that may have run before its run was reset, if so.
 
         A call that is idempotent by its key, or has run since, is not in doubt.
         """
@@ -254,11 +254,14 @@ class CallLifecycle:
         return Unknown(f"`{tool.name}` may have been carried out before the run was reset")
 
     def publish_result(self, call: ToolCall) -> HookRequests[None]:
-        """Let the calls that depend on an ended call read its result, after its hooks."""
+        """Make an ended call's result readable for the calls that depend on it, after its hooks."""
         return publish_result(call, self._state)
 
     def cancel(self, call: ToolCall, why: str) -> None:
-        """End a call because its run ends; one that may have taken effect is not cancelled."""
+        """End a call because its run ends.
+
+        A call that has started and may run only once ends with an unknown outcome.
+        """
         question = self._questions.pop(call.id, None)
         if question is not None:
             self._state.pending.withdraw(question)
@@ -320,7 +323,7 @@ class CallLifecycle:
         outcome = yield from run_before_hooks(call, state)
         if outcome is not None:
             call.end(outcome)
-        # The approval of a plan does not cover what hooks changed since.
+        # The approval of a plan does not cover later changes by hooks.
         if call.covered_by_plan:
             is_changed = not is_same_json(call.arguments, resolved) or "repair" in call.hook_uses
             call.cover(by_plan=not is_changed)
@@ -424,9 +427,9 @@ class CallLifecycle:
 
 
 def proposed_result(call: ToolCall) -> Succeeded | None:
-    """The result that the model proposed for a call that only a model answers, if it fits.
+    """Return the result that the model proposed for a call that only a model answers, if it fits.
 
-    It counts only for the very arguments that the model wrote, without references to other calls.
+    It applies only to the exact arguments that the model wrote, without references to other calls.
     """
     if not call.tool.latent or call.model_result in (MISSING, None):
         return None

@@ -1,9 +1,9 @@
-"""From a proposed call to the arguments that its tool receives, or to why it is refused.
+"""From a proposed call to the arguments that its tool receives, or to the reason of its refusal.
 
-The order is fixed: is the tool allowed; meta-properties; the hook `_prepare` (`prepare`); then,
-once every value exists that the call refers to, references, coercion and validation, with the hook
-`_repair` for what does not fit (`resolve_arguments`); then the hook `_before` (`run_before_hooks`).
-`_limits` and scopes are checked apart from these. Nothing here acts.
+The order is fixed: tool lookup; meta-properties; the hook `_prepare` (`prepare`); then, once every
+value exists that the call refers to, references, coercion and validation, with the hook `_repair`
+for invalid arguments (`resolve_arguments`); then the hook `_before` (`run_before_hooks`). `_limits`
+and scopes are checked separately. Nothing here has effects.
 """
 
 from collections.abc import Iterable, Sequence
@@ -53,7 +53,7 @@ def propose_calls(
 ) -> list[ToolCall]:
     """Build the calls of an answer, with ids by position.
 
-    A provider's id is kept where it is new in the run, since the provider matches results by it.
+    A provider's id is kept if it is new in the run, since the provider matches results by it.
     `seen` holds the ids so far, and grows.
     """
     known, calls = {tool.name: tool for tool in reversed(tools)}, []
@@ -86,10 +86,10 @@ def propose_calls(
 
 
 def prepare(call: ToolCall, state: RunState) -> HookRequests[None]:
-    """Set what is known of a call before its references are resolved.
+    """Set the properties of a call that are known before its references are resolved.
 
     Raises:
-        CallRefused: It cannot run.
+        CallRefused: The call cannot run.
         RunStopped: A hook stops the run.
     """
     if call.found_tool is None:
@@ -120,7 +120,7 @@ def check_references(call: ToolCall, arguments: dict[str, Any]) -> None:
     """Set the arguments of a call unless they hold too many references.
 
     Raises:
-        CallRefused: They do.
+        CallRefused: There are too many.
     """
     call.set_raw_arguments(arguments, 0)
     reads = list(islice(paths_read(call), MAX_REFERENCES + 1))
@@ -134,10 +134,10 @@ def check_references(call: ToolCall, arguments: dict[str, Any]) -> None:
 
 
 def resolve_arguments(call: ToolCall, state: RunState, seen: VisibleData) -> HookRequests[None]:
-    """Set the arguments that the tool would receive.
+    """Set the arguments that the tool receives.
 
     Raises:
-        CallRefused: There are none that fit.
+        CallRefused: The arguments do not fit.
         RunStopped: A hook stops the run.
     """
     arguments = call.raw_arguments
@@ -165,7 +165,7 @@ def resolve_arguments(call: ToolCall, state: RunState, seen: VisibleData) -> Hoo
 
 
 def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | None]:
-    """Run the hooks `_before`; the outcome of the call where one of them gives it.
+    """Run the hooks `_before`; return the outcome of the call if one of them sets it.
 
     Raises:
         CallRefused: One of them blocks the call.
@@ -229,7 +229,7 @@ def check_order(call: ToolCall, state: RunState, others: Iterable[ToolCall]) -> 
     """Check `_limits.after`: the tools that have to succeed first, in the run or these calls.
 
     Raises:
-        CallRefused: One of them has not.
+        CallRefused: One of them has not succeeded.
     """
     required = call.tool.limits.after
     if not required:
@@ -246,7 +246,7 @@ def check_scopes(call: ToolCall, state: RunState) -> None:
     """Check that the principal holds the scopes that the tool requires.
 
     Raises:
-        CallRefused: It does not.
+        CallRefused: A scope is missing.
     """
     required = call.tool.requires
     if not required:
@@ -274,7 +274,8 @@ def _invalid(error: InvalidArguments) -> CallRefused:
 def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunState) -> None:
     """Move the meta-properties from the arguments to the call.
 
-    Those that the model may not choose are dropped. What is set before an error is logged with it.
+    Properties that the model may not choose are dropped. Those that were set before an error are
+    logged with it.
     """
     tool = call.tool
     meta_values = {key: arguments.pop(key) for key in list(arguments) if key.startswith("_")}
