@@ -1,11 +1,11 @@
-"""Sealed pages: entries of a log that are not written to any more, compressed.
+"""Sealed pages: compressed entries of a log that do not change any more.
 
-A page is made once, where a turn has ended, and never changed; only a small one that is the last is
-made again where a run continues as new. So the very same bytes are handed on, and a store that goes
-by contents keeps them once. What little is needed to find an entry stands beside the bytes.
+A page is created when a turn has ended, and never changed; only a small last page is created again
+when a run continues as new. So the same bytes are passed on, and a content-addressed store keeps
+them once. The index beside the bytes has what is needed to find an entry.
 
-A page whose entries are `left_out` has no bytes: of its entries the numbers are known, and when the
-last of them was written.
+A page whose entries are `left_out` has no bytes: only the numbers of its entries and the time of
+the last one are known.
 """
 
 import json
@@ -18,7 +18,7 @@ from pydantic import Field
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.log_entry import EVENTS
 
-# Before they are compressed: enough for a page to be worth its while, little enough to be read.
+# Before compression: large enough to compress well, small enough to be read quickly.
 PAGE_BYTES = 256_000
 
 Record = dict[str, Any]
@@ -42,17 +42,17 @@ class CompressedPage(Lenient):
 
     @property
     def last(self) -> int:
-        """The number of its last entry."""
+        """Return the number of its last entry."""
         return self.first + self.entries - 1
 
     @property
     def last_event(self) -> int:
-        """The number of its last event; of a page without any, of the last one before it."""
+        """Return the number of its last event; without events, that of the last one before it."""
         return self.first_event + self.events - 1
 
     @property
     def is_left_out(self) -> bool:
-        """Return whether nothing but the numbers is left of its entries."""
+        """Return whether its entries were dropped."""
         return not self.data
 
     def records(self) -> list[Record]:
@@ -63,7 +63,7 @@ class CompressedPage(Lenient):
         return records
 
     def event_records(self) -> list[Record]:
-        """Return its events, under their own numbers."""
+        """Return its events, under event numbers."""
         first = self.first_event
         if self.is_left_out:
             return [self._blank(first + n) for n in range(self.events)]
@@ -74,7 +74,7 @@ class CompressedPage(Lenient):
 
 
 def compress_records(records: Sequence[Record], first_event: int, origin: str) -> CompressedPage:
-    """Return a page of these entries; `origin` is the digest of all that stand before it."""
+    """Return a page of these entries; `origin` is the digest of all entries before it."""
     text = json.dumps(records, separators=(",", ":"), ensure_ascii=False)
     data = text.encode("utf-8", "surrogatepass")
     return CompressedPage(
@@ -92,7 +92,7 @@ def compress_records(records: Sequence[Record], first_event: int, origin: str) -
 def events_in(records: Iterable[Record]) -> Iterator[Record]:
     """Yield the events among entries, still under the entries' numbers.
 
-    A result stands once in the log: a reader of events finds it in its `tool_end`.
+    A result is in the log once: a reader of events finds it in its `tool_end`.
     """
     end: Record | None = None
     for record in records:
@@ -108,7 +108,7 @@ def events_in(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def renumber(events: Iterable[Record], first: int) -> list[Record]:
-    """Return the events under their own numbers, from `first` on."""
+    """Return the events under event numbers, starting with `first`."""
     return [{**event, "n": number} for number, event in enumerate(events, start=first)]
 
 

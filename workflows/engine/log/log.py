@@ -1,15 +1,15 @@
-"""The log of a run: what was decided, in order, each thing once.
+"""The log of a run: its decisions, in order, each stored once.
 
-An entry is never changed. Its number is its place, from 1. Entries are kept as the JSON that they
-are shown and digested as; `digest` is the last link of the chain over all of them, so it fixes the
-whole log up to there. What else is known of a run is a function of these entries.
+An entry is never changed. Its number is its position, from 1. Entries are kept as the JSON that is
+shown and digested; `digest` is the last link of the chain over all of them, so it fixes the whole
+log up to there. All other state of a run is a function of these entries.
 
-The newest entries are at hand. Those before them are in sealed pages, which are opened when
-someone looks: a run that goes on for ever, or waits, holds little.
+The newest entries are in memory. Those before them are in sealed pages, which are decompressed on
+demand: a long or waiting run uses little memory.
 
 Times are shown and not digested: near a local activity, a replay may see a workflow task some
-milliseconds earlier or later than its first execution did. For that reason nothing is decided by
-them either; what must happen after a time waits for a timer.
+milliseconds earlier or later than its first execution did. So no decision depends on them; a timer
+triggers what must happen after a time.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,12 +33,12 @@ from holdfast.workflows.engine.state.truncation import truncate
 # A page stays under a megabyte: of whole entries, or of one entry's characters at four bytes each.
 PAGE_BYTES = 700_000
 PIECE_CHARACTERS = 175_000
-# A sealed page is small up to here.
+# A sealed page up to this size is small.
 SMALL_BYTES = SEALED_BYTES // 2
 
 
 class LogSnapshot(Lenient):
-    """A log all of whose entries are sealed, without the data of its pages."""
+    """A log with all entries sealed, without the data of its pages."""
 
     pages: list[CompressedPage] = []
     digest: str = ""
@@ -79,12 +79,12 @@ class Log:
 
     @property
     def pages(self) -> list[CompressedPage]:
-        """The pages that are sealed, the oldest first."""
+        """Return the sealed pages, the oldest first."""
         return list(self._sealed)
 
     @property
     def open_bytes(self) -> int:
-        """Return how much stands behind the pages, as JSON."""
+        """Return the size of the entries that are not sealed, as JSON."""
         return self._tail_bytes
 
     def append(self, entry: Entry) -> Record:
@@ -100,9 +100,9 @@ class Log:
         return record
 
     def seal(self, least_bytes: int = 1) -> None:
-        """Put what is at hand into a page, if it is as much as that.
+        """Seal the open entries into a page, if they have at least `least_bytes`.
 
-        No call's end and result may be parted.
+        A call's end and its result must not be separated.
         """
         if self._tail_bytes < least_bytes:
             return
@@ -112,10 +112,9 @@ class Log:
         self._origin = self.digest
 
     def seal_all(self) -> None:
-        """Put all that is at hand into pages.
+        """Seal all open entries into pages.
 
-        A last one that is small is made again with it: many little pages would be many things to
-        keep.
+        A small last page is created again with them, to avoid many small pages in a store.
         """
         last = self._sealed[-1] if self._tail and self._sealed else None
         if last is not None and not last.is_left_out and last.size_bytes < SMALL_BYTES:
@@ -136,33 +135,33 @@ class Log:
         return digest
 
     def records(self, after: int, limit: int) -> list[Record]:
-        """Entries from number `after + 1` on, at most `limit` and under a megabyte in all.
+        """Return entries from number `after + 1` on, at most `limit` and a megabyte in total.
 
-        One that is larger than that by itself is shortened, and its `cut` says how large it is.
+        A single entry that is larger than that is shortened, and its `cut` holds its original size.
         """
         return list(_bounded(islice(self.records_after(after), limit)))
 
     def events(self, after: int, limit: int) -> list[Record]:
-        """Events from number `after + 1` on; they have a numbering of their own, without gaps."""
+        """Return events from number `after + 1` on; events have their own numbers, without gaps."""
         return list(_bounded(islice(self._events(after), limit)))
 
     def records_after(self, after: int) -> Iterator[Record]:
-        """Yield every entry from number `after + 1` on, whole."""
+        """Yield every entry from number `after + 1` on, unshortened."""
         for page in self._sealed:
             if page.last > after:
                 yield from (record for record in page.records() if record["n"] > after)
         yield from islice(self._tail, max(after - self._before, 0), None)
 
     def messages(self) -> list[Record]:
-        """Return every message, whole."""
+        """Return every message, unshortened."""
         return self.entries("message")
 
     def entries(self, type_: str) -> list[Record]:
-        """Return every entry of a type, whole."""
+        """Return every entry of a type, unshortened."""
         return [record for record in self.records_after(0) if record["type"] == type_]
 
     def page(self, want: ConversationPageRequest) -> tuple[list[str], bool]:
-        """Return what a request to a model needs of the log, and whether the last item is cut."""
+        """Return the log items that a model request needs, and whether the last item is cut."""
         items: list[str] = []
         room = PAGE_BYTES
         for number, record in enumerate(self.records_after(want.after), start=want.after + 1):
@@ -180,7 +179,7 @@ class Log:
 
     @property
     def _before(self) -> int:
-        """Return how many entries are in pages."""
+        """Return the number of entries in pages."""
         return self._sealed[-1].last if self._sealed else 0
 
     def _events(self, after: int) -> Iterator[Record]:

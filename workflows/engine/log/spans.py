@@ -1,13 +1,13 @@
-"""What of a run's log becomes spans: what was over before anybody could have held a span open.
+"""Spans from a run's log, created after the fact since no process can hold a span open for a run.
 
     tool_start ─► tool_end                  execute_tool TOOL: the process that ran the call
     confirmation_required ─► a decision     approval TOOL: the wait for people
-    the first entry ─► done, error          invoke_agent AGENT: all of it
+    the first entry ─► done, error          invoke_agent AGENT: the whole run
 
-The log is read on from where it was left, and each of its entries once, so nothing is reported
-twice: not by a replay either, which comes to the same. A call that was never run is a span of no
-length. One ends when it ended, where the shell knows that (`ended`): the log tells of all the calls
-of a turn together.
+Each entry of the log is read once, from the last position on, so nothing is reported twice; a
+replay computes the same spans. A call that never ran is a span of zero length. A call's span ends
+at the time in `ended`, if the workflow set one: the log records the ends of all calls of a turn
+together.
 """
 
 import json
@@ -24,7 +24,7 @@ from holdfast.schemas.run import Spent
 from holdfast.workflows.engine.log.compressed_pages import Record
 from holdfast.workflows.engine.log.log import Log
 
-# Of a reported value, as JSON.
+# The most characters of a reported value, as JSON.
 MAX_CONTENT_CHARACTERS = 8_000
 MAX_ASKED_MESSAGES = 10
 
@@ -33,9 +33,9 @@ Attributes = dict[str, JsonValue]
 
 @dataclass(frozen=True)
 class Subject:
-    """Whose spans they are: a run of `agent`, or, without one, a single call.
+    """The subject of the spans: a run of `agent`, or, without one, a single call.
 
-    Its place in the world and in the trace, and whether its content is reported.
+    It holds the position in the trace, and whether content is reported.
     """
 
     origin: TraceOrigin
@@ -46,9 +46,9 @@ class Subject:
 
 
 class SpansProgress(Lenient, frozen=False):
-    """How far a log is reported as spans: up to entry `upto`.
+    """The part of a log that is reported as spans: up to entry `upto`.
 
-    When the run `began`, and what it was `asked`, where content is reported.
+    `began` is the start of the run, and `asked` its input, if content is reported.
     """
 
     upto: int = 0
@@ -57,7 +57,7 @@ class SpansProgress(Lenient, frozen=False):
 
 
 class Wait:
-    """A question that people have not decided on yet: how it was asked, and what they said."""
+    """An open question of the log, with the decisions on it so far."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -78,9 +78,9 @@ class Spans:
         self._ready: list[SpanRecord] = []
 
     def take(self, log: Log, spent: Callable[[], Spent]) -> list[SpanRecord]:
-        """Return what is over, since this was asked last.
+        """Return the spans that ended since the last call.
 
-        `spent` says what the run has used so far.
+        `spent` returns the run's usage so far.
         """
         for record in log.records_after(self.progress.upto):
             self._follow(record, spent)
@@ -108,7 +108,7 @@ class Spans:
                 self._end_run(record, spent())
 
     def _hear(self, message: dict[str, Any]) -> None:
-        """Keep what people said, and the outcome of a call, where that is reported."""
+        """Record people's messages, and the outcome of a call, if content is reported."""
         if not self._subject.content:
             return
         said = message.get("content")
@@ -133,9 +133,9 @@ class Spans:
             self._end_wait(record["callId"], record["at"], verdict)
 
     def _end_waits(self, at: str) -> None:
-        """No one is waited for any more, also where no entry says so.
+        """End all waits, including those whose end is not in the log.
 
-        Of a plan that a message came before, of a budget that no one extended in time.
+        Examples are a plan that a message interrupted, and a budget that was not extended in time.
         """
         for call_id in list(self._waits):
             until = self._waits[call_id].record["approval"]["expiresAt"]
@@ -158,7 +158,7 @@ class Spans:
         if subject.content:
             attributes["holdfast.approval.by"] = [one["by"] for one in wait.decided if "by" in one]
             attributes["gen_ai.tool.call.arguments"] = _shown(asked["arguments"])
-        # It is asked before the call begins, save whether that took effect.
+        # An approval precedes the call's span; a question on an unknown outcome is inside it.
         inside = call_id if asked["kind"] == "reconcile" else ""
         self._ready.append(
             SpanRecord(
@@ -176,7 +176,7 @@ class Spans:
 
     def _end_call(self, record: Record) -> None:
         call_id, subject = record["callId"], self._subject
-        if call_id in self._waits:  # the run ended before anybody decided
+        if call_id in self._waits:  # the run ended before a decision
             self._end_wait(call_id, record["at"], _WITHDRAWN)
         called, started = self._called.pop(call_id, None), self._started.pop(call_id, None)
         end = self.ended.pop(call_id, record["at"])
@@ -241,7 +241,7 @@ class Spans:
         )
 
     def _of_run(self) -> Attributes:
-        """Return what every span of the run tells."""
+        """Return the attributes that every span of the run has."""
         of: Attributes = {"gen_ai.conversation.id": self._subject.origin.workflow_id}
         if self._subject.agent is not None:
             of["gen_ai.agent.name"] = self._subject.agent
@@ -253,7 +253,7 @@ _EXPIRED = "expired"
 
 
 def _left(until: str, at: str) -> str:
-    """Return how a wait ended that the log does not tell of, by when it was to end."""
+    """Return the outcome of a wait whose end is not in the log, from its deadline."""
     return _EXPIRED if until <= at else _WITHDRAWN
 
 
@@ -273,7 +273,7 @@ def _kind_of(subject: Subject) -> Attributes:
 
 
 def _used(spent: Spent) -> Attributes:
-    """Return what is known of what a run has used."""
+    """Return the known usage of a run."""
     usage = spent.usage
     much: Attributes = {
         "holdfast.turns": spent.turns,
@@ -303,7 +303,7 @@ def _shown(value: Any) -> str:
 
 
 def _said(role: str, texts: list[Any]) -> str:
-    """Messages, as the conventions write them."""
+    """Return messages in the form of the semantic conventions."""
     return json.dumps(
         [{"role": role, "parts": [{"type": "text", "content": each}]} for each in texts],
         ensure_ascii=False,
