@@ -1,4 +1,4 @@
-"""What a model's answer says: its calls, the output of the run, or what is wrong with it."""
+"""Parse a model's answer: its calls, the output of the run, or the reason why it is invalid."""
 
 import json
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ _COMPOSED = 'Answer with one JSON object alone: {"calls": [...], "output": ...}.
 
 
 class InvalidOutput(Exception):
-    """The answer is no output; the message tells the model why."""
+    """The answer is not a valid output; the message describes the problem to the model."""
 
 
 @dataclass(frozen=True)
 class ParsedAnswer:
-    """An answer, taken apart: `solution` has its calls, wherever they stood.
+    """A parsed answer: `solution` has its calls, wherever they were in the answer.
 
-    In composed calling, `said` is what people read of it, `output` the one that it gives (or
-    MISSING), and `wrong` why it cannot be read.
+    In composed calling, `said` is the text for people, `output` the output in the answer (or
+    MISSING), and `wrong` the reason why the answer cannot be read.
     """
 
     solution: Solution
@@ -36,12 +36,12 @@ class ParsedAnswer:
 
     @property
     def text(self) -> str:
-        """Return what it says besides its calls."""
+        """Return its text without the calls."""
         return self.solution.text if self.said is None else self.said
 
 
 def parse_answer(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedAnswer:
-    """Take an answer apart, in which these tools can be called."""
+    """Parse an answer in which these tools can be called."""
     if agent.calling == "native":
         return ParsedAnswer(solution)
     try:
@@ -56,10 +56,10 @@ def parse_answer(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedA
 
 
 def answer_output(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool) -> Any:
-    """Return the output that an answer gives; in composed calling, it may refer to what is kept.
+    """Return the output of an answer; in composed calling, it may contain references.
 
     Raises:
-        NoOutput: it gives none.
+        InvalidOutput: The answer has no valid output.
     """
     if answer.wrong is not None:
         raise InvalidOutput(answer.wrong)
@@ -79,10 +79,10 @@ def answer_output(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool)
 
 
 def parse_output(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
-    """Return the output that an answer's text is; of the `last` answer, even an empty text.
+    """Return the output in an answer's text; in the `last` answer, an empty text is one too.
 
     Raises:
-        NoOutput: it is none.
+        InvalidOutput: The text is not a valid output.
     """
     if not text.strip() and not last:
         raise InvalidOutput("The answer was empty. Call a tool, or answer.")
@@ -92,7 +92,7 @@ def parse_output(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
         return fit(read_json(text), schema)
     except (ValueError, InvalidArguments) as error:
         if not errors(text, schema):
-            return text  # the schema takes a text, and this is one without its quotes
+            return text  # the schema accepts a text, and this is one without its quotes
         raise InvalidOutput(
             f"invalid_output: {error}. Answer with JSON alone that fits the schema."
         ) from None

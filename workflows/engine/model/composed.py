@@ -2,10 +2,10 @@
 
     {"calls": [{"_tool": "refund", "_reasoningForCall": …, "order_id": …}], "output": …|null}
 
-The schema stays within what every provider forces an answer into (see `forms`). An answer that
-could not be forced is read all the same: out of a code fence, with text around it, with what is
-null left away. Whatever is in it is checked like any other call; only what cannot be taken for an
-answer at all goes back to the model as a mistake.
+The schema uses only the part of JSON Schema that every provider can enforce (see `strict_schema`).
+An answer that was not enforced is accepted too: inside a code fence, with text around it, or
+without its null properties. Its content is checked like any other call; the model receives an error
+only if the text cannot be read as an answer at all.
 """
 
 import json
@@ -36,7 +36,7 @@ from holdfast.workflows.engine.state.instances import INSTANCE, instance_propert
 
 TOOL = "_tool"
 OUTPUT = "_output"
-# The further arguments of a tool that takes any, as JSON in a text.
+# The further arguments of a tool that accepts any, as JSON in a text.
 OTHERS = "_arguments"
 MAX_BEGINNINGS = 20
 
@@ -49,12 +49,12 @@ _FENCE = re.compile(r"```[A-Za-z0-9_+-]*\s*\n(.*?)```", re.DOTALL)
 
 
 class UnreadableAnswer(Exception):
-    """What the model wrote cannot be read as an answer; the message tells it why."""
+    """The text cannot be read as an answer; the message describes the problem to the model."""
 
 
 @dataclass(frozen=True)
 class ComposedAnswer:
-    """What an answer says: its calls, its output (or MISSING), and the text beside them."""
+    """The content of an answer: its calls, its output (or MISSING), and the text beside them."""
 
     calls: list[WrittenCall] = field(default_factory=list)
     output: Any = MISSING
@@ -66,7 +66,7 @@ def composed_schema(
 ) -> Schema:
     """Return the schema of an answer in a run with these instances.
 
-    Of its calls, as far as the choice allows any, and of its output.
+    It covers the calls, as far as the tool choice allows any, and the output.
     """
     output = _output_form(agent, tools).schema
     refer = refers(tools)
@@ -81,10 +81,10 @@ def composed_schema(
 
 
 def read_answer(text: str, agent: Agent, tools: list[Tool]) -> ComposedAnswer:
-    """Read the answer that a text is, or that is in it.
+    """Read the answer that a text is or contains.
 
     Raises:
-        NoAnswer: it is none.
+        UnreadableAnswer: There is none.
     """
     answer, beside = _found(text)
     written = answer.get("calls")
@@ -115,9 +115,9 @@ def _call_schema(tool: Tool, agent: Agent, instances: Sequence[str], *, refer: b
 
 
 def _properties(tool: Tool) -> dict[str, Property]:
-    """Return what a call holds besides its tool's name.
+    """Return the properties of a call besides its tool's name.
 
-    Arguments, and what the model may say of it.
+    These are the arguments and the meta-properties.
     """
     forms = StrictForms(tool.parameters)
     schema = forms.target(tool.parameters)[0] or {}
@@ -144,7 +144,7 @@ def _others() -> Property:
 
 
 def _latent(tool: Tool) -> Property:
-    """Return the result of a call that the model itself answers, where it can already."""
+    """Return the result property of a call that the model itself answers, if it has one."""
     schema: Schema | bool = {"type": "string"} if tool.output is None else tool.output
     latent = StrictForms(schema).property(schema, 0, required=False)
     note = "Your result of this call; null if it depends on another call of this answer"
@@ -168,7 +168,7 @@ def _output_form(agent: Agent, tools: list[Tool]) -> StrictForm:
 def _read_call(
     call: Any, index: int, tools: list[Tool], known: dict[str, dict[str, Property]]
 ) -> WrittenCall:
-    """Return one call; `known` are the properties of the tools that others before it were of."""
+    """Return one call; `known` caches the properties of tools by name."""
     if not isinstance(call, dict):
         raise UnreadableAnswer(f"`calls[{index}]` is no object")
     name = call.get(TOOL)
@@ -184,10 +184,7 @@ def _read_call(
 
 
 def _arguments(written: dict[str, Any], properties: dict[str, Property]) -> dict[str, Any]:
-    """Return the arguments and meta-properties that were meant.
-
-    Nothing represents what was left out.
-    """
+    """Return the arguments and meta-properties, without those that were left out."""
     read = read_properties(written, properties)
     others = read.pop(OTHERS, None) if OTHERS in properties else None
     said = {key: item for key, item in read.items() if item is not None or key[:1] != "_"}
@@ -197,7 +194,7 @@ def _arguments(written: dict[str, Any], properties: dict[str, Property]) -> dict
 def _read_output(
     answer: dict[str, Any], agent: Agent, tools: list[Tool], calls: list[WrittenCall]
 ) -> Any:
-    """Return the output; a null is one where nothing else was said and it fits."""
+    """Return the output; null is one if there are no calls and it fits."""
     if "output" not in answer:
         return MISSING
     output = _output_form(agent, tools).read(answer["output"])
@@ -223,7 +220,7 @@ def _found(text: str) -> tuple[dict[str, Any], str]:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:
-    """Yield where in a text the answer may stand, and what then stands around it."""
+    """Yield each part of a text that may be the answer, with the text around it."""
     if text.strip():
         yield text, ""
     for fenced in _FENCE.finditer(text):

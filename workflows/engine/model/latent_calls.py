@@ -1,8 +1,8 @@
-"""Latent calls: a request of its own to the model, by which one call is answered.
+"""Latent calls: calls that the model answers, each in a request of its own.
 
-It is a conversation apart from the run's: the agent's instructions, then one message with the tool,
-the arguments and what the call's scopes let it see. No tools are offered. An answer that does not
-fit the tool's `_output` is said to be wrong, and asked for again.
+The request is separate from the run's conversation: the agent's instructions, then one message with
+the tool, the arguments and the values of the call's scopes. It offers no tools. If an answer does
+not fit the tool's `_output`, the model receives the error and is asked again.
 """
 
 import json
@@ -43,7 +43,7 @@ _AS_JSON = "Answer with JSON alone, valid against this JSON Schema:\n"
 
 
 class Latent:
-    """The answering of one call."""
+    """The state of one call that the model answers."""
 
     def __init__(self, call: ToolCall, agent: Agent, state: RunState) -> None:
         self._call_id = call.id
@@ -61,7 +61,7 @@ class Latent:
         self._say(ChatMessage(role="user", content=_question(call, call.tool, state)))
 
     def pointer(self, turn: int) -> ConversationPointer:
-        """Return the next request: all that is in its log."""
+        """Return the next request, which covers its whole log."""
         self.requests += 1
         log = self._log
         return ConversationPointer(
@@ -74,7 +74,7 @@ class Latent:
         return ConversationPage(items=items, cut=cut, ask=self._ask if want.offset == 0 else None)
 
     def answered(self, solution: Solution) -> Outcome | None:
-        """Return what the model's answer makes of the call; None where it is to be asked again."""
+        """Return the call's outcome from the model's answer; None if the model is asked again."""
         if solution.too_long:
             return fail(ErrorCode.TOOL_ERROR, _TOO_LONG.format(name=self._tool.name))
         try:

@@ -1,7 +1,7 @@
-"""What the model is asked, and how it reads what came of its calls.
+"""The requests to the model, and the form in which it reads the results of its calls.
 
-Messages that a model was sent are never worded differently later, so that providers' caches hold.
-What changes from turn to turn, which is the state, stands behind the conversation.
+Messages that were sent to a model never change, so that providers' caches apply. The state changes
+from turn to turn, and therefore follows the conversation.
 """
 
 import json
@@ -67,7 +67,7 @@ _UNCALLED = 'Answer with one JSON object alone: {"output": ...}.'
 def instructions(agent: Agent, skill: str | None = None) -> str:
     """Return the system prompt.
 
-    The agent's own, its skill's, and what its tools and output ask for.
+    It holds the agent's own instructions, its skill's, and those for its tools and output.
     """
     chosen, tools = skill_of(agent, skill), allowed_tools(agent, skill)
     notes = [agent.instructions.strip(), chosen.instructions.strip() if chosen else ""]
@@ -87,7 +87,7 @@ def instructions(agent: Agent, skill: str | None = None) -> str:
 def offers(
     agent: Agent, skill: str | None = None, instances: Sequence[str] = ()
 ) -> list[ToolOffer]:
-    """Return the tools that are allowed, as a model is shown them in a run with these instances."""
+    """Return the allowed tools in the form for a model, in a run with these instances."""
     tools = allowed_tools(agent, skill)
     refer = refers(tools)
     return [_offer(tool, agent.reasoning_for_call, instances, refer=refer) for tool in tools]
@@ -101,11 +101,11 @@ def ask(
     skill: str | None = None,
     instances: Sequence[str] = (),
 ) -> Ask:
-    """Return the settings of one request; `tail` stands behind the conversation.
+    """Return the settings of one request; `tail` follows the conversation.
 
-    A provider is sent the output's schema where no call can be made: some refuse to have an
-    answer forced into a form and tools offered in one request. In composed calling the calls are a
-    part of that form, and no tools are offered.
+    A provider receives the output's schema only if no call is possible: some reject a request that
+    has both an enforced schema and tools. In composed calling the calls are a part of the schema,
+    and no tools are offered.
     """
     choice = choice if tools else "none"
     asked = Ask(
@@ -132,7 +132,7 @@ def ask(
 
 
 def result_message(call: ToolCall, outcome: Final, path: str | None) -> ChatMessage:
-    """Return the one message that tells the model what came of a call."""
+    """Return the one message that holds the result of a call for the model."""
     content, is_error = _content(call, outcome, path)
     if call.edited_by is not None:
         content = _after_edit(call, content)
@@ -147,15 +147,14 @@ def result_message(call: ToolCall, outcome: Final, path: str | None) -> ChatMess
 
 
 def as_text(value: Any) -> str:
-    """Return a value as a model reads it."""
+    """Return a value in the form that a model reads."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def as_said(call: ToolCall, message: Message) -> Message:
-    """Return a message that came of a call.
+    """Return a message of a call's result as the model reads it.
 
-    One from outside has no voice of its own: its texts are data, and of data it cannot say what
-    they are.
+    In a message from outside, texts are marked as data, and data parts have no description.
     """
     if not call.tool.untrusted:
         return message
@@ -166,9 +165,9 @@ def as_said(call: ToolCall, message: Message) -> Message:
 
 
 def veil_of(call: ToolCall, value: Any) -> Redaction | None:
-    """Return how the value that a call writes is shown in the state; None: as it is.
+    """Return the redaction in the state of the value that a call writes; None shows it whole.
 
-    It is shown as in the call's result, and no more of it.
+    The state shows no more of the value than the call's result.
     """
     most = {"full": None, "none": -1, "preview": PREVIEW_CHARACTERS, None: MAX_SHOWN_CHARACTERS}
     room = most[call.tool.show]
@@ -179,7 +178,7 @@ def veil_of(call: ToolCall, value: Any) -> Redaction | None:
 
 
 def is_shown_whole(call: ToolCall, outcome: Final, message: ChatMessage) -> bool:
-    """Return whether the message holds the whole result, so that it need not be kept beside it."""
+    """Return whether the message holds the whole result, which then need not be stored again."""
     match outcome:
         case Succeeded(value, _, _, _) | Answered(value):
             return message.content == as_text(value) or message.content == content_parts(value)
@@ -234,7 +233,7 @@ def _shown(call: ToolCall, value: Any, path: str | None) -> Content:
 
 
 def _beginning(call: ToolCall, stored: Stored) -> str:
-    """Return what the model reads of a result that no run can hold."""
+    """Return the part that the model reads of a result that is too large for a run."""
     text = stored.beginning
     if call.tool.untrusted:
         text = as_text(untrusted_value(call.name, text))
@@ -243,7 +242,7 @@ def _beginning(call: ToolCall, stored: Stored) -> str:
 
 
 def _from_outside(call: ToolCall, content: Content, value: Any) -> Content:
-    """Return a value that is not to be trusted, said to be so; pictures stay pictures."""
+    """Return an untrusted value, marked as such; pictures stay pictures."""
     if isinstance(content, str):
         return as_text(untrusted_value(call.name, value))
     pictures = [part for part in content if isinstance(part, ImagePart)]

@@ -1,7 +1,7 @@
-"""References in schemas: a value that a tool asks for may be one that is kept already.
+"""References in schemas: a stored value may be used as a tool's argument.
 
-A model that is held to a schema cannot write `†state.total` where a number is asked for, unless the
-schema says so. What a reference represents is checked by the tool's own schema, once it is read.
+A model whose answer is held to a schema can write `†state.total` in place of a number only if the
+schema allows it. The tool's own schema checks the value of the reference once it is resolved.
 """
 
 from typing import Any
@@ -9,17 +9,17 @@ from typing import Any
 from holdfast.schemas.tool import Schema, Tool
 
 REFERENCE: Schema = {"type": "string", "description": "or a reference such as †state.path"}
-# What leaves a text as free as it was.
+# The keywords that do not restrict a text.
 _NOTES = ("type", "title", "description", "default", "examples", "deprecated")
 
 
 def refers(tools: list[Tool]) -> bool:
-    """Return whether there is anything to refer to: some results are kept in the state."""
+    """Return whether references are possible: some results are stored in the state."""
     return any(tool.output_path or "_outputPath" in tool.chosen for tool in tools)
 
 
 def takes_any_text(schema: Any) -> bool:
-    """Return whether every text fits the schema as it is, so that a reference does too."""
+    """Return whether every text fits the schema unchanged, so that a reference does too."""
     if not isinstance(schema, dict):
         return schema is True
     if any(key not in (*_NOTES, "anyOf") for key in schema):
@@ -32,7 +32,7 @@ def takes_any_text(schema: Any) -> bool:
 
 
 def or_reference(schema: Any) -> Any:
-    """Return the schema, which a reference fits as well."""
+    """Return the schema, extended so that a reference fits it as well."""
     if takes_any_text(schema) or not isinstance(schema, dict):
         return schema
     notes = {key: schema[key] for key in ("title", "description") if key in schema}

@@ -1,7 +1,7 @@
-"""What stands behind the conversation, since it changes from turn to turn: the state as it is now.
+"""The text that follows the conversation, since it changes from turn to turn: the current state.
 
-With instances it is what is for all, and then what each instance has of its own, each with a fair
-share of the room: what one leaves over goes to those that need more.
+With instances, it is the shared state, and then the own state of each instance, with a fair share
+of the room: the unused part of a share goes to larger ones.
 """
 
 import json
@@ -14,7 +14,7 @@ from holdfast.workflows.engine.state.data import MISSING
 
 MAX_STATE_CHARACTERS = 8_000
 MAX_INSTANCES_CHARACTERS = 16_000
-# A smaller share would say nothing: what does not get it is counted alone.
+# A smaller share shows nothing useful: instances without a share are only counted.
 MIN_SHARE_CHARACTERS = 100
 MIN_VALUE_CHARACTERS = 20
 MAX_VALUE_CHARACTERS = 200
@@ -25,7 +25,7 @@ _OWN = "The state that each instance has of its own, over what every instance ha
 
 
 def tail(run_state: RunState, plan: str | None = None) -> str | None:
-    """Return the text of the state and of the plan behind the conversation, if there is any."""
+    """Return the text of the state and the plan, which follows the conversation; None if empty."""
     shared = shown_state(run_state)
     instances = run_state.data.instances()
     own = {name: state for name in instances if (state := shown_state(run_state, name))}
@@ -41,7 +41,7 @@ def tail(run_state: RunState, plan: str | None = None) -> str | None:
 
 
 def shown_state(run_state: RunState, instance: str | None = None) -> Any:
-    """Return the state for all, or what an instance has of its own, as the model is shown it."""
+    """Return the shared state, or an instance's own, in the form for the model."""
     place = Path("state", (), instance)
     state = run_state.data.own_value(place.kind, instance)
     return None if state is MISSING or not state else run_state.redactions.redact(state, place)
@@ -57,9 +57,9 @@ def _shares(states: Mapping[str, Any]) -> str:
 
 
 def _fair(sizes: list[int], room: int) -> int:
-    """Return the largest share of the room such that all fit who take no more.
+    """Return the largest share of the room such that the smaller sizes fit whole.
 
-    `sizes` go upward.
+    `sizes` are in ascending order.
     """
     for taken, size in enumerate(sizes):
         share = room // (len(sizes) - taken)
@@ -70,9 +70,9 @@ def _fair(sizes: list[int], room: int) -> int:
 
 
 def _within(state: Any, most: int) -> str:
-    """Return the state in about so many characters.
+    """Return the state in about `most` characters.
 
-    Whole, or with the beginning of each of its values.
+    It is whole, or has the beginning of each of its values.
     """
     whole = _json(state)
     if len(whole) <= most:

@@ -1,14 +1,14 @@
-"""Forms of values for providers that force an answer into a schema, and reading them back.
+"""Forms of values for providers that enforce a schema on answers, and the way to read them back.
 
-Providers force an answer into a part of JSON Schema only, each into another. A form asks in what is
-common to all: objects that are closed and have every property, lists, choices of branches, texts,
-numbers, booleans, null and plain enums, `$ref`s written out, none of it nested deep. A property
-that may be left out is null instead. What cannot be said so, such as an object whose names are not
-known, is asked for as JSON in a text; bounds and patterns are in the description.
+Each provider enforces a different part of JSON Schema. A form uses only the common part: closed
+objects with every property required, lists, choices of branches, texts, numbers, booleans, null and
+plain enums, with `$ref`s inlined and little nesting. An optional property is nullable instead. A
+value outside of this part, such as an object with unknown keys, is requested as JSON in a text;
+bounds and patterns are in the description.
 
-A form is made of a tool's schema alone, so what was written is taken back by making it again. It is
-taken back leniently, for not every answer is forced: whatever does not have its form stays as it
-was written, and the tool's own schema decides on it.
+A form is computed from a tool's schema alone, so it is computed again to read an answer back.
+Reading is lenient, since not every answer is enforced: a value that does not fit its form is kept
+as written, and the tool's own schema validates it.
 """
 
 import json
@@ -21,14 +21,14 @@ from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import validator
 from holdfast.validation.work_budget import CannotCheck, bounded
 
-# OpenAI takes ten levels in all, of which the calls around an argument are three.
+# OpenAI accepts ten levels in all; the calls around an argument use three of them.
 MAX_LEVELS = 6
 MAX_SCHEMAS = 500
 MAX_CHOICES = 100
 MAX_TOLD_CHARACTERS = 1_000
 
 _PLAIN = ("string", "number", "integer", "boolean", "null")
-# What is not forced is described, so that the model keeps to it all the same.
+# Keywords that are not enforced are described, so that the model follows them anyway.
 _TOLD = (
     *("format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum"),
     *("exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems", "default"),
@@ -39,10 +39,9 @@ Fits = Callable[[Any], bool]
 
 
 class StrictForm:
-    """The schema that a value is asked for with, and how an answer is read back.
+    """The schema with which a value is requested, and the function to read an answer back.
 
-    Without `read`, the value that is meant is the one that was written. `is_json`: it is any value
-    at all, as JSON in a text.
+    Without `read`, the value is used as written. `is_json`: it is any value, as JSON in a text.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class StrictForm:
 
 
 def json_text(schema: Schema, fits: Fits) -> StrictForm:
-    """Return the form of any value at all: JSON in a text."""
+    """Return the form of any value: JSON in a text."""
 
     def read(value: Any) -> Any:
         meant = _parsed(value)
@@ -70,8 +69,8 @@ def json_text(schema: Schema, fits: Fits) -> StrictForm:
 class Property:
     """A property's form.
 
-    A null that does not fit its schema says that it is left out; left out itself, one that is
-    `needed` and may be null is null.
+    A null that does not fit its schema means that it is left out; if a `needed` property that may
+    be null is left out, its value is null.
     """
 
     def __init__(self, form: StrictForm, fits: Fits, *, needed: bool = False) -> None:
@@ -81,7 +80,7 @@ class Property:
 
 
 class StrictForms:
-    """Makes forms of the parts of one schema, into which its references point."""
+    """A factory for the forms of the parts of one schema, which resolves references within it."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
@@ -90,7 +89,7 @@ class StrictForms:
     def form(self, schema: Any, level: int = 0, within: tuple[str, ...] = ()) -> StrictForm:
         """Return the form of a value that fits the schema, at this level of nesting.
 
-        `within` are the references that led to it.
+        `within` are the references that were followed to reach it.
         """
         self._room -= 1
         written = schema
@@ -105,9 +104,9 @@ class StrictForms:
         return self._of_type(schema, _kind(schema), level, within)
 
     def target(self, schema: Any, within: tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...]]:
-        """Return the schema with a reference, or the one part of an `allOf`, written out.
+        """Return the schema with a reference, or the one part of an `allOf`, inlined.
 
-        None for what has no end.
+        The schema is None if it is recursive or cannot be inlined.
         """
         while isinstance(schema, dict) and ("$ref" in schema or "allOf" in schema):
             others = {key: each for key, each in schema.items() if key not in ("$ref", "allOf")}
@@ -132,7 +131,7 @@ class StrictForms:
                     return next(iter(found), None) is None
             except CannotCheck:
                 return False
-            except Exception:  # a schema that is none: validation reports it
+            except Exception:  # an invalid schema: validation reports it
                 return False
 
         return fits
@@ -140,7 +139,7 @@ class StrictForms:
     def property(
         self, schema: Any, level: int, within: tuple[str, ...] = (), *, required: bool
     ) -> Property:
-        """Return the form of a property; one that may be left out may be null instead."""
+        """Return the form of a property; an optional one may be null instead."""
         form = self.form(schema, level, within)
         if not required:
             form.schema = or_null(form.schema)
@@ -194,7 +193,7 @@ class StrictForms:
         branches = [(self.form(each, level, within), self.fits(each)) for each in parts]
         texts = [form for form, _ in branches if _is_free_text(form)]
         if len(texts) > 1 and any(form.is_json for form in texts):
-            return self._text(schema)  # which of them a text is could not be distinguished
+            return self._text(schema)  # the branch of a text could not be determined
         if len(branches) == 1:
             form = branches[0][0]
             form.schema = {**form.schema, **_told(schema)}
@@ -213,7 +212,7 @@ class StrictForms:
     def _choice(self, schema: Schema) -> StrictForm:
         """Return one of several values.
 
-        Texts and numbers apart, since they are not taken together.
+        Texts and numbers are separate branches, since providers do not accept them in one enum.
         """
         values = [schema["const"]] if "const" in schema else schema["enum"]
         if not isinstance(values, list) or any(isinstance(each, dict | list) for each in values):
@@ -243,7 +242,7 @@ class StrictForms:
         return json_text({"type": "string", **_described(schema, [note])}, self.fits(schema))
 
     def _whole(self, schema: Schema) -> str:
-        """Return the schema as it is described; nothing where it says nothing, or far too much."""
+        """Return the schema as text for a description; empty if it is trivial or far too large."""
         own = {key: each for key, each in schema.items() if key not in ("title", "description")}
         told = json.dumps(own, ensure_ascii=False)
         if '"$ref"' in told and isinstance(self._root, dict):
@@ -252,7 +251,7 @@ class StrictForms:
         return told if own and len(told) <= MAX_TOLD_CHARACTERS else ""
 
     def _at(self, reference: str) -> Any:
-        """Return what a reference within the schema points to; None where there is nothing."""
+        """Return the target of a reference within the schema; None if there is none."""
         place, *path = unquote(reference).split("/")
         found: Any = self._root if place == "#" else None
         for key in path:
@@ -265,7 +264,7 @@ class StrictForms:
 
 
 def read_properties(written: dict[str, Any], properties: dict[str, Property]) -> dict[str, Any]:
-    """Return the properties that were meant: nothing represents what was left out."""
+    """Return the properties as written, without those that were left out."""
     read: dict[str, Any] = {}
     for name, value in written.items():
         known = properties.get(name)
@@ -277,19 +276,19 @@ def read_properties(written: dict[str, Any], properties: dict[str, Property]) ->
 
 
 def is_open(schema: Schema) -> bool:
-    """Return whether an object may have properties whose names are not known."""
+    """Return whether an object may have properties with unknown names."""
     named = schema.get("properties")
     return not (isinstance(named, dict) and named) or takes_others(schema)
 
 
 def takes_others(schema: Schema) -> bool:
-    """Return whether it says itself that an object may have other properties than it names."""
+    """Return whether the schema explicitly allows properties that it does not name."""
     others = schema.get("additionalProperties")
     return others is True or isinstance(others, dict) or "patternProperties" in schema
 
 
 def closed(properties: dict[str, Property], **own: Schema) -> Schema:
-    """Return a closed object that has all of these properties; `own` stand before them."""
+    """Return a closed object that has all of these properties; `own` come before them."""
     asked = {**own, **{name: each.form.schema for name, each in properties.items()}}
     return {
         "type": "object",
@@ -300,7 +299,7 @@ def closed(properties: dict[str, Property], **own: Schema) -> Schema:
 
 
 def or_null(schema: Schema) -> Schema:
-    """Return the schema, which null fits as well."""
+    """Return the schema, extended so that null fits as well."""
     kind = schema.get("type")
     if isinstance(kind, list) or kind == "null":
         return schema
@@ -320,7 +319,7 @@ def _takes_null(schema: Schema) -> bool:
 
 
 def _any_of(parts: list[Schema]) -> Schema:
-    """Return the one part, or a choice of them; null beside a plain type is a type of its own."""
+    """Return the one part, or a choice of them; null and a plain type become one list of types."""
     flat = [
         each for part in parts for each in (part["anyOf"] if part.keys() == {"anyOf"} else [part])
     ]
@@ -352,12 +351,12 @@ def _is_free_text(form: StrictForm) -> bool:
 
 
 def _structure(schema: Schema) -> Schema:
-    """Return the schema without what is only told of it."""
+    """Return the schema without its descriptive keywords."""
     return {key: each for key, each in schema.items() if key not in ("description", *_TOLD)}
 
 
 def _told(schema: Schema) -> Schema:
-    """Return the description, with what else there is to keep to."""
+    """Return the description, with the constraints that are not enforced."""
     notes = [
         f"{key}: {json.dumps(schema[key], ensure_ascii=False)}"
         for key in _TOLD
@@ -375,7 +374,7 @@ def _described(schema: Any, notes: list[str]) -> Schema:
 
 
 def _parsed(value: Any, kind: type[Any] = object) -> Any:
-    """Return what JSON in a text holds, where it holds such a thing; any other value as it is."""
+    """Return the value of JSON in a text, if it is of the type; any other value unchanged."""
     if not isinstance(value, str):
         return value
     try:

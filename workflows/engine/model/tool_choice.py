@@ -1,7 +1,7 @@
-"""The tool choice of a run: whether the model may call, or must, and when that holds.
+"""The tool choice of a run: whether the model may call tools, or must, and for which turns.
 
-What forces a call holds for the first turn with the run's skill; until there is one, the model has
-to choose it. `none` holds for all of them.
+A forced call applies to the first turn with the run's skill; before that, the model has to choose
+the skill. `none` applies to all turns.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from holdfast.workflows.engine.run_state import RunState
 class ToolChoiceState:
     """The tool choice of one run.
 
-    `settled_after` are the turns that were taken when it was settled which skill the run has.
+    `settled_after` is the number of turns at the time when the run's skill was chosen.
     """
 
     def __init__(
@@ -27,14 +27,14 @@ class ToolChoiceState:
 
     @property
     def choosing(self) -> bool:
-        """Return whether the model is to choose a skill before anything else."""
+        """Return whether the model has to choose a skill first."""
         return bool(self._agent.skills) and self._state.skill is None
 
     @property
     def may_call(self) -> bool:
-        """Return whether calls are run.
+        """Return whether calls run.
 
-        A server may hand on calls that it was asked not to make for.
+        A server may return calls although the request forbids them.
         """
         return self.choosing or self.wanted != "none"
 
@@ -45,9 +45,10 @@ class ToolChoiceState:
         return forced and first and bool(offers)
 
     def settle(self, turns: int, offers: Sequence[ToolOffer]) -> str | None:
-        """Return the run has its skill, with these tools.
+        """Record that the run has its skill, with these tools.
 
-        What it lacks that was to be called, if that is so.
+        Returns:
+            The name of the forced tool if it is not among them.
         """
         self.settled_after = turns
         forced = self.wanted.name if isinstance(self.wanted, ForcedTool) else None
@@ -57,7 +58,7 @@ class ToolChoiceState:
         return forced
 
     def now(self) -> ToolChoice:
-        """Return what holds for the next request."""
+        """Return the tool choice of the next request."""
         if self.choosing:
             return "required"
         first = self._state.meter.turns == self.settled_after
