@@ -1,1 +1,1 @@
-"""Approval of all calls of one answer, and what remains of an approved plan."""
+"""Approval of all calls of one answer, and the remainder of an approved plan."""

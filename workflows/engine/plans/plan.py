@@ -1,11 +1,12 @@
 """Plans: all calls of one answer as people see and edit them.
 
-A plan shows the known arguments; a reference whose value is not known is shown and approved as it
-was written. Only arguments can be edited, and calls struck out. Arguments that were shown with all
-values are literal after an edit. Those of a pending call may refer to what other calls write.
+A plan shows the known arguments; a reference with an unknown value is shown and approved as
+written. An edit can change arguments and strike out calls, nothing else. Arguments that were shown
+with all values are literal after an edit. Those of a pending call may refer to places that other
+calls write.
 
-An edited plan has to be able to run: a call that refers to what only a struck call was to write
-has to be struck or changed as well. An older value does not replace the missing one.
+An edited plan must be able to run: a call that refers to a place that only a struck call would
+write has to be struck or changed as well. An older value does not replace the missing one.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,9 +37,9 @@ from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import is_same_json
 from holdfast.workflows.engine.state.references import references
 
-# What cannot be edited of a call.
+# The parts of a call that cannot be edited.
 _FIXED = ("tool", "label", "reasoning", "waits_for", "writes", "instance", "delegate")
-# What a schema says of each property by itself: the rest may depend on what is not known yet.
+# The keywords that apply to single properties: others may depend on values not known yet.
 _LOCAL = (
     *("type", "required", "properties", "additionalProperties"),
     *("$schema", "$id", "$defs", "definitions"),
@@ -51,7 +52,7 @@ def unstarted(calls: Sequence[ToolCall]) -> list[ToolCall]:
 
 
 def known_arguments(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments of a call as far as they are known."""
+    """Return the known arguments of a call."""
     return call.raw_arguments if call.stage is CallStage.PENDING else call.arguments
 
 
@@ -75,7 +76,7 @@ def plan_json(calls: Sequence[ToolCall], *, sequential: bool) -> dict[str, Any]:
 
 
 def format_output_path(output: OutputPath | None) -> str | None:
-    """Format the places of a result and, behind `||`, of its error."""
+    """Format the places of a result and, after `||`, of its error."""
     if output is None:
         return None
     result = " && ".join(map(str, output.result))
@@ -85,10 +86,10 @@ def format_output_path(output: OutputPath | None) -> str | None:
 def check_known_arguments(call: ToolCall, state: RunState) -> None:
     """Check the known arguments of a pending call against its tool's schema.
 
-    Where a hook `_repair` may fix them, nothing is checked.
+    With a hook `_repair`, which may fix them, nothing is checked.
 
     Raises:
-        InvalidArguments: they do not.
+        InvalidArguments: They do not fit.
     """
     if hook_activities(call, state.rules, "repair"):
         return
@@ -100,9 +101,9 @@ def check_known_arguments(call: ToolCall, state: RunState) -> None:
 def find_unrunnable(
     turn: Turn, calls: Sequence[ToolCall], state: RunState, gone: Callable[[ToolCall], bool]
 ) -> dict[ToolCall, CallRefused]:
-    """Find the pending calls that can never run without those that are `gone`, and why.
+    """Find the pending calls that can never run without those that are `gone`, with the reasons.
 
-    Calls that need such a call are found, too.
+    The result includes calls that need such a call.
     """
     found: dict[ToolCall, CallRefused] = {}
 
@@ -138,10 +139,10 @@ def _vain(
 
 
 class PlanEdit:
-    """A person's edit of a plan, checked: the calls that stay, and their arguments.
+    """A person's edit of a plan, checked: the remaining calls, and their arguments.
 
     Raises:
-        InvalidArguments: It is no plan, or the calls that stay could not run.
+        InvalidArguments: It is not a plan, or the remaining calls could not run.
     """
 
     def __init__(
@@ -173,7 +174,7 @@ class PlanEdit:
         return [call for call in self._trial if call.id in self._given]
 
     def _is_gone(self, call: ToolCall) -> bool:
-        """Whether a call never writes a result: it is struck out, or was refused before."""
+        """Return whether a call never writes a result: it was struck out, or refused earlier."""
         struck = call.outcome is None and call.id not in self._given
         return struck or isinstance(call.outcome, Refused)
 
@@ -216,7 +217,7 @@ def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str
         if name in entry.model_fields_set and getattr(entry, name) != getattr(now, name):
             alias = PlannedCall.model_fields[name].alias
             raise InvalidArguments(f"{call.id}: `{alias}` cannot be changed, only `arguments` can")
-    assert now.arguments is not None  # it was shown so
+    assert now.arguments is not None  # the plan showed them
     if entry.arguments is None or is_same_json(entry.arguments, now.arguments):
         return now.arguments
     if call.stage is CallStage.PENDING:
@@ -241,7 +242,7 @@ def has_references(value: Any) -> bool:
 
 
 def _without(parameters: dict[str, Any], unknown: Sequence[str]) -> dict[str, Any]:
-    """The schema of an object of which some properties are not known yet."""
+    """Return the schema of an object of which some properties are not known yet."""
     partial = {key: parameters[key] for key in _LOCAL if key in parameters}
     if "patternProperties" in parameters:
         partial.pop("additionalProperties", None)

@@ -2,20 +2,20 @@
 
     checked ─► approval requested ─► approved ─► running ─► (remainder) ─► continued, or discarded
        │            │                   │           │
-       │            │                   │           └─ a message came: the rest is held back
+       │            │                   │           └─ a message arrived: the rest is held back
        │            │                   └─ struck calls are denied, and others edited
-       │            └─ denied, expired, or withdrawn because a message came
+       │            └─ denied, expired, or withdrawn because a message arrived
        └─ no approval needed: every call was refused, or all remain of an approved plan
 
-No call of a plan starts before the plan is approved. It is checked whole first: tools, known
-arguments, references, scopes and `_limits`. Then it is one question under the strictest policy of
-its calls. A run without approvals denies every plan.
+No call of a plan starts before the plan is approved. The plan is first checked as a whole: tools,
+known arguments, references, scopes and `_limits`. Then it is one question under the strictest
+policy of its calls. A run without approvals denies every plan.
 
-The approval covers each call whose own policy the approvers satisfy; any other call that needs one
-requests its own. The approval covers the value of a reference, but not what hooks made of the
-arguments since. Under a policy of signed decisions, it covers no reference that was not resolved.
+The approval covers each call whose own policy the approvers satisfy; any other call that needs an
+approval requests its own. The approval covers the value of a reference, but not arguments that a
+hook changed since. Under a policy of signed decisions, it covers no unresolved reference.
 
-A message is read before more calls start. An answer of nothing but remaining calls needs no new
+A message is read before more calls start. An answer that has only remaining calls needs no new
 approval; any other calls are a new plan; an answer without calls discards the remainder.
 """
 
@@ -83,7 +83,7 @@ class Planning:
         self._state = state
         self._calls = calls
         self._question: Question | None = None
-        # The calls of the plan that was approved last.
+        # The calls of the latest approved plan.
         self._approved: dict[ToolCall, None] = {}
         self._held: Keys = {}
 
@@ -97,7 +97,7 @@ class Planning:
             self._refuse([call], refusal.error.code, refusal.error.message)
 
     def ask(self, turn: Turn) -> Question | None:
-        """Request approval of a checked plan; return None where none is needed."""
+        """Request approval of a checked plan; return None if none is needed."""
         calls = unstarted(turn.calls)
         if not calls or turn.stop_message is not None or self._take_up(calls):
             return None
@@ -127,9 +127,9 @@ class Planning:
                 self._state.pending.withdraw(question)
 
     def hold_back(self, calls: Sequence[ToolCall]) -> None:
-        """End the calls that have not started, because a message came.
+        """End the calls that have not started, because a message arrived.
 
-        Those that were approved remain of the plan.
+        Approved ones stay in the remainder of the plan.
         """
         calls = [call for call in calls if call.stage is not CallStage.ENDED]
         approved = [call for call in calls if call in self._approved]
@@ -141,11 +141,11 @@ class Planning:
                 self._refuse([call], ErrorCode.CANCELLED, HELD_BACK)
 
     def discard(self) -> None:
-        """Forget what remains of the approved plan."""
+        """Drop the remainder of the approved plan."""
         self._approved, self._held = {}, {}
 
     def describe_progress(self) -> str | None:
-        """Describe the approved plan for the model; None where all of it has run."""
+        """Describe the approved plan for the model; None if all of it has run."""
         if all(isinstance(call.outcome, Succeeded | Answered) for call in self._approved):
             return None
         lines = [f"- {self._stands(call)}" for call in self._approved]
@@ -174,7 +174,7 @@ class Planning:
             self._refuse([call], ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
 
     def _take_up(self, calls: Sequence[ToolCall]) -> bool:
-        """Continue with calls that all remain of the approved plan; return whether they do."""
+        """Continue with calls that all remain of the approved plan; return whether this applies."""
         left, taken = self._left(), dict[ToolCall, ToolCall]()
         for call, key in identity_keys(calls, self._state.data).items():
             old = next((old for old in left if self._held[old] == key and old not in taken), None)
@@ -210,7 +210,7 @@ class Planning:
         return question
 
     def _policy(self, call: ToolCall) -> ApprovalPolicy:
-        """The policy that a call would need; the agent's own, where it would need no approval."""
+        """Return the policy for a call; the agent's own, if the call would need no approval."""
         state, tool = self._state, call.tool
         policy = effective_policy(tool, state.rules)
         asks = (

@@ -1,8 +1,9 @@
 """The remainder of an approved plan: calls that did not start, and the key of each.
 
-A key covers what the call would do: its tool, its arguments, its instance, and where its result is
-written. A reference counts by its value; one to a place that a remaining call will write, by that
-call and by what it would extend. So a call that would now do something else has another key.
+A key covers the effect of the call: its tool, its arguments, its instance, and the places of its
+result. A reference is represented by its value; a reference to a place that a remaining call will
+write, by that call and by the value that it would extend. So a call with another effect has another
+key.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ Keys = Mapping[ToolCall, str | None]
 def identity_keys(
     calls: Sequence[ToolCall], data: Data, others: Keys | None = None
 ) -> dict[ToolCall, str | None]:
-    """Compute the key of each call that has not started; None where it cannot be known.
+    """Compute the key of each call that has not started; None if it cannot be known.
 
     `others` are keys that are known already. The calls have no cycle.
     """
@@ -84,7 +85,7 @@ def _key(call: ToolCall, data: Data, keys: Keys) -> str | None:
 
 
 def _meant(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
-    """The arguments of a call with the known values in place of references."""
+    """Return the arguments of a call with the known values in place of references."""
     awaited = [source for source in call.dependencies.sources if source in keys]
     seen = _Seen(visible_data(call, data), [(source, str(keys[source])) for source in awaited])
     try:
@@ -100,7 +101,7 @@ def _meant(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
 
 @dataclass
 class _Seen:
-    """The data that a call reads; where calls have yet to write, their keys."""
+    """The data that a call reads; for places that calls have yet to write, their keys."""
 
     view: VisibleData
     awaited: list[tuple[ToolCall, str]] = field(default_factory=list)
