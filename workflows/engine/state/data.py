@@ -1,13 +1,12 @@
 """The values of a run that references read and results are written to.
 
-A value is the fold of its writes, kept up to date as they come. Writing copies along the path and
-nothing else, so a value that was read, logged or shown never changes afterwards.
+A value is the fold of its writes, updated with each write. A write copies only along its path, so a
+value that was read, logged or shown never changes afterwards.
 
-A value is for all, or one instance's own. An instance sees what is for all and, over it, what is
-its own: in an object of its own, a key that it never wrote stays the key that is for all; whatever
-else it wrote replaces what is there for all. So what is read after a write is what
-was written, what is written for all later still shows through beside it, and nothing that is
-written in one instance shows in another.
+A value is shared, or an instance's own. An instance sees its own values merged over the shared
+ones: in an own object, a key that the instance never wrote shows the shared key; any other own
+value replaces the shared one. So a read after a write returns what was written, a later shared
+write is visible beside it, and a write in one instance is not visible in another.
 """
 
 from collections.abc import Iterable
@@ -24,18 +23,18 @@ MAX_INDEX = 100_000
 
 
 class MissingValue:
-    """Nothing is there: not even a null."""
+    """The type of `MISSING`: there is no value, not even null."""
 
 
 MISSING = MissingValue()
 
 
 class CannotWrite(Exception):
-    """What is at a place does not allow this write."""
+    """The value at a place does not allow this write."""
 
 
 class _Own(dict[str, Any]):
-    """An object of one instance that lets through the keys that are for all and not its own."""
+    """An object of one instance that shows shared keys which the instance does not own."""
 
 
 class Data:
@@ -63,36 +62,33 @@ class Data:
         ]
 
     def copy(self) -> "Data":
-        """Return the same values, to be written to apart from these."""
+        """Return the same values in a copy for independent writes."""
         return Data(self._values)
 
     def instances(self) -> list[str]:
-        """Return every instance that has data, in the order in which they first had some."""
+        """Return every instance that has data, in the order of their first data."""
         return list(dict.fromkeys(name for _, name in self._values if name is not None))
 
     def set(self, kind: str, value: Any, instance: str | None = None) -> None:
-        """Put a whole value in place: for all, or as an instance's own."""
+        """Replace a whole value: the shared one, or an instance's own."""
         self._values[kind, instance] = value
 
     def read(self, path: Path) -> Any:
-        """Return what is at the path, or `MISSING`: in an instance, what that sees."""
+        """Return the value at the path, or `MISSING`: in an instance, as the instance sees it."""
         own, shared = self._at(path)
         for step in path.steps:
             own, shared = _inside(own, shared, step)
         return _seen(own, shared)
 
     def visible_value(self, kind: str, instance: str | None = None) -> Any:
-        """Return the whole value of a kind, as it is for all or as an instance sees it.
-
-        None without.
-        """
+        """Return the whole value of a kind, shared or as an instance sees it; None without one."""
         found = self.read(Path(kind, (), instance))
         return None if found is MISSING else found
 
     def own_value(self, kind: str, instance: str | None = None) -> Any:
-        """Return the value for all, or what an instance has of its own; `MISSING` without one.
+        """Return the shared value, or an instance's own; `MISSING` without one.
 
-        Of an object these are the keys that the instance wrote, as it sees them.
+        An own object has the keys that the instance wrote, as it sees them.
         """
         own, shared = self._at(Path(kind, (), instance))
         if not isinstance(own, _Own):
@@ -101,20 +97,17 @@ class Data:
         return {key: whole[key] for key in own}
 
     def own_values(self, kind: str) -> dict[str, Any]:
-        """Return what every instance has of its own of a kind.
-
-        An empty object where that is nothing.
-        """
+        """Return the own value of each instance for a kind; an empty object if it has none."""
         own = {name: self.own_value(kind, name) for name in self.instances()}
         return {name: {} if value is MISSING else value for name, value in own.items()}
 
     def value_after_write(self, path: Path, method: OutputMethod, value: Any) -> Any:
         """Return the whole value of the path's kind as it would be after the write: for `set`.
 
-        In an instance, it is the instance's own. A method extends the value that is seen there.
+        In an instance, it is the instance's own. A method extends the value that the instance sees.
 
         Raises:
-            CannotWrite: the method does not fit what is there.
+            CannotWrite: The method does not fit the present value.
         """
         own, shared = self._at(path)
         if path.instance is None:
@@ -123,9 +116,9 @@ class Data:
         return _put_own(own, shared, path.steps, _Write(path, method, value))
 
     def _at(self, path: Path) -> tuple[Any, Any]:
-        """Return the instance's own value, and the one for all that it lies over.
+        """Return the instance's own value, and the shared one under it.
 
-        Without an instance, the one for all, which lies over nothing.
+        Without an instance, return the shared value, with nothing under it.
         """
         shared = self._values.get((path.kind, None), MISSING)
         if path.instance is None:
@@ -135,14 +128,14 @@ class Data:
 
 @dataclass(frozen=True)
 class _Write:
-    """A write to an instance's own value, made where the steps of its path end."""
+    """A write to an instance's own value, applied at the end of its path."""
 
     path: Path
     method: OutputMethod
     value: Any
 
     def onto(self, own: Any, shared: Any) -> Any:
-        """Return what is the instance's own after it."""
+        """Return the instance's own value after the write."""
         lets_through = own is MISSING or isinstance(own, _Own)
         if self.method == "merge" and lets_through and isinstance(self.value, dict):
             return _merge_own(own, self.value)
@@ -153,7 +146,7 @@ class _Write:
 
 
 def _carried(value: Any) -> dict[str, Any]:
-    """Return a value as it is carried: an object that lets shared keys through is marked."""
+    """Return a value for a snapshot: an object that shows shared keys is marked."""
     if isinstance(value, _Own):
         return {"own": {key: _carried(inner) for key, inner in value.items()}}
     return {"is": value}
@@ -166,7 +159,7 @@ def _resumed(carried: Any) -> Any:
 
 
 def _inside(own: Any, shared: Any, step: str | int) -> tuple[Any, Any]:
-    """Return the same two, one step further in."""
+    """Return the own and the shared value one step further in."""
     if own is MISSING:
         return MISSING, _child(shared, step)
     if isinstance(own, _Own):
@@ -176,7 +169,7 @@ def _inside(own: Any, shared: Any, step: str | int) -> tuple[Any, Any]:
 
 
 def _seen(own: Any, shared: Any) -> Any:
-    """Return what is there, with the own value over the one for all."""
+    """Return the visible value: the own one merged over the shared one."""
     if own is MISSING:
         return shared
     if not isinstance(own, _Own):
@@ -186,12 +179,12 @@ def _seen(own: Any, shared: Any) -> Any:
 
 
 def _with(own: Any, more: dict[str, Any]) -> _Own:
-    """Return an own object with more keys of its own."""
+    """Return an own object with more own keys."""
     return _Own({**(own if isinstance(own, _Own) else {}), **more})
 
 
 def _merge_own(own: Any, new: Any) -> Any:
-    """Return a deep merge which makes nothing the instance's own but what is in `new`."""
+    """Return a deep merge that makes only the content of `new` the instance's own."""
     if not isinstance(new, dict):
         return new
     if own is not MISSING and not isinstance(own, _Own):
@@ -207,7 +200,7 @@ def _put_own(own: Any, shared: Any, steps: tuple[str | int, ...], write: _Write)
     if isinstance(steps[0], str) and lets_through and (_nothing(seen) or isinstance(seen, dict)):
         inner = _put_own(*_inside(own, shared, steps[0]), steps[1:], write)
         return _with(own, {steps[0]: inner})
-    # A list is an instance's own as a whole, and whatever is inside it.
+    # A list is an instance's own as a whole, with its content.
     at = seen
     for step in steps:
         at = _child(at, step)
@@ -285,23 +278,23 @@ def _put_index(value: Any, index: int, inner: Any, path: Path) -> list[Any]:
 
 @dataclass
 class VisibleData:
-    """What one call reads. `void` are the places that stay empty, and who was to write them."""
+    """The data that one call reads; `void` maps the places that stay empty to their writers."""
 
     data: Data
     void: PathIndex[str] = field(default_factory=PathIndex[str])
 
     def read(self, path: Path) -> Any | MissingValue:
-        """Return what is at the path, or `MISSING`."""
+        """Return the value at the path, or `MISSING`."""
         if self.void.covering(path):
             return MISSING
         return self.data.read(path)
 
     def why(self, path: Path) -> str:
-        """Return why nothing is there, as far as that is known."""
+        """Return why there is no value, as far as that is known."""
         who = self.void.covering(path)
         return f" ({', '.join(who)} was to write it, and did not)" if who else ""
 
 
 def is_same_json(some: Any, others: Any) -> bool:
-    """Return whether two values are the same as JSON."""
+    """Return whether two values are equal as JSON."""
     return canonical_json(some) == canonical_json(others)

@@ -1,7 +1,7 @@
-"""Instances: whose data a call reads and writes, in a run whose data belongs to several.
+"""Instances: the owner of the data that a call reads and writes, in a run with several owners.
 
-A run has instances as soon as a data message names one. A call says which is its own, or its tool
-does once and for all; there is no call for all of them, or one would see another's data through it.
+A run has instances as soon as a data message names one. A call names its instance, or its tool
+fixes one; no call is for all of them, since it would show one instance's data to another.
 """
 
 from collections.abc import Sequence
@@ -24,16 +24,16 @@ class NoSuchInstance(ValueError):
 
 
 def instance_of(said: Any, tool: Tool, data: Data) -> str | None:
-    """Return the instance of a call whose `_instance` is `said` (None: it says nothing).
+    """Return the instance of a call with `said` as its `_instance` (None: it has none).
 
     None in a run without instances.
 
-    A tool's own `_instance` goes before what a call says. Where a run has no instances it means
-    nothing, so that one tool serves runs of both kinds; but a call that names one gets the error
-    that there is none, or the model would go on as if its data were kept apart.
+    A tool's own `_instance` overrides the call's. In a run without instances it is ignored, so that
+    one tool serves runs of both kinds; but a call that names one gets an error, since the model
+    would otherwise assume that its data is separate.
 
     Raises:
-        InvalidArguments: it names none although it must, or one that there is not.
+        InvalidArguments: The call lacks a required instance, or names an unknown one.
     """
     names = data.instances()
     name = said if tool.instance is None else tool.instance
@@ -51,10 +51,10 @@ def instance_of(said: Any, tool: Tool, data: Data) -> str | None:
 
 
 def check_instance(name: Any, data: Data) -> None:
-    """See that a run has an instance.
+    """Check that a run has an instance.
 
     Raises:
-        NoSuchInstance: it has not.
+        NoSuchInstance: It does not.
     """
     names = data.instances()
     if not names:
@@ -65,7 +65,7 @@ def check_instance(name: Any, data: Data) -> None:
 
 
 def instance_property(tool: Tool, instances: Sequence[str]) -> dict[str, Schema]:
-    """Return the property by which the model says whose a call is, where it has to."""
+    """Return the property in which the model names a call's instance, if it has to."""
     if not instances or tool.instance is not None or tool.name == CHOOSE_SKILL:
         return {}
     schema = tool.chosen.get(INSTANCE, True)

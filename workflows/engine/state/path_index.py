@@ -1,7 +1,7 @@
-"""Places that calls write to, each with who writes there, found by the places near them.
+"""An index of the places that calls write to, with their writers, searched by nearby places.
 
-A model may write thousands of places and references into one answer. To compare each of them with
-each other would take longer than a workflow may think; here each is looked up, step by step.
+A model may write thousands of places and references into one answer. A comparison of all pairs
+would exceed the time of a workflow task; here each is looked up, step by step.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -11,12 +11,12 @@ from holdfast.schemas.reference import Path
 
 T = TypeVar("T")
 _Step = str | int
-# A place, or one around it: a kind, an instance, and the steps so far.
+# A place or one of its prefixes: a kind, an instance, and the steps so far.
 _Key = tuple[str, str | None, tuple[_Step, ...]]
 
 
 class PathIndex(Generic[T]):
-    """Who writes where."""
+    """An index from places to their writers."""
 
     def __init__(self, written: Iterable[tuple[Path, T]] = ()) -> None:
         self._at: dict[_Key, dict[T, None]] = {}
@@ -26,7 +26,7 @@ class PathIndex(Generic[T]):
             self.add(place, who)
 
     def add(self, place: Path, who: T) -> None:
-        """Someone writes there."""
+        """Add a writer of a place."""
         for key, step in zip(_around(place), place.steps, strict=True):
             self._inside.setdefault(key, {})[who] = None
             self._next.setdefault(key, {})[step] = None
@@ -34,23 +34,23 @@ class PathIndex(Generic[T]):
         self._at.setdefault(_key(place), {})[who] = None
 
     def covering(self, place: Path) -> dict[T, None]:
-        """Return those whose place is this one, or around it."""
+        """Return the writers of this place, or of one that contains it."""
         return self._united(self._at, [*_around(place), _key(place)])
 
     def meets(self, place: Path) -> bool:
-        """Return whether anybody's place is this one, around it, or inside it."""
+        """Return whether any writer's place is this one, contains it, or is inside it."""
         return _key(place) in self._inside or any(key in self._at for key in _around(place))
 
     def meeting(self, places: Collection[Path]) -> dict[T, None]:
-        """Return those whose place is one of these, around it, or inside it."""
+        """Return the writers of one of these places, or of one that contains it or is inside it."""
         own = dict.fromkeys(map(_key, places))
         around = dict.fromkeys(key for place in places for key in _around(place))
-        # What is inside another of the places is found there.
+        # A place inside another of the places is found with that one.
         widest = [_key(place) for place in places if not any(key in own for key in _around(place))]
         return self._united(self._at, around) | self._united(self._inside, dict.fromkeys(widest))
 
     def crossing(self, places: Collection[Path]) -> dict[T, None]:
-        """Return the writers that meet one of these places, or part from it in a list."""
+        """Return the writers that meet one of these places, or diverge from it within a list."""
         steps: dict[_Key, dict[_Step, None]] = {}
         for place in places:
             for key, step in zip(_around(place), place.steps, strict=True):
@@ -59,10 +59,10 @@ class PathIndex(Generic[T]):
         return self.meeting(places) | self._united(self._inside, parting)
 
     def _parting(self, key: _Key, asked: dict[_Step, None]) -> Iterable[_Key]:
-        """Return where it goes on from a place, in a list, otherwise than by one of the steps."""
+        """Return the keys after a place, in a list, that differ from each of the steps."""
         listed = any(isinstance(step, int) for step in asked)
         if listed and len(asked) > 1:
-            return [key]  # whatever the step is, one of these is another
+            return [key]  # every step differs from at least one of these
         kind, instance, steps = key
         others = (step for step in self._next.get(key, ()) if step not in asked)
         return [
@@ -78,5 +78,5 @@ def _key(place: Path) -> _Key:
 
 
 def _around(place: Path) -> Iterator[_Key]:
-    """Yield the places around one, from the whole value of its kind."""
+    """Yield the places that contain a place, from the whole value of its kind."""
     return ((place.kind, place.instance, place.steps[:n]) for n in range(len(place.steps)))

@@ -1,8 +1,8 @@
-"""How what tools wrote is shown to the model, where the state stands behind the conversation.
+"""Redaction of tools' results in the state that follows the conversation.
 
-A result that the model was not shown whole stays out of the state there, too, and a value from
-outside is said to be so there as it was in its result. Both hold for a place until another value is
-set there, or around it: what extends a value does not uncover what is there already.
+A result that was not shown to the model whole is not shown in the state either, and a value from
+outside is marked in the state as in its result. Both apply to a place until another value is set
+there, or at a place that contains it: extending a value does not reveal its present content.
 """
 
 import json
@@ -15,7 +15,7 @@ from holdfast.schemas.internal.continue_as_new import RedactionSnapshot
 from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import OutputMethod
 
-# Of one value. Beyond it, the whole value is shown as the most careful of them says.
+# For one value. Beyond this number, the strictest redaction applies to the whole value.
 MAX_VEILS = 1_000
 
 _Steps = tuple[str | int, ...]
@@ -23,9 +23,10 @@ _Steps = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Redaction:
-    """How a value that `tool` wrote is shown.
+    """The form in which a value that `tool` wrote is shown.
 
-    `hidden` by its size and its name alone, and, where it is not `trusted`, as data from outside.
+    A `hidden` value is shown by its size and name only; one that is not `trusted` is marked as data
+    from outside.
     """
 
     tool: str
@@ -33,7 +34,7 @@ class Redaction:
     trusted: bool = True
 
     def over(self, other: "Redaction | None") -> "Redaction":
-        """Return how a value is shown that both have a part in; this one came later."""
+        """Return the redaction of a value with parts from both writes; this one is later."""
         if other is None:
             return self
         tool = other.tool if self.trusted and not other.trusted else self.tool
@@ -41,7 +42,7 @@ class Redaction:
 
 
 class Redactions:
-    """The veiled places of a run's data."""
+    """The redacted places of a run's data."""
 
     def __init__(self) -> None:
         self._at: dict[tuple[str, str | None], dict[_Steps, Redaction]] = {}
@@ -71,7 +72,7 @@ class Redactions:
         ]
 
     def write(self, path: Path, method: OutputMethod, veil: Redaction | None) -> None:
-        """Take in that a place was written to."""
+        """Record a write to a place."""
         at = self._at.get((path.kind, path.instance), {})
         if method == "set":
             depth = len(path.steps)
@@ -83,32 +84,32 @@ class Redactions:
         self._at[path.kind, path.instance] = at
 
     def is_outside(self, path: Path) -> bool:
-        """Return whether all that is at the path came from outside."""
+        """Return whether the whole value at the path is from outside."""
         veil = self._at.get((path.kind, path.instance), {}).get(path.steps)
         return veil is not None and not veil.trusted
 
     def redact(self, value: Any, path: Path) -> Any:
-        """Return the whole value of the path's kind, as it is shown.
+        """Return the whole value of the path's kind in its redacted form.
 
-        What is veiled for all, in each instance too.
+        Redactions of shared values apply in each instance too.
         """
         at = {**self._at.get((path.kind, None), {}), **self._at.get((path.kind, path.instance), {})}
         return _veiled(value, path, at)
 
 
 def untrusted_value(tool: str, value: Any) -> dict[str, Any]:
-    """Return a value that is not to be trusted, as it is shown to a model."""
+    """Return an untrusted value in the form for a model."""
     return {"tool": tool, "trusted": False, "value": value}
 
 
 def hidden_value(value: Any, path: Path) -> str:
-    """Return what replaces a value that is not shown: its size, and how it is named."""
+    """Return the replacement of a hidden value: its size, and its name."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return f"({len(text):,} characters, not shown; name them as {path})"
 
 
 def _veiled(value: Any, path: Path, at: dict[_Steps, Redaction]) -> Any:
-    """Return the value at a path; `at` holds the veils there and further inside."""
+    """Return the redacted value at a path; `at` holds the redactions there and further inside."""
     veil = at.get(path.steps)
     if veil is not None and veil.hidden:
         return hidden_value(value, path)
@@ -123,7 +124,7 @@ def _veiled(value: Any, path: Path, at: dict[_Steps, Redaction]) -> Any:
 
 
 def _with_veiled(value: Any, step: str | int, place: Path, at: dict[_Steps, Redaction]) -> Any:
-    """Return the value with what is at the next place as it is shown; nothing may be there."""
+    """Return the value with its child at the next place redacted; the child may be missing."""
     match value, step:
         case dict(), str() if step in value:
             return {**value, step: _veiled(value[step], place, at)}

@@ -1,7 +1,8 @@
-"""Reading references: every `†…` in a call's arguments gives way to the value that it names.
+"""Resolving references: every `†…` in a call's arguments is replaced by the value that it names.
 
-A value that took a reference's place is not looked through again: what a tool returned can name
-nothing. What the references of one call represent is bounded, since a few characters can name much.
+A value that replaced a reference is not searched again: a tool's result cannot contain references.
+The total size of the values of one call's references is limited, since a few characters can name a
+large value.
 """
 
 import json
@@ -23,21 +24,21 @@ MAX_RESOLVED_BYTES = 1_000_000
 
 
 class Unresolved(Exception):
-    """A reference names a place that does not exist, or more than a call can be given."""
+    """A reference names a place that does not exist, or the values are too large for a call."""
 
 
 class Readable(Protocol):
     """The values that references name."""
 
     def read(self, path: Path) -> Any | MissingValue:
-        """Return what is at the path, or `MISSING`."""
+        """Return the value at the path, or `MISSING`."""
 
     def why(self, path: Path) -> str:
-        """Return why nothing is there, as far as that is known: to be added to a sentence."""
+        """Return why there is no value, as far as that is known, as the end of a sentence."""
 
 
 def references(value: Any, instance: str | None = None) -> Iterator[Reference]:
-    """Yield every reference in a value, as one in a call for the instance."""
+    """Yield every reference in a value, as in a call for the instance."""
     match value:
         case str():
             yield from _references_in(value, instance)
@@ -50,16 +51,16 @@ def references(value: Any, instance: str | None = None) -> Iterator[Reference]:
 
 
 def resolve(value: Any, data: Readable, instance: str | None = None) -> Any:
-    """Return the value with every reference in it replaced, as one in a call for the instance.
+    """Return the value with every reference in it replaced, as in a call for the instance.
 
     Raises:
-        Unresolved: nothing stands where a reference points, or far too much in all.
+        Unresolved: A reference has no value, or the values are too large in total.
     """
     return _Reading(data, instance).of(value)
 
 
 def missing_reason(paths: Sequence[Path], data: Readable) -> str:
-    """Return that nothing is at any of the places."""
+    """Return the message that none of the places has a value."""
     places = " or ".join(map(str, paths))
     return f"nothing stands at {places}{''.join(dict.fromkeys(map(data.why, paths)))}"
 

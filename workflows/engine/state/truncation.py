@@ -1,16 +1,16 @@
-"""Showing a value that is too large to be shown: the small in it whole, the large in part."""
+"""Truncation of values that are too large to show: small parts stay whole, large ones are cut."""
 
 from typing import Any
 
 from holdfast.schemas.base import json_size
 
-# Of a list or an object so many items are kept, where they have room.
+# The most items of a list or an object that are kept, if they fit.
 ITEMS = 50
 LEAST_BYTES = 200
 
 
 def truncate(value: Any, room: int) -> Any:
-    """About as much of a value as has room, in bytes; what is small in it stays whole."""
+    """Return a value cut to about `room` bytes; small parts of it stay whole."""
     if json_size(value) <= room:
         return value
     if room < LEAST_BYTES:
