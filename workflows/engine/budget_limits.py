@@ -1,7 +1,7 @@
-"""Limits: what becomes of a run that has used up a budget.
+"""Limits: the action of a run that has used up a budget.
 
-finalize ─► the model is asked to finish, in one more request
-ask      ─► people extend the budget, or end the run; where no one is to be asked, as `fail`
+finalize ─► the model finishes, in one more request
+ask      ─► people extend the budget, or end the run; without approvals, as `fail`
 fail     ─► the run ends
 """
 
@@ -25,8 +25,8 @@ from holdfast.workflows.engine.steps import AskPeople
 class BudgetLimits:
     """The limits of one run.
 
-    `finalizing` are the turns that were taken when the model was asked to finish, once it was;
-    `question` is what people are asked, while they are.
+    `finalizing` is the number of turns at the time of the request to finish; `question` is the open
+    question on a budget, if there is one.
     """
 
     def __init__(self, state: RunState, calls: CallLifecycle, finalizing: int | None) -> None:
@@ -38,8 +38,8 @@ class BudgetLimits:
     def reached(self) -> BudgetName | None:
         """Return the limit that prevents a request.
 
-        The request for a final answer is made all the same. What is wrong with that answer may be
-        fixed, within every limit but that of iterations.
+        No limit prevents the request for a final answer. An invalid final answer may be fixed
+        within every limit but that of iterations.
         """
         limit = self._state.meter.limit_reached()
         if self.finalizing is None:
@@ -48,7 +48,7 @@ class BudgetLimits:
         return None if first or limit == "maxIterations" else limit
 
     def apply(self, name: BudgetName) -> bool:
-        """Ask people, or have the model finish; or whether nothing is left but to end the run."""
+        """Request an approval, or let the model finish; return whether the run has to end."""
         action = self._state.meter.action(name)
         if action == "ask" and self._state.asks_people:
             self.question = AskPeople(question_on(self._state, name), name)
@@ -61,12 +61,12 @@ class BudgetLimits:
         return False
 
     def log_exceeded(self, name: BudgetName) -> None:
-        """Write down what the run ends for."""
+        """Log the limit for which the run ends."""
         self._state.log.append(NoticeEntry(text=f"the budget {name} is used up"))
 
     def extend(self) -> bool:
-        """Let people's ruling take effect; whether they have extended the budget."""
-        assert self.question is not None  # they were asked
+        """Apply the ruling on the budget; return whether the ruling extends it."""
+        assert self.question is not None  # a question was open
         asked, self.question = self.question, None
         ruling = asked.question.ruling
         if not isinstance(ruling, Approved):
@@ -77,7 +77,7 @@ class BudgetLimits:
 
 
 def question_on(state: RunState, name: BudgetName) -> Question:
-    """Return the question whether a run may use more of a budget."""
+    """Return the question that requests more of a budget."""
     limit = budget_limit(state.meter.budget, name)
     return Question(
         call_id=names.budget_id(state.meter.turns, name),

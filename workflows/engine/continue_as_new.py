@@ -1,15 +1,15 @@
-"""Continuing as new: when a run goes on under a history of its own, and what it takes along.
+"""Continue-as-new: when a run continues under a new history, and the snapshot that it passes on.
 
-History grows with what happens, and Temporal bounds it. So a run goes on as a new one, between two
-turns: it takes along all that it keeps, and leaves its history behind. What it takes is the first
-thing in the new history, so it is to be small beside what is left: with a log that grows for ever
-and is taken along whole, each time a little later, a turn costs the same whenever it is taken.
-Where the worker has a store outside of Temporal, the pages of the log are only referred to.
+History grows with each event, and Temporal limits it. So a run continues as new between two turns:
+it passes on its whole state and leaves its history behind. The snapshot is the first event of the
+new history, so it has to be small compared with the old history: if a growing log is copied whole
+each time, the cost per turn stays constant only if the interval grows with the log. If the worker
+has an external store, the snapshot only refers to the pages of the log.
 
-    is it due?          Temporal suggests it, and it is worth its while; or a bound is reached; or
-                        another build of the worker is to go on with it
-    does it fit?        if not, what is summarised of the log is left out, the oldest first
-    is anybody waiting? an answer that someone waits for is given first, unless a bound presses
+    due?            Temporal suggests it and the saving is large enough, a bound is reached,
+                    or another build of the worker has to continue the run
+    does it fit?    if not, pages that a summary covers are left out, the oldest first
+    callers?        an answer that a caller waits for is sent first, unless a bound is near
 """
 
 import json
@@ -28,26 +28,26 @@ from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.log.spans import SpansProgress
 from holdfast.workflows.engine.run import Run, RunSnapshot
 
-# Far under what Temporal allows (51,200 events, 50 MB): one turn may add much to it.
+# Far under Temporal's limits (51,200 events, 50 MB): one turn may add many events.
 PRESSING_EVENTS = 20_000
 PRESSING_BYTES = 20_000_000
-# Or this many times the operator's own bound.
+# Or this multiple of the operator's own bound.
 PATIENCE = 5
-# Where this is reached all the same, nothing could be taken along: the run ends, and says so.
+# At this length the state could not be passed on: the run ends with an error.
 LAST_EVENTS = 45_000
 LAST_BYTES = 45_000_000
-# Temporal takes two megabytes to start a run with; a value of it is to stay under one.
+# Temporal accepts two megabytes of start arguments; each value has to stay under one.
 MAX_CARRIED_BYTES = 1_700_000
 MAX_VALUE_BYTES = 700_000
-# So many times as large is the history that is left to be as what is taken along.
+# The history must be this many times as large as the snapshot.
 WORTH = 10
-# What entries are compressed to, about, that are not yet.
+# The estimated compression ratio of entries that are not compressed yet.
 _COMPRESSION = 3
 
 _NOTE = "Goes on where the run before it left off. What it keeps follows, compressed."
 _TASK_CHARACTERS = 200
 
-# What ends a run that can neither stay nor leave.
+# The error of a run that can neither stay in its history nor continue as new.
 _STUCK = (
     "the run's history is as long as Temporal allows, and what it keeps is too large to be taken"
     " along to a new one: start it anew where the worker has a `--store`"
@@ -55,11 +55,11 @@ _STUCK = (
 
 
 class WorkflowSnapshot(Lenient):
-    """All that a run continues from, without the pages of its log.
+    """The state from which a run continues, without the pages of its log.
 
-    The request lacks what the log holds of it; `notes` counts the notes on what was ignored;
-    `spans` is there where the run is traced. One version of the worker writes it, and a later one
-    may read it: a field, here or inside, is added with a default and never removed.
+    The request lacks the values that the log holds; `notes` counts the notes on ignored input;
+    `spans` is set if the run is traced. One version of the worker writes it, and a later one may
+    read it: a field, here or nested, is added with a default and never removed.
     """
 
     request: RunRequest
@@ -69,16 +69,16 @@ class WorkflowSnapshot(Lenient):
     spans: SpansProgress | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return every field: what is at its default now is to be so after an update, too."""
+        """Return every field, so that a changed default does not change a stored snapshot."""
         return self.model_dump(mode="json", by_alias=True)
 
 
 @dataclass(frozen=True)
 class HistoryLength:
-    """How long a run's history is; `suggested`: Temporal says that it is long.
+    """The length of a run's history.
 
-    `bound_events` is the operator's own bound. `elsewhere`: runs are to be on another build of the
-    worker now.
+    `is_suggested`: Temporal suggests to continue as new. `bound_events` is the operator's own
+    bound. `build_changed`: runs have to continue on another build of the worker.
     """
 
     events: int
@@ -89,7 +89,7 @@ class HistoryLength:
 
     @property
     def is_pressing(self) -> bool:
-        """Return whether there is no time to wait for anybody."""
+        """Return whether the run must continue as new without waiting for callers."""
         most = PRESSING_EVENTS
         if self.bound_events is not None:
             most = min(most, PATIENCE * self.bound_events)
@@ -97,14 +97,14 @@ class HistoryLength:
 
     @property
     def is_at_limit(self) -> bool:
-        """Return whether nothing more can be done."""
+        """Return whether the history has no room for another turn."""
         return self.events >= LAST_EVENTS or self.size_bytes >= LAST_BYTES
 
 
 def is_due(length: HistoryLength, log: Log, *, stored: bool) -> bool:
-    """Return whether the run is to continue as new.
+    """Return whether the run has to continue as new.
 
-    `stored`: the pages of its log are kept elsewhere.
+    `stored`: the pages of its log are in an external store.
     """
     if length.is_pressing:
         return True
@@ -115,9 +115,10 @@ def is_due(length: HistoryLength, log: Log, *, stored: bool) -> bool:
 
 
 def should_move(length: HistoryLength, run: Run) -> bool:
-    """Return whether a run at rest is to continue as new so that another build goes on with it.
+    """Return whether a run between two turns has to continue as new on another build.
 
-    One that has only just come is to stay for a turn: builds could hand it back and forth for ever.
+    A run that has just moved stays for a turn: otherwise two builds could move it back and forth
+    forever.
     """
     return length.build_changed and run.has_taken_a_turn
 
@@ -130,9 +131,9 @@ def snapshot_of(
     notes: int = 0,
     spans: SpansProgress | None = None,
 ) -> WorkflowSnapshot:
-    """Return all that a run at rest takes along, besides the pages of its log.
+    """Return the state that a run between two turns passes on, besides the pages of its log.
 
-    Everything is in these.
+    It seals the log, so that the pages hold every entry.
     """
     run.state.log.seal_all()
     without: dict[str, Any] = {
@@ -153,23 +154,20 @@ def snapshot_of(
 def resume(
     snapshot: WorkflowSnapshot, pages: Iterable[bytes], clock: Callable[[], datetime]
 ) -> Run:
-    """Return the run of a snapshot.
-
-    The mailbox and the pending approvals are those of the snapshot.
-    """
+    """Return the run of a snapshot, with its mailbox and its pending approvals."""
     return Run(snapshot.run, snapshot.request, snapshot.snapshot.agent, clock, pages)
 
 
 def is_crowded(log: Log, forgettable: int) -> bool:
-    """Return whether much of what cannot be taken along is what a model still reads."""
+    """Return whether a large part of the log cannot be left out, as the model still reads it."""
     read = sum(len(page.data) for page in log.pages if page.last > forgettable)
     return read > MAX_CARRIED_BYTES // 8
 
 
 def stay_in_history(run: Run, length: HistoryLength) -> None:
-    """What a run does that cannot be taken along.
+    """Handle a run whose state does not fit into start arguments.
 
-    It has its log summarised where that helps, and ends where nothing more can be done.
+    Its log is summarised if that helps; at the limit of the history, the run fails.
     """
     if length.is_at_limit:
         run.fail(ErrorCode.BLOCKED, _STUCK)
@@ -180,9 +178,9 @@ def stay_in_history(run: Run, length: HistoryLength) -> None:
 def start_arguments(
     carried: WorkflowSnapshot, log: Log, *, stored: bool, forgettable: int
 ) -> list[Any] | None:
-    """Return what the new run is started with; None where it is too large for Temporal.
+    """Return the start arguments of the new run; None if they are too large for Temporal.
 
-    Where there is no store, pages of entries up to number `forgettable` may be left out of the log.
+    Without a store, pages of entries up to number `forgettable` may be left out of the log.
     """
     body = _compressed(carried)
     room = None if stored else MAX_CARRIED_BYTES - len(body)
@@ -203,10 +201,10 @@ def start_arguments(
 
 
 def read_start_arguments(values: Sequence[Any]) -> tuple[WorkflowSnapshot, list[bytes]]:
-    """Return what a parcel holds: all but the log, and the pages of that.
+    """Return the snapshot and the pages of the log that start arguments hold.
 
     Raises:
-        ValueError: it is none.
+        ValueError: The arguments are not those of a continued run.
     """
     if len(values) < 2 or not all(isinstance(value, bytes) for value in values[1:]):
         raise ValueError("a run continues with what another has left it, and with nothing else")
@@ -224,7 +222,7 @@ def read_start_arguments(values: Sequence[Any]) -> tuple[WorkflowSnapshot, list[
 
 
 def _task(carried: WorkflowSnapshot) -> str:
-    """Return the beginning of what the run was asked for."""
+    """Return the beginning of the run's task."""
     found = (one.value for one in carried.run.kept.data if one.kind == "input")
     value: Any = next(found, None)
     task = value.get("is") if isinstance(value, dict) else None
@@ -238,10 +236,7 @@ def _compressed(carried: WorkflowSnapshot) -> bytes:
 
 
 def _with_room(log: Log, forgettable: int, room: int | None) -> list[bytes] | None:
-    """Return the pages, the oldest of them empty where there is no room.
-
-    None if they cannot be made to fit.
-    """
+    """Return the pages, with the oldest ones emptied until they fit; None if they cannot fit."""
     pages = [page.data for page in log.pages]
     left = 0 if room is None else sum(map(len, pages)) - room
     for position, page in enumerate(log.pages):

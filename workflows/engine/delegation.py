@@ -1,10 +1,10 @@
 """Delegates: calls that run as child workflows.
 
-A delegate is requested like any run. It sees of its parent what the scopes of the call name:
+A delegate is requested like any run. The scopes of the call select what it sees of its parent:
 `state` is its initial state, `context` the messages before it, `input` a data message of the kind
 `parentInput` (its own input is the arguments of the call), any other kind a data message of that
 kind. It acts for the same principal with no more scopes, and within a part of the rest of its
-parent's budget. What it used is charged to its parent, whatever its outcome.
+parent's budget. Its usage is charged to its parent, whatever its outcome.
 """
 
 from dataclasses import dataclass
@@ -46,13 +46,13 @@ from holdfast.workflows.engine.state.data import Data
 
 PARENT_INPUT = "parentInput"
 MAX_REQUEST_BYTES = 1_500_000
-# Temporal takes no longer one.
+# Temporal's limit for a workflow id.
 MAX_ID_BYTES = 1_000
 
 
 @dataclass(frozen=True)
 class Delegate:
-    """A delegate that is to start: its workflow id, its request, and its part of the budget."""
+    """A delegate before its start: its workflow id, its request, and its part of the budget."""
 
     call_id: str
     tool: str
@@ -73,7 +73,7 @@ class DelegateNotStarted:
 class DelegateFailed:
     """The run ended without a result.
 
-    `lost`: the way in which it ended is not known; `spent` is what it used, where that is known.
+    `lost`: its outcome is unknown; `spent` is its usage, if that is known.
     """
 
     kind: Literal["failed", "cancelled", "lost"]
@@ -102,7 +102,7 @@ def build_delegate(
     """Build the delegate that runs a call of the workflow `workflow_id`.
 
     Raises:
-        CallRefused: there cannot be one, and why.
+        CallRefused: It cannot be built; the error has the reason.
     """
     tool = call.tool
     assert tool.delegate is not None  # a delegate runs it
@@ -130,7 +130,7 @@ def build_request(
 
     Raises:
         CallRefused: The request is not possible.
-        ValidationError: something that it is to see cannot be sent.
+        ValidationError: A value in its scopes cannot be sent.
     """
     data = call.visible_data or state.data
     principal = state.principal
@@ -148,7 +148,7 @@ def build_request(
 def delegate_outcome(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcome:
     """Build the outcome of a call whose delegate has ended.
 
-    A delegate's output is a value, whatever it looks like: there are no envelopes in it.
+    A delegate's output is always a value, never an envelope.
     """
     name = delegate.tool
     match end:
@@ -172,7 +172,7 @@ def delegate_outcome(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcom
 
 
 def charge(meter: Meter, delegate: Delegate, end: DelegateEnd) -> None:
-    """Charge what a delegate used to its parent.
+    """Charge the usage of a delegate to its parent.
 
     The usage of a delegate that was cut off is unknown. Its part is not charged, since people may
     run it again.
@@ -206,7 +206,7 @@ class Delegates:
         self._open.pop(call_id, None)
 
     def update_pending(self, news: DelegateNews) -> None:
-        """Replace the pending approvals of a delegate; ignore one that is not running."""
+        """Replace the pending approvals of a delegate; ignore those of one that is not running."""
         if news.call_id not in self._open:
             return
         delegate, _ = self._open[news.call_id]
@@ -261,8 +261,8 @@ def _budget(meter: Meter, share: BudgetShare) -> Budget:
 
 
 def _anonymous(tool: Tool, agent: Agent | None) -> AgentDefinition:
-    """An agent without tools, whose task is the tool's description."""
-    assert agent is not None  # a single call is of no tool that a model answers
+    """Return an agent without tools, whose task is the tool's description."""
+    assert agent is not None  # a single call never has a tool that a model answers
     return AgentDefinition(
         name=tool.name,
         instructions=tool.description,
@@ -272,7 +272,7 @@ def _anonymous(tool: Tool, agent: Agent | None) -> AgentDefinition:
 
 
 def _data_messages(call: ToolCall, data: Data) -> list[Message]:
-    """A message for each value that the delegate sees, besides the state."""
+    """Return a message for each value that the delegate sees, besides the state."""
     seen = scopes.values(call, data)
     kinds = {
         PARENT_INPUT if kind == "input" else kind: value
@@ -291,5 +291,5 @@ def _output(tool: Tool, output: Any) -> Outcome:
 
 
 def _is_inside(one: DelegatePending, delegate: Delegate) -> bool:
-    """Whether an approval is pending in the delegate, or in a delegate of that."""
+    """Return whether an approval is pending in the delegate, or in one of its own delegates."""
     return f"{one.workflow_id}.".startswith(f"{delegate.workflow_id}.")

@@ -1,7 +1,7 @@
 """The common part of a run and of a single call: calls that run, and one end.
 
-The workflow needs no more of either to run calls, to show their state, and to cancel them. Where
-one call is all of the work, its result is the end, or its error the failure of the whole.
+The workflow uses only this part to run calls, to show their state, and to cancel them. If one call
+is the whole execution, its result is the end, or its error fails the execution.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ from holdfast.workflows.engine.plans.planning import Planning
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.steps import Fail, Finish, Step
 
-# Temporal takes two megabytes; a tool of another worker may come close to that by itself.
+# Temporal's limit is two megabytes; the tool of an external worker may come close to it.
 MAX_RESULT_BYTES = 2_000_000
 
 
@@ -39,13 +39,13 @@ class ExecutionBase(ABC):
 
     @abstractmethod
     def next(self) -> Step:
-        """Return the next step; the same one until it is taken."""
+        """Return the next step; the same one until it is executed."""
 
     def decide(self, decision: Decision) -> Receipt:
         """Count a decision.
 
         Raises:
-            DecisionRejected: It is rejected; the message says why.
+            DecisionRejected: It is rejected; the message has the reason.
         """
         return self.calls.count_decision(decision)
 
@@ -56,7 +56,7 @@ class ExecutionBase(ABC):
         self._over = Fail(code, message)
 
     def cancel(self) -> None:
-        """Give every open call its one result, and end as cancelled."""
+        """End every open call with its one result, and end as cancelled."""
         if self._over is not None:
             return
         if self._turn is not None:
@@ -66,7 +66,7 @@ class ExecutionBase(ABC):
         self.fail(ErrorCode.CANCELLED, "the run was cancelled")
 
     def abandon(self, turn: Turn, why: str) -> None:
-        """End and close the calls of a turn that are not closed."""
+        """End and close the open calls of a turn."""
         still_open = [call for call in turn.calls if not call.is_closed]
         for call in still_open:
             if call.stage is CallStage.ENDED:
@@ -77,12 +77,12 @@ class ExecutionBase(ABC):
 
     @property
     def agent_name(self) -> str | None:
-        """The agent of the run, if there is one."""
+        """Return the agent of the run, if there is one."""
         return None
 
     @property
     def status(self) -> RunStatus:
-        """The status in one word."""
+        """Return the status in one word."""
         match self._over:
             case Finish(result):
                 return result.status
@@ -94,39 +94,39 @@ class ExecutionBase(ABC):
 
     @property
     def is_halting(self) -> bool:
-        """Whether it is to end, so that no decision or result is awaited."""
+        """Return whether the execution has to end, so that it waits for no decision or result."""
         stopped = self._turn is not None and self._turn.stop_message is not None
         return stopped or self.state.end_reason is not None
 
     @property
     def is_steered(self) -> bool:
-        """Whether a message has to be read before more calls of a plan start."""
+        """Return whether a message has to be read before more calls of a plan start."""
         return False
 
     def needs_no_decision(self, question: Question) -> bool:
         """Return whether a question needs no decision any more.
 
-        A call that may have taken effect still needs one when a message comes.
+        A call that may have had effects still needs one when a message arrives.
         """
         return self.is_halting or (self.is_steered and question.kind in ("call", "plan"))
 
     @property
     def last_step(self) -> Finish | Fail | None:
-        """The step that ended it, if one did."""
+        """Return the step that ended the execution, if any."""
         return self._over
 
     @property
     def turn_number(self) -> int:
-        """The number of the present or last turn; 0 before the first request to a model."""
+        """Return the number of the present or last turn; 0 before the first request to a model."""
         return self._turn.number if self._turn is not None else self.state.meter.turns
 
     @property
     def open_turn(self) -> Turn | None:
-        """The turn whose calls are running, if there is one."""
+        """Return the turn whose calls are running, if there is one."""
         return self._turn if self._over is None else None
 
     def get_spent(self) -> Spent:
-        """Return what it has used so far."""
+        """Return the usage so far."""
         meter = self.state.meter
         return Spent(turns=meter.requests, calls=meter.calls, usage=meter.usage())
 
@@ -134,7 +134,7 @@ class ExecutionBase(ABC):
         self.abandon(turn, "the run was cancelled")
 
     def _end_as(self, call: ToolCall) -> None:
-        """End as the one call ended that is all of the work."""
+        """End in the same way as the only call of the execution."""
         outcome = call.outcome
         assert outcome is not None  # it is closed
         match outcome:

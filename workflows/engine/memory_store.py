@@ -1,8 +1,8 @@
-"""What an agent keeps beyond its runs: texts under keys, within bounds.
+"""The memory that an agent keeps beyond its runs: texts under keys, within limits.
 
-A memory is a function of its writes, in the order in which they took effect. A write is known by
-its id: one that comes again, since its answer was lost, changes nothing. Whatever was written last
-is the newest, and stands first wherever else nothing tells entries apart.
+A memory is a function of its writes, in the order in which they were applied. A write has an id: a
+repeated id, sent because the answer was lost, changes nothing. The latest write is the newest
+entry, and comes first among entries that rank equally.
 """
 
 import re
@@ -20,23 +20,23 @@ from holdfast.schemas.internal.memory import (
     MemoryWrite,
 )
 
-# Writes that came so long ago do not come again: an attempt of an activity does not take that long.
+# Older writes are not repeated: no attempt of an activity takes that long.
 MAX_APPLIED = 1_000
 _MARK_CHARACTERS = 32
 MAX_KEYS_SHOWN = 100
 MAX_EXCERPT_CHARACTERS = 1_000
 
-# Where a word of the query is found: whole or a part of another, in the key or in the text.
+# The scores of a query's word: whole or part of another word, in the key or in the text.
 _WHOLE_IN_KEY, _IN_KEY, _WHOLE, _PART = 4, 3, 2, 1
 _WORD = re.compile(r"\w+")
 
 
 class MemoryFull(Exception):
-    """There is no room for what was to be written; the message says what makes room."""
+    """There is no room for a write; the message describes how to make room."""
 
 
 class Memory:
-    """One memory: what is kept, and which writes made it so."""
+    """One memory: its entries, and the ids of the writes that were applied."""
 
     def __init__(self, state: MemoryState) -> None:
         self.owner = state.owner
@@ -49,7 +49,7 @@ class Memory:
         return len(self._entries)
 
     def state(self) -> MemoryState:
-        """Return all of it, as it goes on."""
+        """Return the whole state, to be passed on."""
         return MemoryState(
             owner=self.owner,
             writes_a_run=self.writes_a_run,
@@ -58,10 +58,10 @@ class Memory:
         )
 
     def check(self, write: MemoryWrite, write_id: str) -> None:
-        """Whether there is room for a write.
+        """Check that there is room for a write.
 
         Raises:
-            MemoryFull: there is none.
+            MemoryFull: There is none.
         """
         if write.value is None or _mark(write_id) in self._applied:
             return
@@ -76,7 +76,7 @@ class Memory:
             )
 
     def write(self, write: MemoryWrite, write_id: str, now: datetime) -> dict[str, Any]:
-        """Let a write that was checked take effect, once; the answer for the writer."""
+        """Apply a checked write once, and return the answer for the writer."""
         mark = _mark(write_id)
         if mark not in self._applied:
             self._apply(write, now)
@@ -86,7 +86,7 @@ class Memory:
         return {"key": write.key, "kept": write.value is not None, "entries": len(self)}
 
     def read(self, key: str | None) -> dict[str, Any]:
-        """Return what is kept under the key; without one, or where nothing is, the newest keys."""
+        """Return the entry of the key; without a key or an entry, return the newest keys."""
         if not self._entries:
             return dict(EMPTY)
         entry = self._entries.get(key) if key is not None else None
@@ -97,7 +97,7 @@ class Memory:
         return {**missed, "entries": len(self), "keys": keys}
 
     def search(self, search: MemorySearch) -> dict[str, Any]:
-        """Return the entries in which words of the query occur, the best first."""
+        """Return the entries that contain words of the query, the best first."""
         if not self._entries:
             return dict(EMPTY)
         words = list(dict.fromkeys(_WORD.findall(search.query.casefold())))
@@ -123,7 +123,7 @@ class Memory:
 
 
 def _mark(write_id: str) -> str:
-    """Return what is kept of an id, however long its writer made it."""
+    """Return the stored form of an id, which has a bounded length."""
     return sha256(write_id.encode("utf-8", "surrogatepass"))[:_MARK_CHARACTERS]
 
 
@@ -144,7 +144,7 @@ def _score(words: list[str], key: str, value: str) -> int:
 
 
 def _shown(key: str, entry: MemoryEntry) -> dict[str, Any]:
-    """Return an entry as a search shows it: of a long text the beginning."""
+    """Return an entry as a search result: a long text is cut."""
     shown = {"key": key, "value": entry.value, "writtenAt": entry.written_at}
     if len(entry.value) <= MAX_EXCERPT_CHARACTERS:
         return shown

@@ -1,4 +1,4 @@
-"""Pages: what the activity that asks the model is answered: the conversation, and how to ask."""
+"""Pages: the answers to the activity that calls the model: the conversation, and the settings."""
 
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.internal.model_request import (
@@ -19,7 +19,7 @@ from holdfast.workflows.engine.run_state import RunState
 class RequestPages:
     """The pages of one run.
 
-    `latents` are the calls that the model answers now, each by a request of its own.
+    `latents` are the calls that the model answers now, each in a request of its own.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class RequestPages:
 
     @property
     def offers(self) -> list[ToolOffer]:
-        """The tools that the model is offered now."""
+        """Return the tools that are offered to the model now."""
         return prompt.offers(self._agent, self._state.skill, self._state.data.instances())
 
     def page(self, want: ConversationPageRequest) -> ConversationPage:
         """Return a part of the conversation.
 
-        Of one by which a call is answered, as long as it is.
+        For a latent call, it is a part of that call's conversation, while it is open.
         """
         if want.call is not None:
             latent = self.latents.get(want.call)
@@ -59,7 +59,7 @@ class RequestPages:
         return ConversationPage(items=items, cut=cut, ask=ask)
 
     def ask(self) -> Ask:
-        """Return how the model is asked for its next turn."""
+        """Return the settings of the model's next turn."""
         choice = self._choice.now() if self._limits.finalizing is None else "none"
         skill, instances = self._state.skill, self._state.data.instances()
         tail = state_context.tail(self._state, self._planning.describe_progress())

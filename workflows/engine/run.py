@@ -1,14 +1,15 @@
-"""A run: what is next.
+"""A run: the rules for its next step.
 
-`next` names one step; the shell takes it and tells the run what came of it, then asks again:
+`next` returns one step; the workflow executes it, reports its outcome to the run, and calls `next`
+again:
 
-    AskModel      ─► answered(solution) or, of a summary, summarised(solution); or failed
+    AskModel      ─► model_answered, or, for a summary, summary_answered; or fail
     RunCalls      ─► closed
-    AskPeople     ─► extended
-    AwaitMessage  ─► (the mailbox has a message or is closed), or closed by `close`
+    AskPeople     ─► budget_decided
+    AwaitMessage  ─► (the mailbox has a message or is closed), or `close`
     Finish, Fail  ─► the end
 
-Between two steps everything that is decided is in the log.
+Between two steps, the log holds every decision.
 """
 
 from collections.abc import Callable, Iterable
@@ -55,12 +56,12 @@ from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 from holdfast.workflows.engine.state.data import MISSING
 from holdfast.workflows.engine.steps import AskModel, AwaitMessage, RunCalls, Step
 
-# Providers match a result with its call by the id nearest to it.
+# Providers match a result with its call by the nearest id.
 MAX_SEEN_IDS = 1_024
 
 
 class RunSnapshot(Lenient):
-    """What a run between two turns is built from, when it begins or continues as new."""
+    """The fields from which a run between two turns is built, when it starts or continues."""
 
     kept: RunStateSnapshot
     mailbox: Mailbox
@@ -78,7 +79,7 @@ class RunSnapshot(Lenient):
 
 
 class Run(ExecutionBase):
-    """One run: its log, and everything that is a function of it."""
+    """One run: its log, and the state that is a function of it."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class Run(ExecutionBase):
         self.planning.restore(snapshot.plan)
         self._choice = ToolChoiceState(state, agent, snapshot.choice, snapshot.settled_after)
         self._limits = BudgetLimits(state, self.calls, snapshot.finalizing)
-        # The call that is all of the work, where the skill is an activity.
+        # The only call of the run, if the skill is an activity.
         self._whole: ToolCall | None = None
         self._conversation = initial_context.conversation(request)
         self._seen_ids = dict.fromkeys(snapshot.seen_ids)
@@ -110,12 +111,12 @@ class Run(ExecutionBase):
         # Whether a turn has started that the model has not answered.
         self._begun = False
         self._said = snapshot.said
-        # The answer that gave the output together with the calls that are run now.
+        # The answer that has both the output and the calls that run now.
         self._given: ParsedAnswer | None = None
         self._unknown_told = snapshot.unknown_told
         self._ending = snapshot.ending
         self._turns_before = state.meter.turns
-        # Whether it goes on under another history, and this is what it has left.
+        # Whether the run has continued as new, under another history.
         self.continued_as_new = False
 
     @classmethod
@@ -127,10 +128,10 @@ class Run(ExecutionBase):
         desk: PendingApprovals,
         clock: Callable[[], datetime],
     ) -> Self:
-        """Return a run that begins.
+        """Return a new run.
 
         Raises:
-            InvalidRequest: the request does not fit the agent.
+            InvalidRequest: The request does not fit the agent.
         """
         meter = Meter.of(agent.budget.within(request.budget))
         kept = RunStateSnapshot(meter=meter, desk=desk)
@@ -141,7 +142,7 @@ class Run(ExecutionBase):
         return run
 
     def snapshot(self) -> RunSnapshot:
-        """Return all of it, while it is `at_rest`."""
+        """Return all of its state; call it only between two turns."""
         return RunSnapshot(
             kept=self.state.snapshot(),
             mailbox=self.mailbox,
@@ -160,26 +161,26 @@ class Run(ExecutionBase):
 
     @property
     def forgettable(self) -> int:
-        """The number of the entry up to which no model reads the log any more."""
+        """Return the number of the entry up to which no model reads the log any more."""
         return self._summaries.progress.since
 
     def make_room(self) -> None:
-        """Have what can be summarised, since not all of the log can be taken along."""
+        """Request a summary, because not all of the log can be passed on."""
         self._summaries.make_room()
 
     @property
     def is_between_turns(self) -> bool:
-        """Return whether it is between two turns: nothing runs, and no question is open."""
+        """Return whether the run is between two turns: nothing runs, and no question is open."""
         busy = self._turn or self._limits.question or self._asking or self._begun or self._over
         return not (busy or self._summaries.is_active) and self.state.meter.turns > 0
 
     @property
     def has_taken_a_turn(self) -> bool:
-        """Return whether it has asked the model since it started or continued as new."""
+        """Return whether the run has called the model since it started or continued as new."""
         return self.state.meter.turns > self._turns_before
 
     def next(self) -> Step:
-        """Return the next step; asking again without having taken it names the same one."""
+        """Return the next step; the same one until it is executed."""
         if self._over is not None:
             return self._over
         if self._turn is not None:
@@ -193,7 +194,7 @@ class Run(ExecutionBase):
         return self._go_on()
 
     def model_answered(self, solution: Solution) -> None:
-        """Take in the model's answer."""
+        """Process the model's answer."""
         self._asking = None
         self._note(solution)
         if solution.too_long:
@@ -230,15 +231,15 @@ class Run(ExecutionBase):
             self._turn_end()
 
     def summary_answered(self, solution: Solution) -> None:
-        """Take in the model's summary of what came before."""
+        """Process the model's summary of the older part of the conversation."""
         self._asking = None
         self.charge_answer(solution)
         self._summaries.summary_answered(solution)
 
     def charge_answer(self, solution: Solution) -> None:
-        """Count an answer of the model besides those of turns: to one call, or a summary.
+        """Count an answer of the model outside of turns: to one call, or a summary.
 
-        What was too long cost nothing.
+        A request that was too long costs nothing.
         """
         self._note(solution)
         if not solution.too_long:
@@ -246,12 +247,12 @@ class Run(ExecutionBase):
             self._tell_unknown()
 
     def turn_timed_out(self) -> None:
-        """The run's time was up before the model answered: the turn is over without an answer."""
+        """End the turn without an answer, because the run's time is used up."""
         self._asking = None
         self._leave_turn()
 
     def closed(self) -> None:
-        """The turn's calls are closed: see whether one of them ends the run."""
+        """Process the closed calls of the turn, any of which may end the run."""
         turn = self._turn
         assert turn is not None  # the step was RunCalls
         self._turn = None
@@ -272,38 +273,38 @@ class Run(ExecutionBase):
             self._conclude(self._given, called=True)
 
     def budget_decided(self) -> None:
-        """Let people's ruling on a budget take effect."""
+        """Apply the ruling on a budget."""
         if not self._limits.extend():
             self._ending = "budget_exceeded"
 
     def fail(self, code: str, message: str) -> None:
-        """The run cannot go on."""
+        """End the run with an error."""
         self._hear(ending=True)
         super().fail(code, message)
 
     def close(self) -> None:
-        """No further message is waited for."""
+        """Accept no further message."""
         self.mailbox.close()
 
     @property
     def agent_name(self) -> str:
-        """The agent whose run it is."""
+        """Return the name of the run's agent."""
         return self.agent.name
 
     @property
     def is_activity_skill(self) -> bool:
-        """Return whether the skill is an activity, and the model asked for nothing more."""
+        """Return whether the skill is an activity, so that the run is one call."""
         return self._whole is not None
 
     @property
     def status(self) -> RunStatus:
-        """Return how the run stands, in one word."""
+        """Return the status of the run in one word."""
         said = super().status
         return "awaiting_message" if said == "running" and self._idle else said
 
     @property
     def is_steered(self) -> bool:
-        """Return whether a message is read before any more of a plan starts."""
+        """Return whether a message must be read before more calls of a plan start."""
         return self._turn is not None and self._turn.is_plan and self.mailbox.has_steering_message
 
     @property
@@ -314,7 +315,7 @@ class Run(ExecutionBase):
 
     @property
     def is_ending(self) -> bool:
-        """Return whether it ends next, unless someone says something before."""
+        """Return whether the run ends next, unless a message arrives before."""
         at_work = self._over or self._turn or self._limits.question or self._asking
         goes_on = self._ending == "completed" and (len(self.mailbox) > 0 or self._idle)
         return self._ending is not None and not at_work and not goes_on
@@ -332,10 +333,7 @@ class Run(ExecutionBase):
         return self.next()
 
     def _request(self) -> ConversationPointer:
-        """Return the next request to the model.
-
-        A summary's, where one is due, or that of a turn.
-        """
+        """Return the next request to the model: for a due summary, otherwise for a turn."""
         turn = self.state.meter.turns + 1
         summary = self._summaries.due_request(turn)
         if summary is not None:
@@ -346,7 +344,7 @@ class Run(ExecutionBase):
         return self._summaries.pointer(turn)
 
     def _meet(self, limit: BudgetName) -> None:
-        """A limit is reached: finish the answer, end the run, or ask people."""
+        """Handle a reached limit: finish the answer, end the run, or ask people."""
         told = self._limits.finalizing
         if self._limits.apply(limit):
             self._ending = "budget_exceeded"
@@ -354,9 +352,10 @@ class Run(ExecutionBase):
             self._say(prompt.FINALIZE)
 
     def _take_up(self, turn: Turn) -> bool:
-        """Put the skill in force that a turn has chosen.
+        """Activate the skill that a turn has chosen.
 
-        Whether the turn goes on, with its activity.
+        Returns:
+            Whether the turn continues, with the skill's activity.
         """
         chosen = skills.chosen_skill(turn)
         if chosen is None:
@@ -371,7 +370,7 @@ class Run(ExecutionBase):
     def _begin_whole(self, *, turn: int, calls: int) -> bool:
         """Start the skill's activity, if it has one, and return whether it has.
 
-        The call belongs to a turn (0: to none) of so many calls.
+        The call belongs to turn number `turn` (0: to none) with this number of calls.
         """
         skill = skills.skill_of(self.agent, self.state.skill)
         if skill is None or skill.activity is None:
@@ -384,7 +383,7 @@ class Run(ExecutionBase):
         return True
 
     def _conclude_whole(self, call: ToolCall, turn: int) -> None:
-        """The call that is all of the work is closed: its outcome ends the run."""
+        """End the run with the outcome of its only call, which is closed."""
         if turn:
             self._turn_end()
         if isinstance(call.outcome, Failed) and self.state.meter.out_of_time:
@@ -397,9 +396,9 @@ class Run(ExecutionBase):
         self._end_as(call)
 
     def _conclude(self, answer: ParsedAnswer, *, called: bool) -> None:
-        """An answer whose calls are done, if it had any.
+        """Process an answer without open calls: set the output, or send the model an error.
 
-        The output, or a mistake that costs a turn.
+        An invalid output costs a turn.
         """
         try:
             last = self._limits.finalizing is not None
@@ -415,7 +414,7 @@ class Run(ExecutionBase):
             self._ending = "completed"
 
     def _refuse(self, calls: list[ToolCall]) -> None:
-        """Calls in an answer that was to have none are not run."""
+        """Refuse the calls of an answer that must not have any."""
         why = "this run makes none" if self._limits.finalizing is None else prompt.FINALIZE
         for call in calls:
             self.state.meter.refuse_call(call.name)
@@ -423,7 +422,7 @@ class Run(ExecutionBase):
         self.calls.close(self.state.meter.turns, calls)
 
     def _end(self, status: Ended) -> Step:
-        """End the run, unless someone has said something, or still may."""
+        """End the run, unless there is a message, or one may still arrive."""
         if status == "completed" and self._hear(ending=True):
             self._ending, self._limits.finalizing = None, None
             if self._conversation is not None:
@@ -438,7 +437,7 @@ class Run(ExecutionBase):
         return self._finish(self._result(status, output))
 
     def _hear(self, *, ending: bool) -> bool:
-        """Take messages out of the mailbox into the log; whether there were any."""
+        """Move messages from the mailbox to the log, and return whether there were any."""
         heard = self.mailbox.take(ending=ending)
         for message in heard:
             initial_context.append_message(self.state, message)
@@ -457,7 +456,7 @@ class Run(ExecutionBase):
             self._turn_end()
 
     def _leave_turn(self) -> None:
-        """End a turn that was started and is not answered."""
+        """End a turn that was started and has no answer."""
         if self._begun:
             self._begun = False
             self._turn_end()

@@ -1,4 +1,4 @@
-"""The mutable state of one run: its log, and what is computed from it as it grows."""
+"""The mutable state of one run: its log, and the state that is computed from it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,15 +24,15 @@ from holdfast.workflows.engine.skills import allowed_tools
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data
 from holdfast.workflows.engine.state.redaction import Redaction, Redactions
 
-# State and output of a run have to fit into its result: two megabytes, with all else in it.
+# State and output have to fit into the run's result, which has at most two megabytes in total.
 MAX_STATE_BYTES = 900_000
 
-# What a step of a path takes in JSON besides its name, where there was nothing yet.
+# The bytes of a new path step in JSON besides its name.
 _STEP_BYTES = 8
 
 
 class RunStateSnapshot(Lenient):
-    """The fields that a run state is built from, when a run begins or continues as new."""
+    """The fields from which a run state is built, when a run starts or continues as new."""
 
     log: LogSnapshot = LogSnapshot()
     meter: Meter
@@ -48,11 +48,11 @@ class RunStateSnapshot(Lenient):
 
 @dataclass
 class RunState:
-    """The mutable state of a run that decisions on calls read.
+    """The mutable state of one run that decisions on calls read.
 
-    `skill` is the skill that is in force; `described` is what the data of a kind (and instance)
-    was described as; `end_reason` is why the run ends although calls of
-    its turn are still open; `was_reset`, that it has gone further before than it is now.
+    `skill` is the active skill; `described` is the latest description of the data of a kind (and
+    instance); `end_reason` is the reason why the run ends although calls of its turn are open;
+    `was_reset` means that the run was reset and had got further before.
     """
 
     rules: AgentRules
@@ -70,7 +70,7 @@ class RunState:
     described: dict[Path, DescriptionSnapshot] = field(default_factory=dict)
     end_reason: str | None = None
     was_reset: bool = False
-    # The most that all of a kind can take.
+    # An upper bound of the size of each kind's data.
     _sizes: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -82,8 +82,8 @@ class RunState:
         clock: Callable[[], datetime],
         pages: Iterable[bytes] = (),
     ) -> Self:
-        """Return the state that a snapshot holds, with the log in these pages."""
-        # Where a token names the principal, the token was checked before the run began.
+        """Return the state of a snapshot, with the log in these pages."""
+        # If a token names the principal, the token was checked before the run started.
         assert not isinstance(request.principal, PrincipalToken)
         return cls(
             rules=rules,
@@ -103,7 +103,7 @@ class RunState:
         )
 
     def snapshot(self) -> RunStateSnapshot:
-        """Return all of it, while no turn is under way."""
+        """Return all of its state; call it only between two turns."""
         return RunStateSnapshot(
             log=self.log.snapshot(),
             meter=self.meter,
@@ -118,25 +118,25 @@ class RunState:
         )
 
     def take_skill(self, skill: str) -> None:
-        """Put a skill in force."""
+        """Activate a skill."""
         self.skill = skill
 
     def request_end(self, reason: str) -> None:
-        """Have the run end, for this reason, although calls of its turn are open."""
+        """Request the end of the run for this reason, although calls of its turn are open."""
         self.end_reason = reason
 
     def tools(self) -> list[Tool]:
-        """Return the tools that may be called now."""
+        """Return the tools that can be called now."""
         return allowed_tools(self.rules, self.skill)
 
     def scopes(self) -> list[str]:
-        """Return what the principal may do in this run: never more than the agent's own bound."""
+        """Return the principal's scopes in this run, limited by the agent's own bound."""
         held = self.principal.scopes if self.principal is not None else []
         most = self.rules.principal_scopes
         return held if most is None else [scope for scope in held if scope in most]
 
     def set_data(self, kind: str, value: Any) -> None:
-        """Let calls read a value that the log holds already."""
+        """Make a value that the log already holds readable for calls."""
         self.data.set(kind, value)
         self._sizes.pop(kind, None)
 
@@ -150,11 +150,11 @@ class RunState:
     ) -> None:
         """Write a value to all of the places and to the log, or to none of them.
 
-        A place may be in an instance. `veil` says how the value is shown where the state stands
-        behind the conversation; without one it is shown as it is.
+        A place may be in an instance. `veil` is the redaction of the value in the state that
+        follows the conversation; without one it is shown unchanged.
 
         Raises:
-            CannotWrite: one of the places cannot be written to like that.
+            CannotWrite: One of the places does not allow the write.
         """
         self.data, self._sizes = self.trial_write(self.data, paths, value, method)
         for path in paths:
@@ -174,12 +174,12 @@ class RunState:
     ) -> tuple[Data, dict[str, int]]:
         """Return the data after a write to each of the places, without writing them.
 
-        The second value is the most that all of each kind then takes.
+        The second value is an upper bound of the size of each kind after the write.
 
         Raises:
-            CannotWrite: one of the places cannot be written to like that.
+            CannotWrite: One of the places does not allow the write.
         """
-        # Of other data than the run's own, nothing is known yet.
+        # The size is known only for the run's own data.
         trial, sizes = data.copy(), dict(self._sizes if data is self.data else {})
         for path in paths:
             trial.set(path.kind, trial.value_after_write(path, method, value), path.instance)
@@ -215,14 +215,14 @@ class RunState:
 
 
 def _seeing(path: Path, data: Data) -> list[str | None]:
-    """The instances that see a write; a write for all is seen by every instance."""
+    """Return the instances that see a write; every instance sees a shared write."""
     return [None, *data.instances()] if path.instance is None else [path.instance]
 
 
 def _growth(path: Path, value: Any, data: Data) -> int:
-    """Return the most by which a write, made now, lets its kind grow, in bytes."""
+    """Return an upper bound of the bytes by which a write lets its kind grow."""
     if path.instance is not None:
-        # What was for all becomes its own where that is a list or a text.
+        # A shared list or text is copied into the instance.
         return json_size(data.own_value(path.kind, path.instance))
     steps_bytes = json_size(str(path)) + _STEP_BYTES * len(path.steps)
     return (json_size(value) + steps_bytes) * len(_seeing(path, data))

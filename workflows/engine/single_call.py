@@ -43,7 +43,7 @@ class SingleCall(ExecutionBase):
         self._turn = Turn(0, [self._call])
 
     def next(self) -> RunCalls | Finish | Fail:
-        """Return the next step; the same one until it is taken."""
+        """Return the next step; the same one until it is executed."""
         if self._over is not None:
             return self._over
         assert self._turn is not None  # it has one, to the end

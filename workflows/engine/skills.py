@@ -1,17 +1,17 @@
 """Skills: named parts of an agent, of which a run has one.
 
-    several skills, none named ─► choosing ─► in force, to the end of the run
-    one is named, or is the only one ───────► in force, to the end of the run
+    several skills, none named ─► choosing ─► active, to the end of the run
+    one is named, or is the only one ───────► active, to the end of the run
 
-A run takes the only skill of its agent without asking: a choice of one costs a request. While
-the choice is open the model is offered the choice alone, as a tool; the engine itself answers a
-call of it, so that no activity, hook or person is asked. From then on the skill's tools and the
-agent's own are allowed, and no others, whatever anybody says: what is allowed is looked up here,
-call by call, and neither prompts nor results are asked.
+A run uses the only skill of its agent without a choice, which would cost a request. During the
+choice, the model is offered only the choice, as a tool; the engine itself answers a call of it,
+without an activity, a hook or a person. After that, the skill's tools and the agent's own are
+allowed, and no others: this module looks up the allowed tools for each call, independent of prompts
+and results.
 
-A skill with an activity asks no model. Its run is one call, of a tool made of the skill, with the
-run's input: an object is the arguments, and a text is `{"input": …}`. What the call comes to is
-the end of the run.
+A skill with an activity uses no model. Its run is one call, of a tool made of the skill, with the
+run's input: an object is the arguments, and a text is `{"input": …}`. The outcome of the call ends
+the run.
 """
 
 from typing import Any
@@ -32,14 +32,14 @@ _CHOOSE = (
 
 
 class NoSuchSkill(ValueError):
-    """A run asks for a skill that its agent does not have."""
+    """The request names a skill that the agent does not have."""
 
 
 def initial_skill(request: RunRequest, agent: Agent) -> str | None:
-    """Return the skill that a run starts with, or None where the model chooses, or none is.
+    """Return the skill that a run starts with, or None if the model chooses or there is none.
 
     Raises:
-        NoSuchSkill: the run asks for one that the agent does not have.
+        NoSuchSkill: The request names one that the agent does not have.
     """
     known = [skill.name for skill in agent.skills]
     if request.skill is None:
@@ -60,7 +60,7 @@ def skill_of(rules: AgentRules, name: str | None) -> Skill | None:
 
 
 def allowed_tools(rules: AgentRules, name: str | None) -> list[Tool]:
-    """Return the tools of a run with the skill of this name, or with none yet."""
+    """Return the tools of a run with the skill of this name, or without one yet."""
     skill = skill_of(rules, name)
     if skill is not None:
         return [*rules.tools, *skill.tools]
@@ -68,7 +68,7 @@ def allowed_tools(rules: AgentRules, name: str | None) -> list[Tool]:
 
 
 def callable_names(rules: AgentRules, name: str | None) -> list[str]:
-    """Return the tools that a run which begins with this skill, or with none, may come to call."""
+    """Return the tools that a run which starts with this skill, or without one, may call."""
     if name is not None or not rules.skills:
         return [tool.name for tool in allowed_tools(rules, name)]
     tools = [*rules.tools, *(tool for skill in rules.skills for tool in skill.tools)]
@@ -76,10 +76,10 @@ def callable_names(rules: AgentRules, name: str | None) -> list[str]:
 
 
 def choice(skills: list[Skill]) -> Tool:
-    """Return the tool that the model chooses a skill by.
+    """Return the tool with which the model chooses a skill.
 
-    What each is for stands beside the parameter: some providers take a thousand characters of a
-    tool's own description.
+    The parameter's description explains each skill: some providers limit a tool's own description
+    to a thousand characters.
     """
     lines = [f"- {one.name}: {one.description}".removesuffix(": ") for one in skills]
     which = {
@@ -104,7 +104,7 @@ def choice(skills: list[Skill]) -> Tool:
 
 def answer(call: ToolCall) -> Final | None:
     """Return the result of a call that the engine itself answers; None for every other call."""
-    if call.name != CHOOSE_SKILL or call.is_literal:  # a skill may have the name
+    if call.name != CHOOSE_SKILL or call.is_literal:  # an activity's skill may have this name
         return None
     chosen = call.arguments["skill"]
     return Succeeded(f"The skill `{chosen}` is in force: its instructions and tools are yours now.")
@@ -119,15 +119,15 @@ def chosen_skill(turn: Turn) -> str | None:
 
 
 def not_chosen_reason(skills: list[Skill]) -> str:
-    """Return the message to a model that answers before it has chosen."""
+    """Return the error for a model that answers before it has chosen."""
     known = ", ".join(skill.name for skill in skills)
     return f"No skill is chosen yet. Call `{CHOOSE_SKILL}` first, with one of: {known}."
 
 
 def activity_call(agent: Agent, skill: Skill, given: Any, own: str) -> ToolCall:
-    """Return the one call that is the whole of a run by an activity, with the run's input.
+    """Return the only call of a run by an activity, with the run's input.
 
-    The input is no one's words to the engine: no reference and no meta-property is read in it.
+    The input is data for the engine: references and meta-properties in it are not read.
     """
     is_text = isinstance(given, str)
     tool = Tool(
@@ -143,7 +143,7 @@ def activity_call(agent: Agent, skill: Skill, given: Any, own: str) -> ToolCall:
 
 
 def _parameters(agent: Agent, *, is_text: bool) -> dict[str, Any]:
-    """Return what the input has to be, as the schema of arguments: people may change them."""
+    """Return the schema of the input as one of arguments, since people may edit these."""
     if is_text:
         of_text = {"type": "string"} if agent.input is None else agent.input
         return {"type": "object", "properties": {"input": of_text}, "required": ["input"]}

@@ -1,4 +1,4 @@
-"""The steps of a workflow: the engine names the next one, and the workflow takes it."""
+"""The steps of a workflow: the engine returns the next one, and the workflow executes it."""
 
 from dataclasses import dataclass
 
@@ -48,7 +48,7 @@ class Finish:
 
 @dataclass(frozen=True)
 class Fail:
-    """The run cannot go on."""
+    """The run ends with an error."""
 
     code: str
     message: str

@@ -1,4 +1,4 @@
-"""The tools of a run, as people see them beside a pending approval."""
+"""The tools of a run, in the form that people see beside a pending approval."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,10 +15,10 @@ class NoSuchTool(ValueError):
 
 
 def show_tool(name: Any, state: RunState) -> ShownTool:
-    """Return the tool of a name: of the active skill, else of any other.
+    """Return the tool of a name: of the active skill if it has one, otherwise of any other.
 
     Raises:
-        NoSuchTool: there is none.
+        NoSuchTool: The run has none.
     """
     tools = [*state.tools(), *_all(state.rules)]
     found = next((tool for tool in tools if tool.name == name), None)
