@@ -78,7 +78,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
     def __init__(self, request: RawValue = MISSING_PAYLOAD, *more: Any) -> None:
         super().__init__()
         self._mailbox = Mailbox()
-        # The numbers of the messages whose senders wait for the answer.
+        # The numbers of the messages with a sender that waits for the answer.
         self._senders: list[int] = []
         self._releases_senders = False
         self._origin: RunOrigin | None = None
@@ -117,9 +117,10 @@ class AgentWorkflow(BaseWorkflow[Run]):
         return run, snapshot.worker
 
     async def _next_step(self, started: StartedWork[Run]) -> Step:
-        """Return the next step once every sender has received the answer that is there.
+        """Return the next step, once every sender has received the answer that is available.
 
-        Before the end, notifications have a moment to be delivered and people to send more.
+        Before the end, pending notifications get a moment for delivery, and people for more
+        messages.
         """
         run = started.work
         await workflow.wait_condition(
@@ -139,7 +140,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
                 await executor.execute_turn(turn)
                 run.closed()
             case AskPeople(question):
-                started.publisher.update()  # the question was asked when the step was chosen
+                started.publisher.update()  # choosing the step opened the question
                 await executor.wait_for_ruling(question)
                 run.budget_decided()
             case AwaitMessage(idle):
@@ -154,8 +155,8 @@ class AgentWorkflow(BaseWorkflow[Run]):
     async def _continue_as_new_if_due(self, started: StartedWork[Run]) -> None:
         """Continue as new when the history is long and no sender waits for an answer.
 
-        The next run could not answer them. Where the history leaves no time for that, senders are
-        refused with `CONTINUED`.
+        The next run could not answer those senders. If the history leaves no time to wait, their
+        updates fail with `CONTINUED`.
         """
         run, facts = started.work, started.facts
         if not should_continue_as_new(run, facts):
@@ -174,8 +175,8 @@ class AgentWorkflow(BaseWorkflow[Run]):
     async def _settle(self, started: StartedWork[Run]) -> None:
         """Wait until the parent's signals are sent, and for a moment until notifications are.
 
-        A cancellation that came in the same workflow task as input is handed on by the SDK only
-        after the input has had its effect, so one more workflow task has to pass.
+        The SDK delivers a cancellation in the same workflow task as input only after the input has
+        been processed, so one more workflow task has to pass.
         """
         await workflow.wait_condition(lambda: started.publisher.is_settled)
         await started.publisher.wait_for_delivery()

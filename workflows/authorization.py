@@ -26,10 +26,10 @@ _WRITTEN = "this worker takes none that is written in a request: name one of its
 
 
 async def authorize(request: RequestT, facts: WorkerFacts) -> RequestT:
-    """Return the request with the principal of its token, verified, where it has one.
+    """Return the request, with the verified principal of its token if it has one.
 
     Raises:
-        ApplicationError: the worker does not accept the request, or its token.
+        ApplicationError: The worker does not accept the request, or its token.
     """
     principal = request.principal
     if workflow.info().parent is None:

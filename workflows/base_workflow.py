@@ -1,7 +1,7 @@
-"""Run a workflow's steps, and answer the people and the worker that talk to it.
+"""Run a workflow's steps, and answer its signals, updates and queries.
 
-`BaseWorkflow` holds what runs and single calls share. The engine names the next step, a
-`StepExecutor` executes it, and the engine takes in its outcome; nothing is decided here:
+`BaseWorkflow` holds the common part of runs and single calls. The engine returns the next step, a
+`StepExecutor` executes it, and the engine processes its outcome; this module makes no decisions:
 
     start ─► ( publish ─► next step ─► execute it ) … ─► finish
 
@@ -76,7 +76,7 @@ WorkT = TypeVar("WorkT", bound=ExecutionBase)
 
 @dataclass(frozen=True)
 class StartedWork(Generic[WorkT]):
-    """The work of a workflow with everything that exists from its start on."""
+    """The work of a workflow, with the objects that exist from its start on."""
 
     work: WorkT
     facts: WorkerFacts
@@ -106,22 +106,22 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         self._input_at = 0
         self._start_details = ""
         self._is_reset = False
-        # Temporal offers nothing else: a run that is reset to an earlier point gets a new seed.
+        # Temporal offers no other sign of a reset: a reset run gets a new random seed.
         workflow.register_random_seed_callback(self._note_reset)
         # How far the previous run of the chain is recorded as spans.
         self._previous_spans: SpansProgress | None = None
 
     @abstractmethod
     async def _begin(self) -> tuple[WorkT, WorkerFacts]:
-        """Make the work from the request, or from what the previous run left."""
+        """Build the work from the request, or from the state of the previous run."""
 
     async def _next_step(self, started: StartedWork[WorkT]) -> Step:
-        """Return the next step as soon as it can be taken."""
+        """Return the next step as soon as it can be executed."""
         return started.work.next()
 
     @abstractmethod
     async def _execute(self, started: StartedWork[WorkT], step: Step) -> None:
-        """Execute a step that is not the end, and give the work its outcome."""
+        """Execute a step that is not the end, and report its outcome to the work."""
 
     @property
     def _work(self) -> WorkT | None:
@@ -129,7 +129,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
 
     @property
     def turn(self) -> int:
-        """The current turn, for the worker's log; 0 before the first."""
+        """Return the current turn, for the worker's log; 0 before the first."""
         return 0 if self._work is None else self._work.turn_number
 
     def details(self) -> str:
@@ -153,7 +153,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             raise
 
     async def _start(self) -> StartedWork[WorkT]:
-        """Make the work, and give it everything that arrived before it."""
+        """Build the work, and pass to it all input that arrived before it."""
         try:
             work, facts = await self._begin()
         except (ApplicationError, asyncio.CancelledError, *FAILURES) as error:
@@ -220,7 +220,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     )
     @raw_payload_handler
     async def approve(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        """Record a decision; one that is rejected is noted in the log."""
+        """Record a decision; a rejected one is noted in the log."""
         self._accept_input()
         if self._started is not None:
             await self._count_decision(self._started, decision)
@@ -234,7 +234,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     )
     @raw_payload_handler
     def delegate_waits(self, news: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        """Record the pending approvals of a delegate; what does not fit is ignored."""
+        """Record the pending approvals of a delegate; invalid news is ignored."""
         with suppress(ValueError):
             known = DelegateNews.read(payload_value(news))
             if self._started is not None:
@@ -363,7 +363,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     # Input from people.
 
     def _accept_input(self) -> None:
-        """Charge the work that follows to input, and remember the workflow task of the input."""
+        """Charge subsequent work to input, and remember the workflow task of the input."""
         self._task_budget.use_for_input()
         self._input_at = workflow.info().get_current_history_length()
 
@@ -379,7 +379,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             started.publisher.update()
 
     def _note(self, text: str) -> None:
-        """Log that something was ignored, as soon as there is a log."""
+        """Log an ignored input, as soon as there is a log."""
         self._note_count += 1
         if self._note_count > MAX_NOTES:
             return

@@ -39,7 +39,7 @@ class PreviousRun:
     pages: list[bytes]
 
     def resume(self) -> Run:
-        """Return the run with its state, and with the input that it received since."""
+        """Return the run with its state, and with the input that has arrived since."""
         return resume(self.snapshot, self.pages, workflow.now)
 
 
@@ -73,7 +73,7 @@ def history_length(facts: WorkerFacts) -> HistoryLength:
 
 
 def should_continue_as_new(run: Run, facts: WorkerFacts) -> bool:
-    """Report whether the run is between two turns and its history long or its build another."""
+    """Return whether the run is between two turns and its history long or its build another."""
     now = history_length(facts)
     return run.is_between_turns and (
         should_move(now, run) or is_due(now, run.state.log, stored=facts.store)
@@ -88,7 +88,7 @@ def continue_as_new(
     Awaits nothing: input that arrived meanwhile would be lost.
 
     Raises:
-        ContinueAsNewError: the run continues.
+        ContinueAsNewError: The run continues.
     """
     carried = snapshot_of(run, request, snapshot, notes=notes, spans=trace.progress)
     stored = snapshot.worker.store

@@ -111,7 +111,7 @@ def payload_value(payload: Any) -> Any:
     """Return the JSON value of a payload, `None` for none.
 
     Raises:
-        InvalidInputError: it is no JSON.
+        InvalidInputError: The payload is not JSON.
     """
     if isinstance(payload, RawValue) and not payload.payload.metadata:
         return None
@@ -122,10 +122,10 @@ def payload_value(payload: Any) -> Any:
 
 
 def parse_model(value: Any, model: type[ModelT], example: str) -> ModelT:
-    """Validate a value; `example` shows the form of one in the error.
+    """Validate a value; `example` shows the expected form in the error.
 
     Raises:
-        InvalidInputError: it does not fit the model.
+        InvalidInputError: The value does not fit the model.
     """
     if not isinstance(value, dict):
         raise InvalidInputError(f"{misfit_reason(value)}; write one JSON object: {example}")
@@ -143,10 +143,10 @@ def update_id() -> str:
 
 
 def fail(code: str, message: str, spent: Spent | None = None) -> NoReturn:
-    """Fail the run, with the budget that it has `spent`, or reject the update.
+    """Fail the run, with the usage in `spent`, or reject the update.
 
     Raises:
-        ApplicationError: always; of type `code`, not retryable.
+        ApplicationError: Always; of type `code`, not retryable.
     """
     kinds = ApplicationErrorCategory
     category = kinds.BENIGN if code in _CALLER_ERRORS else kinds.UNSPECIFIED

@@ -50,7 +50,7 @@ class MemoryWorkflow:
     @workflow.run
     @raw_payload_handler
     async def run(self, state: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        """Store what is written, and continue as new before the history is long."""
+        """Store writes, and continue as new before the history is long."""
         if self._is_invalid:
             fail(names.INVALID_REQUEST, "a memory is started by its first write, and by nobody")
         await workflow.wait_condition(lambda: self._is_long() and workflow.all_handlers_finished())
@@ -121,12 +121,12 @@ class MovingMemoryWorkflow(MemoryWorkflow):
     @workflow.run
     @raw_payload_handler
     async def run(self, state: RawValue = MISSING_PAYLOAD, *more: Any) -> None:
-        """Store what is written, as any memory does."""
+        """Store writes, as any memory does."""
         await super().run(state, *more)
 
 
 def _begun(state: RawValue) -> tuple[Memory, bool]:
-    """Return the memory of a start argument, and whether the argument was no memory."""
+    """Return the memory of a start argument, and whether the argument was invalid."""
     try:
         return Memory(MemoryState.read(payload_value(state))), False
     except (InvalidInputError, ValidationError):

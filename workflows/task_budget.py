@@ -70,13 +70,13 @@ class TaskBudget:
             raise InvalidInputError("too much came at once; send it again")
 
     def use_for_run(self) -> None:
-        """Charge what follows to the run."""
+        """Charge subsequent work to the run."""
         use_shared_budget(self._run)
 
     def use_for_input(self) -> None:
-        """Charge what follows to input from people."""
+        """Charge subsequent work to input from people."""
         use_shared_budget(self._input)
 
     def use_for_validation(self) -> None:
-        """Charge what follows to a validator."""
+        """Charge subsequent work to a validator."""
         use_shared_budget(self._validation)

@@ -28,7 +28,7 @@ TURN_TO_COME = parse_duration("24h")
 # The whole turn waits for a hook.
 HOOK_TO_CLOSE = parse_duration("10m")
 MAX_INPUT_BYTES = 1_500_000
-# An activity may outlast the time of its run by so much: the run's own timer reports the end.
+# An activity may outlast its run's time by this: the run's own timer reports the end.
 OVERTIME = parse_duration("10s")
 
 # Errors that another attempt would only repeat.
@@ -39,7 +39,7 @@ def activity_arguments(call: ToolCall, tool: Tool, state: RunState) -> list[Any]
     """Return the arguments of a tool's activity.
 
     They are the model's arguments, or the call, the tool and the scoped context. An activity of the
-    worker's own also receives what no model may choose.
+    worker itself also receives values that no model may choose.
     """
     if tool.knowledge is not None:
         return [tool.knowledge.to_json()]
@@ -61,10 +61,10 @@ def activity_arguments(call: ToolCall, tool: Tool, state: RunState) -> list[Any]
 def activity_config(
     call: ToolCall, tool: Tool, line: str, remaining: timedelta | None
 ) -> ActivityConfig:
-    """Return how a tool's activity runs on a task queue.
+    """Return the options of a tool's activity on a task queue.
 
-    A call that may run only once has one attempt, and a separate timeout until it starts, so that a
-    call that never started is known.
+    A call that may run only once has one attempt, and a separate schedule-to-start timeout, so that
+    a call that never started is recognized.
     """
     binding = _bound(tool)
     longest = _least(binding.schedule_to_close_timeout or SCHEDULE_TO_CLOSE, remaining)
@@ -89,7 +89,7 @@ def activity_config(
 def local_activity_config(
     call: ToolCall, tool: Tool, line: str, remaining: timedelta | None
 ) -> LocalActivityConfig:
-    """Return how a short, repeatable activity runs within the workflow task."""
+    """Return the options of a short, repeatable activity, which runs within the workflow task."""
     binding = _bound(tool)
     longest = _least(binding.schedule_to_close_timeout or SCHEDULE_TO_CLOSE, remaining)
     return LocalActivityConfig(
@@ -102,7 +102,7 @@ def local_activity_config(
 
 
 def hook_config(hook: Hook, line: str, remaining: timedelta | None) -> ActivityConfig:
-    """Return how a hook is called: it may be retried, so it must have no side effects."""
+    """Return the options of a hook: it may be retried, so it must have no side effects."""
     binding = hook.activity
     longest = _least(binding.schedule_to_close_timeout or HOOK_TO_CLOSE, remaining)
     config = ActivityConfig(
@@ -122,10 +122,10 @@ def hook_config(hook: Hook, line: str, remaining: timedelta | None) -> ActivityC
 def model_request_config(
     run: Run, facts: WorkerFacts, line: str, remaining: timedelta | None
 ) -> ActivityConfig:
-    """Return how a request to a model runs: retried for as long as the worker allows.
+    """Return the options of a request to a model: retried for as long as the worker allows.
 
-    Where its endpoint has a rate limit, the request waits in the endpoint's task queue for its turn
-    among those of all runs, and that time is not counted.
+    If its endpoint has a rate limit, the request waits in the endpoint's task queue among those of
+    all runs, and that time is not counted.
     """
     config = ActivityConfig(
         summary=line,
@@ -147,7 +147,7 @@ def model_request_config(
 
 
 def _asker(run: Run) -> str:
-    """Return the fairness key: requests are dealt out evenly among principals, or else agents."""
+    """Return the fairness key: requests are distributed evenly among principals, or else agents."""
     principal = run.state.principal
     return names.fairness_key(run.agent_name if principal is None else principal.id)
 
@@ -158,7 +158,7 @@ def _bound(tool: Tool) -> ActivityBinding:
 
 
 def _scope(scope: str, call: ToolCall, state: RunState) -> Any:
-    """Return a part of the run's context as the call sees it, with the results it waited for."""
+    """Return a part of the run's context as the call sees it, with its dependencies' results."""
     if scope == CONTEXT:
         return visible_messages(state.log.messages(), call.meta.instance, state)
     return (call.visible_data or state.data).visible_value(scope, call.meta.instance)

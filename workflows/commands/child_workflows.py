@@ -46,10 +46,10 @@ class RunClock(Protocol):
     """The part of the step executor that delegates use."""
 
     def on_run_time(self, coroutine: Coroutine[Any, Any, Any], /) -> Awaitable[Any]:
-        """Await something while the run's time passes."""
+        """Await a coroutine while the run's time passes."""
 
     def in_flight(self, size: int, /) -> AbstractAsyncContextManager[None]:
-        """Reserve so many bytes of the current workflow task's commands."""
+        """Reserve this many bytes of the current workflow task's commands."""
 
 
 async def execute_delegate(
@@ -82,7 +82,7 @@ async def _end_of(
             return await running
         return DelegateAbandoned("the run ended before its delegate")
     finally:
-        # Not so where a run that was put out of the cache is thrown away.
+        # Not while the SDK discards a run that was evicted from the cache.
         if workflow.in_workflow():
             running.cancel()
 
@@ -128,9 +128,9 @@ async def _run(delegate: Delegate, call: ToolCall, in_flight: ReserveBytes) -> D
 
 
 def _reuse(call: ToolCall) -> WorkflowIDReusePolicy:
-    """Return the id policy: a call that may run once is rejected where its run is known already.
+    """Return the id policy: a call that may run once is rejected if its id was used before.
 
-    A person's answer that it did not happen permits the id again.
+    A person's decision that it did not happen permits the id again.
     """
     policies = WorkflowIDReusePolicy
     first = call.tool.once and call.unknown_outcomes == 0
@@ -150,7 +150,7 @@ def _delegate_failure(error: ChildWorkflowError, delegate: Delegate) -> Delegate
 
 
 def _spent(cause: ApplicationError) -> Spent | None:
-    """Return the budget that a failed run reports; one that never started has used none."""
+    """Return the usage that a failed run reports; a run that never started has none."""
     if cause.type == names.INVALID_REQUEST:
         nothing = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, cost=0)
         return Spent(turns=0, calls=0, usage=nothing)

@@ -15,10 +15,10 @@ MAX_REASON_CHARACTERS = 300
 
 
 def payload_json(result: Any) -> Any:
-    """Return the JSON value of a payload that others wrote.
+    """Return the JSON value of a payload from outside.
 
     Raises:
-        ValueError: it is none: another encoding, or broken.
+        ValueError: The payload has another encoding, or is invalid.
     """
     if not isinstance(result, RawValue):
         return result
@@ -35,7 +35,7 @@ def payload_json(result: Any) -> Any:
 
 
 def activity_failure(error: exceptions.FailureError) -> Failure:
-    """Return the failure of an activity; that of a local one comes without `ActivityError`."""
+    """Return the failure of an activity; a local one's has no `ActivityError` around it."""
     match error.__cause__ if isinstance(error, ActivityError) else error:
         case ApplicationError() as cause:
             return Failure("application", cause.message, cause.type or "")
@@ -49,7 +49,7 @@ def activity_failure(error: exceptions.FailureError) -> Failure:
 
 
 def model_failure_message(error: ActivityError) -> str:
-    """Return why a request to a model failed, in the words of its last failure."""
+    """Return the reason why a request to a model failed, with the message of its last failure."""
     innermost: BaseException = error
     while innermost.__cause__ is not None:
         innermost = innermost.__cause__

@@ -30,8 +30,8 @@ OnRunTime = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
 async def execute_model_tool(
     call: ToolCall, turn: int, work: ExecutionBase, facts: WorkerFacts, on_run_time: OnRunTime
 ) -> Outcome:
-    """Have the model answer a call, a second time where the answer does not fit."""
-    assert isinstance(work, Run)  # a single call is of no tool that a model answers
+    """Let the model answer a call, a second time if the answer does not fit."""
+    assert isinstance(work, Run)  # a single call never has a tool that a model answers
     latent = work.pages.latents[call.id] = Latent(call, work.agent, work.state)
     try:
         while True:
@@ -46,7 +46,7 @@ async def execute_model_tool(
 async def _request(
     latent: Latent, call: ToolCall, turn: int, run: Run, facts: WorkerFacts, on_run_time: OnRunTime
 ) -> Solution | Outcome:
-    """Make one request on the run's budget; return its solution, or why there is none."""
+    """Make one request on the run's budget; return its solution, or the reason of its failure."""
     meter, now = run.state.meter, workflow.now()
     try:
         hold_request(meter, now, call.id)

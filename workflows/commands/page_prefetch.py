@@ -1,7 +1,7 @@
-"""Give new log entries to the process that the run is in.
+"""Pass new log entries to the process that the run is in.
 
-The activity that asks the model most likely runs there, and is spared a query. Nothing that a run
-does depends on it.
+The activity that calls the model most likely runs there, and then needs no query. Nothing that a
+run does depends on it.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ with workflow.unsafe.imports_passed_through():
 def prefetch_page(
     pointer: ConversationPointer, answer: Callable[[ConversationPageRequest], ConversationPage]
 ) -> None:
-    """Offer the page that leads to the pointer, where the process takes it."""
+    """Offer the page up to the pointer, if the process accepts it."""
     take = workflow.extern_functions().get(HAND_OVER)
     if take is not None and not workflow.unsafe.is_replaying():
         take(workflow.info().workflow_id, pointer, answer)

@@ -1,6 +1,6 @@
-"""Execute the steps that the engine names, as activities, timers and waits for decisions.
+"""Execute the steps that the engine returns, as activities, timers and waits for decisions.
 
-The engine takes in the outcome of each; nothing is decided here.
+The engine processes the outcome of each; this module makes no decisions.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ from holdfast.workflows.publishing import summaries
 from holdfast.workflows.publishing.publisher import Publisher
 from holdfast.workflows.publishing.trace import Trace
 
-# What one workflow task may schedule stays far under the server's bound of four megabytes.
+# The commands of one workflow task stay far under the server's limit of four megabytes.
 MAX_BYTES_IN_FLIGHT = 2_000_000
 
 
@@ -69,7 +69,7 @@ async def wait_in_time(condition: Callable[[], bool], longest: timedelta | None,
 
 
 class StepExecutor:
-    """Executes the steps of one workflow."""
+    """An executor of the steps of one workflow."""
 
     def __init__(
         self, work: ExecutionBase, facts: WorkerFacts, publisher: Publisher, trace: Trace
@@ -84,7 +84,7 @@ class StepExecutor:
         self._hooks = asyncio.Lock()
 
     async def ask_model(self, run: Run, pointer: ConversationPointer) -> None:
-        """Make one request to the model, and give its outcome to the run."""
+        """Make one request to the model, and report its outcome to the run."""
         meter = run.state.meter
         line = summaries.model_summary(pointer, run.agent.model)
         left = meter.remaining(workflow.now())
@@ -144,7 +144,7 @@ class StepExecutor:
         await self._decide(deciding.finish(turn.number, calls))
 
     async def _execute_to_end(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
-        """Execute a call from its stage to its end, and publish its result to dependents."""
+        """Execute a call from its present stage to its end, and publish its result."""
         while call.stage is not CallStage.ENDED:
             await self._advance_call(turn, call, slots)
             self._publisher.update()
@@ -169,7 +169,7 @@ class StepExecutor:
                     calls.apply_ruling(turn.number, call)
 
     async def _wait_for_others(self, turn: Turn, call: ToolCall) -> None:
-        """Wait for the calls that a call depends on, and prepare it again."""
+        """Wait for the dependencies of a call, and prepare it again."""
         work, calls = self._work, self._work.calls
         queued = call.stage is CallStage.QUEUED
         await workflow.wait_condition(
@@ -196,7 +196,7 @@ class StepExecutor:
             calls.apply_outcome(turn.number, call, outcome)
 
     async def _decide(self, deciding: HookRequests[None]) -> None:
-        """Run a decision of the engine with the hooks that it calls, one at a time."""
+        """Run a decision of the engine with the hooks that it requests, one at a time."""
         async with self._hooks:
             hook = advance(deciding)
             while hook is not None:
@@ -262,7 +262,7 @@ class StepExecutor:
 
     def _activity(self, call: ToolCall, arguments: list[Any]) -> Coroutine[Any, Any, Any]:
         tool = call.tool
-        assert tool.activity is not None  # nothing else carries it out
+        assert tool.activity is not None  # only an activity is left to execute it
         remaining = self._work.state.meter.remaining(workflow.now())
         line = summaries.call_summary(
             self._work.turn_number, call, self._publisher.decision_on(call.id)
@@ -282,7 +282,7 @@ class StepExecutor:
         )
 
     async def on_run_time(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Await something while the run's time passes, bounded by a timer."""
+        """Await a coroutine while the run's time passes, bounded by a timer."""
         meter = self._work.state.meter
         meter.begin_work(workflow.now())
         left = meter.remaining(workflow.now())
@@ -291,7 +291,7 @@ class StepExecutor:
         try:
             return await coroutine
         finally:
-            # Not so where a run that was put out of the cache is thrown away.
+            # Not while the SDK discards a run that was evicted from the cache.
             if workflow.in_workflow():
                 self._stop_clock(meter)
 
@@ -307,7 +307,7 @@ class StepExecutor:
 
     @asynccontextmanager
     async def in_flight(self, size: int) -> AsyncIterator[None]:
-        """Reserve so many bytes of commands, as soon as they fit beside the pending ones."""
+        """Reserve this many bytes of commands, as soon as they fit beside the pending ones."""
         while self._bytes_in_flight and self._bytes_in_flight + size > MAX_BYTES_IN_FLIGHT:
             await workflow.wait_condition(
                 lambda: (

@@ -1,6 +1,6 @@
 """Verify tokens with a local activity, since verification needs keys and a clock.
 
-The claims are in the history then, and the token is not there a second time.
+The history then has the claims, and does not have the token a second time.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ from holdfast.workflows.engine.approvals.signed_decision import (
 )
 from holdfast.workflows.engine.execution_base import ExecutionBase
 
-# Retried for so long while a key set cannot be fetched.
+# The time for retries while a key set cannot be fetched.
 CHECK_TO_CLOSE = parse_duration("1m")
 
 
 class TokenRejected(Exception):
-    """A token that is not accepted, and why."""
+    """A token is not accepted; the message has the reason."""
 
 
 def unverified_decision(decision: Decision) -> SignedDecision:
-    """Return the decision as its token states it, without a check of the signature.
+    """Return the decision with its token's claims, without a check of the signature.
 
     Raises:
-        TokenRejected: it is no token, or for another run.
+        TokenRejected: The text is not a token, or is for another run.
     """
     assert decision.token is not None  # the caller has checked
     try:
@@ -47,13 +47,13 @@ def unverified_decision(decision: Decision) -> SignedDecision:
 
 
 async def verify_decision(desk: PendingApprovals, decision: Decision) -> Decision:
-    """Return the decision, with the content of its verified token where it has one.
+    """Return the decision, with the content of its verified token if it has one.
 
     A token that could not count is not verified.
 
     Raises:
-        TokenRejected: the token is not accepted.
-        DecisionRejected: the decision is not.
+        TokenRejected: The token is not accepted.
+        DecisionRejected: The decision is not accepted.
     """
     if decision.token is None:
         return decision
@@ -74,10 +74,10 @@ async def count_decision(work: ExecutionBase, decision: Decision) -> None:
 
 
 async def verify_principal(asked: PrincipalToken) -> Principal:
-    """Return the principal that a token names.
+    """Return the principal of a token.
 
     Raises:
-        TokenRejected: the token is not accepted.
+        TokenRejected: The token is not accepted.
     """
     claims = await _check(TokenCheck(token=asked.token, purpose="principal"))
     known = PrincipalClaims.read(claims)

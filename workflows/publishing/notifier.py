@@ -1,8 +1,9 @@
 """Notify people of approvals in the channels of the worker, one activity for each channel.
 
-Nothing waits for a notification. One that is pending when its question is over is cancelled, and
-while one is pending, no reminder follows it. Before a run ends or continues as new, pending ones
-have a moment to start, since Temporal then drops activities that no worker has started.
+Nothing waits for a notification. A pending notification is cancelled when its question is closed,
+and while one is pending, no reminder follows it. Before a run ends or continues as new, pending
+notifications have a moment to start, since Temporal then drops activities that no worker has
+started.
 """
 
 import asyncio
@@ -58,7 +59,7 @@ class Delivery:
 
 
 class ApprovalNotifier:
-    """Sends the notifications of one run."""
+    """The sender of one run's notifications."""
 
     def __init__(self, work: ExecutionBase, facts: WorkerFacts) -> None:
         self._work = work
@@ -74,11 +75,11 @@ class ApprovalNotifier:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no notification is pending."""
+        """Return whether no notification is pending."""
         return all(each.task.done() for each in self._pending)
 
     def update(self) -> None:
-        """Notify people of what has changed."""
+        """Notify people of changes."""
         if not self._listeners:
             return
         self._pending = [each for each in self._pending if not each.task.done()]
@@ -89,7 +90,7 @@ class ApprovalNotifier:
                 self._notify(question, kind)
 
     async def wait_for_delivery(self, unless: Callable[[], bool]) -> None:
-        """Wait a moment for pending notifications, once, unless the end turns out to be none."""
+        """Wait a moment for pending notifications, once, unless the run continues."""
         if self._has_waited or self.is_settled:
             return
         line = "Waits a moment for pending notifications"
@@ -107,7 +108,7 @@ class ApprovalNotifier:
                 each.task.cancel()
 
     def _is_pending(self, question: Question, channel: str) -> bool:
-        """Report whether a notification about a question is pending in a channel."""
+        """Return whether a notification about a question is pending in a channel."""
         return any(each.question is question and each.channel == channel for each in self._pending)
 
     def _notify(self, question: Question, kind: NewsKind) -> None:

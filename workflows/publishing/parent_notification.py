@@ -1,6 +1,6 @@
 """Signal the pending approvals of a delegate to its parent run, whenever they change.
 
-Only a delegate has the memo that names its call; a child of another workflow signals nobody.
+Only a delegate has the memo that names its call; a child of another workflow sends no signal.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ class ParentNotification:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no signal is pending: continuing as new may lose one."""
+        """Return whether no signal is pending: a continue-as-new may lose one."""
         return self._sending is None or self._sending.done()
 
     def update(self) -> None:
-        """Signal the pending approvals where they have changed and the run is not over."""
+        """Signal the pending approvals if they have changed and the run is not over."""
         if self._parent is None or self._work.last_step is not None:
             return
         if self._pending() != self._sent and self.is_settled:

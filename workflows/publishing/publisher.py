@@ -1,4 +1,4 @@
-"""Keep up to date what others see of a workflow: lists, its parent, notifications, its page.
+"""Keep the public views of a workflow up to date: lists, its parent, notifications, its page.
 
 The page is only written when Temporal's UI reads it.
 """
@@ -22,13 +22,13 @@ from holdfast.workflows.ui_details.page import DetailsPage
 
 
 class Publisher:
-    """What others see of one workflow."""
+    """The public views of one workflow."""
 
     def __init__(self, work: ExecutionBase, facts: WorkerFacts) -> None:
         self._work = work
         self._facts = facts
         self._details = DetailsPage(work, workflow.info().workflow_id)
-        # Only calls of later turns are asked about.
+        # Only calls of later turns are looked up.
         self._call_summaries = CallSummaries(short_arguments, last_entry=len(work.state.log))
         self._attributes: dict[str, Any] = {}
         self._notified: dict[str, int] = {}
@@ -41,7 +41,7 @@ class Publisher:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no signal to the parent is pending."""
+        """Return whether no signal to the parent is pending."""
         return self._parent.is_settled
 
     async def wait_for_delivery(self, unless: Callable[[], bool] = lambda: False) -> None:
@@ -57,7 +57,7 @@ class Publisher:
         return self._call_summaries.decision_on(call_id)
 
     def update(self) -> None:
-        """Bring everything but the page up to date."""
+        """Bring all views but the page up to date."""
         attributes = search_attributes.attributes(self._work)
         changed = search_attributes.updates(
             self._attributes, attributes, self._facts.search_attributes

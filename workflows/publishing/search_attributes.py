@@ -30,7 +30,7 @@ _KEYS: dict[str, SearchAttributeKey[Any]] = {
 
 
 def attributes(work: ExecutionBase) -> dict[str, Any]:
-    """Return the values by which runs and calls are found: names and states, no content."""
+    """Return the search attributes of a run or a call: names and states, no content."""
     principal, questions = work.state.principal, work.state.pending.list_open()
     return {
         names.AGENT_NAME: work.agent_name,
@@ -47,7 +47,7 @@ def attributes(work: ExecutionBase) -> dict[str, Any]:
 def updates(
     old: dict[str, Any], new: dict[str, Any], known: list[str]
 ) -> list[SearchAttributeUpdate[Any]]:
-    """Return the changes to attributes that the namespace has: another one would fail the run."""
+    """Return the changes to attributes of the namespace: an unknown one would fail the run."""
     return [
         _update(name, value)
         for name, value in new.items()
@@ -65,7 +65,7 @@ def _deciding(question: Question) -> list[str]:
 
 
 def _fitting(found: Iterable[str]) -> list[str]:
-    """Return the distinct names, as many of the first as fit."""
+    """Return the distinct names, from the first, that fit."""
     fitting: list[str] = []
     for name in dict.fromkeys(found):
         if json_size([*fitting, name]) > MAX_LIST_BYTES:

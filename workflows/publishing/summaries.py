@@ -16,7 +16,7 @@ from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.delegation import Delegate
 from holdfast.workflows.ui_details.markdown import arguments_line, one_line
 
-# The timeline cuts a longer one at its beginning where it has no room.
+# The timeline cuts the beginning of a longer one.
 MAX_SUMMARY_CHARACTERS = 80
 
 
@@ -46,7 +46,7 @@ def delegate_summary(delegate: Delegate, parent: str) -> str:
 def call_summary(turn: int, call: ToolCall, decided: str) -> str:
     """Summarize an executed call: the decision on it, and the arguments that fit.
 
-    The timeline shows the activity's name before it, so a tool without a label is not named again.
+    The timeline shows the activity's name before it, so a tool without a label is not named twice.
     """
     bound = call.tool.activity
     same = call.tool.label is None and bound is not None and call.tool.name == bound.type
@@ -56,7 +56,7 @@ def call_summary(turn: int, call: ToolCall, decided: str) -> str:
 
 
 def hook_summary(turn: int, hook: Hook) -> str:
-    """Summarize a hook that is called about a call."""
+    """Summarize a hook for a call."""
     where = f"Turn {turn}: " if turn else ""
     return summary(f"{where}the hook _{hook.name} is asked about {hook.call_id}")
 

@@ -1,7 +1,7 @@
 """Pass a run's trace context on to what it starts, and record its spans.
 
 A workflow creates no span: another process may replay it tomorrow. It passes on the header of
-Temporal's own tracing, and a local activity records the spans that are over. Nothing that a run
+Temporal's own tracing, and a local activity records the spans that have ended. Nothing that a run
 does depends on either.
 """
 
@@ -44,7 +44,7 @@ from holdfast.workflows.engine.log.spans import Spans, SpansProgress, Subject
 from holdfast.workflows.engine.run import Run
 
 # The activity only fills a queue of the worker. The timeout is shorter than the time until the SDK
-# extends the workflow task, so that input of people is not delayed.
+# extends the workflow task, so that people's input is not delayed.
 RECORD_TIMEOUT = timedelta(seconds=5)
 MAX_RECORD_ATTEMPTS = 3
 MAX_SPANS_AT_ONCE = 500
@@ -54,7 +54,7 @@ InputT = TypeVar("InputT", StartActivityInput, StartLocalActivityInput, StartChi
 
 
 class Trace:
-    """The place of one run in a trace."""
+    """The position of one run in a trace."""
 
     def __init__(self) -> None:
         info = workflow.info()
@@ -85,7 +85,7 @@ class Trace:
 
     @property
     def progress(self) -> SpansProgress | None:
-        """How far the run is recorded, for the next run of the chain."""
+        """Return the recorded part of the run, for the next run of the chain."""
         return None if self._spans is None else self._spans.progress
 
     def call_ended(self, call_id: str) -> None:
@@ -94,7 +94,7 @@ class Trace:
             self._spans.ended[call_id] = rfc3339(workflow.now())
 
     async def record_spans(self, work: ExecutionBase) -> None:
-        """Record the spans that are over since the last time."""
+        """Record the spans that have ended since the last call."""
         if self._spans is None or self._tracing is None:
             return
         ready = self._spans.take(work.state.log, work.get_spent)
@@ -111,8 +111,8 @@ class Trace:
     def header(self, call_id: str) -> Payload | None:
         """Return the header for an activity or a delegate.
 
-        It is the span of the call, or the run's own header where the run is not, or not yet,
-        traced.
+        It is the span of the call; if the run is not traced, or not yet, it is the run's own
+        header.
         """
         if self._tracing is not None:
             place = self._own().at(self._origin.span_id(call_id), self._tracing.flags)
@@ -123,7 +123,7 @@ class Trace:
         return workflow.payload_converter().to_payload(place.header())
 
     def next_run_header(self) -> Payload | None:
-        """Return the header for the next run of the chain: that of this one."""
+        """Return the header for the next run of the chain, which is this run's own."""
         if self._starter is None:
             return None
         return workflow.payload_converter().to_payload(self._starter.header())
@@ -133,7 +133,7 @@ class Trace:
 
 
 def _record(batch: SpanBatch) -> asyncio.Future[Any]:
-    """Record a batch, also where the run is cancelled meanwhile: it is not recorded again."""
+    """Record a batch, even if the run is cancelled meanwhile: it is not recorded again."""
     return asyncio.shield(
         workflow.start_local_activity(
             names.RECORD_SPANS,
@@ -146,7 +146,7 @@ def _record(batch: SpanBatch) -> asyncio.Future[Any]:
 
 
 def _read(headers: Headers) -> Place | None:
-    """Return the place in the trace that the starter of the run has sent."""
+    """Return the position in the trace that the starter of the run has sent."""
     if HEADER not in headers:
         return None
     try:

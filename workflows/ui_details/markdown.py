@@ -1,11 +1,11 @@
 """Make untrusted text safe for a page of Markdown.
 
-Text of models, tools and callers is shown as text only: it makes no heading, no link and no
+Text of models, tools and callers is shown as text only: it creates no heading, no link and no
 command, and hides nothing.
 
 Temporal's UI sends a page to its renderer as part of an address, and a proxy rejects a long one. So
-room is measured in the bytes that a text has there. The renderer also replaces quotes, dashes and
-fractions in prose: values that a person decides on are in code, which is shown as it is.
+room is measured in the bytes of a text in that address. The renderer also replaces quotes, dashes
+and fractions in prose: values that a person decides on are in code, which is shown unchanged.
 """
 
 import json
@@ -23,7 +23,7 @@ _LIST_ARGUMENTS_CHARACTERS = 90
 _MARKS = re.compile(r"[\\`*_{}\[\]<>#|~^$&:!+]")
 # The UI replaces these everywhere, in code too.
 _PLACEHOLDER = re.compile(r"(?<={)(?=(?:namespace|workflowId|runId)})")
-# A word of ours in a command.
+# A single word in backticks, which a generated sentence keeps as code.
 _OUR_WORD = re.compile(r"((?<!`)`[a-z_]+`(?!`))")
 _TICKS = re.compile(r"`+")
 _IN_ADDRESS = (string.ascii_letters + string.digits + "-_.!~*'()").encode()
@@ -43,7 +43,7 @@ def one_line(text: str, most_characters: int) -> str:
 
 
 def prose(text: str, room_bytes: int) -> str:
-    """Return untrusted words for a line of ours, cut with `…` where they do not fit."""
+    """Return untrusted words for a generated line, cut with `…` if they do not fit."""
     words = one_line(text, room_bytes)
     while (cost := cost_bytes(said := _MARKS.sub(_escaped, words))) > room_bytes:
         words = words[: len(words) * room_bytes // cost - 1].rstrip("…") + "…"
@@ -51,9 +51,9 @@ def prose(text: str, room_bytes: int) -> str:
 
 
 def own_sentence(text: str, room_bytes: int) -> str:
-    """Return a sentence of ours that may contain untrusted words.
+    """Return a generated sentence that may contain untrusted words.
 
-    Like `prose`, but single words in backticks stay code: such a word can be nothing else.
+    Like `prose`, but single words in backticks stay code: such a word is safe.
     """
     said: list[str] = []
     for number, part in enumerate(_OUR_WORD.split(one_line(text, room_bytes))):
@@ -71,14 +71,14 @@ def code(text: str) -> str:
 
 
 def quoted(text: str, room_bytes: int) -> str:
-    """Return untrusted words in one line of code, so that their end is plain."""
+    """Return untrusted words in one line of code, so that their end is visible."""
     words = one_line(text, room_bytes)
     piece = _fitting(words, room_bytes)
     return code(piece if piece == words else piece + "…")
 
 
 def value_text(value: Any) -> str:
-    """Return a value as text, quoted where it could be taken for another type."""
+    """Return a value as text, quoted if it could be mistaken for another type."""
     if isinstance(value, str) and not _is_ambiguous(value):
         return value
     return json.dumps(value, ensure_ascii=False)
@@ -98,7 +98,7 @@ def short_arguments(arguments: Mapping[str, Any]) -> str:
 def value_block(value: Any, room_bytes: int) -> tuple[str, bool]:
     """Return a value in one or more lines of code, and whether it is complete.
 
-    Lines after the first begin with a bar, so that none looks like a line of ours.
+    Lines after the first begin with a bar, so that none looks like a generated line.
     """
     whole = value_text(value).rstrip("\n")
     text = visible(whole[:room_bytes])
@@ -111,7 +111,7 @@ def value_block(value: Any, room_bytes: int) -> tuple[str, bool]:
 
 
 def _escaped(mark: re.Match[str]) -> str:
-    # To the UI's renderer, what follows an escaped backslash is escaped, too.
+    # The UI's renderer also escapes the character after an escaped backslash.
     return "&#92;" if mark.group() == "\\" else f"\\{mark.group()}"
 
 

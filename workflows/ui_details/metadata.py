@@ -1,7 +1,7 @@
 """Write the current details of a run when Temporal's UI reads them.
 
 The SDK stores current details as a text that has to be ready at all times and is rarely read. This
-interceptor writes the text during the query, so that a run that nobody looks at spends nothing.
+interceptor writes the text during the query, so that a run without readers spends nothing.
 """
 
 from typing import Any

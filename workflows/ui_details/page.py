@@ -1,8 +1,8 @@
 """Write the page that Temporal's UI shows of a run, under "User Metadata" as its current details.
 
-Its reader may not know Holdfast: it says what the run is and for whom, what happens now, what there
-is to do and how. The renderer keeps line breaks and leaves a wide gap between blocks, so related
-lines are one block.
+Its reader may not know Holdfast: the page states the run's purpose and principal, its present
+state, and the possible actions with their commands. The renderer keeps line breaks and leaves a
+wide gap between blocks, so related lines are one block.
 """
 
 from functools import lru_cache
@@ -79,7 +79,7 @@ class _Page:
         self.room_bytes = room_bytes
 
     def add(self, block: str, *, keep_bytes: int = 0) -> bool:
-        """Add a block if it fits with so much left over; return whether it did."""
+        """Add a block if it fits and leaves `keep_bytes`; return whether it did."""
         cost = cost_bytes(f"{block}\n\n")
         if cost > self.room_bytes - keep_bytes:
             return False
@@ -191,7 +191,7 @@ def _add_delegates(page: _Page, work: ExecutionBase) -> None:
 
 
 def _add_calls(page: _Page, summaries: CallSummaries) -> None:
-    """Add as many of the latest calls as have room."""
+    """Add as many of the latest calls as fit."""
     room = page.room_bytes - _REST_BYTES
     lines: list[str] = []
     for summary in reversed(summaries.all()):

@@ -1,6 +1,6 @@
 """Write the pending approvals of a page: the question, its arguments, its terms and its commands.
 
-Untrusted text is in code, or escaped within a line of ours: it can never add a line.
+Untrusted text is in code, or escaped within a generated line: it can never add a line.
 """
 
 import json
@@ -27,7 +27,7 @@ from holdfast.workflows.ui_details.markdown import (
     value_block,
 )
 
-# For the arguments of one call; the second is tried where the first does not fit.
+# The bytes for the arguments of one call; the second is tried if the first does not fit.
 ARGUMENTS_BYTES = (3_000, 600)
 WORDS_BYTES = 600
 NAME_BYTES = 160
@@ -52,7 +52,7 @@ OTHERWISE = (
 
 
 def instructions(count: int) -> str:
-    """Return how so many questions are decided, in a terminal or on the page."""
+    """Return the instructions to decide `count` questions, in a terminal or on the page."""
     each = "it" if count == 1 else "each one"
     return (
         f"**To do:** decide {each}. Run its command in a terminal, or send its data from this page:"
@@ -61,7 +61,7 @@ def instructions(count: int) -> str:
 
 
 def omitted_questions(questions: list[Question], workflow_id: str) -> str:
-    """Return where the questions without room are shown, and how they are decided."""
+    """Return where the questions that do not fit are shown, with the commands to decide them."""
     ids = ", ".join(f"`{question.call_id}`" for question in questions[:MAX_IDS_SHOWN])
     more = ", …" if len(questions) > MAX_IDS_SHOWN else ""
     run = shlex.quote(workflow_id) if len(workflow_id) <= LONGEST_ID_CHARACTERS else "RUN"
@@ -73,7 +73,7 @@ def omitted_questions(questions: list[Question], workflow_id: str) -> str:
 
 
 def question_block(question: Question, workflow_id: str, room_bytes: int) -> str:
-    """Return one question, with so many bytes for its arguments."""
+    """Return one question, with `room_bytes` for its arguments."""
     label = prose(question.label, NAME_BYTES)
     whose = f" for {code(question.instance)}" if question.instance else ""
     arguments, whole = _arguments(question, room_bytes)
@@ -90,7 +90,7 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
 
 
 def _text(question: Question) -> str:
-    """Return the question where the heading is not enough, with an example of an edit of a plan."""
+    """Return the question if the heading is not enough, with an example of an edit of a plan."""
     if question.kind == "call":
         return ""
     said = own_sentence(question.text, WORDS_BYTES)
@@ -101,7 +101,7 @@ def _text(question: Question) -> str:
 
 
 def delegate_question(waiting: DelegatePending) -> str:
-    """Return a delegate's pending approval with the commands that decide it there."""
+    """Return a delegate's pending approval, with the commands to decide it there."""
     arguments = prose(waiting.arguments, WORDS_BYTES)
     command = f"holdfast decide {shlex.quote(waiting.workflow_id)} {waiting.call_id}"
     ways = [code(f"{command} {verdict}") for verdict in _COMMANDS[waiting.kind]]
@@ -198,7 +198,7 @@ def _commands(question: Question, workflow_id: str) -> str:
 
 
 def _decision(question: Question) -> str:
-    """Return the decision to send, bound to the digest of what is shown."""
+    """Return the decision to send, bound to the digest of the shown question."""
     policy = question.policy
     decision: dict[str, object] = {"callId": question.call_id}
     if question.kind == "reconcile":
