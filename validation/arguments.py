@@ -1,8 +1,8 @@
-"""Arguments: from what a model wrote to what a tool is given.
+"""Turn the arguments that a model wrote into those that a tool receives.
 
-Three steps, each able to refuse: read the text leniently, coerce the values toward the schema,
-validate. Coercion only ever does what leaves no doubt of what was meant; a null is never turned
-into a value. What was written is kept elsewhere, as it was.
+Three steps, each of which can reject: parse the text leniently, coerce the values toward the
+schema, validate. Coercion changes a value only if its meaning is unambiguous, and never replaces a
+null. The original text is stored elsewhere, unchanged.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from holdfast.validation.work_budget import bounded
 
 
 class InvalidArguments(Exception):
-    """What was written cannot be run; `problems` say why, field by field."""
+    """Arguments that cannot be run; `problems` are the reasons, field by field."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("; ".join(problems))
@@ -23,10 +23,10 @@ class InvalidArguments(Exception):
 
 
 def read_arguments(written: dict[str, Any] | str) -> dict[str, Any]:
-    """Return the object of arguments that a call was written with; no text at all is an empty one.
+    """Return the object of arguments in the text of a call; an empty text is an empty object.
 
     Raises:
-        InvalidArguments: it is none.
+        InvalidArguments: the text is not an object.
     """
     if isinstance(written, str) and not written.strip():
         return {}
@@ -43,7 +43,7 @@ def fit(value: Any, schema: Schema | bool) -> Any:
     """Return the value, coerced toward the schema and valid.
 
     Raises:
-        InvalidArguments: it does not fit; the message names each field.
+        InvalidArguments: the value does not fit; the message names each field.
     """
     with bounded():
         coerced = coerce(value, schema)

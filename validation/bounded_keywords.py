@@ -1,8 +1,8 @@
-"""JSON Schema (draft 2020-12), keyword by keyword, so that each counts what it does.
+"""The keywords of JSON Schema (draft 2020-12), each of which counts its work.
 
-Most are jsonschema's own. Replaced are those that would take a time which is not in proportion
-to what was counted, or go through a set, whose order is another in each process: they say the same
-in the same words.
+Most are jsonschema's own. Replaced are those whose time is out of proportion to the counted steps,
+and those that iterate over a set, whose order differs between processes. The replacements report
+the same errors in the same words.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,25 +24,25 @@ from holdfast.validation.work_budget import (
 FORMATS = ("date", "uuid", "ipv4", "ipv6")
 
 Errors = Iterator[ValidationError]
-# jsonschema's own give nothing where nothing is wrong, some of them `None`.
+# For a valid value, jsonschema's own keywords yield nothing, and some of them return `None`.
 Keyword = Callable[[Any, Any, Any, Any], Errors | None]
 
-# Keywords that go through every item of a value, also where there is nothing to check of it.
+# Keywords that iterate over every item of a value, even if none has a schema to check.
 _GOES_THROUGH = (
     *("items", "contains", "patternProperties", "additionalProperties", "propertyNames"),
     *("unevaluatedItems", "unevaluatedProperties"),
 )
-# What goes for one step: parts of a schema that are looked at, values that are compared, characters
-# of a message that quotes a value.
+# The amount of work that counts as one step: parts of a schema, compared values, characters of a
+# message that quotes a value.
 _PARTS_A_CHECK = 4
 _COMPARED_A_CHECK = 8
 _CHARACTERS_A_CHECK = 100
-# Anchors are looked for in the whole schema.
+# Finding an anchor requires a search of the whole schema.
 _CRAWL_CHECKS = 5_000
 
 
 def _counted(name: str, keyword: Keyword) -> Keyword:
-    """Return the keyword, which counts how often it is applied, to how much, and what is wrong."""
+    """Return the keyword, counting its applications, the items that it reads, and its errors."""
     through = name in _GOES_THROUGH
 
     def check(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
@@ -55,7 +55,8 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
             raise CannotCheck("too deep to be checked")
         try:
             for error in keyword(validator, rule, instance, schema) or ():
-                # It comes up from below, or it is made here, of what may be a long text.
+                # An error is passed up from a nested schema, or created here with a quote of a
+                # possibly long text.
                 spend(1 if error.schema_path else 1 + len(error.message) // _CHARACTERS_A_CHECK)
                 yield error
         finally:
@@ -74,12 +75,12 @@ def _reference(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
 
 
 def _crawled(registry: Any) -> Any:
-    """Return the schema with all its anchors found, which takes long: once."""
+    """Return the schema with all its anchors found: that takes long, so it is done once."""
     known = current_budget().crawled
     if id(registry) not in known:
         spend(_CRAWL_CHECKS)
         crawled = registry.crawl()
-        # What was made of it is looked up again below.
+        # Schemas derived from it are looked up again below.
         known[id(registry)] = known[id(crawled)] = (registry, crawled)
     return known[id(registry)][1]
 
@@ -121,7 +122,7 @@ def _additional_properties(validator: Any, rule: Any, instance: Any, schema: Any
 
 
 def _unique_items(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
-    """In one pass: jsonschema's own compares each item to each other one."""
+    """Check `uniqueItems` in one pass: jsonschema's own compares each item with each other one."""
     if (
         rule
         and isinstance(instance, list)
@@ -143,7 +144,7 @@ def _const(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
 def _key(value: Any) -> Any:
     """Return a key that is equal for equal JSON values: 1 is 1.0, and is not true.
 
-    Numbers are written out: those whose own hashes are one would be compared each with each.
+    Numbers become text: numbers with the same hash would be compared each with each.
     """
     match value:
         case bool():
@@ -177,7 +178,10 @@ def _equal(one: Any, two: Any) -> bool:
 
 
 def _evolved(self: Any, **changes: Any) -> Any:
-    """Return the validator of another schema: of this class, whatever `$schema` is said in it."""
+    """Return a method that makes the validator of another schema, always of this class.
+
+    jsonschema's own method chooses the class by the `$schema` of that schema.
+    """
     changes.setdefault("_resolver", self._resolver)
     known = {"registry": self._registry, "format_checker": self.format_checker}
     return BoundedValidator(**{"schema": self.schema, **known, **changes})

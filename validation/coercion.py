@@ -1,4 +1,4 @@
-"""Coercion: a value, brought nearer to its schema where what was meant is beyond doubt."""
+"""Coerce a value toward its schema if the intended value is unambiguous."""
 
 import json
 import math
@@ -11,15 +11,15 @@ from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import validator
 from holdfast.validation.work_budget import CannotCheck, bounded, spend
 
-# So many items, types or characters of a reference go for one step.
+# The number of items, types or characters of a reference that count as one step.
 _LOOKED_AT_A_CHECK = 8
-# A text of so many characters is read as JSON in the time of one.
+# Parsing a text of this length as JSON takes the time of one step.
 _READ_A_CHECK = 1_000
 _NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][+-]?[0-9]{1,3})?\Z")
 
 
 def coerce(value: Any, schema: Schema | bool) -> Any:
-    """Return the value, brought nearer to the schema where what was meant is beyond doubt."""
+    """Return the value, coerced toward the schema if the intended value is unambiguous."""
     with bounded():
         try:
             return _Coercion(schema).apply(value, schema, 0)
@@ -48,7 +48,7 @@ class _Coercion:
         return self._inside(value, schema, depth + 1)
 
     def _branch(self, value: Any, branches: list[Any], depth: int) -> Any:
-        """Of several schemas, what the first makes of the value that it then fits."""
+        """Return the value as the first of several schemas coerces it to fit that schema."""
         if any(self._fits(value, branch) for branch in branches):
             return value
         for branch in branches:
@@ -82,7 +82,7 @@ class _Coercion:
                 return value
 
     def _target(self, reference: str) -> Any:
-        """Return the schema that a local `$ref` points to; anything else coerces nothing."""
+        """Return the schema that a local `$ref` points to; other references coerce nothing."""
         if not reference.startswith("#/"):
             return self._root if reference == "#" else True
         spend(len(reference) // _LOOKED_AT_A_CHECK)
@@ -102,7 +102,7 @@ def _of_key(schema: Schema, key: str) -> Any:
     properties = schema.get("properties")
     if isinstance(properties, dict) and key in properties:
         return properties[key]
-    # Which pattern a key matches is left to validation.
+    # Validation decides which pattern a key matches.
     return True if "patternProperties" in schema else schema.get("additionalProperties", True)
 
 
@@ -112,7 +112,7 @@ def _of_index(schema: Schema, index: int) -> Any:
 
 
 def _to_type(value: Any, types: Any) -> Any:
-    """Return the value as the first of the types that it is, or else can be turned into."""
+    """Return the value as the first type that it has, or else that it can be converted to."""
     wanted = [types] if isinstance(types, str) else types if isinstance(types, list) else []
     spend(len(wanted) // _LOOKED_AT_A_CHECK)
     if not wanted or any(_is(value, name) for name in wanted):

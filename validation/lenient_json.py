@@ -1,4 +1,7 @@
-"""JSON as models write it: inside a code fence, with trailing commas; and what JSON can be kept."""
+"""Parse JSON as models write it: inside a code fence, with trailing commas.
+
+`ensure_json` checks that a value can be stored as JSON.
+"""
 
 import json
 import math
@@ -9,29 +12,29 @@ from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
 
 MAX_INTEGER_DIGITS = 1_000
 
-# The word behind the opening of a code fence.
+# The word after the opening of a code fence.
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*\s*\Z")
-# A string (also one that never ends, or the search would restart at each of its quotes), or a
-# comma with nothing behind it.
+# A string, or a trailing comma. The string may be unterminated, or the search would restart at each
+# of its quotes.
 _STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\(?:.|\Z))*+(?:"|\Z)|,(?=\s*+[}\]])', re.DOTALL)
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(text: str) -> Any:
-    """Read JSON as models write it.
+    """Parse JSON as models write it.
 
     Raises:
-        ValueError: it is no JSON all the same, or none that can be kept.
+        ValueError: the text is still not JSON, or is JSON that cannot be stored.
     """
     value = ensure_json(_loads(_unfenced(text)))
     return _without_halves(value) if _HALF.search(text) else value
 
 
 def ensure_json(value: Any) -> Any:
-    """Return the value itself, which can be kept and shown.
+    """Return the value itself, after checking that it can be stored and shown.
 
     Raises:
-        ValueError: it is too deep, or holds what JSON does not have.
+        ValueError: the value is too deep, or has parts that JSON does not have.
     """
     if is_deeper(value, MAX_JSON_DEPTH):
         raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")

@@ -1,6 +1,6 @@
-"""What is wrong with a value, and how it is said: where, why, and what to do.
+"""Describe the problems of a value: the place, the reason and the fix.
 
-A `ValueProblem` names its place within the value. A caller that knows where the value came from (a
+A `ValueProblem` names its place within the value. A caller that knows the source of the value (a
 file and a line, a command's option, a run's input) puts that before it.
 """
 
@@ -25,7 +25,7 @@ from holdfast.schemas.phrases import (
     suggest_names,
 )
 
-# By the type of pydantic's error. Those in braces are filled in from its context.
+# By the type of pydantic's error. Names in braces are filled in from its context.
 _WANTED = {
     "string_type": "a text",
     "int_type": "a whole number",
@@ -53,7 +53,7 @@ _WANTED = {
 }
 _WRONG_TYPE = re.compile(r"(_type|_parsing|_from_float|literal_error)\Z")
 _PATTERN_WORDS = {NAME_PATTERN: NAME_WORDS, INSTANCE_PATTERN: INSTANCE_WORDS}
-# Texts that would be right without their quotes.
+# Texts that would be valid without their quotes.
 _UNQUOTED = {
     "int_type": re.compile(r"-?[0-9]{1,15}").fullmatch,
     "float_type": re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?").fullmatch,
@@ -71,14 +71,14 @@ MAX_TOLD_CHARS = 2_000
 
 @dataclass(frozen=True)
 class ValueProblem:
-    """One thing that does not load. `where` is its place in the value that was read."""
+    """One problem of a value that does not load; `where` is its place in the value."""
 
     where: Where
     reason: str
     fix: str
 
     def under(self, *steps: str | int) -> "ValueProblem":
-        """Return the problem as seen from the value that has this one at `steps`."""
+        """Return the problem with its place seen from the outer value with this one at `steps`."""
         return replace(self, where=(*steps, *self.where))
 
     def __str__(self) -> str:
@@ -93,16 +93,16 @@ def format_place(where: Where) -> str:
 
 
 def summarize_problems(faults: Sequence[ValueProblem]) -> str:
-    """Return the first few faults in one line, for where there is no room to list them."""
+    """Return the first few problems in one line, for a place without room for a list."""
     said = ". ".join(str(fault) for fault in faults[:MAX_FAULTS_TOLD])[:MAX_TOLD_CHARS]
     more = len(faults) - MAX_FAULTS_TOLD
     return f"{said}. And {more} more" if more > 0 else said
 
 
 def name_problem(name: str, key: str) -> ValueProblem | None:
-    """Return why a file's name cannot be the name of what is in it, if it cannot.
+    """Return why a file's name cannot be the name of its definition, or None if it can.
 
-    `key` says another.
+    `key` is the field that sets another name.
     """
     if re.match(NAME_PATTERN, name):
         return None
@@ -111,10 +111,10 @@ def name_problem(name: str, key: str) -> ValueProblem | None:
 
 
 def problems_of(error: ValidationError, value: Any, model: type[BaseModel]) -> list[ValueProblem]:
-    """Return the faults that pydantic found when it read `value` as `model`.
+    """Return the problems that pydantic found when it read `value` as `model`.
 
-    Of a union, pydantic tells what is wrong with every branch: only the branch that fits best is
-    kept, or where none does, what each of them would take.
+    For a union, pydantic reports the problems of every branch. Only the branch that fits best is
+    kept, or, if none does, the values that each branch accepts.
     """
     errors = error.errors(include_url=False)[:MAX_ERRORS]
     found = [_Found.of(details, value) for details in errors]
@@ -131,7 +131,7 @@ def problems_of(error: ValidationError, value: Any, model: type[BaseModel]) -> l
 
 
 def _is_misspelt(missing: ValueProblem, faults: list[ValueProblem]) -> bool:
-    """Return whether what is missing is there, misspelt, and told as that."""
+    """Return whether a missing field is present under a misspelt name that is reported."""
     return missing.reason.endswith("is missing") and any(
         other.where[:-1] == missing.where
         and other.fix == f"did you mean {missing.reason.partition(' ')[0]}?"
@@ -159,7 +159,7 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _branches(schema: Any, whole: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the schema without references, or what it is one of."""
+    """Yield the schema without references, or each schema of its union."""
     if not isinstance(schema, dict):
         return
     if "$ref" in schema:
@@ -178,7 +178,7 @@ def _inner(schema: Mapping[str, Any], step: str | int) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class _Found:
-    """One of pydantic's errors: its place in the value, and whether a union is on the way there."""
+    """One of pydantic's errors: its place in the value, and whether it is within a union."""
 
     where: Where
     in_union: bool
@@ -190,7 +190,7 @@ class _Found:
         skipped = tagged = False
         for step in details["loc"]:
             if not tagged and isinstance(value, dict) and value.get("type") == step:
-                skipped = tagged = True  # of a union's branches, the one that `type` names
+                skipped = tagged = True  # the branch of a union that `type` names
             elif _has(value, step):
                 tagged = False
                 where.append(step)
@@ -202,7 +202,7 @@ class _Found:
     def is_shallower(self, other: "_Found") -> bool:
         """Return whether `other` is of a branch that fits better.
 
-        It got further into the same value.
+        A branch fits better if its error is deeper in the same value.
         """
         begins = other.where[: len(self.where)] == self.where
         goes_on = len(other.where) > len(self.where) or not is_wrong_type(other.details)
@@ -232,7 +232,7 @@ def _reason(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str]:
     last = str(error["loc"][-1]) if error["loc"] else ""
     match error["type"]:
         case "extra_forbidden":
-            # Another branch of a union may know it.
+            # Another branch of a union may have this field.
             known = [name for name in known if name != last]
             alike = [name for name in known if name.startswith("_") == last.startswith("_")]
             return f"unknown field {quote_value(last)}", suggest_names(last, alike)
@@ -249,7 +249,7 @@ def _reason(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str]:
 
 
 def _meant(errors: list[ErrorDetails]) -> str:
-    """Return which of the words that may be there was meant, if one was."""
+    """Return a suggestion of the allowed word closest to the value, or an empty text."""
     words = [
         word
         for error in errors
@@ -262,12 +262,12 @@ def _meant(errors: list[ErrorDetails]) -> str:
 
 
 def is_wrong_type(error: ErrorDetails) -> bool:
-    """Return whether the value is of another kind altogether, and not merely out of bounds."""
+    """Return whether the value is of the wrong type, and not merely out of bounds."""
     return _WRONG_TYPE.search(error["type"]) is not None
 
 
 def expected_value(error: ErrorDetails) -> str:
-    """Return what is expected: `a list`, `1 or more`, `` `always` or `never` ``."""
+    """Return the expected value: `a list`, `1 or more`, `` `always` or `never` ``."""
     context = error.get("ctx") or {}
     if error["type"] == "literal_error":
         return str(context["expected"]).replace("'", "`")
@@ -282,7 +282,7 @@ def expected_value(error: ErrorDetails) -> str:
 
 
 def corrected_value(error: ErrorDetails) -> str:
-    """Return how the value was meant, where that is clear: `, like [finance]` for `finance`."""
+    """Return the intended value if it is clear: `, like [finance]` for `finance`."""
     value = error["input"]
     if error["type"] in _UNQUOTED and isinstance(value, str) and _UNQUOTED[error["type"]](value):
         return ", without quotes"

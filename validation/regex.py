@@ -1,13 +1,13 @@
-r"""Regular expressions that strangers write, searched for in a time that grows with the text alone.
+r"""Search for untrusted regular expressions in time that grows with the text alone.
 
-Python's own engine goes back and tries again: `^(a+)+$` takes it years. RE2 does not. What it takes
-is a little different from what JSON Schema asks for (ECMA-262), so a pattern is translated here:
-`\d` and `\w` are ASCII, `\s` is any white space, `$` is the end of the text alone, a line break
-of any kind is no `.`, and a count may be more than a thousand.
+Python's own engine backtracks: `^(a+)+$` takes it years. RE2 does not. Its syntax differs a little
+from that of JSON Schema (ECMA-262), so a pattern is translated here: `\d` and `\w` are ASCII, `\s`
+is any white space, `$` is the end of the text alone, `.` matches no line break of any kind, and a
+count may be more than a thousand.
 
-RE2 looks neither ahead nor behind. What JSON Schemas ask for in that way is nearly always said at
-the beginning or the end of the whole text, and means no more than a second search in it:
-`^(?!x)y$` is found where `^y$` is and `^x` is not. Everything else of that kind is refused.
+RE2 has no lookahead and no lookbehind. JSON Schemas nearly always use them at the beginning or the
+end of the whole text, where they mean no more than a second search: `^(?!x)y$` matches if `^y$`
+does and `^x` does not. All other uses are rejected.
 """
 
 import re
@@ -19,16 +19,16 @@ from typing import Any
 import re2
 
 MAX_PATTERN_CHARACTERS = 4_000
-# About so many instructions of a compiled pattern, made in twenty milliseconds.
+# About this many instructions of a compiled pattern, which takes twenty milliseconds.
 MAX_PATTERN_STEPS = 60_000
 MAX_GROUP_DEPTH = 50
 MAX_KEPT_PATTERNS = 128
 _MAX_PROGRAM_BYTES = 2 * 1024 * 1024
-# RE2 takes no larger count, nor counts within counts that come to more.
+# RE2 accepts no larger count, and no nested counts with a larger product.
 _MAX_COUNT = 1_000
 
-# What one of these takes, about: a character beyond ASCII, a class of all but a few, one by a
-# property of Unicode.
+# The approximate instructions of each: a character beyond ASCII, a class of all but a few, a class
+# by a property of Unicode.
 _BEYOND_STEPS = 4
 _WIDE_STEPS = 24
 _PROPERTY_STEPS = 1_200
@@ -49,7 +49,7 @@ _NO_SPACE = (
     r"\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}"
 )
 _ANY = r"[^\n\r\x{2028}\x{2029}]"
-# Of the long names of Unicode's categories, those that are written.
+# Those long names of Unicode's categories that are in use.
 _CATEGORIES = {
     "Letter": "L", "Lowercase_Letter": "Ll", "Uppercase_Letter": "Lu", "Mark": "M",
     "Number": "N", "Decimal_Number": "Nd", "digit": "Nd", "Punctuation": "P", "punct": "P",
@@ -58,7 +58,7 @@ _CATEGORIES = {
 
 
 class PatternRefused(ValueError):
-    """A pattern that is not searched for: `reason` says why, `fix` what to write instead."""
+    """A pattern that is rejected: `reason` is the problem, `fix` the text to write instead."""
 
     def __init__(self, reason: str, mend: str = "mend it") -> None:
         super().__init__(f"{reason}; {mend}")
@@ -68,15 +68,15 @@ class PatternRefused(ValueError):
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern to be searched for. `steps` is about what a search takes for each character."""
+    """A compiled pattern; `steps` is the approximate work of a search for each character."""
 
     wanted: tuple[Any, ...]
     unwanted: tuple[Any, ...]
     steps: int
 
     def is_in(self, text: str) -> bool:
-        """Return whether it is found in the text."""
-        # Halves of characters can be in a Python text, and in no other.
+        """Return whether the text contains a match."""
+        # Only a Python text can have halves of surrogate pairs.
         data = text.encode("utf-8", "replace")
         return all(one.search(data) for one in self.wanted) and not any(
             one.search(data) for one in self.unwanted
@@ -84,10 +84,10 @@ class Pattern:
 
 
 def pattern(written: str) -> Pattern:
-    """Return the pattern that is written so.
+    """Return the compiled pattern.
 
     Raises:
-        PatternRefused: it is none, or one that is not searched for.
+        PatternRefused: the text is not a pattern, or not a supported one.
     """
     made = _made(written)
     if isinstance(made, PatternRefused):
@@ -96,9 +96,9 @@ def pattern(written: str) -> Pattern:
 
 
 def steps_of(written: str) -> int:
-    """Return what a search for the pattern takes for each character.
+    """Return the work of a search for the pattern, for each character of the text.
 
-    Nothing where it is refused.
+    A rejected pattern has none.
     """
     try:
         return _Reading(written[:MAX_PATTERN_CHARACTERS]).whole().steps
@@ -143,7 +143,7 @@ class _Found:
 
 @dataclass
 class _Atom:
-    """A part that a count can follow, what it takes, and how often it repeats a part of itself."""
+    """A part that a count can follow, its instructions, and the repetitions of a part within it."""
 
     text: str
     steps: int
@@ -157,7 +157,7 @@ class _Reading:
     def __init__(self, written: str) -> None:
         self._text = written
         self._at = 0
-        # What is looked for at the ends of the text: whether it is to be there, and how.
+        # The lookarounds at the ends of the text: true for one that must match, and its pattern.
         self._looks: list[tuple[bool, str]] = []
         self._steps = 0
 
@@ -176,7 +176,7 @@ class _Reading:
         return _Found([text, *wanted], unwanted, self._steps)
 
     def _body(self) -> list[_Atom]:
-        """Return all atoms up to the end; what is looked for behind it stands before a last `$`."""
+        """Return all atoms up to the end; a lookaround at the end is before a last `$`."""
         atoms: list[_Atom] = []
         while self._at < len(self._text):
             look = _LOOK.match(self._text, self._at)
@@ -191,7 +191,7 @@ class _Reading:
         return atoms
 
     def _inner(self) -> str:
-        """Return what is looked for, in a group that has started; its steps are counted."""
+        """Return the pattern of a lookaround whose group has started; its steps are counted."""
         atoms = self._group(1)
         self._count(sum(atom.steps for atom in atoms))
         return "".join(atom.text for atom in atoms)
@@ -209,7 +209,7 @@ class _Reading:
         return atoms
 
     def _atom(self, atoms: list[_Atom], depth: int) -> None:
-        """Take one more atom, or what is said of the last one."""
+        """Read one more atom, or the count of the last one."""
         mark = self._text[self._at]
         if mark in "*+?" or (mark == "{" and _COUNT.match(self._text, self._at)):
             self._repeat(atoms)
@@ -258,7 +258,8 @@ class _Reading:
         atom = atoms[-1]
         count = _COUNT.match(self._text, self._at)
         if atom.counted:
-            # `a+?` finds the same as `a+`: whether it is there is all that is asked.
+            # `a+?` matches the same texts as `a+`, and only the existence of a match is of
+            # interest.
             if not self._takes("?"):
                 raise PatternRefused("a count is counted", "put what is repeated in `(?:…)`")
             atom.counted = False
@@ -312,7 +313,7 @@ class _Reading:
         return _character("\b") if self._takes("b") else self._escape(in_class=True)
 
     def _escape(self, *, in_class: bool = False) -> _Atom:
-        """Return what a backslash begins."""
+        """Return the atom of an escape sequence."""
         rest = self._text[self._at : self._at + 60]
         if code := _CODE.match(rest):
             self._at += code.end()
@@ -330,7 +331,7 @@ class _Reading:
             said = _SPACE if mark == "s" else _NO_SPACE
             return _Atom(said if in_class else f"[{said}]", _WIDE_STEPS, in_class)
         if not in_class and mark and mark in "bBAZz":
-            # Python's `\\Z` is what others call `\\z`.
+            # Python's `\Z` is `\z` in other languages.
             return _Atom("\\z" if mark == "Z" else f"\\{mark}", 1)
         return self._itself(mark)
 
@@ -342,7 +343,7 @@ class _Reading:
         return _character(mark)
 
     def _numbered(self, code: re.Match[str]) -> str:
-        """Return a character by its number; two halves of one are joined."""
+        """Return a character by its number; two halves of a surrogate pair are joined."""
         if code[4]:
             return f"\\x{{{ord(code[4]) % 32:x}}}"
         number = int(code[1] or code[2] or code[3] or "0", 16)
@@ -384,9 +385,9 @@ def _character(mark: str) -> _Atom:
 
 
 def _times(one: str, least: str, times: int, at_once: int) -> str:
-    """Return the part, so many times one after the other.
+    """Return the part repeated, once for each time.
 
-    Each may be left out where `least` says so.
+    Repetitions beyond `least` are optional.
     """
     whole, rest = divmod(times, at_once)
     return f"{one}{{{least}{at_once}}}" * whole + (f"{one}{{{least}{rest}}}" if rest else "")

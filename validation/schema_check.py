@@ -1,8 +1,8 @@
-"""JSON Schemas that people write: whether one can be used, for ever and at no risk.
+"""Check that a JSON Schema of an author can be used, without risk and for as long as a run lasts.
 
-A run keeps its schemas until it ends and checks with them inside the workflow. So a schema is
-checked in full before a run takes it: that it is draft 2020-12, that it refers to nothing outside
-itself and to nothing that is missing, that checking with it ends, and that it is of a sane size.
+A run stores its schemas until it ends and validates with them inside the workflow. So a schema is
+checked in full before a run accepts it: it is draft 2020-12, refers to nothing outside itself and
+to nothing that is missing, its validation ends, and its size is bounded.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,23 +24,23 @@ from holdfast.validation.schema_keywords import keyword_faults, value_fault
 
 MAX_SCHEMA_BYTES = 256_000
 MAX_SCHEMA_DEPTH = 64
-# Objects and lists, of which each takes a tenth of a millisecond to be looked at.
+# Objects and lists, each of which takes a tenth of a millisecond to check.
 MAX_SCHEMA_PARTS = 10_000
-# Of all patterns together: half a second to make them ready.
+# Of all patterns together: half a second to compile them.
 MAX_PATTERNS_STEPS = 1_000_000
-# What is wrong with one schema, and the names that one of it may have been meant for.
+# The most problems of one schema, and the most names that a misspelt one is compared with.
 MAX_FAULTS = 20
 MAX_MEANT = 200
 
 # Keywords whose values are no schemas, and those whose values are schemas by name.
 _DATA = ("const", "enum", "default", "examples", "required")
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-# Keywords that apply a schema to the same value again: a circle of these never ends.
+# Keywords that apply a schema to the same value again: a cycle of these never ends.
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 _REFERENCES = ("$ref", "$dynamicRef")
 
 Target = Callable[[str], Any]
-"""What a local reference represents, or None where it names nothing."""
+"""The target of a local reference, or None if it does not exist."""
 
 _FORMATS = FormatChecker()
 
@@ -54,7 +54,7 @@ _META = Draft202012Validator(Draft202012Validator.META_SCHEMA, format_checker=_F
 
 
 def schema_problems(schema: Any) -> list[ValueProblem]:
-    """Return what keeps the schema from being used; empty if nothing does."""
+    """Return the problems that prevent the use of the schema; empty if there are none."""
     if isinstance(schema, bool):
         return []
     too_large = _size_faults(schema)
@@ -129,7 +129,7 @@ def _reference_faults(schema: dict[str, Any]) -> list[ValueProblem]:
 
 def _targets(schema: dict[str, Any]) -> Target:
     resource = DRAFT202012.create_resource(schema)
-    # Anchors are found once, and not by each reference to one.
+    # Anchors are found once, and not again for each reference to one.
     resolver = Registry().with_resource("", resource).crawl().resolver()
 
     def target(reference: str) -> Any:
@@ -176,7 +176,7 @@ def _subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, dict[st
 
 
 def _endless(schema: dict[str, Any], target: Target) -> Iterator[ValueProblem]:
-    """Schemas that apply each other to one and the same value, in a cycle or in a long row."""
+    """Yield schemas that apply each other to one and the same value, in a cycle or a long chain."""
     depths: dict[int, int] = {}
     for where, each in _subschemas(schema):
         if _depth(each, target, depths, 1) > MAX_SCHEMA_DEPTH:
@@ -190,14 +190,15 @@ def _endless(schema: dict[str, Any], target: Target) -> Iterator[ValueProblem]:
 
 
 def _depth(schema: Any, target: Target, depths: dict[int, int], above: int) -> int:
-    """Return how many schemas in a row are applied to one value.
+    """Return the number of schemas in a chain that are applied to one value.
 
     `above` of them were met on the way.
     """
     if not isinstance(schema, dict) or above > MAX_SCHEMA_DEPTH:
         return above
     if id(schema) not in depths:
-        depths[id(schema)] = MAX_SCHEMA_DEPTH + 1  # until it is known: who gets back here circles
+        # Until the depth is known, a path back to the schema is a cycle.
+        depths[id(schema)] = MAX_SCHEMA_DEPTH + 1
         below = (_depth(each, target, depths, above + 1) for each in _in_place(schema, target))
         depths[id(schema)] = max(below, default=above) - above + 1
     return depths[id(schema)] + above - 1

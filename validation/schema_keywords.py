@@ -1,7 +1,7 @@
-"""Keywords in the JSON Schemas that people write: those misspelt, and those with a wrong value.
+"""Find misspelt keywords and keywords with an invalid value in the JSON Schemas of authors.
 
-Draft 2020-12 allows keywords that it does not know. But one that is nearly one of its own is a slip
-that would go unnoticed: `requierd` requires nothing. It is refused; all others are left alone.
+Draft 2020-12 allows unknown keywords. But one that is nearly a known keyword is a mistake without
+a symptom: `requierd` requires nothing. Such a keyword is rejected; all others are ignored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,10 +17,10 @@ from holdfast.validation.problems import ValueProblem, Where
 from holdfast.validation.regex import PatternRefused
 
 _NEARLY = 0.85
-# To compare a word with all keywords takes long: of a schema, so many words of its own are.
+# Comparing a word with all keywords takes long: only this many unknown words of a schema are.
 MAX_WORDS_COMPARED = 1_000
 MAX_NAMES_COMPARED = 200
-# Too short to be distinguished from other words: `note` is no slip of `not`.
+# Too short to be distinguished from other words: `note` is no misspelling of `not`.
 _CANDIDATES = sorted(KEYWORDS.keys() - {"not", "if", "then", "else"})
 # Keywords that hold several schemas, by name or in a list, and those that hold one.
 _SEVERAL = (
@@ -59,7 +59,7 @@ _WANTED = {
 
 
 def keyword_faults(schema: Any) -> Iterator[ValueProblem]:
-    """Keywords that are misspelt, and required properties that are."""
+    """Yield problems for misspelt keywords, and for misspelt required properties."""
     words = 0
     for where, each in _schemas(schema, ()):
         for key in each:
@@ -73,7 +73,7 @@ def keyword_faults(schema: Any) -> Iterator[ValueProblem]:
 
 
 def tool_keyword_problems(written: Mapping[str, Any]) -> Iterator[ValueProblem]:
-    """Yield keys at the top of a tool that would say nothing: `sideEffects` for `_sideEffects`."""
+    """Yield keys at the top of a tool without effect: `sideEffects` for `_sideEffects`."""
     for key in written:
         close = [] if _is_known(key) else closest_names(key, _AT_TOP, _NEARLY)
         if key == "name":
@@ -86,7 +86,7 @@ def tool_keyword_problems(written: Mapping[str, Any]) -> Iterator[ValueProblem]:
 
 
 def value_fault(error: ValidationError) -> ValueProblem:
-    """Return what the draft's own schema found, in plain words."""
+    """Return an error of the draft's own schema in plain words."""
     where = tuple(error.absolute_path)
     value: Any = error.instance
     wants: Any = error.validator_value
@@ -137,7 +137,7 @@ def _required_faults(where: Where, schema: Mapping[str, Any]) -> Iterator[ValueP
 
 
 def _schemas(schema: Any, where: Where) -> Iterator[tuple[Where, Mapping[str, Any]]]:
-    """Yield the schema and those in it, where the draft has schemas: what examples hold is none."""
+    """Yield the schema and its subschemas, where the draft has schemas: `examples` holds none."""
     if not isinstance(schema, dict):
         return
     yield where, schema

@@ -1,4 +1,4 @@
-"""`unevaluatedProperties` and `unevaluatedItems`: what no other keyword is about.
+"""The keywords `unevaluatedProperties` and `unevaluatedItems`.
 
 jsonschema's own compare each key with each other one, and search with Python's `re`.
 """
@@ -19,7 +19,7 @@ Applied = Iterator[tuple[Any, dict[str, Any]]]
 def unevaluated_properties(
     validator: Any, rule: Any, instance: Any, schema: Any
 ) -> Iterator[ValidationError]:
-    """Yield the keyword `unevaluatedProperties`."""
+    """Yield the errors of the keyword `unevaluatedProperties`."""
     if not isinstance(instance, dict):
         return
     known = {
@@ -44,7 +44,7 @@ def unevaluated_properties(
 def unevaluated_items(
     validator: Any, rule: Any, instance: Any, schema: Any
 ) -> Iterator[ValidationError]:
-    """Yield the keyword `unevaluatedItems`."""
+    """Yield the errors of the keyword `unevaluatedItems`."""
     if not isinstance(instance, list):
         return
     known = {
@@ -58,7 +58,7 @@ def unevaluated_items(
 
 
 def _applied(validator: Any, instance: Any, schema: Any) -> Applied:
-    """Yield the schema, and each that it applies to the same value, where the value fits it."""
+    """Yield the schema, and each schema that it applies to the same value, if the value fits it."""
     if not isinstance(schema, dict):
         return
     spend(1)
@@ -86,7 +86,7 @@ def _conditional(validator: Any, instance: Any, schema: dict[str, Any]) -> Appli
 
 
 def _keys(validator: Any, instance: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
-    """Yield the properties that the schema itself is about."""
+    """Yield the properties that the schema itself evaluates."""
     spend(1 + len(instance))
     properties = schema.get("properties", {})
     patterns = schema.get("patternProperties", {})
@@ -99,7 +99,7 @@ def _keys(validator: Any, instance: dict[str, Any], schema: dict[str, Any]) -> I
 
 
 def _indexes(validator: Any, instance: list[Any], schema: dict[str, Any]) -> Iterator[int]:
-    """Yield the items that the schema itself is about."""
+    """Yield the items that the schema itself evaluates."""
     spend(1 + len(instance))
     if "items" in schema:
         yield from range(len(instance))

@@ -1,8 +1,8 @@
-"""Whether a value fits a JSON Schema (draft 2020-12), and what is wrong with it.
+"""Validate a value against a JSON Schema (draft 2020-12), and describe its errors.
 
-What a model or a tool wrote can be large, and slow on purpose to check: an allowance says how much
-of it is done. Nothing is ever fetched. JSON Schema leaves it open whether a `format` is checked:
-some are, or a person would be asked to approve a date that is none.
+The value of a model or a tool can be large, and slow on purpose to check: a budget bounds the work.
+Nothing is ever fetched. JSON Schema makes checking a `format` optional: some are checked, since
+a person would otherwise have to approve an invalid date.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ MAX_MESSAGE_CHARACTERS = 300
 
 @dataclass(frozen=True)
 class Violation:
-    """One thing that is wrong with a value: where in it, by which keyword of the schema, what."""
+    """One error of a value: its place, the keyword of the schema, and the message."""
 
     place: tuple[str | int, ...]
     keyword: str
@@ -31,7 +31,7 @@ class Violation:
 
 
 def violations(value: Any, schema: Schema | bool) -> list[Violation]:
-    """Return what is wrong with the value, and where, at most `MAX_ERRORS` of them."""
+    """Return the errors of the value with their places, at most `MAX_ERRORS` of them."""
     try:
         found = _errors(value, schema, MAX_ERRORS)
     except CannotCheck as error:
@@ -43,7 +43,7 @@ def violations(value: Any, schema: Schema | bool) -> list[Violation]:
 
 
 def errors(value: Any, schema: Schema | bool) -> list[str]:
-    """Return what is wrong with the value, one line each, at most `MAX_ERRORS` of them."""
+    """Return the errors of the value, one line each, at most `MAX_ERRORS` of them."""
     try:
         return _lines(_errors(value, schema, MAX_ERRORS + 1))
     except CannotCheck as error:
@@ -51,7 +51,7 @@ def errors(value: Any, schema: Schema | bool) -> list[str]:
 
 
 def new_errors(value: Any, old: Any, schema: Schema | bool) -> list[str]:
-    """Return what is wrong with the value and was not wrong with the `old` one."""
+    """Return the errors of the value that the `old` value does not have."""
     try:
         found = _errors(value, schema, MAX_COMPARED_ERRORS)
         old_errors = _errors(old, schema, MAX_COMPARED_ERRORS) if found else []
@@ -65,18 +65,18 @@ def fits(value: Any, schema: Schema | bool) -> bool:
     """Return whether the value is valid as it is.
 
     Raises:
-        CannotCheck: that cannot be said.
+        CannotCheck: the result cannot be determined.
     """
     return not _errors(value, schema, 1)
 
 
 def validator(schema: Schema | bool) -> Any:
-    """Return a validator that counts its work; to be used where it is `bounded`.
+    """Return a validator that counts its work, for use inside `bounded`.
 
     Raises:
-        CannotCheck: the schema is none.
+        CannotCheck: the schema is invalid.
     """
-    # An empty registry: a validator of its own accord would fetch remote references over HTTP.
+    # An empty registry: by default, a validator would fetch remote references over HTTP.
     try:
         return BoundedValidator(schema, registry=Registry(), format_checker=FORMAT_CHECKER)
     except Exception as error:
@@ -94,7 +94,7 @@ def _errors(value: Any, schema: Schema | bool, most: int) -> list[ValidationErro
 
 
 def _cannot_apply(error: Exception) -> CannotCheck:
-    """Whatever is wrong with a schema ends no run."""
+    """Return the error for a schema that cannot be applied: no schema may end a run."""
     return CannotCheck(f"the schema cannot be applied: {_shortened(str(error))}")
 
 
@@ -110,7 +110,7 @@ def _line(error: ValidationError) -> str:
 
 
 def _identity(error: ValidationError) -> tuple[Any, ...]:
-    """Return what makes two errors the same one, although the value around it has changed."""
+    """Return a key that stays the same for an error while the value around it changes."""
     speaks_of_keys = error.validator in ("required", "dependentRequired", "additionalProperties")
     keys = error.message if speaks_of_keys else ""
     return (tuple(error.absolute_path), tuple(error.absolute_schema_path), keys)

@@ -1,9 +1,8 @@
-"""How much is checked at a time: Temporal takes a workflow that thinks for two seconds for dead.
+"""Bound the work of validation, since Temporal fails a workflow task that blocks for two seconds.
 
-What strangers wrote is checked in steps, each of which takes some ten microseconds at most. They
-are counted, and not timed: a replay comes to the same end. `bounded` gives what is done inside of
-it one allowance. What happens in one workflow task uses one `SharedWorkBudget`, which its shell
-says.
+Untrusted values are checked in steps of some ten microseconds at most. The steps are counted and
+not timed, so that a replay gets the same result. `bounded` gives the work inside of it one budget.
+The work of one workflow task uses one `SharedWorkBudget`, which the task's shell provides.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,42 +13,43 @@ from typing import Any
 from holdfast.validation.regex import Pattern, PatternRefused, pattern
 
 MAX_CHECKS = 50_000
-# What a workflow task does on its own, and what decisions that come in it take besides.
+# The budget of a workflow task's own work, and the additional budget for decisions that it
+# receives.
 MAX_CHECKS_IN_TASK = 80_000
 MAX_CHECKS_OF_DECISIONS = 20_000
 # Schemas within schemas, for which Python has room on its stack.
 MAX_NESTED_CHECKS = 200
-# What a search takes: its pattern is made ready, and then it goes through the text.
+# The steps of a search: compiling its pattern, then reading the text.
 _STEPS_READY_A_CHECK = 30
 _STEPS_SEARCHED_A_CHECK = 4_000
-# One that is refused may have been made ready in part.
+# A rejected pattern may have been compiled in part.
 _REFUSED_CHECKS = 1_000
 
 
 class CannotCheck(Exception):
-    """Whether a value fits a schema cannot be said; the message says why."""
+    """A validation without a result; the message is the reason."""
 
 
 class SharedWorkBudget:
-    """What may still be done in one workflow task."""
+    """The remaining budget of one workflow task."""
 
     def __init__(self, checks: int) -> None:
         self.checks = checks
 
 
 class WorkBudget:
-    """What may still be done, and what is known from what was done."""
+    """A remaining budget, with the results of the work so far that can be used again."""
 
     def __init__(self, purse: SharedWorkBudget | None) -> None:
         self._purse = purse
         self._left = MAX_CHECKS
         self._patterns: dict[str, Pattern] = {}
         self.nested = 0
-        # By the id of a registry: it, and it with all anchors found.
+        # By the id of a registry: the registry, and the same one with all anchors found.
         self.crawled: dict[int, tuple[Any, Any]] = {}
 
     def spend(self, checks: int) -> None:
-        """Take so much of it."""
+        """Subtract steps from the budget."""
         self._left -= checks
         if self._left < 0:
             raise CannotCheck(f"too large to be checked: that takes more than {MAX_CHECKS} steps")
@@ -59,7 +59,7 @@ class WorkBudget:
                 raise CannotCheck("too large to be checked beside all else that came with it")
 
     def pattern(self, written: str) -> Pattern:
-        """Return a pattern, made ready once."""
+        """Return a pattern, compiled once."""
         if written not in self._patterns:
             try:
                 self._patterns[written] = ready = pattern(written)
@@ -76,7 +76,7 @@ _purse: ContextVar[Callable[[], SharedWorkBudget] | None] = ContextVar("_purse",
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Share one allowance of `MAX_CHECKS`, about half a second of work, among all checks inside."""
+    """Share one budget of `MAX_CHECKS`, about half a second of work, among all checks inside."""
     if _current.get() is not None:
         yield
         return
@@ -89,31 +89,31 @@ def bounded() -> Iterator[None]:
 
 
 def use_shared_budget(purse: Callable[[], SharedWorkBudget]) -> None:
-    """Have this asyncio task, and those that it starts, use the budget that this returns."""
+    """Set the function that returns the budget for this asyncio task and those that it starts."""
     _purse.set(purse)
 
 
 def current_budget() -> WorkBudget:
-    """Return the allowance of what is done now."""
+    """Return the budget of the current work."""
     current = _current.get()
     assert current is not None  # every check opens one
     return current
 
 
 def spend(checks: int) -> None:
-    """Take so much of the allowance.
+    """Subtract steps from the current budget.
 
     Raises:
-        CannotCheck: it is used up.
+        CannotCheck: the budget is used up.
     """
     current_budget().spend(checks)
 
 
 def pattern_matches(written: str, text: str) -> bool:
-    """Return whether a pattern is found in a text.
+    """Return whether a text contains a match of a pattern.
 
     Raises:
-        CannotCheck: the pattern is not searched for, or too much was done already.
+        CannotCheck: the pattern is rejected, or the budget is used up.
     """
     one = current_budget().pattern(written)
     spend(1 + one.steps * len(text) // _STEPS_SEARCHED_A_CHECK)
