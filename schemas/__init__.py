@@ -1,1 +1,1 @@
-"""Data models, durable names and the published JSON Schemas. No logic of runs."""
+"""Data models, durable names and the published JSON Schemas, without the logic of runs."""

@@ -1,4 +1,4 @@
-"""Agents: who is asked, with what instructions and tools, within what bounds."""
+"""Agents: their model, instructions, tools and limits."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,7 @@
-"""The two parents of every object, durations, and the one way to write JSON that is digested.
+"""The two base classes of every model, durations, and the canonical JSON for digests.
 
-`Strict` is for what a person or a model says: an unknown field is an error that is reported.
-`Lenient` is for what comes from history: a field may have been added by a newer worker.
+`Strict` is for the input of a person or a model: an unknown field is reported as an error.
+`Lenient` is for values from history: a newer worker may have added a field.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Approvals: what a person is asked, and what they answer."""
+"""Approvals: the questions to a person, and the decisions on them."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""JSON Schema, draft 2020-12, keyword by keyword: for editors, and to tell one that is misspelt."""
+"""The keywords of JSON Schema, draft 2020-12: for editors, and to report a misspelt one."""
 
 from typing import Any, Final
 

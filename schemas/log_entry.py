@@ -1,7 +1,7 @@
 """The entries of a run's log.
 
-Every entry has its number `n`, from 1, and the time when it was decided. Those in `EVENTS` are what
-the query `events` answers; the others are messages, state writes and decisions.
+Every entry has its number `n`, from 1, and the time when it was decided. The query `events` returns
+the entries in `EVENTS`; the others are messages, state writes and decisions.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""Messages: what people say to a run, and what a run says to a model.
+"""Messages: from a person to a run, and from a run to a model.
 
-A person's message is `{"role", "content"}`. The conversation that a model is shown holds the same
+A person's message is `{"role", "content"}`. The conversation that a model receives holds the same
 messages, and those that only the engine writes: an assistant's calls, a tool's result.
 """
 

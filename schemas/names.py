@@ -1,7 +1,7 @@
-"""Every durable name, once.
+"""Every durable name, defined once.
 
-A name on this page is in histories, in clients of other languages and in people's scripts.
-It may be added to and is never changed.
+These names are in histories, in clients of other languages and in people's scripts. A name can be
+added and is never changed.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What a value should have been, in words: pydantic's own are for those who program with it.
+"""Describe the expected value in plain words: pydantic's messages are written for programmers.
 
 The words are the same wherever a value is read: in a file, in a run's input, in a decision.
 """

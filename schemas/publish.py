@@ -1,7 +1,7 @@
-"""Writes the published JSON Schemas, `schemas/*.schema.json`, from the models: `make schemas`.
+"""Write the published JSON Schemas, `schemas/*.schema.json`, from the models: `make schemas`.
 
-They are for editors, and for clients in other languages. What others write is described as it is
-read here; what a run answers, as it is written.
+They are for editors, and for clients in other languages. Input is described in the form that is
+accepted here; the answers of a run, in the form in which they are written.
 """
 
 import json

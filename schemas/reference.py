@@ -1,4 +1,4 @@
-"""References: how a value, or the place for one, is named in a text.
+"""References: names in a text for a value, or for the place of one.
 
 `†state.order.id` names a place: a kind, then keys and indexes. `†a || †b` is the first that exists,
 `†a && †b` all of them. `†{state.name}` inside a longer text represents the text of the value.

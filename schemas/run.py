@@ -1,4 +1,4 @@
-"""Runs, from outside: how one is asked for, what it answers, and how it is looked at."""
+"""The interface of a run: the request that starts it, its result, and its status."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,7 @@
-"""Tools: a JSON Schema with meta-properties, as a person writes it and as a run keeps it.
+"""Tools: a JSON Schema with meta-properties, in its written and its resolved form.
 
 `ToolDefinition` is the written form, `Tool` the resolved one: names settled, defaults filled in,
-what the model sees set apart from what it does not.
+and the parts that the model sees separate from the others.
 """
 
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""What a delegate tells the run that it belongs to: the calls in it that wait for people."""
+"""The report of a delegate to its parent run: the calls in it with pending approvals."""
 
 from typing import Annotated, Any
 

@@ -1,7 +1,7 @@
-"""Memory: what an agent keeps beyond its runs; what is asked of it, and what it answers.
+"""Memory: the data that an agent keeps beyond its runs, with its requests and answers.
 
-A memory is a workflow of its own. Its bounds stand here: all of it has to fit into the input with
-which that workflow continues as new.
+A memory is a workflow of its own. Its bounds are defined here: all of it has to fit into the input
+with which that workflow continues as new.
 """
 
 from typing import Annotated, Final

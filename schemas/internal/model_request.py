@@ -1,9 +1,8 @@
-"""How a request to a model travels between a run and the activity that makes it.
+"""The data that a run and the activity that requests a model exchange.
 
-History holds `ConversationPointer` alone. `ConversationPage` is what the run answers, by query, to
-`ConversationPageRequest`: the part of its log that the activity does not hold yet, under a megabyte
-at a time. To the process that it is in, the run hands the first page over when it has the activity
-scheduled.
+History holds `ConversationPointer` alone. The run answers the query `ConversationPageRequest` with
+a `ConversationPage`: the part of its log that the activity lacks, under a megabyte at a time. If
+both are in one process, the run passes the first page when it schedules the activity.
 """
 
 from typing import Annotated, Any, Final

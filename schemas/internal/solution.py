@@ -1,4 +1,4 @@
-"""What a model returned in one turn, and what it cost."""
+"""The answer of a model in one turn, and its cost."""
 
 from typing import Any, Literal
 

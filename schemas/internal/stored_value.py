@@ -1,4 +1,4 @@
-"""The value in a run for a result that is too large for it."""
+"""The value that represents a result too large for the run."""
 
 from typing import Any, Self
 

@@ -1,8 +1,8 @@
-"""How a run's place in a trace travels, and what of a run becomes spans.
+"""The place of a run in a trace, and the spans of a run.
 
-Between processes it is the header that Temporal's own tracing writes in every language: a JSON map,
-in it `traceparent` as the W3C writes it. The ids of a run and of its calls follow from what they
-are, so that every process that has to name one knows it, and a retry names the same.
+Between processes it travels in the header that Temporal's own tracing writes in every language: a
+JSON map with the W3C's `traceparent`. The ids of a run and of its calls are derived from the
+namespace and their Temporal ids, so that every process can compute them, and a retry has the same ids.
 """
 
 import json

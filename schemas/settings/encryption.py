@@ -1,4 +1,4 @@
-"""Keys that payloads are encrypted with: where they are kept, and never the keys."""
+"""The places of the keys that payloads are encrypted with, without the keys."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`inbox.yaml`: where the inbox is found, and how it knows who decides."""
+"""`inbox.yaml`: the address of the inbox, and how it identifies the approver."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network

@@ -1,4 +1,4 @@
-"""Key sets: the worker's own configuration of whose tokens it takes, and what they are good for."""
+"""Key sets: the worker's own configuration of the issuers that it trusts, and for which tokens."""
 
 from datetime import timedelta
 from typing import Annotated, Literal

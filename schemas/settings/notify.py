@@ -1,4 +1,4 @@
-"""The worker's own configuration of who is notified of pending approvals, and of what."""
+"""The worker's own configuration of the recipients and contents of notifications."""
 
 from typing import Annotated, Any, Literal
 
