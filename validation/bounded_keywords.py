@@ -198,7 +198,7 @@ def _descend(self: Any, instance: Any, schema: Any, *places: Any, **more: Any) -
     below: Errors = _PLAIN_DESCEND(self, instance, schema, *places, **more)
     if schema is not False:
         return below
-    # No keyword is applied that could count what this says.
+    # No keyword is applied that could count the length of this message.
     [error] = below
     spend(1 + len(error.message) // _CHARACTERS_A_CHECK)
     return iter((error,))

@@ -2,7 +2,8 @@
 
 Between processes it travels in the header that Temporal's own tracing writes in every language: a
 JSON map with the W3C's `traceparent`. The ids of a run and of its calls are derived from the
-namespace and their Temporal ids, so that every process can compute them, and a retry has the same ids.
+namespace and their Temporal ids, so that every process can compute them, and a retry has the same
+ids.
 """
 
 import json
