@@ -20,6 +20,7 @@ from pathlib import Path
 from holdfast.hosting.dev_server import DevServer, run_dev_server
 
 ROOT = Path(__file__).parents[2]
+PENDING_TIMEOUT_SECONDS = 60
 FILES = {
     "shop.py": '''\
 from pydantic import BaseModel
@@ -112,8 +113,9 @@ async def check(first: Version, second: Version, environment: dict[str, str], ru
         await first.holdfast(
             environment, "run", "desk", "--input", "Order 7", "--id", run, "--detach"
         )
-        while run not in await first.holdfast(environment, "approvals"):
-            await asyncio.sleep(0.2)
+        async with asyncio.timeout(PENDING_TIMEOUT_SECONDS):
+            while run not in await first.holdfast(environment, "approvals"):
+                await asyncio.sleep(0.2)
     async with second.worker(environment):
         await second.holdfast(environment, "decide", run, "t1c1", "approve")
         shown = await second.holdfast(environment, "watch", run)
