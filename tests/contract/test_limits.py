@@ -64,7 +64,7 @@ LIMITS: dict[str, list[str]] = {
         f"{schema_check.MAX_SCHEMA_DEPTH} levels",
         f"{schema_check.MAX_SCHEMA_PARTS:,} objects and lists",
     ],
-    "a [pattern](tools.md#patterns)": [
+    "a [pattern](tools/tools.md#patterns)": [
         f"{regex.MAX_PATTERN_CHARACTERS:,} characters",
         f"{regex.MAX_GROUP_DEPTH} nested groups",
         f"{regex.MAX_PATTERN_STEPS:,} steps",
@@ -94,7 +94,7 @@ LIMITS: dict[str, list[str]] = {
         kb(memory.MAX_MEMORY_BYTES),
     ],
     "notification channels": [str(notify.MAX_CHANNELS)],
-    "[notifications](notifications.md)": [
+    "[notifications](operating/notifications.md)": [
         kb(notifications.ARGUMENTS_BYTES),
         f"{notifier.MAX_CONCURRENT_DELIVERIES} messages",
         f"{notifier.MAX_PENDING_DELIVERIES:,} queued",

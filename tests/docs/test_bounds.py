@@ -21,7 +21,7 @@ from tests.support.worker_process import ROOT
 WORDS = {1.5: "a second and a half", 5: "five", 8: "eight", 10: "ten"}
 
 BOUNDS = {
-    "inbox.md": [
+    "operating/inbox.md": [
         f"A session lasts {WORDS[sessions.SESSION_SECONDS / 3600]} hours",
         f"a form has at most {request_body.MAX_FORM_BYTES // 10**6} MB and "
         f"{request_body.MAX_FIELDS:,} fields",
@@ -29,7 +29,7 @@ BOUNDS = {
         f"a name has at most {person.MAX_NAME_CHARS} characters and a person "
         f"{person.MAX_GROUPS} groups",
     ],
-    "inbox-pages.md": [
+    "approvals/inbox-pages.md": [
         f"only the {page_query.PAGE_RUNS} runs of a page are queried for their calls, "
         f"{WORDS[run_answers.AT_ONCE]} at a time",
         f"has not answered in {WORDS[routes.ANSWER_SECONDS]}",

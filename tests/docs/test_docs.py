@@ -17,7 +17,7 @@ from tests.docs.stage import stage
 from tests.support.eventually import eventually
 from tests.support.worker_process import ROOT
 
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").glob("**/*.md"))
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_its_profiles_are_read_where_it_says(
     place = "~/.config/temporalio/temporal.toml"
     file = tmp_path / place.removeprefix("~/")
     file.parent.mkdir(parents=True)
-    file.write_text(file_of("operating.md", place), encoding="utf-8")
+    file.write_text(file_of("operating/operating.md", place), encoding="utf-8")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     settings = ClientConfig.load_client_connect_config(
@@ -89,12 +89,12 @@ def test_its_profiles_are_read_where_it_says(
 
 
 def test_its_editor_settings_name_schemas_that_are_there() -> None:
-    settings = json.loads(file_of("operating.md", ".vscode/settings.json"))
+    settings = json.loads(file_of("operating/operating.md", ".vscode/settings.json"))
     assert all((ROOT / schema).exists() for schema in settings["yaml.schemas"])
 
 
 def test_it_was_checked_against_what_is_locked() -> None:
-    page = (ROOT / "docs" / "providers.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/operating/providers.md").read_text(encoding="utf-8")
     locks = [*(ROOT / "requirements").glob("*.lock"), ROOT / "tests/foreign/aimock/package.json"]
     locked = "\n".join(lock.read_text(encoding="utf-8") for lock in locks)
     said = page.partition("## What it was checked against")[2]

@@ -10,7 +10,7 @@ from tests.support.worker_process import ROOT
 
 PAGES = [
     *(ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    *(*sorted(ROOT.glob("docs/*.md")), *ROOT.glob("examples/*/README.md")),
+    *(*sorted(ROOT.glob("docs/**/*.md")), *ROOT.glob("examples/*/README.md")),
     *ROOT.glob("deploy/**/README.md"),
 ]
 # Their tables are written by programs.
@@ -56,27 +56,30 @@ def test_its_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "link", ["nowhere.md", "tools.md#nowhere", "#nowhere", "../../outside.md", "../docs/nowhere.md"]
+    "link",
+    ["nowhere.md", "../tools/tools.md#nowhere", "#nowhere", "../../../outside.md", "../nowhere.md"],
 )
 def test_a_link_that_leads_nowhere_is_found(link: str) -> None:
-    assert broken(ROOT / "docs" / "agents.md", link) is not None
+    assert broken(ROOT / "docs/agents/agents.md", link) is not None
 
 
 @pytest.mark.parametrize(
-    "link", ["tools.md", "tools.md#patterns", "#in-a-turn", "https://temporal.io"]
+    "link",
+    ["../tools/tools.md", "../tools/tools.md#patterns", "#in-a-turn", "https://temporal.io"],
 )
 def test_a_link_that_leads_somewhere_is_not(link: str) -> None:
-    assert broken(ROOT / "docs" / "agents.md", link) is None
+    assert broken(ROOT / "docs/agents/agents.md", link) is None
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
     assert "docs/start-here.md" in _LINK.findall(prose(ROOT / "README.md"))
     links = _LINK.findall(prose(ROOT / "docs/start-here.md"))
-    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"start-here.md"}
+    docs = ROOT / "docs"
+    pages = {str(page.relative_to(docs)) for page in docs.glob("**/*.md")} - {"start-here.md"}
     assert pages <= set(links)
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.md")), ids=lambda page: page.stem)
 def test_a_page_is_short_and_names_its_reader(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     counted = re.sub(r"^\|.*\n", "", text, flags=re.MULTILINE) if page in GENERATED else text

@@ -35,10 +35,10 @@ def options(parser: argparse.ArgumentParser) -> set[str]:
 @pytest.mark.parametrize(
     ("page", "settable"),
     [
-        ("worker-options.md", options(worker_parser()) | OF_WORKER),
-        ("encryption.md", options(command("codec"))),
-        ("operating.md", options(command("check"))),
-        ("inbox.md", options(command("inbox"))),
+        ("operating/worker-options.md", options(worker_parser()) | OF_WORKER),
+        ("security/encryption.md", options(command("codec"))),
+        ("operating/operating.md", options(command("check"))),
+        ("operating/inbox.md", options(command("inbox"))),
     ],
     ids=["worker", "codec", "check", "inbox"],
 )

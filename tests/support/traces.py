@@ -95,7 +95,7 @@ def tree(spans: Iterable[Seen], *roots: str) -> list[str]:
     """Each span, and what it hangs under, in order of their names; one trace, no orphan, no two
     spans with one id. `roots` are the ids of spans that somebody else holds.
 
-    A span that is told twice, as it may be (docs/telemetry.md), is one: as a collector shows it.
+    A span that arrives twice (docs/operating/telemetry.md) is one: as a collector shows it.
     """
     told = list(spans)
     by_id = {one.span_id: one for one in told}
