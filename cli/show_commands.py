@@ -153,7 +153,7 @@ def _print_waiting(waiting: list[tuple[str, PendingApproval]]) -> None:
         )
         for run, one in waiting
     ]
-    print_table(["RUN", "CALL", "WHAT", "WAITS", "ARGUMENTS"], rows, cut=False)
+    print_table(["RUN", "CALL", "TOOL", "WAITING", "ARGUMENTS"], rows, cut=False)
     run, one = waiting[0]
     print(f"\nTo see one: {holdfast_command('watch', run)}")
     print(f"To decide:  {how_to_decide(run, one)}")
@@ -257,11 +257,11 @@ async def _standing(console: Console, remote: RunHandle) -> None:
         name = one_line(f"{pending['callId']} {pending.get('label') or pending['tool']}", 100)
         _field(
             console,
-            "waits",
+            "waiting",
             f"{name}: {holdfast_command('decide', remote.id, pending['callId'])} …",
         )
     for there in delegate_approvals(status):
-        _field(console, "waits", delegate_line(there))
+        _field(console, "waiting", delegate_line(there))
 
 
 def _status(status: dict[str, Any]) -> str:

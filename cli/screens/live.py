@@ -100,12 +100,14 @@ class LiveScreen:
         """Draw a line for each; below, it is said for as long as something waits there."""
         self._activity.waits_elsewhere = waits
         for there in new:
-            told = Text.assemble(("waits", "bold yellow"), " ", question_text.delegate_line(there))
+            told = Text.assemble(
+                ("waiting", "bold yellow"), " ", question_text.delegate_line(there)
+            )
             self._console.print(told, soft_wrap=True)
 
     def show_queued(self) -> None:
         """Draw a line."""
-        told = Text.assemble(("waits", "bold"), " ", QUEUED_FOR_MODEL)
+        told = Text.assemble(("waiting", "bold"), " ", QUEUED_FOR_MODEL)
         self._console.print(told, soft_wrap=True)
 
     def print_note(self, text: str) -> None:

@@ -55,7 +55,7 @@ class PlainScreen:
         """Write the command that decides it, and all details if the person is asked."""
         name = f"{one_line(waiting.call_id, _NAME_CHARS)} {question_text.call_name(waiting)}"
         text = f"{name}: {question_text.how_to_decide(self._run_id, waiting)}"
-        self._write(_folded(NarrationLine(format_clock(waiting.requested_at), "waits", text)))
+        self._write(_folded(NarrationLine(format_clock(waiting.requested_at), "waiting", text)))
         if asked:
             self._describe(waiting)
 
@@ -63,12 +63,12 @@ class PlainScreen:
         """Write a line for each, at the current time."""
         for there in new:
             at = format_clock(datetime.now(UTC).isoformat())
-            self._write(_folded(NarrationLine(at, "waits", question_text.delegate_line(there))))
+            self._write(_folded(NarrationLine(at, "waiting", question_text.delegate_line(there))))
 
     def show_queued(self) -> None:
         """Write a line, at the time at which it is seen."""
         at = format_clock(datetime.now(UTC).isoformat())
-        self._write(_folded(NarrationLine(at, "waits", QUEUED_FOR_MODEL)))
+        self._write(_folded(NarrationLine(at, "waiting", QUEUED_FOR_MODEL)))
 
     def print_note(self, text: str) -> None:
         """Write a remark of ours."""

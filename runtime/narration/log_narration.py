@@ -179,10 +179,10 @@ class LogNarration:
         self._labels.setdefault(call_id, approval.label)
         name = self.name(call_id)
         if asked.reminder:
-            return NarrationLine(at, "reminds", f"{name} ({asked.reminder})", tone="asks")
+            return NarrationLine(at, "approval reminder", f"{name} ({asked.reminder})", tone="asks")
         self._kinds[call_id] = approval.kind
         self._remember_plan(call_id, approval)
-        return NarrationLine(at, "asks", name, tone="asks", minor=True)
+        return NarrationLine(at, "approval requested", name, tone="asks", minor=True)
 
     def _remember_plan(self, call_id: str, approval: PendingApproval) -> None:
         """Keep the arguments of a plan's calls, to show what an edit changes."""
@@ -220,7 +220,7 @@ class LogNarration:
             body = "\n".join(filter(None, [f"by {agent}{run}", body]))
         # Only arguments that were not shown before are new to the reader.
         minor = start.arguments is None and not start.delegate
-        return NarrationLine(at, "starts", text, body, "quiet", minor=minor)
+        return NarrationLine(at, "started", text, body, "quiet", minor=minor)
 
     def _end(self, at: str, end: ToolEndEntry) -> list[NarrationLine]:
         if end.error is not None:
@@ -228,7 +228,7 @@ class LogNarration:
             code = end.error.code.value
             name = self.name(end.call_id, end.tool)
             body = message_after_code(code, end.error.message)
-            return [NarrationLine(at, "ends", f"{name}: {code}", body, "bad")]
+            return [NarrationLine(at, "finished", f"{name}: {code}", body, "bad")]
         if end.value is not None:
             self._successes[end.call_id] = (at, end)
             return []  # the result that the model reads may contain all of it
@@ -237,7 +237,7 @@ class LogNarration:
     def _success(self, at: str, end: ToolEndEntry, *values: Any) -> NarrationLine:
         body = "\n".join(as_text(value) for value in values if value is not None)
         name = self.name(end.call_id, end.tool)
-        return NarrationLine(at, "ends", name, body, "good", minor=not body)
+        return NarrationLine(at, "finished", name, body, "good", minor=not body)
 
 
 def is_from_outside(content: Content) -> bool:
@@ -251,7 +251,7 @@ def _write(at: str, write: WriteEntry) -> NarrationLine:
     path = f"{one_line(write.path, _LIST_CHARS)}{_instance(write.instance)}"
     how = "" if write.method == "set" else f" ({write.method})"
     value = one_line(as_json(write.value), _SENTENCE_CHARS)
-    return NarrationLine(at, "writes", f"{path}{how} = {value}", tone="quiet")
+    return NarrationLine(at, "wrote", f"{path}{how} = {value}", tone="quiet")
 
 
 def _instance(instance: str | None) -> str:

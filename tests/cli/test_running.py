@@ -47,7 +47,7 @@ async def test_a_run_is_started_and_told_line_by_line(
     told = said.out.splitlines()
     assert told[0] == f"run run-of-{house.task_queue}"
     assert [line.split()[1] for line in told[1:11]] == (
-        ["user", "turn", "model", "call", "starts", "writes", "ends", "result", "turn", "model"]
+        ["user", "turn", "model", "call", "started", "wrote", "finished", "result", "turn", "model"]
     )
     assert 't1c1 look_up  {"id": 7, "name": "item 7"}' in said.out
     assert "output: It is item 7." in said.out
@@ -70,7 +70,7 @@ async def test_a_run_of_instances_is_started_with_data_for_each(
     said = await holdfast("run", clerk, *on(house), "--context", f"@{tmp_path / 'said.json'}")
 
     assert (said.code, said.err) == (0, "")
-    assert 'writes     †state.item of first = {"id": 1, "name": "item 1"}' in said.out
+    assert 'wrote      †state.item of first = {"id": 1, "name": "item 1"}' in said.out
     assert "call       t1c1 look_up of first  id=1" in said.out
     assert 'input of second: {"id": 2}' in said.out
     assert 'state of first: {"item": {"id": 1, "name": "item 1"}}' in said.out
@@ -254,7 +254,7 @@ async def test_a_call_is_carried_out_and_told_line_by_line(
     told = said.out.splitlines()
     assert told[0] == f"run call-of-{house.task_queue}"
     words = [line.split()[1] for line in told[1:6]]
-    assert words == ["call", "starts", "writes", "ends", "result"]
+    assert words == ["call", "started", "wrote", "finished", "result"]
     assert "t1c1 look_up  id=7" in told[1]
     assert 'output: {\n  "id": 7,\n  "name": "item 7"\n}' in said.out
     assert "completed: 1 call\n" in said.out
@@ -390,7 +390,7 @@ async def test_a_waiting_call_is_listed_decided_and_shown_as_one_of_a_run_is(
     decided = await holdfast("decide", call.id, "t1c1", "approve", "--by", "anna")
     watched = await holdfast("watch", call.id)
 
-    assert f"waits  t1c1 Pay: holdfast decide {call.id} t1c1 …" in shown.out
+    assert f"waiting  t1c1 Pay: holdfast decide {call.id} t1c1 …" in shown.out
     assert " user" not in shown.out
     assert (decided.code, watched.code) == (0, 0)
     assert "t1c1 Pay: approved by anna" in watched.out

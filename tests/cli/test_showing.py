@@ -46,13 +46,13 @@ async def test_everything_that_happened_is_shown_in_full(
         "user\n  go",
         "model\n  I look and pay.",
         "call t1c1 look_up  id=7",
-        'writes †state.item = {"id": 7, "name": "item 7"}',
-        "asks t1c2 Pay",
+        'wrote †state.item = {"id": 7, "name": "item 7"}',
+        "approval requested t1c2 Pay",
         "decided t1c2 Pay: approved with changes by bea\n  reason: five is too much",
         'arguments: {"amount": 4}',
         '{"paid": 4.0}',
         LONG,
-        "ends t2c2 raises: tool_error\n  the stock is empty",
+        "finished t2c2 raises: tool_error\n  the stock is empty",
         "output  All done.",
         '"name": "item 7"',
         "completed  3 turns, 4 calls, 30 tokens in, 15 out",
@@ -103,7 +103,7 @@ async def test_a_run_under_way_shows_where_it_stands(
 
     assert " skill money\n" in said.out
     assert "status  awaiting_approval, skill money, turn 2, 20 tokens in, 10 out" in said.out
-    assert f"waits  t2c1 Pay: holdfast decide {run.id} t2c1" in said.out
+    assert f"waiting  t2c1 Pay: holdfast decide {run.id} t2c1" in said.out
     assert '"name": "item 7"' in said.out
 
 
@@ -345,11 +345,11 @@ async def test_who_watches_the_parent_is_told_once_of_each_thing_that_waits_ther
         await terminal.until("waiting for a person's decision in a delegate")
         await delegate.decide(f"t{number}c1", "approve")
 
-    assert "starts" in seen[1].partition(" waits ")[0]
-    assert "waits      in" in seen[2]
+    assert "started" in seen[1].partition(" waiting ")[0]
+    assert "waiting    in" in seen[2]
     assert [await plain.ended(), await terminal.ended()] == [0, 0]
-    assert " waits " not in plain.seen
-    assert "waits" not in seen[2].replace("waits      in", "", 1)
+    assert " waiting " not in plain.seen
+    assert "waiting" not in seen[2].replace("waiting    in", "", 1)
 
 
 async def test_the_parent_is_shown_with_it_and_the_delegate_is_listed_as_the_parents(
@@ -361,7 +361,7 @@ async def test_the_parent_is_shown_with_it_and_the_delegate_is_listed_as_the_par
 
     assert said.out.splitlines()[-2].startswith("status  running, turn 1")
     decides = f"holdfast decide {delegate} t1c1 approve|deny|edit|respond"
-    assert said.out.splitlines()[-1] == f"waits  in {delegate}: Pay: {decides}"
+    assert said.out.splitlines()[-1] == f"waiting  in {delegate}: Pay: {decides}"
     described = await client.get_workflow_handle(delegate).describe()
     assert await described.static_summary() == f"Runs t1c1, ask, of {parent.id}"
 

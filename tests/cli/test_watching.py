@@ -100,7 +100,7 @@ async def test_what_waits_is_told_with_the_command_that_decides_it(
     told = await watching.until("approve|deny|edit|respond")
     await run.decide("t1c1", "approve", by="bea")
 
-    assert f"waits      t1c1 Pay: holdfast decide {run.id} t1c1" in told
+    assert f"waiting    t1c1 Pay: holdfast decide {run.id} t1c1" in told
     assert await watching.ended() == 0
     assert "decided    t1c1 Pay: approved by bea" in watching.seen
     assert '{"paid": 5' in watching.seen
@@ -300,7 +300,7 @@ async def test_under_a_quorum_each_person_is_asked_once(
 # --- a request that waits for its turn at an endpoint with a limit is told
 
 
-WAITS = " waits      for its turn at the model (maxRequestsPerMinute)\n"
+WAITS = " waiting    for its turn at the model (maxRequestsPerMinute)\n"
 
 
 async def test_it_is_said_once_that_a_request_waits_for_its_turn(
@@ -522,13 +522,13 @@ async def test_it_is_watched_and_decided_on_to_its_end(
     watching = start("watch", run.id)
     told = ""
     for turn in range(1, TURNS):
-        told += await watching.until(f"waits      t{turn}c1")
+        told += await watching.until(f"waiting    t{turn}c1")
         assert (await holdfast("decide", run.id, f"t{turn}c1", "approve")).code == 0
 
     assert await watching.ended() == 0
     assert await has_gone_on(run)
     told += watching.seen
-    assert [told.count(f"waits      t{turn}c1") for turn in range(1, TURNS)] == [1] * (TURNS - 1)
+    assert [told.count(f"waiting    t{turn}c1") for turn in range(1, TURNS)] == [1] * (TURNS - 1)
     assert told.count("decided    ") == TURNS - 1
 
 

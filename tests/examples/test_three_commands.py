@@ -76,7 +76,7 @@ async def test_one_decision_strikes_out_one_call_changes_another_and_covers_the_
     with played("refund_plan", client) as readme:
         run, decide = readme.commands
         async with begun(sys.executable, "-m", "holdfast", *run[1:]) as out:
-            told = (await out.readuntil(b" waits      ")).decode()
+            told = (await out.readuntil(b" waiting    ")).decode()
             refused = await holdfast(*decide[1:4], "approve", "--strike", "t1c3")
             assert "t1c5" in refused.err
             decided = await holdfast(*decide[1:])

@@ -74,10 +74,10 @@ def test_every_line_of_a_call_says_whose_it_is() -> None:
     lines = [line for entry in entries for line in story.lines(read_record(entry))]
     assert [f"{line.word} {line.text}" for line in lines] == [
         "call t1c1 rate of c1",
-        "starts t1c1 rate of c1",
-        "ends t1c1 rate of c1",
+        "started t1c1 rate of c1",
+        "finished t1c1 rate of c1",
         "result t1c1 rate of c1",
-        "ends t1c2 rate",
+        "finished t1c2 rate",
     ]
 
 
@@ -104,7 +104,7 @@ def ended(value: Any, content: Any, **more: Any) -> list[tuple[str, str, bool]]:
     ],
 )
 def test_a_value_that_the_result_holds_is_told_once(value: Any, content: str) -> None:
-    assert ended(value, content) == [("ends", "", True), ("result", content, False)]
+    assert ended(value, content) == [("finished", "", True), ("result", content, False)]
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_a_value_that_the_model_is_not_shown_whole_is_told_with_the_end(
     value: Any, content: Any
 ) -> None:
     [end, result] = ended(value, content)
-    assert (end, result[0]) == (("ends", value, False), "result")
+    assert (end, result[0]) == (("finished", value, False), "result")
 
 
 def test_what_a_tool_says_to_people_is_told_with_the_end_in_any_case() -> None:
     content = '{"tool": "look", "trusted": false, "value": 5}'
-    assert ended(5, content, details="camera 2")[0] == ("ends", "camera 2", False)
+    assert ended(5, content, details="camera 2")[0] == ("finished", "camera 2", False)
 
 
 def test_a_summary_tells_what_it_stands_for() -> None:

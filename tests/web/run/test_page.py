@@ -79,7 +79,7 @@ async def test_it_says_what_happens_what_led_to_it_and_what_it_cost(
             *("waiting for approval", "1 turn, 2 calls, 10 tokens in, 5 out, cost unknown"),
             *("Waiting for approval: Pay (t1c2).", "amount=20"),
             *("Budget · nearly used up: Calls", "On behalf of ada", "Agent tester"),
-            *("user go", "model I see.", "call t1c2 Pay", "asks t1c2 Pay"),
+            *("user go", "model I see.", "call t1c2 Pay", "approval requested t1c2 Pay"),
         ):
             assert said in read, said
         await run.decide("t1c2", "deny", by="grace", reason="not today")
