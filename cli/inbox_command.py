@@ -24,7 +24,7 @@ from holdfast.web.http.origins import is_loopback, own_origins
 
 if TYPE_CHECKING:
     from holdfast.web.auth.auth_middleware import SignInSetup
-    from holdfast.web.auth.sealed_text import TextSealer
+    from holdfast.web.auth.sessions import TextSealer
 
 DEFAULT_PORT: Final = 8235
 SETTINGS_VARIABLE: Final = "HOLDFAST_INBOX"
@@ -52,9 +52,8 @@ async def inbox(
     from holdfast.cli.serving import serve
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess
-    from holdfast.web.auth.sealed_text import TextSealer
-    from holdfast.web.http.health import InboxHealth
-    from holdfast.web.inbox_metrics import export_metrics
+    from holdfast.web.auth.sessions import TextSealer
+    from holdfast.web.monitoring import InboxHealth, export_metrics
     from holdfast.web.services import Services
 
     signer, seal = load_signer(key, kid), TextSealer(environment_secret(SECRET_VARIABLE) or None)
@@ -109,8 +108,8 @@ async def _entrance(
 
 def _check_whose(seal: "TextSealer", name: str, groups: Sequence[str]) -> None:
     """Check that the user of the link has a name that can be shown."""
-    from holdfast.web.auth.person import build_person
-    from holdfast.web.http.refused_request import RefusedRequest
+    from holdfast.web.auth.sessions import build_person
+    from holdfast.web.http.problems import RefusedRequest
 
     if not name:
         raise wrong_command("the system does not say who you are", "name yourself with --by NAME")

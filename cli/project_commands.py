@@ -125,12 +125,11 @@ async def _inbox(client: Client, temporal_ui: str) -> AsyncIterator[str]:
     from holdfast.cli.listen_address import DEFAULT_HOST, open_listener
     from holdfast.cli.serving import server
     from holdfast.web.app import application
-    from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess
-    from holdfast.web.auth.bearer import BearerTokens
+    from holdfast.web.auth.auth_middleware import AuthMiddleware, BearerTokens, RequestAccess
     from holdfast.web.auth.link import LinkOwner, LinkSignIn
-    from holdfast.web.auth.sealed_text import TextSealer
-    from holdfast.web.http.health import InboxHealth
+    from holdfast.web.auth.sessions import TextSealer
     from holdfast.web.http.origins import own_origins
+    from holdfast.web.monitoring import InboxHealth
     from holdfast.web.services import Services
 
     seal = TextSealer()

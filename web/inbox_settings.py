@@ -17,7 +17,7 @@ from holdfast.runtime.identity.key_sets import LiveKeySet
 from holdfast.runtime.identity.key_settings import OPTION, load_key_sets
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
-from holdfast.schemas.settings.inbox import InboxSettings, Oidc
+from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.validation.problems import ValueProblem, problems_of
 from holdfast.web.http.origins import read_origin
 
@@ -49,12 +49,27 @@ def load_inbox_settings(
     Raises:
         SettingsError: the settings cannot be used.
     """
-    source = _source(file)
-    said = _checked(source)
+    try:
+        source = read_source(file)
+    except UnreadableError as error:
+        problem = FileProblem(str(file), error.line, error.reason, error.mend)
+        raise SettingsError([problem]) from None
+    try:
+        said = InboxSettings.model_validate(source.value, by_alias=True, by_name=False, strict=True)
+    except ValidationError as error:
+        # The value of `clientSecretEnv` may be the secret itself.
+        found = [
+            replace(each, reason="this names no environment variable", fix=_NAME_IT)
+            if each.where[-1:] == ("clientSecretEnv",)
+            else each
+            for each in problems_of(error, source.value, InboxSettings)
+        ]
+        raise SettingsError(source.problems(found)) from None
     problems = source.problems(_faults(said, environ))
     keys: Sequence[LiveKeySet] = ()
     try:
-        keys = _keys(said.tokens, source, http)
+        if said.tokens is not None:
+            keys = _keys(said.tokens, source, http)
     except LoadError as error:
         problems += error.problems
     if problems:
@@ -65,30 +80,6 @@ def load_inbox_settings(
     return LoadedInboxSettings(said.model_copy(update={"url": url}), keys, secret)
 
 
-def _source(file: Path) -> Source:
-    try:
-        return read_source(file)
-    except UnreadableError as error:
-        raise SettingsError(
-            [FileProblem(str(file), error.line, error.reason, error.mend)]
-        ) from None
-
-
-def _checked(source: Source) -> InboxSettings:
-    try:
-        return InboxSettings.model_validate(source.value, by_alias=True, by_name=False, strict=True)
-    except ValidationError as error:
-        found = map(_discreet, problems_of(error, source.value, InboxSettings))
-        raise SettingsError(source.problems(found)) from None
-
-
-def _discreet(fault: ValueProblem) -> ValueProblem:
-    """Return the problem without the value, which may be the secret itself."""
-    if fault.where[-1:] != ("clientSecretEnv",):
-        return fault
-    return replace(fault, reason="this names no environment variable", fix=_NAME_IT)
-
-
 def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
     """Yield the problems that validation by the model does not find."""
     if said.url is not None:
@@ -96,45 +87,42 @@ def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValuePr
             read_origin(said.url)
         except ValueError as error:
             yield ValueProblem(("url",), "people cannot be sent there", str(error))
-    if said.oidc is not None:
-        yield from _faults_of_provider(said.oidc, environ)
-
-
-def _faults_of_provider(oidc: Oidc, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
+    if said.oidc is None:
+        return
     try:
-        url = parse_address(oidc.issuer)
+        url = parse_address(said.oidc.issuer)
         if url.scheme == "http" and not is_loopback(url.host):
             raise AddressError("what it says can be changed on the way", "write https://…")
     except AddressError as error:
         yield error.as_value_problem().under("oidc", "issuer")
-    variable = oidc.client_secret_env
+    variable = said.oidc.client_secret_env
     if variable is not None and not environ.get(variable, "").strip():
-        where, mend = ("oidc", "clientSecretEnv"), "set it to the inbox's secret at the provider"
-        yield ValueProblem(where, f"the variable {variable} is not set", mend)
+        where, fix = ("oidc", "clientSecretEnv"), "set it to the inbox's secret at the provider"
+        yield ValueProblem(where, f"the variable {variable} is not set", fix)
 
 
-def _keys(place: str | None, source: Source, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:
+def _keys(place: str, source: Source, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:
     """Return the keys of programs' tokens.
 
     Raises:
-        KeysError: the keys cannot be used.
+        LoadError: the keys cannot be used.
     """
-    if place is None:
-        return ()
     is_address = place.startswith(("http://", "https://"))
     try:
         keys = load_key_sets(place if is_address else str(Path(source.file).parent / place), http)
     except LoadError as error:
-        raise LoadError([_here(problem, source) for problem in error.problems]) from None
+        # A problem of the worker's option is one of this file.
+        line = source.line(("tokens",))
+        raise LoadError(
+            [
+                replace(each, file=source.file, line=line, field="tokens")
+                if each.file == OPTION
+                else each
+                for each in error.problems
+            ]
+        ) from None
     if not any("principals" in each.settings.for_ for each in keys):
-        mend = "name a file with a set that is for `principals`"
-        fault = ValueProblem(("tokens",), "none of these keys is for the tokens of programs", mend)
+        fix = "name a file with a set that is for `principals`"
+        fault = ValueProblem(("tokens",), "none of these keys is for the tokens of programs", fix)
         raise LoadError([source.problem(fault)])
     return keys
-
-
-def _here(problem: FileProblem, source: Source) -> FileProblem:
-    """Return a problem of the worker's option as a problem of this file."""
-    if problem.file != OPTION:
-        return problem
-    return replace(problem, file=source.file, line=source.line(("tokens",)), field="tokens")

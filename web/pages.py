@@ -1,19 +1,51 @@
-"""Render the templates. Text of a run, a model or a person is escaped.
+"""Render the templates, with the page of an error and the headers of every response.
+
+Text of a run, a model or a person is escaped.
 
 A request of htmx (`HX-Request`) receives the same page, and htmx uses a part of it.
 """
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.runtime.text_safety import clean, one_line
-from holdfast.web.auth.person import Person
+from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, WRONG_COMMAND, CommandError
+from holdfast.runtime.text_safety import as_sentence, clean, one_line
+from holdfast.web.http.problems import RefusedRequest, problem_of
 
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Without a policy, a browser would not send the origin of a form (`Origin`).
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+STATIC_PATH: Final = "/static/"
+_FAILED: Final = (
+    "The inbox has failed at this. {} If it fails again, tell the operator of the inbox: its log"
+    " says why."
+)
+_READ: Final = "Load the page again."
+_SENT: Final = (
+    "What you sent may have been taken or not: look at the pending approvals, or at the run, before"
+    " you send it again."
+)
+
+# The HTTP status of an error, by the exit code of the command.
+_STATUS: Final = {NO_SUCH: 404, UNREACHABLE: 503, WRONG_COMMAND: 400}
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 LINE_CHARS = 500
@@ -24,31 +56,78 @@ def address(*parts: str) -> str:
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-def _line(text: str) -> str:
-    return one_line(text, LINE_CHARS)
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,  # an undefined name in a template raises an error
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["address"] = address
-    environment.filters["line"] = _line
-    environment.filters["plain"] = clean
-    return environment
-
-
-ENVIRONMENT = _environment()
+ENVIRONMENT = Environment(
+    loader=FileSystemLoader(HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,  # an undefined name in a template raises an error
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+ENVIRONMENT.globals["address"] = address
+ENVIRONMENT.filters["line"] = partial(one_line, limit_chars=LINE_CHARS)
+ENVIRONMENT.filters["plain"] = clean
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Return a page for the person of the request."""
-    person = getattr(request.state, "person", None)
-    known = person if isinstance(person, Person) else None
+    who = getattr(request.state, "person", None)
     path = request.scope["path"]
-    text = ENVIRONMENT.get_template(template).render(person=known, path=path, **values)
+    text = ENVIRONMENT.get_template(template).render(person=who, path=path, **values)
     return HTMLResponse(text, status)
+
+
+def add_headers(headers: MutableHeaders, path: str) -> None:
+    """Add the headers of every response; none may be cached on the way."""
+    for name, said in HEADERS.items():
+        headers.setdefault(name, said)  # a response without a page may have stricter headers
+    headers["Cache-Control"] = "no-cache" if path.startswith(STATIC_PATH) else "no-store"
+
+
+def wants_page(request: Request) -> bool:
+    """Check whether the sender wants a page: a script accepts anything, a program JSON."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+def error_response(request: Request, error: Exception) -> Response:
+    """Return the response to an error: a page, or for a program a problem (RFC 9457).
+
+    An unexpected error is logged.
+    """
+    if isinstance(error, CommandError):
+        text = as_sentence(clean(str(error)))
+        return page(request, "shared/problem.html", _STATUS.get(error.code, 502), text=text)
+    if isinstance(error, HTTPException):
+        text = "This page does not exist." if error.status_code == 404 else str(error.detail)
+        return page(request, "shared/problem.html", error.status_code, text=text)
+    problem = problem_of(error)
+    if not wants_page(request):
+        return problem.response()
+    if isinstance(error, RefusedRequest):
+        shown = page(request, "shared/problem.html", error.status, text=problem.detail)
+        shown.headers.update(error.headers)
+        return shown
+    text = _FAILED.format(_READ if request.method in ("GET", "HEAD") else _SENT)
+    return page(request, "shared/problem.html", problem.status, text=text)
+
+
+class ErrorMiddleware:
+    """An application that answers with a page or a problem if it raises."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        begun = False
+
+        async def sent(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        except Exception as error:
+            if begun:
+                raise  # the response has started; the server logs the error and disconnects
+            await error_response(Request(scope), error)(scope, receive, send)

@@ -16,12 +16,11 @@ from playwright.async_api import Browser, Page, ViewportSize, expect
 from temporalio.client import Client
 
 from holdfast.schemas.settings.inbox import Oidc
-from holdfast.web.auth.auth_middleware import SignInMethod
-from holdfast.web.auth.bearer import BearerTokens
+from holdfast.web.auth.auth_middleware import BearerTokens, SignInMethod
 from holdfast.web.auth.link import LinkOwner, LinkSignIn
 from holdfast.web.auth.oidc import OidcSignIn
 from holdfast.web.auth.oidc_provider import OidcProvider
-from holdfast.web.auth.sealed_text import TextSealer
+from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.services import Services
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium

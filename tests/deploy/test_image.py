@@ -16,7 +16,7 @@ import pytest
 
 from holdfast.cli.inbox_command import DEFAULT_PORT
 from holdfast.hosting.probes import ProbeAddress, Probes, WorkerHealth, read_probe_address
-from holdfast.web.http.health import HEALTH
+from holdfast.web.monitoring import HEALTH
 from tests.deploy.reading import DEPLOY, PROBES_PORT, ROOT, USER, check_command
 
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")

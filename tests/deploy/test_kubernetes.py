@@ -19,7 +19,7 @@ from holdfast.hosting.probes import read_probe_address
 from holdfast.hosting.process_exit import PATIENCE
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.settings.inbox import InboxSettings
-from holdfast.web.http.health import HEALTH
+from holdfast.web.monitoring import HEALTH
 from tests.deploy.reading import (
     INBOX_PORT,
     INBOX_STOPS,

@@ -7,8 +7,8 @@ import pytest
 
 from holdfast.client import question_text
 from holdfast.web.api import api_request as api_asked
-from holdfast.web.api import event_stream
-from holdfast.web.auth import person, sessions
+from holdfast.web.api import runs
+from holdfast.web.auth import sessions
 from holdfast.web.call import history, loader, plan
 from holdfast.web.codec import shared_secret
 from holdfast.web.forms import field_builder
@@ -26,8 +26,8 @@ BOUNDS = {
         f"a form has at most {request_body.MAX_FORM_BYTES // 10**6} MB and "
         f"{request_body.MAX_FIELDS:,} fields",
         f"after {WORDS[shared_secret.MAX_FAILURES]} wrong keys of a link",
-        f"a name has at most {person.MAX_NAME_CHARS} characters and a person "
-        f"{person.MAX_GROUPS} groups",
+        f"a name has at most {sessions.MAX_NAME_CHARS} characters and a person "
+        f"{sessions.MAX_GROUPS} groups",
     ],
     "approvals/inbox-pages.md": [
         f"only the {page_query.PAGE_RUNS} runs of a page are queried for their calls, "
@@ -49,7 +49,7 @@ BOUNDS = {
     ],
     "http-api.md": [
         f"a body has at most {api_asked.MAX_BODY_BYTES:,} bytes",
-        f"One process serves {event_stream.MAX_STREAMS} streams at a time",
+        f"One process serves {runs.MAX_STREAMS} streams at a time",
         f"A comment comes every {streaming.KEEP_ALIVE_SECONDS:g} s",
     ],
 }

@@ -22,7 +22,7 @@ from holdfast.schemas import names
 from holdfast.web.codec import codec_access, endpoint, protocol, shared_secret
 from holdfast.web.http import request_body
 from holdfast.web.http.origins import read_origin
-from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.http.problems import RefusedRequest
 from tests.encryption.keys import NEW, OLD, ring
 from tests.encryption.serving import SECRET, UI, Served, in_base64, read, served, written
 

@@ -18,12 +18,16 @@ from holdfast.cli.serving import server
 from holdfast.client.signing import Signer
 from holdfast.runtime.identity.key_sets import LiveKeySet
 from holdfast.web.app import application
-from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess, SignInMethod
-from holdfast.web.auth.bearer import BearerTokens
+from holdfast.web.auth.auth_middleware import (
+    AuthMiddleware,
+    BearerTokens,
+    RequestAccess,
+    SignInMethod,
+)
 from holdfast.web.auth.link import LinkOwner, LinkSignIn
-from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.http.health import InboxHealth
+from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.http.origins import own_origins
+from holdfast.web.monitoring import InboxHealth
 from holdfast.web.services import Services
 
 HOST = "127.0.0.1"

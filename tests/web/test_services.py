@@ -14,7 +14,7 @@ from holdfast.schemas.decision import Decided, Decision, PendingApproval, Receip
 from holdfast.schemas.names import NO_SUCH_CALL
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.runs import decide
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import HttpProblem
 from holdfast.web.services import DecisionNotSent, Services
 from tests.web.run.test_status import PAY

@@ -17,9 +17,9 @@ from temporalio.client import Client
 
 from holdfast.client.question_text import MAX_CALLS
 from holdfast.schemas.decision import PendingApproval
-from holdfast.web.api.routes import Resource
+from holdfast.web.api.operations import Resource
 from holdfast.web.app import application
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory
 from holdfast.web.call.loader import PendingCall
 from holdfast.web.call.view_model import build_call_page

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 from starlette.requests import Request
@@ -13,7 +13,7 @@ from holdfast.client.run_handle import RunHandle
 from holdfast.schemas import names
 from holdfast.schemas.base import Strict
 from holdfast.validation.problems import problems_of, summarize_problems
-from holdfast.web.auth.person import Person, person_of
+from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.problems import HttpProblem
 from holdfast.web.http.request_body import read_body
 from holdfast.web.http.routing import NUMBER
@@ -62,31 +62,22 @@ class ApiRequest:
         """
         body = await read_body(self.request, (JSON,), MAX_BODY_BYTES)
         # A large body takes seconds to check: in a thread, it does not block other requests.
-        return await asyncio.to_thread(_said, body, model, what)
+        return await asyncio.to_thread(_validate, body, model, what)
 
 
-def _said(body: bytes, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:
-    value = _read(body)
+def _validate(body: bytes, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:
+    try:
+        value = json.loads(body)
+        # No lone surrogate, and nothing that is no number, can be sent on.
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        raise HttpProblem("bad_request", "The body is no JSON; send one object in UTF-8.") from None
     try:
         return model.model_validate(value), value
     except ValidationError as error:
         faults = problems_of(error, value, model)
         sentence = f"That is no {what}: {summarize_problems(faults)}."
         raise HttpProblem("invalid_request", sentence, faults=faults) from None
-
-
-def _read(body: bytes) -> Any:
-    try:
-        value = json.loads(body, parse_constant=_no_number)
-        # A lone surrogate cannot be sent on.
-        json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        raise HttpProblem("bad_request", "The body is no JSON; send one object in UTF-8.") from None
-    return value
-
-
-def _no_number(_: str) -> NoReturn:
-    raise ValueError("JSON has no such number")
 
 
 def read_number(request: Request, name: str, default: int, least: int, most: int) -> int:

@@ -116,20 +116,12 @@ class LogPage(Lenient):
     next: int
     """What to give as `after` to get those that come next."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return every field."""
-        return self.model_dump(mode="json", by_alias=True)
-
 
 class Approvals(Lenient):
     """The pending approvals of a run."""
 
     approvals: list[PendingApproval]
     """Each of them, whole."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return every field."""
-        return {"approvals": [one.to_json() for one in self.approvals]}
 
 
 class FaultView(Lenient):

@@ -5,8 +5,8 @@ The schemas are the published ones (`schemas/publish.py`), each once, under the 
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import Any, Final, Literal
@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from holdfast.schemas.base import Strict
 from holdfast.schemas.publish import EVENTS, described
 from holdfast.web.api import models
-from holdfast.web.api.api_request import JSON, MAX_BODY_BYTES
-from holdfast.web.api.operations import Answer, Operation, Parameter
+from holdfast.web.api.api_request import JSON, MAX_BODY_BYTES, ApiRequest
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem
 from holdfast.web.pages import page
 
@@ -34,9 +34,9 @@ _ABOUT: Final = (
     " `code` is for programs; nothing was done then. A body has at most"
     f" {MAX_BODY_BYTES:,} bytes. A run's id in an address is percent-encoded, slashes too."
 )
-_RUN: Final = Parameter("run", "path", "The run's id, percent-encoded.", {"type": "string"})
 _BETWEEN: Final = (models.Token, models.ToolCallDelta, models.ToolUpdate)
 _FRAME: Final = "Frame"
+_SCHEMAS: Final = "#/components/schemas/"
 _WAYS: Final = {
     "bearer": {
         "type": "http",
@@ -52,16 +52,66 @@ _WAYS: Final = {
     },
 }
 
-Mode = Literal["validation", "serialization"]
+Handler = Callable[[ApiRequest], Awaitable[Response]]
+
+
+def parameter(name: str, where: str, text: str, **schema: Any) -> dict[str, Any]:
+    """Describe a parameter in the address or a header; by default it is a text."""
+    required = {"required": True} if where == "path" else {}
+    schema = {"type": "string", **schema}
+    return {"name": name, "in": where, "description": text, **required, "schema": schema}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A successful response: its meaning and its content."""
+
+    text: str
+    model: type[Any] | None = None
+    media_type: str = JSON
+    example: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation of the HTTP API.
+
+    `problems` are the codes with which it may be refused, beside those of every operation.
+    """
+
+    method: str
+    path: str
+    name: str
+    title: str
+    text: str
+    handler: Handler
+    answers: Mapping[int, Answer]
+    problems: Sequence[str] = ()
+    body: type[Strict] | None = None
+    example: Any = None
+    parameters: Sequence[dict[str, Any]] = ()
 
 
 def build_description(known: Sequence[Operation]) -> dict[str, Any]:
     """Return the description of these operations."""
     schemas = _Schemas()
+    run = parameter("run", "path", "The run's id, percent-encoded.")
     paths: dict[str, dict[str, Any]] = {}
     for each in known:
-        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, schemas)
-    schemas.add(_FRAME, reduce(or_, (*EVENTS, *_BETWEEN)), "validation")
+        successes = {str(status): schemas.success(one) for status, one in each.answers.items()}
+        told = {
+            "operationId": each.name,
+            "summary": each.title,
+            "description": each.text,
+            "parameters": [*([run] if "{run}" in each.path else []), *each.parameters],
+            "responses": successes | schemas.refusals(each.problems),
+        }
+        if each.body is not None:
+            content = {"schema": schemas.add(each.body, "validation"), "example": each.example}
+            told["requestBody"] = {"required": True, "content": {JSON: content}}
+        paths.setdefault(each.path, {})[each.method.lower()] = told
+    schemas.add(reduce(or_, (*EVENTS, *_BETWEEN)), "validation", _FRAME)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Holdfast", "version": VERSION, "description": _ABOUT},
@@ -72,102 +122,92 @@ def build_description(known: Sequence[Operation]) -> dict[str, Any]:
 
 
 class _Schemas:
-    """The referenced schemas, each once."""
+    """The referenced schemas, each once, and the responses that refer to them."""
 
     def __init__(self) -> None:
         self.known: dict[str, Any] = {}
 
-    def add(self, name: str, kind: Any, mode: Mode) -> dict[str, str]:
+    def add(
+        self, kind: Any, mode: Literal["validation", "serialization"], name: str = ""
+    ) -> dict[str, str]:
         """Add the schema of a type and the schemas that it refers to; return a reference to it."""
-        made = described(kind, mode)
+        name = name or kind.__name__
+        text = json.dumps(described(kind, mode))
+        made = json.loads(text.replace('"$ref": "#/$defs/', f'"$ref": "{_SCHEMAS}'))
         for each, schema in [*made.pop("$defs", {}).items(), (name, made)]:
-            pointed = _pointing(schema)
-            assert self.known.setdefault(each, pointed) == pointed  # one name, one schema
-        return {"$ref": f"#/components/schemas/{name}"}
+            assert self.known.setdefault(each, schema) == schema  # one name, one schema
+        return {"$ref": f"{_SCHEMAS}{name}"}
 
-
-def _pointing(value: Any) -> Any:
-    """Return the schema with its references pointing into the description."""
-    if isinstance(value, list):
-        return [_pointing(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    reference = value.get("$ref")
-    if isinstance(reference, str):
-        return {**value, "$ref": reference.replace("#/$defs/", "#/components/schemas/")}
-    return {key: _pointing(each) for key, each in value.items()}
-
-
-def _operation(known: Operation, schemas: _Schemas) -> dict[str, Any]:
-    own = [_RUN] if "{run}" in known.path else []
-    told: dict[str, Any] = {
-        "operationId": known.name,
-        "summary": known.title,
-        "description": known.text,
-        "parameters": [_parameter(each) for each in (*own, *known.parameters)],
-        "responses": {
-            **{str(status): _answer(each, schemas) for status, each in known.answers.items()},
-            **_problems(known, schemas),
-        },
-    }
-    if known.body is not None:
-        schema = schemas.add(known.body.__name__, known.body, "validation")
-        content = {JSON: {"schema": schema, "example": known.example}}
-        told["requestBody"] = {"required": True, "content": content}
-    return told
-
-
-def _parameter(known: Parameter) -> dict[str, Any]:
-    required = {"required": True} if known.where == "path" else {}
-    told = {"name": known.name, "in": known.where, "description": known.text, **required}
-    return {**told, "schema": dict(known.schema)}
-
-
-def _answer(known: Answer, schemas: _Schemas) -> dict[str, Any]:
-    told: dict[str, Any] = {"description": known.text}
-    if known.headers:
-        told["headers"] = {
-            name: {"description": text, "schema": {"type": "string"}}
-            for name, text in known.headers.items()
+    def success(self, answer: Answer) -> dict[str, Any]:
+        """Return a successful response."""
+        told: dict[str, Any] = {"description": answer.text}
+        if answer.headers:
+            told["headers"] = {
+                name: {"description": text, "schema": {"type": "string"}}
+                for name, text in answer.headers.items()
+            }
+        schema: Mapping[str, Any] = {
+            "type": "string",
+            "description": f"The `data` of each is a `{_FRAME}`, as JSON.",
         }
-    if known.model is not None:
-        schema = schemas.add(known.model.__name__, known.model, "serialization")
-        told["content"] = {known.media_type: {"schema": schema, "example": known.example}}
-    elif known.example is not None:
-        text = f"The `data` of each is a `{_FRAME}`, as JSON."
-        schema = {"type": "string", "description": text}
-        told["content"] = {known.media_type: {"schema": schema, "example": known.example}}
-    return told
+        if answer.model is not None:
+            schema = self.add(answer.model, "serialization")
+        if answer.example is not None:
+            content = {"schema": schema, "example": answer.example}
+            told["content"] = {answer.media_type: content}
+        return told
 
-
-def _problems(known: Operation, schemas: _Schemas) -> dict[str, Any]:
-    """Return the refusals of an operation, by the status of the response."""
-    schema = schemas.add("Problem", models.ProblemView, "serialization")
-    found: dict[int, list[str]] = {}
-    for code in dict.fromkeys((*_ALWAYS, *known.problems)):
-        found.setdefault(CODES[code][0], []).append(code)
-    return {
-        str(status): {
-            "description": "; ".join(f"`{code}`: {CODES[code][1]}" for code in codes),
-            "content": {MEDIA_TYPE: {"schema": schema, "example": _example(codes[0]).to_json()}},
-        }
-        for status, codes in sorted(found.items())
-    }
-
-
-def _example(code: str) -> HttpProblem:
-    return HttpProblem(code, f"{CODES[code][1]}; …")
+    def refusals(self, problems: Sequence[str]) -> dict[str, Any]:
+        """Return the refusals of an operation, by the status of the response."""
+        schema = self.add(models.ProblemView, "serialization", "Problem")
+        found: dict[int, list[str]] = {}
+        for code in dict.fromkeys((*_ALWAYS, *problems)):
+            found.setdefault(CODES[code][0], []).append(code)
+        told = {}
+        for status, codes in sorted(found.items()):
+            example = HttpProblem(codes[0], f"{CODES[codes[0]][1]}; …").to_json()
+            told[str(status)] = {
+                "description": "; ".join(f"`{code}`: {CODES[code][1]}" for code in codes),
+                "content": {MEDIA_TYPE: {"schema": schema, "example": example}},
+            }
+        return told
 
 
 @dataclass(frozen=True)
 class OperationView:
-    """An operation, as the page shows it."""
+    """An operation of a description, as the page shows it; `origin` is the inbox's own."""
 
-    method: str
+    whole: Mapping[str, Any]
+    origin: str
     path: str
+    method: str
     description: Mapping[str, Any]
-    curl: str
-    fields: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def curl(self) -> str:
+        """Return the curl command; the reader sets `$TOKEN` and `$RUN`."""
+        url, told = self.origin + self.path, self.description
+        lines = [f'curl -N "{url}"' if "watch" in told["operationId"] else f'curl "{url}"']
+        lines.append('-H "Authorization: Bearer $TOKEN"')
+        if self.method == "post":
+            lines[0] = lines[0].replace("curl", "curl -X POST", 1)
+        if body := told.get("requestBody"):
+            example = json.dumps(body["content"][JSON]["example"], ensure_ascii=False)
+            lines += [f'-H "Content-Type: {JSON}"', f"-d {shlex.quote(example)}"]
+        return " \\\n  ".join(lines).replace("{run}", "$RUN")
+
+    @property
+    def fields(self) -> dict[str, dict[str, Any]]:
+        """Return the fields of the request body, and which of them are required."""
+        if "requestBody" not in self.description:
+            return {}
+        body = self.description["requestBody"]["content"][JSON]["schema"]["$ref"]
+        schema = self.whole["components"]["schemas"][body.removeprefix(_SCHEMAS)]
+        needed = schema.get("required", [])
+        return {
+            field: {"text": one.get("description", ""), "needed": field in needed}
+            for field, one in schema["properties"].items()
+        }
 
     @property
     def successes(self) -> list[tuple[str, Mapping[str, Any]]]:
@@ -187,39 +227,11 @@ def docs_routes(told: Mapping[str, Any]) -> list[BaseRoute]:
         return JSONResponse(told)
 
     async def shown(request: Request) -> Response:
-        asked = list(_shown(told, request.state.origin))
+        asked = [
+            OperationView(told, request.state.origin, path, method, each)
+            for path, methods in told["paths"].items()
+            for method, each in methods.items()
+        ]
         return page(request, "api.html", about=told["info"]["description"], asked=asked)
 
     return [Route("/openapi.json", document), Route("/api", shown)]
-
-
-def _shown(told: Mapping[str, Any], origin: str) -> Iterator[OperationView]:
-    for path, methods in told["paths"].items():
-        for method, each in methods.items():
-            curl = _curl(method, origin + path, each)
-            yield OperationView(method.upper(), path, each, curl, _fields(told, each))
-
-
-def _fields(told: Mapping[str, Any], each: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the fields of the request body, and which of them are required."""
-    if "requestBody" not in each:
-        return {}
-    name = each["requestBody"]["content"][JSON]["schema"]["$ref"].rpartition("/")[2]
-    schema = told["components"]["schemas"][name]
-    needed = schema.get("required", [])
-    return {
-        field: {"text": one.get("description", ""), "needed": field in needed}
-        for field, one in schema["properties"].items()
-    }
-
-
-def _curl(method: str, url: str, told: Mapping[str, Any]) -> str:
-    """Return the curl command; the reader sets `$TOKEN` and `$RUN`."""
-    lines = [f'curl -N "{url}"' if "watch" in told["operationId"] else f'curl "{url}"']
-    lines.append('-H "Authorization: Bearer $TOKEN"')
-    if method == "post":
-        lines[0] = lines[0].replace("curl", "curl -X POST", 1)
-    if body := told.get("requestBody"):
-        example = json.dumps(body["content"][JSON]["example"], ensure_ascii=False)
-        lines += [f'-H "Content-Type: {JSON}"', f"-d {shlex.quote(example)}"]
-    return " \\\n  ".join(lines).replace("{run}", "$RUN")

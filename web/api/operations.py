@@ -1,67 +1,27 @@
 """The operations of the HTTP API: each address with its handler and its description.
 
-The routes (`web.api.routes`) and the description (`web.api.openapi`) are both built from these
-operations, so they cannot differ.
+The routes and the description (`web.api.openapi`) are both built from these operations, so they
+cannot differ. Errors are problems (RFC 9457).
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.routing import BaseRoute
+from starlette.types import Receive, Scope, Send
 
 from holdfast.client.start import TRACESTATE
-from holdfast.schemas.base import Strict
 from holdfast.schemas.decision import Decision, Receipt
 from holdfast.schemas.internal.tracing import TRACEPARENT
 from holdfast.web.api import models, runs, start_runs
-from holdfast.web.api.api_request import JSON, ApiRequest
-from holdfast.web.api.event_stream import Streams
+from holdfast.web.api.api_request import ApiRequest
+from holdfast.web.api.openapi import Answer, Operation, build_description, docs_routes, parameter
+from holdfast.web.api.runs import Streams
+from holdfast.web.http.problems import HttpProblem, problem_of
+from holdfast.web.http.routing import RunRoute
 from holdfast.web.http.streaming import MEDIA_TYPE
-
-Handler = Callable[[ApiRequest], Awaitable[Response]]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter in the address or a header."""
-
-    name: str
-    where: str
-    text: str
-    schema: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A successful response: its meaning and its content."""
-
-    text: str
-    model: type[Any] | None = None
-    media_type: str = JSON
-    example: Any = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Operation:
-    """An operation of the HTTP API.
-
-    `problems` are the codes with which it may be refused, beside those of every operation.
-    """
-
-    method: str
-    path: str
-    name: str
-    title: str
-    text: str
-    handler: Handler
-    answers: Mapping[int, Answer]
-    problems: Sequence[str] = ()
-    body: type[Strict] | None = None
-    example: Any = None
-    parameters: Sequence[Parameter] = ()
-
+from holdfast.web.services import Services
 
 _EVERY_RUN: Final = ("no_such_run", "refused", "encrypted", "no_temporal")
 _ASKED: Final = (*_EVERY_RUN, "no_worker", "stuck")
@@ -72,26 +32,21 @@ _START: Final = (
     *("refused", "encrypted", "no_temporal"),
 )
 _RUN: Final = "support-7f3a91c2"
-_KEY: Final = Parameter(
-    start_runs.KEY_HEADER,
-    "header",
-    "Your own name for this request: sent again with it, nothing is started a second time.",
-    {"type": "string", "pattern": f"^[!-~]{{1,{start_runs.MAX_KEY_CHARS}}}$"},
+_START_HEADERS: Final = (
+    parameter(
+        start_runs.KEY_HEADER,
+        "header",
+        "Your own name for this request: sent again with it, nothing is started a second time.",
+        pattern=f"^[!-~]{{1,{start_runs.MAX_KEY_CHARS}}}$",
+    ),
+    parameter(
+        TRACEPARENT,
+        "header",
+        "Your span, as W3C Trace Context writes it: what is started hangs under it.",
+    ),
+    parameter(TRACESTATE, "header", "What goes with your trace."),
 )
-_TRACE: Final = tuple(
-    Parameter(name, "header", text, {"type": "string"})
-    for name, text in (
-        (TRACEPARENT, "Your span, as W3C Trace Context writes it: what is started hangs under it."),
-        (TRACESTATE, "What goes with your trace."),
-    )
-)
-_NUMBER: Final = {"type": "integer", "minimum": 0, "maximum": runs.MAX_NUMBER, "default": 0}
-_LIMIT: Final = {
-    "type": "integer",
-    "minimum": 1,
-    "maximum": runs.MAX_LIMIT,
-    "default": runs.DEFAULT_LIMIT,
-}
+_VIEW: Final = {"run": _RUN, "status": "awaiting_approval", "turn": 1}
 _RECEIPT: Final = {"callId": "t1c1", "decision": "approve", "decided": True, "missing": 0}
 _STREAMED: Final = (
     "retry: 2000\n\n"
@@ -108,16 +63,16 @@ _STREAMED: Final = (
 
 def operations(streams: Streams) -> list[Operation]:
     """Return all operations."""
-    return [*_starting(), *_looking(streams), *_saying()]
-
-
-def _started(what: str) -> dict[int, Answer]:
-    text = f"The {what} is started, or was by the same request under the same key."
-    headers = {"Location": f"The address of the {what}."}
-    return {201: Answer(text, models.Started, example={"run": _RUN}, headers=headers)}
-
-
-def _starting() -> list[Operation]:
+    started = {
+        what: Answer(
+            f"The {what} is started, or was by the same request under the same key.",
+            models.Started,
+            example={"run": _RUN},
+            headers={"Location": f"The address of the {what}."},
+        )
+        for what in ("run", "call")
+    }
+    accepted = {202: Answer("The run has it.", models.Started, example={"run": _RUN})}
     return [
         Operation(
             "POST",
@@ -127,11 +82,11 @@ def _starting() -> list[Operation]:
             "Starts a run of an agent and answers at once. It acts for you, with the scopes that"
             " you hold, unless the inbox is set to take other principals.",
             start_runs.start_run,
-            _started("run"),
+            {201: started["run"]},
             _START,
             models.NewRun,
             {"agent": "support", "input": "Refund order A-1001, it came broken."},
-            [_KEY, *_TRACE],
+            _START_HEADERS,
         ),
         Operation(
             "POST",
@@ -141,27 +96,12 @@ def _starting() -> list[Operation]:
             "Runs one call of one tool, with no model, and with the same checks, approval"
             " and record as in a run. It is looked at, decided on and cancelled as a run is.",
             start_runs.start_call,
-            _started("call"),
+            {201: started["call"]},
             _START,
             models.NewCall,
             {"tool": "refund", "arguments": {"order_id": "A-1001", "amount": 40}},
-            [_KEY, *_TRACE],
+            _START_HEADERS,
         ),
-    ]
-
-
-def _looking(streams: Streams) -> list[Operation]:
-    view = {"run": _RUN, "status": "awaiting_approval", "turn": 1}
-    place = Parameter(
-        "Last-Event-ID", "header", "The id of the last frame that you have.", {"type": "string"}
-    )
-    after = Parameter(
-        "after",
-        "query",
-        "The same in the address, or the number `n` of an event.",
-        {"type": "string", "default": "0"},
-    )
-    return [
         Operation(
             "GET",
             "/runs/{run}/events",
@@ -176,7 +116,15 @@ def _looking(streams: Streams) -> list[Operation]:
                 204: Answer("You have the last frame: nothing more comes."),
             },
             (*_EVERY_RUN, "too_many_streams"),
-            parameters=[place, after],
+            parameters=[
+                parameter("Last-Event-ID", "header", "The id of the last frame that you have."),
+                parameter(
+                    "after",
+                    "query",
+                    "The same in the address, or the number `n` of an event.",
+                    default="0",
+                ),
+            ],
         ),
         Operation(
             "GET",
@@ -188,12 +136,23 @@ def _looking(streams: Streams) -> list[Operation]:
             {200: Answer("A page.", models.LogPage, example={"entries": [], "next": 0})},
             _ASKED,
             parameters=[
-                Parameter("after", "query", "The number of the last entry that you have.", _NUMBER),
-                Parameter(
+                parameter(
+                    "after",
+                    "query",
+                    "The number of the last entry that you have.",
+                    type="integer",
+                    minimum=0,
+                    maximum=runs.MAX_NUMBER,
+                    default=0,
+                ),
+                parameter(
                     "limit",
                     "query",
                     "The most entries; there may be fewer, and more after them.",
-                    _LIMIT,
+                    type="integer",
+                    minimum=1,
+                    maximum=runs.MAX_LIMIT,
+                    default=runs.DEFAULT_LIMIT,
                 ),
             ],
         ),
@@ -216,23 +175,15 @@ def _looking(streams: Streams) -> list[Operation]:
             " worker is there any more. A result that is kept in the worker's store is shown as the"
             " reference to it.",
             runs.show,
-            {200: Answer("The run.", models.RunView, example=view)},
+            {
+                200: Answer(
+                    "The run.",
+                    models.RunView,
+                    example={"run": _RUN, "status": "awaiting_approval", "turn": 1},
+                )
+            },
             _ASKED,
         ),
-    ]
-
-
-def _saying() -> list[Operation]:
-    accepted = {202: Answer("The run has it.", models.Started, example={"run": _RUN})}
-    answer = {"run": _RUN, "answer": "It is on its way."}
-    prefer = Parameter(
-        "Prefer",
-        "header",
-        f"`wait=SECONDS`: wait so long for a conversation's answer, at most"
-        f" {runs.MAX_WAIT_SECONDS}.",
-        {"type": "string"},
-    )
-    return [
         Operation(
             "POST",
             "/runs/{run}/decisions",
@@ -259,7 +210,7 @@ def _saying() -> list[Operation]:
                 200: Answer(
                     "The conversation's answer.",
                     models.AnswerResponse,
-                    example=answer,
+                    example={"run": _RUN, "answer": "It is on its way."},
                     headers={"Preference-Applied": "How long it was waited for at most."},
                 ),
                 **accepted,
@@ -267,7 +218,14 @@ def _saying() -> list[Operation]:
             (*_ASKED, *_BODY, "ended", "single_call", "no_answer"),
             models.NewMessage,
             {"content": "It was order A-1002."},
-            [prefer],
+            [
+                parameter(
+                    "Prefer",
+                    "header",
+                    f"`wait=SECONDS`: wait so long for a conversation's answer, at most"
+                    f" {runs.MAX_WAIT_SECONDS}.",
+                )
+            ],
         ),
         Operation(
             "POST",
@@ -290,3 +248,43 @@ def _saying() -> list[Operation]:
             (*_EVERY_RUN, "ended"),
         ),
     ]
+
+
+def routes(parts: Services) -> list[BaseRoute]:
+    """Return the routes of the operations and of their description."""
+    known = operations(Streams())
+    # An address that ends with a run's id is matched last: the id may contain slashes.
+    paths = sorted({each.path for each in known}, key=lambda path: (path.endswith("{run}"), path))
+    found: list[BaseRoute] = [
+        RunRoute(path, Resource([each for each in known if each.path == path], parts))
+        for path in paths
+    ]
+    return [*found, *docs_routes(build_description(known))]
+
+
+class Resource:
+    """The operations of one address; an ASGI application."""
+
+    def __init__(self, known: Sequence[Operation], parts: Services) -> None:
+        self._operations = {each.method: each for each in known}
+        self._parts = parts
+
+    @property
+    def methods(self) -> Sequence[str]:
+        """Return the HTTP methods of the address."""
+        return list(self._operations)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        request = Request(scope, receive)
+        operation = self._operations.get("GET" if request.method == "HEAD" else request.method)
+        try:
+            if operation is None:
+                allowed = ", ".join(self.methods)
+                said = f"There is no {request.method[:20]} here; ask with {allowed}."
+                raise HttpProblem("method_not_allowed", said, headers={"Allow": allowed})
+            asked = ApiRequest(request, self._parts, request.path_params.get("run", ""))
+            answer = await operation.handler(asked)
+        except Exception as error:
+            answer = problem_of(error).response()
+        await answer(scope, receive, send)

@@ -1,33 +1,53 @@
-"""The handlers for one run: its state, its log, decisions and messages."""
+"""The handlers for one run: its state, its log, its events, decisions and messages."""
 
 import re
-from typing import Any, Final
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
 
 from starlette.responses import JSONResponse, Response
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client.command_errors import HasEndedError
+from holdfast.client.command_errors import CommandError, HasEndedError
 from holdfast.client.run_handle import RunHandle
+from holdfast.client.stream.deltas import Frame, StreamCursor
+from holdfast.client.stream.frames import StreamNotice, frames
+from holdfast.runtime.text_safety import as_json, one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.names import ErrorCode
 from holdfast.web.api.api_request import ApiRequest, read_number
 from holdfast.web.api.models import (
-    Approvals,
     FailureResponse,
-    LogPage,
     NewMessage,
     RunView,
     Started,
 )
-from holdfast.web.http.problems import HttpProblem
+from holdfast.web.http.problems import HttpProblem, problem_of
+from holdfast.web.http.streaming import (
+    HEADERS,
+    MEDIA_TYPE,
+    EventStream,
+    StreamLimit,
+    comment,
+    frame,
+)
 from holdfast.web.services import DecisionNotSent
+
+MAX_STREAMS: Final = 200
+_REMARK_CHARS: Final = 500
 
 MAX_WAIT_SECONDS: Final = 60
 MAX_LIMIT: Final = 1_000
 DEFAULT_LIMIT: Final = 100
 MAX_NUMBER: Final = 10**9
 _WAIT: Final = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?([0-9]{1,9})"?(?=$|[,;\s])', re.I)
+
+_REFUSALS: Final = {
+    names.NO_SUCH_CALL: ("no_such_call", "`GET /runs/{run}/approvals` lists the pending approvals"),
+    names.INVALID_DECISION: ("invalid_decision", "`GET /runs/{run}/approvals` has the call"),
+    names.ALREADY_DECIDED: ("already_decided", "nothing was changed"),
+}
 
 
 async def show(asked: ApiRequest) -> Response:
@@ -38,14 +58,12 @@ async def show(asked: ApiRequest) -> Response:
         view = RunView.read({**status, "run": run.id})
     else:
         end = await run.ending(whole=False)
-        failed = end.result is None
+        error = FailureResponse(code=end.code or end.status, message=end.message)
         view = RunView(
             run=run.id,
             status=end.status,
             result=end.result,
-            error=FailureResponse(code=end.code or end.status, message=end.message)
-            if failed
-            else None,
+            error=error if end.result is None else None,
             spent=end.spent,
         )
     return JSONResponse(view.to_json())
@@ -57,20 +75,21 @@ async def context(asked: ApiRequest) -> Response:
     limit = read_number(asked.request, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
     entries = await (await asked.run()).page(names.CONTEXT, after, limit)
     next_ = entries[-1]["n"] if entries else after
-    return JSONResponse(LogPage(entries=entries, next=next_).to_json())
+    return JSONResponse({"entries": entries, "next": next_})
 
 
 async def approvals(asked: ApiRequest) -> Response:
     """Return the pending approvals of a run."""
-    return JSONResponse(
-        Approvals(approvals=await (await asked.run()).pending_approvals()).to_json()
-    )
+    pending = await (await asked.run()).pending_approvals()
+    return JSONResponse({"approvals": [one.to_json() for one in pending]})
 
 
 async def decide(asked: ApiRequest) -> Response:
-    """Decide on a pending approval in the name of the sender."""
+    """Decide on a pending approval in the name of the sender; a signed decision has its own."""
     said, _ = await asked.read_json(Decision, "decision")
-    run, meant = await asked.run(), _by_sender(said, asked)
+    run, person = await asked.run(), asked.person
+    own = {"by": person.name, "groups": list(person.groups)}
+    meant = said.model_copy(update=own if said.token is None else {"by": None, "groups": []})
     waiting = next(
         (one for one in await run.pending_approvals() if one.call_id == meant.call_id), None
     )
@@ -80,24 +99,56 @@ async def decide(asked: ApiRequest) -> Response:
         else:
             _check_seen(meant, waiting)
             receipt = await asked.parts.decide(run.id, waiting, meant)
-    except ApplicationError as refusal:
-        raise _refused(refusal.type, refusal.message) from None
-    except DecisionNotSent as refusal:
-        raise _refused(refusal.code, str(refusal)) from None
+    except (ApplicationError, DecisionNotSent) as refusal:
+        why = refusal.code if isinstance(refusal, DecisionNotSent) else refusal.type
+        text = str(refusal) if isinstance(refusal, DecisionNotSent) else refusal.message
+        code, todo = _REFUSALS.get(why or "", ("refused", "see the worker's log"))
+        raise HttpProblem(code, f"The run refuses: {text.rstrip('.')}; {todo}.") from None
     return JSONResponse(receipt.to_json())
 
 
+def _check_seen(meant: Decision, waiting: PendingApproval) -> None:
+    """Refuse to sign arguments that were edited since, unless the sender sends their digest."""
+    changed = any(decided.decision == "edit" for decided in waiting.decisions)
+    blind = meant.digest is None and meant.token is None and meant.decision == "approve"
+    if waiting.signed and changed and blind:
+        todo = "read it again, and send the `digest` of what you approve"
+        raise HttpProblem(
+            "invalid_decision", f"The arguments were changed since it was asked; {todo}."
+        )
+
+
 async def say(asked: ApiRequest) -> Response:
-    """Send a message to a run; return the answer of a conversation if `Prefer: wait` is set."""
+    """Send a message to a run; return the answer of a conversation if `Prefer: wait` is set.
+
+    Without an answer in time, the run has the message, and its answer will be in the log.
+
+    Raises:
+        HttpProblem: there will be no answer.
+    """
     said, _ = await asked.read_json(NewMessage, "message")
     run = await asked.run(listens=True)
     message = {"role": "user", **said.to_json()}
     wait = _WAIT.search(asked.request.headers.get("prefer", ""))
     wait_seconds = min(int(wait[1]), MAX_WAIT_SECONDS) if wait else 0
-    if not wait_seconds:
+    try:
+        if wait_seconds:
+            answer = {"run": run.id, "answer": await run.send(message, wait_seconds)}
+            return JSONResponse(answer, headers={"Preference-Applied": f"wait={wait_seconds}"})
         await run.signal(names.MESSAGE, message)
-    elif (answer := await _answered(run, message, wait_seconds)) is not None:
-        return answer
+    except TimeoutError:
+        pass
+    except ApplicationError as refusal:
+        match refusal.type:
+            case names.CONTINUED:
+                pass
+            case names.NOT_A_CONVERSATION:
+                await run.signal(names.MESSAGE, message)
+            case ErrorCode.CANCELLED:
+                raise HttpProblem("no_answer", f"There is no answer: {refusal.message}.") from None
+            case why:
+                code = "invalid_request" if why == names.INVALID_REQUEST else "refused"
+                raise HttpProblem(code, f"The run refuses: {refusal.message}.") from None
     return _accepted(run)
 
 
@@ -121,68 +172,46 @@ def _accepted(run: RunHandle) -> Response:
     return JSONResponse(Started(run=run.id).to_json(), 202)
 
 
-def _by_sender(said: Decision, asked: ApiRequest) -> Decision:
-    """Return the decision in the sender's name; a signed one has its own."""
-    if said.token is not None:
-        return said.model_copy(update={"by": None, "groups": []})
-    person = asked.person
-    return said.model_copy(update={"by": person.name, "groups": list(person.groups)})
+class Streams:
+    """The streams of one process."""
+
+    def __init__(self) -> None:
+        self._room = StreamLimit(MAX_STREAMS)
+
+    async def answer(self, asked: ApiRequest) -> Response:
+        """Return the events of a run after the reader's last frame (`client.stream.frames`).
+
+        A reader that continues after an id receives the same frames as one that was never
+        disconnected.
+        """
+        headers, query = asked.request.headers, asked.request.query_params
+        try:
+            position = StreamCursor.read(headers.get("last-event-id") or query.get("after") or "0")
+        except ValueError as error:
+            raise HttpProblem("bad_request", f"`Last-Event-ID`: {error}.") from None
+        run = asked.parts.run(asked.run_id)
+        await run.describe()
+        if position.ended:
+            return Response(status_code=204)  # the status by which a browser stops reconnecting
+        if asked.request.method == "HEAD":
+            return Response(media_type=MEDIA_TYPE, headers=HEADERS)
+        if self._room.is_full:
+            raise HttpProblem("too_many_streams", "Too many streams are open here; try again.")
+        return EventStream(self._room, _written(frames(run, position)))
 
 
-def _check_seen(meant: Decision, waiting: PendingApproval) -> None:
-    """Refuse to sign arguments that were edited since, unless the sender sends their digest."""
-    changed = any(decided.decision == "edit" for decided in waiting.decisions)
-    blind = meant.digest is None and meant.token is None and meant.decision == "approve"
-    if waiting.signed and changed and blind:
-        todo = "read it again, and send the `digest` of what you approve"
-        raise HttpProblem(
-            "invalid_decision", f"The arguments were changed since it was asked; {todo}."
-        )
+async def _written(told: AsyncGenerator[Frame | StreamNotice, None]) -> AsyncGenerator[str, None]:
+    """Yield frames as text."""
+    async with aclosing(told):
+        try:
+            async for each in told:
+                yield _text(each)
+        except CommandError as error:
+            # The client repeats the request, and then receives the error as a problem.
+            yield _text(StreamNotice(problem_of(error).detail))
 
 
-_REFUSALS: Final = {
-    names.NO_SUCH_CALL: ("no_such_call", "`GET /runs/{run}/approvals` lists the pending approvals"),
-    names.INVALID_DECISION: ("invalid_decision", "`GET /runs/{run}/approvals` has the call"),
-    names.ALREADY_DECIDED: ("already_decided", "nothing was changed"),
-}
-
-
-def _refused(why: str | None, said: str) -> HttpProblem:
-    code, todo = _REFUSALS.get(why or "", ("refused", "see the worker's log"))
-    return HttpProblem(code, f"The run refuses: {said.rstrip('.')}; {todo}.")
-
-
-async def _answered(run: RunHandle, message: dict[str, Any], wait_seconds: int) -> Response | None:
-    """Return the response to a message: the answer, if it arrives in time.
-
-    None: the run has the message, and its answer has not arrived.
-
-    Raises:
-        HttpProblem: there will be no answer.
-    """
-    try:
-        answer = await run.send(message, wait_seconds)
-    except TimeoutError:
-        return None
-    except ApplicationError as refusal:
-        await _without_answer(run, message, refusal)
-        return None
-    headers = {"Preference-Applied": f"wait={wait_seconds}"}
-    return JSONResponse({"run": run.id, "answer": answer}, headers=headers)
-
-
-async def _without_answer(
-    run: RunHandle, message: dict[str, Any], refusal: ApplicationError
-) -> None:
-    """Handle a message without an answer."""
-    match refusal.type:
-        case names.CONTINUED:
-            return  # the run has the message; its answer will be in the log
-        case names.NOT_A_CONVERSATION:
-            await run.signal(names.MESSAGE, message)
-        case names.INVALID_REQUEST:
-            raise HttpProblem("invalid_request", f"The run refuses: {refusal.message}.") from None
-        case ErrorCode.CANCELLED:
-            raise HttpProblem("no_answer", f"There is no answer: {refusal.message}.") from None
-        case _:
-            raise HttpProblem("refused", f"The run refuses: {refusal.message}.") from None
+def _text(each: Frame | StreamNotice) -> str:
+    if isinstance(each, StreamNotice):
+        return comment(one_line(each.text, _REMARK_CHARS))
+    return frame(each.type, as_json(each.data), str(each.position))

@@ -7,17 +7,18 @@ to Temporal itself has no such limits.
 
 import hashlib
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from holdfast.client.run_handle import RunHandle
 from holdfast.client.start import FIELDS, RunExistsError, StartRequest, start_workflow, trace_caller
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.models import NewCall, NewRun, Started
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import HttpProblem
 from holdfast.web.pages import address
 from holdfast.web.services import Services
@@ -26,7 +27,6 @@ KEY_HEADER: Final = "Idempotency-Key"
 MAX_KEY_CHARS: Final = 200
 # The key of the request in the memo of the run that it started.
 _MEMO: Final = "HttpRequest"
-_BY: Final = "`POST {}` of the inbox"
 _OWN: Final = ("id", "taskQueue", "task_queue", "principal")
 
 
@@ -37,9 +37,7 @@ async def start_run(asked: ApiRequest) -> Response:
         raise HttpProblem("invalid_request", "There is nothing to do; say what as `input`.")
     if not isinstance(said.agent, str):
         _check_definition("agent", asked.parts)
-    sent = _sent(written, said.principal, asked)
-    new = StartRequest.run(said, sent, started_by=_BY.format("/runs"), **_known_by(asked, written))
-    return await _start(asked, new, said)
+    return await _start(asked, partial(StartRequest.run, said), said, written)
 
 
 async def start_call(asked: ApiRequest) -> Response:
@@ -47,11 +45,7 @@ async def start_call(asked: ApiRequest) -> Response:
     said, written = await asked.read_json(NewCall, "call request")
     if not isinstance(said.tool, str):
         _check_definition("tool", asked.parts)
-    sent = _sent(written, said.principal, asked)
-    new = StartRequest.call(
-        said, sent, started_by=_BY.format("/calls"), **_known_by(asked, written)
-    )
-    return await _start(asked, new, said)
+    return await _start(asked, partial(StartRequest.call, said), said, written)
 
 
 def principal_of(
@@ -86,70 +80,47 @@ def _check_definition(what: str, parts: Services) -> None:
         raise HttpProblem("definition_not_taken", f"Here no {what} is written out; {todo}.")
 
 
-def _sent(written: dict[str, Any], given: AnyPrincipal | None, asked: ApiRequest) -> dict[str, Any]:
-    """Return the input of the workflow."""
-    sent = {name: value for name, value in written.items() if name not in _OWN}
-    own = principal_of(given, asked.person, any_principal=asked.parts.takes_principals)
-    return {**sent, "principal": own}
-
-
-def _key(asked: ApiRequest) -> str | None:
-    """Return the caller's idempotency key.
+async def _start(
+    asked: ApiRequest,
+    build: Callable[..., StartRequest],
+    said: NewRun | NewCall,
+    written: dict[str, Any],
+) -> Response:
+    """Start the workflow of a request; a repeated request with the same key starts none.
 
     Raises:
-        HttpProblem: the key is not valid.
+        HttpProblem: the key is not valid, or another request has this id or key.
     """
-    key = asked.request.headers.get(KEY_HEADER)
-    if key is not None and not re.fullmatch(rf"[!-~]{{1,{MAX_KEY_CHARS}}}", key):
-        todo = f"write 1 to {MAX_KEY_CHARS} characters of ASCII, without spaces"
-        raise HttpProblem("bad_request", f"`{KEY_HEADER}` is no key; {todo}.")
-    return key
-
-
-def _known_by(asked: ApiRequest, written: dict[str, Any]) -> dict[str, Any]:
-    """Return the memo of the request and the caller's place in a trace."""
-    headers = asked.request.headers
-    caller = trace_caller({name: ",".join(headers.getlist(name)) for name in FIELDS})
-    return {"memo": _memo(asked, written), "caller": caller}
-
-
-def _memo(asked: ApiRequest, written: dict[str, Any]) -> dict[str, Any]:
-    """Return a memo by which a repeated request with the same key is recognized."""
-    if (key := _key(asked)) is None:
-        return {}
-    what = [asked.request.url.path, key, asked.person.name, written]
-    return {_MEMO: sha256(canonical_json(what))}
-
-
-async def _start(asked: ApiRequest, new: StartRequest, said: NewRun | NewCall) -> Response:
-    key = _key(asked)
-    run_id = said.id or (None if key is None else _id_of(key, asked.person))
+    request, person = asked.request, asked.person
+    own = principal_of(said.principal, person, any_principal=asked.parts.takes_principals)
+    sent = {name: value for name, value in written.items() if name not in _OWN}
+    key, run_id, memo = request.headers.get(KEY_HEADER), said.id, {}
+    if key is not None:
+        if not re.fullmatch(rf"[!-~]{{1,{MAX_KEY_CHARS}}}", key):
+            todo = f"write 1 to {MAX_KEY_CHARS} characters of ASCII, without spaces"
+            raise HttpProblem("bad_request", f"`{KEY_HEADER}` is no key; {todo}.")
+        memo[_MEMO] = sha256(canonical_json([request.url.path, key, person.name, written]))
+        digest = hashlib.sha256(canonical_json([person.name, key])).hexdigest()
+        run_id = run_id or f"http-{digest[:40]}"
+    new = build(
+        {**sent, "principal": own},
+        started_by=f"`POST {request.url.path}` of the inbox",
+        memo=memo,
+        caller=trace_caller({name: ",".join(request.headers.getlist(name)) for name in FIELDS}),
+    )
     try:
         run_id = await start_workflow(asked.parts.client, new, run_id, said.task_queue)
     except RunExistsError:
         assert run_id is not None  # a new id is not in use
-        await _check_same(asked.parts.run(run_id), new, by_key=said.id is None)
+        there = await asked.parts.run(run_id).describe()
+        if not memo or await there.memo_value(_MEMO, default=None) != memo[_MEMO]:
+            if said.id is None:
+                todo = "send another key, or the same request"
+                raise HttpProblem(
+                    "key_reused", f"This `{KEY_HEADER}` was sent with another request; {todo}."
+                ) from None
+            raise HttpProblem(
+                "run_exists", "There is a run with this id; choose another `id`."
+            ) from None
     headers = {"Location": address("runs", run_id)}
     return JSONResponse(Started(run=run_id).to_json(), 201, headers)
-
-
-def _id_of(key: str, person: Person) -> str:
-    """Return the run id for an idempotency key of a person."""
-    return f"http-{hashlib.sha256(canonical_json([person.name, key])).hexdigest()[:40]}"
-
-
-async def _check_same(there: RunHandle, new: StartRequest, *, by_key: bool) -> None:
-    """Accept a repeated request with the same key and content.
-
-    Raises:
-        HttpProblem: the content is different.
-    """
-    known = await (await there.describe()).memo_value(_MEMO, default=None)
-    if _MEMO in new.memo and known == new.memo[_MEMO]:
-        return
-    if by_key:
-        todo = "send another key, or the same request"
-        raise HttpProblem(
-            "key_reused", f"This `{KEY_HEADER}` was sent with another request; {todo}."
-        )
-    raise HttpProblem("run_exists", "There is a run with this id; choose another `id`.")

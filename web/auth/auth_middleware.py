@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import httpx
 from starlette.datastructures import MutableHeaders
@@ -20,14 +20,17 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from holdfast.activities.check_token import check_groups, matching_key_set
+from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
+from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
+from holdfast.runtime.identity.token_claims import principal_claims
+from holdfast.schemas.decision import PrincipalClaims
 from holdfast.schemas.settings.inbox import InboxSettings
-from holdfast.web.auth.bearer import BearerTokens
 from holdfast.web.auth.link import LinkOwner, LinkSignIn
 from holdfast.web.auth.oidc import OidcSignIn
 from holdfast.web.auth.oidc_provider import OidcProvider
 from holdfast.web.auth.proxy import ProxySignIn
-from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.auth.sessions import Authentication
+from holdfast.web.auth.sessions import Authentication, TextSealer, build_person
 from holdfast.web.auth.sign_in_pages import (
     SIGN_IN,
     SIGN_OUT,
@@ -36,20 +39,19 @@ from holdfast.web.auth.sign_in_pages import (
     resubmission_page,
     sign_in_path,
 )
-from holdfast.web.http.health import HEALTH, InboxHealth
 from holdfast.web.http.origins import hosts_of
-from holdfast.web.http.refused_request import RefusedRequest, unauthorized
+from holdfast.web.http.problems import RefusedRequest, unauthorized
 from holdfast.web.http.request_body import carries_token, is_form, read_form
-from holdfast.web.http.responses import STATIC, ErrorMiddleware, add_headers, refusal, wants_page
 from holdfast.web.http.streaming import SessionStreams
 from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
+from holdfast.web.monitoring import HEALTH, InboxHealth
+from holdfast.web.pages import STATIC_PATH, ErrorMiddleware, add_headers, wants_page
 
 # For the metadata, keys and tokens of a provider.
 HTTP_TIMEOUT_SECONDS: Final = 5
 
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 _DOORS: Final = (SIGN_IN, SIGNED_IN, SIGN_OUT)
-_STRANGER: Final = "sign in on the page of this inbox, or send a token"
 _FORGED: Final = (
     "nothing was done: this was not sent from a page that you were given; open the page and send"
     " it from there"
@@ -69,6 +71,43 @@ class SignInMethod(Protocol):
         Raises:
             RefusedRequest: the sender is not allowed in.
         """
+
+
+class BearerTokens:
+    """Authenticates programs by JWTs, checked as the workers check a principal's.
+
+    Beside `sub` and `scopes`, a token may have `groups`: the approver groups that the program
+    decides for, as far as its key may sign for them. Without keys, no token is accepted.
+    """
+
+    def __init__(self, seal: TextSealer, sets: Sequence[LiveKeySet]) -> None:
+        self._seal, self._sets = seal, sets
+
+    async def authenticate(self, request: Request) -> Authentication | None:
+        """Return the sender; None without a token, or without keys.
+
+        Raises:
+            RefusedRequest: the token is rejected, or its keys are not available.
+        """
+        kind, _, shown = request.headers.get("authorization", "").partition(" ")
+        if not self._sets or kind.lower() != "bearer":
+            return None
+        try:
+            token = SignedToken.read(shown.strip())
+            settings = await matching_key_set(token, self._sets, "principals")
+            claims = PrincipalClaims.read(principal_claims(token))
+            groups = token.claims.get("groups", [])
+            if not isinstance(groups, list) or not all(isinstance(each, str) for each in groups):
+                raise InvalidTokenError(
+                    "the token's `groups` are no list of texts: sign one that says one"
+                )
+            check_groups(groups, settings.groups)
+        except InvalidTokenError as error:
+            raise unauthorized(str(error)) from None
+        except KeysUnavailableError as error:
+            said = f"the key set `{error}` cannot be had now; try again"
+            raise RefusedRequest(503, said, {"Retry-After": "10"}) from None
+        return Authentication(build_person(self._seal, claims.id, groups, "token", claims.scopes))
 
 
 @dataclass(frozen=True)
@@ -98,17 +137,13 @@ class AuthMiddleware:
                 add_headers(MutableHeaders(raw=message["headers"]), scope["path"])
             await send(message)
 
-        await ErrorMiddleware(self._answered)(scope, receive, sent)
+        async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+            answer = await self._application_for(Request(scope, receive))
+            await answer(scope, receive, send)
 
-    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        try:
-            answer = await self._answer(request)
-        except RefusedRequest as refused:
-            answer = refusal(request, refused)
-        await answer(scope, receive, send)
+        await ErrorMiddleware(answered)(scope, receive, sent)
 
-    async def _answer(self, request: Request) -> ASGIApp:
+    async def _application_for(self, request: Request) -> ASGIApp:
         """Return the application that answers the request.
 
         Raises:
@@ -117,72 +152,58 @@ class AuthMiddleware:
         path: str = request.scope["path"]
         if path == HEALTH:  # a probe names the machine, not the inbox
             return await self._health.answer(request)
-        self._check_name(request)
-        self._check_page(request)
-        if path.startswith(STATIC):
-            return self._app
-        if path in _DOORS:
-            if request.method not in _SAFE:
-                self._check_own_page(request)
-            return self._doors
-        known = await self._known(request)
-        if known is None:
-            return await self._stranger(request)
-        request.state.person = known.person
-        if request.method not in _SAFE and known.person.via != "token":
-            self._check_own_page(request)
-            if not await carries_token(request, known.person):
-                return await self._forged(request)
-        return SessionStreams(self._app, self._access.stopping, known.seconds_left)
-
-    async def _known(self, request: Request) -> Authentication | None:
-        by_token = await self._access.bearer.authenticate(request)
-        return by_token or await self._access.method.authenticate(request)
-
-    def _check_name(self, request: Request) -> None:
-        origin = self._hosts.get(request.headers.get("host", "").lower())
-        if origin is None:
+        request.state.origin = self._hosts.get(request.headers.get("host", "").lower())
+        if request.state.origin is None:
             raise RefusedRequest(
                 421, "the inbox has another name; name this one as `url` in its settings"
             )
-        request.state.origin = origin
-
-    def _check_page(self, request: Request) -> None:
-        """Refuse a change that a page of another site sent."""
-        origin = request.headers.get("origin")
-        if (
-            request.method not in _SAFE
-            and origin is not None
-            and origin not in self._access.own_origins
-        ):
+        changes = request.method not in _SAFE
+        own = self._access.own_origins
+        if changes and request.headers.get("origin") not in {None, *own}:
             raise RefusedRequest(403, _FORGED)
-
-    def _check_own_page(self, request: Request) -> None:
-        """Refuse a change without `Origin` or `Sec-Fetch-Site` of a page of the inbox."""
-        site = request.headers.get("sec-fetch-site", "same-origin")
-        has_said = "origin" in request.headers or "sec-fetch-site" in request.headers
-        if site != "same-origin" or not has_said:
-            raise RefusedRequest(403, _FORGED)
-
-    async def _stranger(self, request: Request) -> Response:
-        """Send an unauthenticated sender to the sign-in page, and keep the form."""
-        if not wants_page(request):
-            raise unauthorized(_STRANGER)
-        if request.method in _SAFE:
-            return RedirectResponse(sign_in_path(requested_path(request)), 303)
-        self._check_own_page(request)
-        form = await read_form(request) if is_form(request) else None
-        return resubmission_page(request, form, None)
-
-    async def _forged(self, request: Request) -> Response:
-        """Refuse a form without the token of its own page, and keep the form."""
-        if not (wants_page(request) and is_form(request)):
-            raise RefusedRequest(403, _FORGED)
-        return resubmission_page(request, await read_form(request), request.state.person)
+        if path.startswith(STATIC_PATH):
+            return self._app
+        if path in _DOORS:
+            _check_own_page(request)
+            return self._doors
+        known = await self._access.bearer.authenticate(
+            request
+        ) or await self._access.method.authenticate(request)
+        if known is None:
+            return await _sign_in_first(request)
+        request.state.person = known.person
+        if changes and known.person.via != "token":
+            _check_own_page(request)
+            if not await carries_token(request, known.person):
+                # A form without the token of its own page: refuse it, and keep it.
+                if not (wants_page(request) and is_form(request)):
+                    raise RefusedRequest(403, _FORGED)
+                return resubmission_page(request, await read_form(request), known.person)
+        return SessionStreams(self._app, self._access.stopping, known.seconds_left)
 
 
-@dataclass(frozen=True)
-class SignInSetup:
+def _check_own_page(request: Request) -> None:
+    """Refuse a change without `Origin` or `Sec-Fetch-Site` of a page of the inbox."""
+    if request.method in _SAFE:
+        return
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    has_said = "origin" in request.headers or "sec-fetch-site" in request.headers
+    if site != "same-origin" or not has_said:
+        raise RefusedRequest(403, _FORGED)
+
+
+async def _sign_in_first(request: Request) -> Response:
+    """Send an unauthenticated sender to the sign-in page, and keep the form."""
+    if not wants_page(request):
+        raise unauthorized("sign in on the page of this inbox, or send a token")
+    if request.method in _SAFE:
+        return RedirectResponse(sign_in_path(requested_path(request)), 303)
+    _check_own_page(request)
+    form = await read_form(request) if is_form(request) else None
+    return resubmission_page(request, form, None)
+
+
+class SignInSetup(NamedTuple):
     """The sign-in method, and the settings that it comes from; `link` for the local link."""
 
     settings: InboxSettings
@@ -201,21 +222,15 @@ async def open_sign_in(
         SettingsError: the settings cannot be used.
     """
     async with httpx.AsyncClient(timeout=HTTP_TIMEOUT_SECONDS) as http:
-        settings = (
-            LoadedInboxSettings() if file is None else load_inbox_settings(file, environ, http)
-        )
-        bearer = BearerTokens(sealer, settings.keys)
-        link = None if _has_way(settings.settings) else LinkSignIn(sealer, link_owner)
-        yield SignInSetup(settings.settings, link or _way(settings, sealer, http), bearer, link)
-
-
-def _has_way(said: InboxSettings) -> bool:
-    return said.oidc is not None or said.proxy is not None
-
-
-def _way(settings: LoadedInboxSettings, seal: TextSealer, http: httpx.AsyncClient) -> SignInMethod:
-    if settings.settings.proxy is not None:
-        return ProxySignIn(seal, settings.settings.proxy)
-    assert settings.settings.oidc is not None  # without it, the sign-in is a link
-    provider = OidcProvider(settings.settings.oidc, settings.secret, http)
-    return OidcSignIn(seal, settings.settings.oidc, provider)
+        loaded = LoadedInboxSettings() if file is None else load_inbox_settings(file, environ, http)
+        said = loaded.settings
+        link: LinkSignIn | None = None
+        method: SignInMethod
+        if said.proxy is not None:
+            method = ProxySignIn(sealer, said.proxy)
+        elif said.oidc is not None:
+            provider = OidcProvider(said.oidc, loaded.secret, http)
+            method = OidcSignIn(sealer, said.oidc, provider)
+        else:
+            method = link = LinkSignIn(sealer, link_owner)
+        yield SignInSetup(said, method, BearerTokens(sealer, loaded.keys), link)

@@ -4,16 +4,15 @@ The link contains a key, which is removed from the address at once and is in no 
 """
 
 import time
-from dataclasses import dataclass
-from typing import Final
+from contextlib import suppress
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.auth.sessions import Authentication, Sessions
+from holdfast.web.auth.sessions import Clock, Sessions, TextSealer
 from holdfast.web.auth.sign_in_pages import (
     SIGN_IN,
     failure_page,
@@ -21,16 +20,15 @@ from holdfast.web.auth.sign_in_pages import (
     return_path_of,
     sign_out_routes,
 )
-from holdfast.web.codec.shared_secret import Clock, Secret
-from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.codec.shared_secret import Secret
+from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.http.request_body import read_form
 from holdfast.web.pages import page
 
 _KEY: Final = "key"
 
 
-@dataclass(frozen=True)
-class LinkOwner:
+class LinkOwner(NamedTuple):
     """The user of the link."""
 
     name: str
@@ -45,9 +43,9 @@ class LinkSignIn:
         self._sessions = Sessions(seal, "link")
         self._key = seal.mark("link", whose.name)
         self._secret = Secret(self._key, "the key of this inbox's link", clock)
+        self.authenticate = self._sessions.authenticate
         self.routes = [
-            Route(SIGN_IN, self._page, methods=["GET"]),
-            Route(SIGN_IN, self._entered, methods=["POST"]),
+            Route(SIGN_IN, self._sign_in, methods=["GET", "POST"]),
             *sign_out_routes(self._sessions),
         ]
 
@@ -55,25 +53,17 @@ class LinkSignIn:
         """Return the link."""
         return f"{origin}{SIGN_IN}?{_KEY}={self._key}"
 
-    async def authenticate(self, request: Request) -> Authentication | None:
-        """Return the sender by the session."""
-        return self._sessions.find(request)
-
-    async def _page(self, request: Request) -> Response:
-        shown = request.query_params.get(_KEY)
-        if shown is not None:
-            return self._signed_in(request, shown, return_path_of(request))
-        return page(
-            request, "access/sign_in.html", wrong="", way="link", home=return_path_of(request)
-        )
-
-    async def _entered(self, request: Request) -> Response:
-        form = await read_form(request)
-        return self._signed_in(
-            request, _key_in(form.get(_KEY)), local_path(_text(form.get("next")))
-        )
-
-    def _signed_in(self, request: Request, shown: str, home: str) -> Response:
+    async def _sign_in(self, request: Request) -> Response:
+        """Sign in with the key of the link, or with the key or the whole link in the form."""
+        shown, home = request.query_params.get(_KEY), return_path_of(request)
+        if request.method == "POST":
+            form = await read_form(request)
+            shown, following = (str(form.get(name) or "").strip() for name in (_KEY, "next"))
+            home = local_path(following)
+            with suppress(ValueError):
+                shown = parse_qs(urlsplit(shown).query, max_num_fields=10).get(_KEY, [shown])[0]
+        if shown is None:
+            return page(request, "access/sign_in.html", wrong="", way="link", home=home)
         try:
             self._secret.check(shown, "" if request.client is None else request.client.host)
         except RefusedRequest as refused:
@@ -82,16 +72,3 @@ class LinkSignIn:
         answer = RedirectResponse(home, 303)
         self._sessions.start(answer, request, self._whose.name, self._whose.groups)
         return answer
-
-
-def _text(field: object) -> str:
-    return field.strip() if isinstance(field, str) else ""
-
-
-def _key_in(field: object) -> str:
-    """Return the key of an entered text: the key itself, or the whole link."""
-    text = _text(field)
-    try:
-        return parse_qs(urlsplit(text).query, max_num_fields=10).get(_KEY, [text])[0]
-    except ValueError:
-        return text

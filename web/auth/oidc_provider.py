@@ -12,11 +12,10 @@ import json
 import logging
 import secrets
 import time
-from base64 import b64encode, urlsafe_b64encode
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
-from urllib.parse import urlencode
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -30,9 +29,8 @@ from holdfast.runtime.identity.key_sets import Clock, KeysUnavailableError, UrlK
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.schemas.settings.keys import KeySet
-from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.auth.sessions import delete_cookie, read_cookie, set_cookie
-from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.auth.sessions import TextSealer, delete_cookie, read_cookie, set_cookie
+from holdfast.web.http.problems import RefusedRequest
 
 SIGN_IN_SECONDS: Final = 600
 _KIND: Final = "going"
@@ -43,7 +41,6 @@ FRESH_SECONDS: Final = 3600
 TIMEOUT_SECONDS: Final = 10
 MAX_ANSWER_BYTES: Final = 256 * 1024
 _SAID_CHARS: Final = 200
-_FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
 _AWAY: Final = "the provider that people sign in with cannot be had now; try again in a minute"
 _NOT_GOOD: Final = "what the provider says of you is not valid; try again, or tell who runs this"
 
@@ -73,12 +70,12 @@ class PendingSignIn:
     @classmethod
     def find(cls, request: Request, state: str, seal: TextSealer) -> "PendingSignIn | None":
         """Return the sign-in with this state, if this browser started it within the time limit."""
-        opened = seal.open(_KIND, read_cookie(request, _cookie(state)) or "")
+        opened = seal.open(_KIND, read_cookie(request, _cookie(state)))
         if opened is None:
             return None
-        going = cls(**opened.values)
-        is_its = hmac.compare_digest(going.state.encode(), state.encode("utf-8", "surrogatepass"))
-        return going if is_its else None
+        found = cls(**opened.values)
+        is_its = hmac.compare_digest(found.state.encode(), state.encode("utf-8", "surrogatepass"))
+        return found if is_its else None
 
     def forget(self, answer: Response, request: Request) -> None:
         """Delete its cookie."""
@@ -111,9 +108,8 @@ class OidcProvider:
     ) -> None:
         self._settings, self._secret = settings, secret
         self._http, self._clock = http, clock
-        self._known: Metadata | None = None
+        self._known: tuple[Metadata, UrlKeySet] | None = None
         self._known_at = 0.0
-        self._keys: UrlKeySet | None = None
 
     async def authorization_url(self, pending: PendingSignIn, redirect_uri: str) -> str:
         """Return the address of the provider's page.
@@ -121,7 +117,7 @@ class OidcProvider:
         Raises:
             RefusedRequest: the provider is not available.
         """
-        metadata = await self._metadata()
+        metadata, _ = await self._current()
         digest = hashlib.sha256(pending.verifier.encode()).digest()
         query = {
             "response_type": "code",
@@ -143,95 +139,82 @@ class OidcProvider:
         Raises:
             RefusedRequest: the ID token is missing or not valid.
         """
-        metadata = await self._metadata()
-        answer = await self._exchanged(metadata, code, pending, redirect_uri)
+        metadata, keys = await self._current()
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": pending.verifier,
+        }
+        methods, client = metadata.token_endpoint_auth_methods_supported, self._settings.client_id
+        by_form = "client_secret_basic" not in methods and "client_secret_post" in methods
+        auth = None
+        if not self._secret:
+            form["client_id"] = client
+        elif by_form:
+            form |= {"client_id": client, "client_secret": self._secret}
+        else:
+            auth = httpx.BasicAuth(client, self._secret)
+        answer = await self._request("POST", metadata.token_endpoint, data=form, auth=auth)
         said = answer.get("id_token")
         if not isinstance(said, str):
             about = answer.get("error_description", "")
             why = f"it answers {answer['error']} {about}" if "error" in answer else "no id token"
             raise _refused(403, _NOT_GOOD, why)
         try:
-            return await self._checked(SignedToken.read(said), metadata, pending)
+            token = SignedToken.read(said)
+            await matching_key_set(token, [keys], "principals")
+            _check_recipient(token.claims, pending.nonce, client)
         except InvalidTokenError as error:
             raise _refused(403, _NOT_GOOD, str(error)) from None
         except KeysUnavailableError:
             raise _refused(503, _AWAY, "its keys cannot be had") from None
+        return token.claims
 
-    async def _checked(
-        self, token: SignedToken, metadata: Metadata, going: PendingSignIn
-    ) -> Mapping[str, Any]:
-        await matching_key_set(token, [self._keys_at(metadata.jwks_uri)], "principals")
-        claims = token.claims
-        nonce = str(claims.get("nonce", "")).encode("utf-8", "surrogatepass")
-        if not hmac.compare_digest(nonce, going.nonce.encode()):
-            raise InvalidTokenError("the token was made for another sign-in (`nonce`)")
-        # A token with several audiences must name this client as the authorized party.
-        is_shared = isinstance(claims.get("aud"), list) and len(claims["aud"]) > 1
-        asked = self._settings.client_id
-        if claims.get("azp", None if is_shared else asked) != asked:
-            raise InvalidTokenError("the token was made for another client (`azp`)")
-        return claims
-
-    def _keys_at(self, url: str) -> UrlKeySet:
-        if self._keys is None or self._keys.settings.url != url:
-            settings = KeySet(
-                url=url,
-                issuer=self._settings.issuer,
-                audience=self._settings.client_id,
-                for_=["principals"],
-            )
-            self._keys = UrlKeySet("oidc", settings, _address(url), self._http, self._clock)
-        return self._keys
-
-    async def _exchanged(
-        self, metadata: Metadata, code: str, going: PendingSignIn, back: str
-    ) -> dict[str, Any]:
-        form = {
-            "grant_type": "authorization_code",
-            "code": code,
-            "redirect_uri": back,
-            "code_verifier": going.verifier,
-        }
-        headers = dict(_FORM)
-        methods = metadata.token_endpoint_auth_methods_supported
-        client = self._settings.client_id
-        if not self._secret:
-            form["client_id"] = client
-        elif "client_secret_basic" not in methods and "client_secret_post" in methods:
-            form |= {"client_id": client, "client_secret": self._secret}
-        else:
-            text = b64encode(f"{client}:{self._secret}".encode()).decode()
-            headers["authorization"] = f"Basic {text}"
-        return await self._asked("POST", metadata.token_endpoint, headers, urlencode(form))
-
-    async def _metadata(self) -> Metadata:
+    async def _current(self) -> tuple[Metadata, UrlKeySet]:
+        """Return the metadata of the provider and its keys, at most an hour old."""
         if self._known is not None and self._clock() - self._known_at < FRESH_SECONDS:
             return self._known
         issuer = self._settings.issuer
-        said = await self._asked("GET", f"{issuer.rstrip('/')}{METADATA}", {}, None)
+        said = await self._request("GET", f"{issuer.rstrip('/')}{METADATA}")
         try:
             metadata = Metadata.model_validate(said)
-            for url in (
-                metadata.authorization_endpoint,
-                metadata.token_endpoint,
-                metadata.jwks_uri,
-            ):
+            for url in (metadata.authorization_endpoint, metadata.token_endpoint):
                 _address(url)
+            keys_url = _address(metadata.jwks_uri)
         except (ValidationError, AddressError) as error:
             raise _refused(503, _AWAY, f"what it says of itself is not good: {error}") from None
         if metadata.issuer != issuer:
             called = one_line(metadata.issuer, _SAID_CHARS)
             raise _refused(503, _AWAY, f"it calls itself {called}: write that as `issuer`")
-        self._known, self._known_at = metadata, self._clock()
-        return metadata
+        if self._known is not None and self._known[1].settings.url == metadata.jwks_uri:
+            keys = self._known[1]
+        else:
+            settings = KeySet(
+                url=metadata.jwks_uri,
+                issuer=issuer,
+                audience=self._settings.client_id,
+                for_=["principals"],
+            )
+            keys = UrlKeySet("oidc", settings, keys_url, self._http, self._clock)
+        self._known, self._known_at = (metadata, keys), self._clock()
+        return self._known
 
-    async def _asked(
-        self, method: str, url: str, headers: Mapping[str, str], body: str | None
-    ) -> dict[str, Any]:
+    async def _request(self, method: str, url: str, **body: Any) -> dict[str, Any]:
         """Return the JSON that the provider answers with any status: errors are JSON, too."""
+        # A compressed response has no known size.
+        headers = {"accept": "application/json", "accept-encoding": "identity"}
+        read = bytearray()
         try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
-                said = json.loads(await self._answer(method, url, headers, body))
+            async with (
+                asyncio.timeout(TIMEOUT_SECONDS),
+                self._http.stream(method, url, headers=headers, **body) as response,
+            ):
+                async for chunk in response.aiter_raw():
+                    read += chunk
+                    if len(read) > MAX_ANSWER_BYTES:
+                        raise ValueError(f"it has more than {MAX_ANSWER_BYTES} bytes")
+            said = json.loads(read)
         except (TimeoutError, httpx.HTTPError) as error:
             why = f"{type(error).__name__} {error}"
             raise _refused(503, _AWAY, f"it cannot be reached: {why}") from None
@@ -241,19 +224,20 @@ class OidcProvider:
             raise _refused(503, _AWAY, "its answer is no JSON object")
         return said
 
-    async def _answer(
-        self, method: str, url: str, headers: Mapping[str, str], body: str | None
-    ) -> bytes:
-        sent = {**headers, "accept-encoding": "identity"}  # a compressed response has no known size
-        async with self._http.stream(
-            method, url, headers=sent, content=body, follow_redirects=False
-        ) as response:
-            read = bytearray()
-            async for chunk in response.aiter_raw():
-                read += chunk
-                if len(read) > MAX_ANSWER_BYTES:
-                    raise ValueError(f"it has more than {MAX_ANSWER_BYTES} bytes")
-        return bytes(read)
+
+def _check_recipient(claims: Mapping[str, Any], nonce: str, client: str) -> None:
+    """Accept the claims of a token that was made for this sign-in and this client.
+
+    Raises:
+        InvalidTokenError: the token was made for another one.
+    """
+    said = str(claims.get("nonce", "")).encode("utf-8", "surrogatepass")
+    if not hmac.compare_digest(said, nonce.encode()):
+        raise InvalidTokenError("the token was made for another sign-in (`nonce`)")
+    # A token with several audiences must name this client as the authorized party.
+    is_shared = isinstance(claims.get("aud"), list) and len(claims["aud"]) > 1
+    if claims.get("azp", None if is_shared else client) != client:
+        raise InvalidTokenError("the token was made for another client (`azp`)")
 
 
 def _address(text: str) -> httpx.URL:

@@ -4,7 +4,7 @@ Any client can send a header. It is accepted only from the networks of the proxy
 any other sender of such a header is refused.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
@@ -13,11 +13,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast.schemas.settings.inbox import Proxy
-from holdfast.web.auth.person import build_person
-from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.auth.sessions import Authentication
+from holdfast.web.auth.sessions import Authentication, TextSealer, build_person
 from holdfast.web.auth.sign_in_pages import HOME, SIGN_IN
-from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.pages import page
 
 _FROM_ELSEWHERE: Final = (
@@ -33,7 +31,11 @@ class ProxySignIn:
         self._seal = seal
         self._user, self._groups = settings.user_header, settings.groups_header
         self._networks = settings.ranges()
-        self.routes: Sequence[Route] = [Route(SIGN_IN, self._page, methods=["GET"])]
+
+        async def explain(request: Request) -> Response:
+            return page(request, "access/sign_in.html", 403, wrong="", way="proxy", home=HOME)
+
+        self.routes: Sequence[Route] = [Route(SIGN_IN, explain, methods=["GET"])]
 
     async def authenticate(self, request: Request) -> Authentication | None:
         """Return the sender.
@@ -41,38 +43,29 @@ class ProxySignIn:
         Raises:
             RefusedRequest: the headers come from elsewhere, or cannot be read.
         """
-        if not self._is_theirs(request):
-            if self._named(request):
+        names, groups = (
+            [] if header is None else request.headers.getlist(header)
+            for header in (self._user, self._groups)
+        )
+        if not self._is_from_proxy(request):
+            if names or groups:
                 raise RefusedRequest(403, _FROM_ELSEWHERE)
             return None
-        names = [_text(value) for value in request.headers.getlist(self._user)]
+        names = [_text(value) for value in names]
         if not any(names):
             return None
         if len(names) > 1:
             raise RefusedRequest(403, f"the proxy says `{self._user}` twice; have it say it once")
-        return Authentication(
-            build_person(self._seal, names[0], self._said_groups(request), "proxy")
-        )
+        said = (group.strip() for value in groups for group in _text(value).split(","))
+        return Authentication(build_person(self._seal, names[0], filter(None, said), "proxy"))
 
-    def _named(self, request: Request) -> bool:
-        headers = (self._user, self._groups)
-        return any(header in request.headers for header in headers if header is not None)
-
-    def _said_groups(self, request: Request) -> Iterator[str]:
-        values = [] if self._groups is None else request.headers.getlist(self._groups)
-        for value in values:
-            yield from (group for each in _text(value).split(",") if (group := each.strip()))
-
-    def _is_theirs(self, request: Request) -> bool:
+    def _is_from_proxy(self, request: Request) -> bool:
         if request.client is None:
             return False
         address = ip_address(request.client.host)
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
         return any(address in network for network in self._networks)
-
-    async def _page(self, request: Request) -> Response:
-        return page(request, "access/sign_in.html", 403, wrong="", way="proxy", home=HOME)
 
 
 def _text(value: str) -> str:

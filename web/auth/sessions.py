@@ -1,30 +1,149 @@
-"""Sessions and cookies: the signed-in person, sealed in a cookie.
+"""People, their sessions and their cookies: the signed-in person, sealed in a cookie.
 
-The inbox stores no session, so any instance accepts it; a session is valid until it expires.
-Cookies are hidden from scripts and other sites, and need https on every host but this machine.
+The inbox stores no session, so any instance with the same secret accepts it; a session is valid
+until it expires. Cookies are hidden from scripts and other sites, and need https on every host but
+this machine.
 """
 
-from collections.abc import Iterable
+import hashlib
+import hmac
+import json
+import os
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
-from starlette.requests import Request
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from holdfast.web.auth.person import Person, Via, build_person
-from holdfast.web.auth.sealed_text import MAX_SEALED_CHARS, TextSealer
-from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.runtime.text_safety import clean
+from holdfast.web.http.problems import RefusedRequest
 
-# A browser accepts a cookie of this name over https only, and from this host only.
-_SECURE: Final = "__Host-"
-SameSite = Literal["lax", "strict"]
-
+MAX_SEALED_CHARS: Final = 4_000
+MAX_NAME_CHARS: Final = 200
+MAX_GROUPS: Final = 100
 SESSION_SECONDS: Final = 8 * 3600
+_KEY_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
 _COOKIE = _KIND = "session"
+
+Clock = Callable[[], float]
+SameSite = Literal["lax", "strict"]
+Via = Literal["link", "oidc", "proxy", "token"]
+
+
+class OpenedText(NamedTuple):
+    """The values that were sealed, and the seconds until they expire."""
+
+    values: Mapping[str, Any]
+    seconds_left: float
+
+
+class TextSealer:
+    """Encrypts values that a browser keeps; the values of one kind do not open as another.
+
+    Without a secret, each process has a random one.
+    """
+
+    def __init__(self, secret: str | None = None, clock: Clock = time.time) -> None:
+        self._secret = os.urandom(_KEY_BYTES) if secret is None else secret.encode()
+        self._cipher = AESGCM(self._key("sealed"))
+        self._clock = clock
+
+    def seal(self, kind: str, said: Mapping[str, Any], seconds: int) -> str:
+        """Seal the values for this number of seconds."""
+        text = json.dumps([self._clock() + seconds, said], separators=(",", ":")).encode()
+        nonce = os.urandom(_NONCE_BYTES)
+        return _base64url(nonce + self._cipher.encrypt(nonce, text, kind.encode()))
+
+    def open(self, kind: str, sealed: str) -> OpenedText | None:
+        """Return the sealed values; None for another text, or an expired one."""
+        if len(sealed) > MAX_SEALED_CHARS:
+            return None
+        try:
+            data = urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
+            nonce, text = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
+            ends, said = json.loads(self._cipher.decrypt(nonce, text, kind.encode()))
+        except (ValueError, InvalidTag):
+            return None
+        left_seconds = ends - self._clock()
+        return OpenedText(said, left_seconds) if left_seconds > 0 else None
+
+    def mark(self, kind: str, text: str) -> str:
+        """Return the HMAC of a text, as base64url."""
+        key = self._key(f"mark {kind}")
+        return _base64url(hmac.digest(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256))
+
+    def _key(self, purpose: str) -> bytes:
+        info = f"holdfast inbox: {purpose}".encode()
+        return HKDF(SHA256(), _KEY_BYTES, salt=None, info=info).derive(self._secret)
+
+
+def _base64url(data: bytes) -> str:
+    return urlsafe_b64encode(data).decode().rstrip("=")
 
 
 @dataclass(frozen=True)
-class Authentication:
+class Person:
+    """An authenticated sender: the name, and the groups that they decide for.
+
+    `via` is the method of authentication. `form_token` is the token in every form of their pages; a
+    program, which has a bearer token, has none. `scopes` are the scopes of that token.
+    """
+
+    name: str
+    groups: tuple[str, ...] = ()
+    via: Via = "link"
+    form_token: str = ""
+    scopes: tuple[str, ...] = ()
+
+
+def person_of(connection: HTTPConnection) -> Person:
+    """Return the authenticated sender of the request."""
+    person = connection.state.person
+    assert isinstance(person, Person)  # no request is routed before authentication
+    return person
+
+
+def build_person(
+    seal: TextSealer, name: Any, groups: Iterable[Any], via: Via, scopes: Iterable[str] = ()
+) -> Person:
+    """Return the person of this name with the token of their forms; a program has no forms.
+
+    Raises:
+        RefusedRequest: the name or a group cannot be shown in a record.
+    """
+    if not _is_plain(name):
+        raise RefusedRequest(
+            403, "your name cannot be shown in a record of decisions; have it changed"
+        )
+    known = tuple(dict.fromkeys(groups))
+    if len(known) > MAX_GROUPS:
+        todo = "have those that decide nothing left out"
+        raise RefusedRequest(403, f"you are in more than {MAX_GROUPS} groups; {todo}")
+    if not all(map(_is_plain, known)):
+        raise RefusedRequest(
+            403, "one of your groups has a name that cannot be shown; have it changed"
+        )
+    # The token is the same after signing in again: an open page remains valid.
+    token = "" if via == "token" else seal.mark("form", f"{via} {name}")
+    return Person(name, known, via, token, tuple(scopes))
+
+
+def _is_plain(name: Any) -> bool:
+    """Check that a name has no invisible or misleading characters."""
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
+        return False
+    return name == " ".join(clean(name).split()) and name.isprintable()
+
+
+class Authentication(NamedTuple):
     """A person, and the seconds until their session ends."""
 
     person: Person
@@ -53,9 +172,9 @@ class Sessions:
             raise RefusedRequest(403, f"you are in more groups than a browser can keep; {todo}")
         set_cookie(answer, request, _COOKIE, sealed, SESSION_SECONDS, self._same_site)
 
-    def find(self, request: Request) -> Authentication | None:
+    async def authenticate(self, request: Request) -> Authentication | None:
         """Return the person of the session cookie."""
-        opened = self._seal.open(_KIND, read_cookie(request, _COOKIE) or "")
+        opened = self._seal.open(_KIND, read_cookie(request, _COOKIE))
         # A session of another sign-in method is not valid.
         if opened is None or opened.values["via"] != self._via:
             return None
@@ -68,9 +187,9 @@ class Sessions:
         delete_cookie(answer, request, _COOKIE)
 
 
-def read_cookie(request: Request, name: str) -> str | None:
-    """Return the value of a cookie."""
-    return request.cookies.get(_named(request, name))
+def read_cookie(request: Request, name: str) -> str:
+    """Return the value of a cookie; empty without it."""
+    return request.cookies.get(_named(request, name), "")
 
 
 def set_cookie(
@@ -94,16 +213,12 @@ def delete_cookie(answer: Response, request: Request, name: str) -> None:
 
 def _named(request: Request, name: str) -> str:
     if _is_secure(request):
-        return f"{_SECURE}holdfast_{name}"
+        # A browser accepts a cookie of this name over https only, and from this host only.
+        return f"__Host-holdfast_{name}"
     # A machine shares cookies among all ports: several inboxes must not sign each other out.
-    return f"holdfast_{_origin(request).rpartition(':')[2]}_{name}"
+    return f"holdfast_{request.state.origin.rpartition(':')[2]}_{name}"
 
 
 def _is_secure(request: Request) -> bool:
     """Check for https by the own origin: a proxy terminates it."""
-    return _origin(request).startswith("https:")
-
-
-def _origin(request: Request) -> str:
-    own: str = request.state.origin
-    return own
+    return bool(request.state.origin.startswith("https:"))

@@ -13,9 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.runtime.text_safety import as_sentence, clean
-from holdfast.web.auth.person import Person
-from holdfast.web.auth.sessions import Sessions
-from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.auth.sessions import Person, Sessions
+from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.http.request_body import FIELD
 from holdfast.web.pages import page
 
@@ -83,7 +82,8 @@ def resubmission_page(request: Request, form: FormData | None, person: Person | 
     An unauthenticated sender submits the form again after signing in; a person with the form of
     another person submits it in their own name.
     """
-    fields = _fields(form)
+    items = [] if form is None else form.multi_items()
+    fields = [(name, value) for name, value in items if isinstance(value, str)]
     token = person.form_token if person else "".join(v for name, v in fields if name == FIELD)
     written = [(name, value) for name, value in fields if name != FIELD]
     where = requested_path(request)
@@ -97,8 +97,3 @@ def resubmission_page(request: Request, form: FormData | None, person: Person | 
         written=written,
         shown=[(clean(name), clean(value)) for name, value in written if value.strip()],
     )
-
-
-def _fields(form: FormData | None) -> list[tuple[str, str]]:
-    items = [] if form is None else form.multi_items()
-    return [(name, value) for name, value in items if isinstance(value, str)]

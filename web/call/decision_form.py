@@ -19,7 +19,7 @@ from holdfast.schemas.decision import Decision, shown_calls
 from holdfast.schemas.reference import MARK
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.validator import Violation
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.call.loader import PendingCall
 from holdfast.web.call.plan import arguments_schema, call_place, describe_unusable, steps_of
 from holdfast.web.forms.field_builder import build_fields, form_violations

@@ -20,7 +20,7 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import ShownTool
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, read_history
 from holdfast.web.pages import address
 from holdfast.web.run.snapshot import RunInfo, read_run_info

@@ -14,7 +14,7 @@ from holdfast.runtime.text_safety import format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
 from holdfast.validation.text_safety import normalized_person
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, CallStage
 from holdfast.web.page_text import budget_in_sentence, extended_limit, limit_reached
 from holdfast.workflows.engine.approvals.policy import strictest_policy

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute
 from holdfast.client.command_errors import UNREACHABLE, CommandError
 from holdfast.runtime.text_safety import as_sentence, clean, one_line
 from holdfast.schemas import names
-from holdfast.web.auth.person import Person, person_of
+from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.call import phrases
 from holdfast.web.call.decision_form import CHECK, DecisionForm, FormProblem, read_decision
 from holdfast.web.call.loader import (

@@ -13,7 +13,7 @@ from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS
 from holdfast.runtime.text_safety import clean, holdfast_command, one_line, shorten
 from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import PendingApproval, shown_calls
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.call import phrases
 from holdfast.web.call.decision_form import (
     CHECK,

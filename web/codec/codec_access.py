@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from holdfast.web.codec.shared_secret import Clock, Secret, digest, keep_newest
 from holdfast.web.http.origins import hosts_of
-from holdfast.web.http.refused_request import RefusedRequest, unauthorized
+from holdfast.web.http.problems import RefusedRequest, unauthorized
 
 SESSION_SECONDS = 8 * 3600
 MAX_SESSIONS = 1_000

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from holdfast.web.codec.codec_access import SESSION_SECONDS, CodecAccess, CodecGuard
 from holdfast.web.codec.protocol import Protocol
-from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.http.request_body import read_body
 
 _STYLE: Final = (

@@ -18,7 +18,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
 from holdfast.runtime.encryption.codec import DecryptError
-from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.http.problems import RefusedRequest
 
 MAX_PAYLOADS = 1_000
 # Payloads that are decompressed or read from a store are larger than the request.

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.web.http.refused_request import RefusedRequest, unauthorized
+from holdfast.web.http.problems import RefusedRequest, unauthorized
 
 MIN_SECRET_CHARS = 16
 # After this number of wrong secrets in this time, an address must wait, even with the right one.

@@ -1,4 +1,4 @@
-"""Problems (RFC 9457): the response to a program whose request is refused or fails.
+"""Refused requests, and problems (RFC 9457): the response to a program whose request fails.
 
     {"type": "urn:holdfast:problem:ended", "title": …, "status": 409, "code": "ended", "detail": …}
 
@@ -7,9 +7,7 @@ A `code` is for programs and never changes; `detail` is a sentence for people wi
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
-
-from starlette.responses import JSONResponse
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.client.command_errors import (
     NO_SUCH,
@@ -23,11 +21,12 @@ from holdfast.client.command_errors import (
 from holdfast.client.diagnosis import StuckRunError
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.validation.problems import ValueProblem, format_place
-from holdfast.web.http.refused_request import RefusedRequest
+
+if TYPE_CHECKING:
+    from starlette.responses import JSONResponse
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_SECONDS: Final = 5
-_TYPE: Final = "urn:holdfast:problem:"
 
 # Each code with its status and its title.
 CODES: Final[Mapping[str, tuple[int, str]]] = {
@@ -98,7 +97,7 @@ class HttpProblem(Exception):
     def to_json(self) -> dict[str, Any]:
         """Return the body."""
         told: dict[str, Any] = {
-            "type": f"{_TYPE}{self.code}",
+            "type": f"urn:holdfast:problem:{self.code}",
             "title": self.title,
             "status": self.status,
             "code": self.code,
@@ -111,9 +110,21 @@ class HttpProblem(Exception):
             ]
         return told
 
-    def response(self) -> JSONResponse:
+    def response(self) -> "JSONResponse":
         """Return the response."""
+        # Imported late: every command imports `RefusedRequest`, and few of them serve anything.
+        from starlette.responses import JSONResponse
+
         return JSONResponse(self.to_json(), self.status, self.headers, MEDIA_TYPE)
+
+
+# Each kind of error of the commands with its code; the others have one by their exit code.
+_COMMAND_CODES: Final = {
+    EncryptedError: "encrypted",
+    StuckRunError: "stuck",
+    NoWorkerError: "no_worker",
+}
+_EXIT_CODES: Final = {UNREACHABLE: "no_temporal", WRONG_COMMAND: "bad_request"}
 
 
 def problem_of(error: Exception) -> HttpProblem:
@@ -124,28 +135,29 @@ def problem_of(error: Exception) -> HttpProblem:
         case RefusedRequest():
             code = _REFUSED.get(error.status, "refused")
             return HttpProblem(code, as_sentence(error.sentence), headers=error.headers)
+        case HasEndedError():
+            return HttpProblem("ended", "The run has ended; `GET /runs/{run}` says how.")
         case CommandError():
-            return _of_command(error)
+            by_kind = (code for kind, code in _COMMAND_CODES.items() if isinstance(error, kind))
+            code = next(by_kind, None) or _EXIT_CODES.get(error.code, "refused")
+            if code == "refused" and error.code == NO_SUCH:
+                todo = "use the `run` that `POST /runs` answered, percent-encoded"
+                return HttpProblem("no_such_run", f"There is no such run; {todo}.")
+            return HttpProblem(code, as_sentence(str(error)))
     logger.error("a request failed", exc_info=error)
     return HttpProblem("failed", "The inbox has failed at this; its log says why.")
 
 
-def _of_command(error: CommandError) -> HttpProblem:
-    said = as_sentence(str(error))
-    match error:
-        case HasEndedError():
-            return HttpProblem("ended", "The run has ended; `GET /runs/{run}` says how.")
-        case EncryptedError():
-            return HttpProblem("encrypted", said)
-        case StuckRunError():
-            return HttpProblem("stuck", said)
-        case NoWorkerError():
-            return HttpProblem("no_worker", said)
-        case CommandError(code=code) if code == NO_SUCH:
-            todo = "use the `run` that `POST /runs` answered, percent-encoded"
-            return HttpProblem("no_such_run", f"There is no such run; {todo}.")
-        case CommandError(code=code) if code == UNREACHABLE:
-            return HttpProblem("no_temporal", said)
-        case CommandError(code=code) if code == WRONG_COMMAND:
-            return HttpProblem("bad_request", said)
-    return HttpProblem("refused", said)
+class RefusedRequest(Exception):
+    """A refused request: the HTTP status, and one sentence for the sender."""
+
+    def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence
+        self.headers = headers or {}
+
+
+def unauthorized(sentence: str) -> RefusedRequest:
+    """Return the refusal of an unauthenticated request."""
+    return RefusedRequest(401, sentence, {"WWW-Authenticate": "Bearer"})

@@ -6,12 +6,12 @@ from collections.abc import Collection
 from typing import Final
 
 from starlette.datastructures import FormData
-from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
+from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
-from holdfast.web.auth.person import Person
-from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.auth.sessions import Person
+from holdfast.web.http.problems import RefusedRequest
 
 FIELD: Final = "form_token"
 HEADER: Final = "x-form-token"
@@ -59,7 +59,23 @@ async def read_form(request: Request) -> FormData:
     """
     known: FormData | None = getattr(request.state, "form", None)
     if known is None:
-        known = request.state.form = await _read(request)
+        body = await read_body(request, (URLENCODED, MULTIPART), MAX_FORM_BYTES)
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        # With the application in its scope, Starlette answers an invalid form itself.
+        scope = {name: value for name, value in request.scope.items() if name != "app"}
+        form = Request(scope, receive).form(
+            max_files=0, max_fields=MAX_FIELDS, max_part_size=MAX_FORM_BYTES
+        )
+        try:
+            known = request.state.form = await form
+        except (MultiPartException, KeyError, ValueError) as error:
+            why = error.message if isinstance(error, MultiPartException) else "it is none"
+            raise RefusedRequest(
+                400, f"the form cannot be read: {why}; send it from its page"
+            ) from None
     return known
 
 
@@ -79,40 +95,5 @@ async def carries_token(request: Request, person: Person) -> bool:
         field = (await read_form(request)).get(FIELD)
         shown = field if isinstance(field, str) else None
     expected = person.form_token.encode()
-    return bool(expected) and hmac.compare_digest(_bytes(shown or ""), expected)
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-async def _read(request: Request) -> FormData:
-    body = await read_body(request, (URLENCODED, MULTIPART), MAX_FORM_BYTES)
-    try:
-        return await _parser(request, body).parse()
-    except (MultiPartException, KeyError, ValueError) as error:
-        why = error.message if isinstance(error, MultiPartException) else "it is none"
-        raise RefusedRequest(
-            400, f"the form cannot be read: {why}; send it from its page"
-        ) from None
-
-
-def _parser(request: Request, body: bytes) -> FormParser | MultiPartParser:
-    stream = Request(request.scope, _Whole(body)).stream()
-    if media_type_of(request) == URLENCODED:
-        return FormParser(
-            request.headers, stream, max_fields=MAX_FIELDS, max_part_size=MAX_FORM_BYTES
-        )
-    return MultiPartParser(
-        request.headers, stream, max_files=0, max_fields=MAX_FIELDS, max_part_size=MAX_FORM_BYTES
-    )
-
-
-class _Whole:
-    """A body that was already read, as an ASGI `receive`."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-
-    async def __call__(self) -> Message:
-        return {"type": "http.request", "body": self._body, "more_body": False}
+    sent = (shown or "").encode("utf-8", "surrogatepass")
+    return bool(expected) and hmac.compare_digest(sent, expected)

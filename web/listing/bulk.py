@@ -11,7 +11,7 @@ from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.rows import MAX_BRIEF_CHARS, SelectedCall, brief
 from holdfast.web.services import DecisionNotSent, Services
 

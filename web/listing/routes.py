@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.client.command_errors import wrong_command
 from holdfast.schemas import names
-from holdfast.web.auth.person import Person, person_of
+from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.streaming import EventStream, StreamLimit, too_many_streams
 from holdfast.web.listing.bulk import BulkDecision, check_selected, read_choices

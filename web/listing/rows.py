@@ -16,7 +16,7 @@ from holdfast.runtime.narration.phrases import decided_phrase
 from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.run_answers import RunAnswer
 from holdfast.web.page_text import DisplayTime, display_time, limit_reached
 from holdfast.web.services import is_whole

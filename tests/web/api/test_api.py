@@ -19,9 +19,9 @@ from holdfast.schemas.run import Principal
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.api import runs
 from holdfast.web.api.start_runs import MAX_KEY_CHARS
-from holdfast.web.auth.bearer import BearerTokens
+from holdfast.web.auth.auth_middleware import BearerTokens
 from holdfast.web.auth.link import LinkOwner, LinkSignIn
-from holdfast.web.auth.sealed_text import TextSealer
+from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.http.problems import problem_of
 from holdfast.web.pages import address
 from holdfast.web.services import Services

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.web.api import event_stream as of_runs
+from holdfast.web.api import runs as of_runs
 from holdfast.web.http import streaming
 from holdfast.web.pages import address
 from tests.support import tools

@@ -13,7 +13,7 @@ from holdfast.schemas import names
 from holdfast.schemas.names import ErrorCode
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.runs import say
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import HttpProblem
 from holdfast.web.services import Services
 

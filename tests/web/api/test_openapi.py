@@ -19,10 +19,9 @@ from starlette.routing import Route
 from temporalio.client import Client
 
 from holdfast.web.api.api_request import JSON
-from holdfast.web.api.event_stream import Streams
-from holdfast.web.api.openapi import _curl, build_description
-from holdfast.web.api.operations import Operation, operations
-from holdfast.web.api.routes import Resource, routes
+from holdfast.web.api.openapi import Operation, OperationView, build_description
+from holdfast.web.api.operations import Resource, operations, routes
+from holdfast.web.api.runs import Streams
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem
 from holdfast.web.services import Services
 from tests.support import tools
@@ -246,7 +245,8 @@ async def _sent(stage: Stage, request: dict[str, Any], there: str) -> str | None
 def test_a_command_of_the_page_sends_its_example_as_it_is() -> None:
     example = {"content": "It's $HOME & more"}
     body = {"requestBody": {"content": {JSON: {"example": example}}}}
-    said = shlex.split(_curl("post", "https://a/runs/{run}", {"operationId": "say", **body}))
+    told = {"operationId": "say", **body}
+    said = shlex.split(OperationView({}, "https://a", "/runs/{run}", "post", told).curl)
     assert json.loads(said[said.index("-d") + 1]) == example
     assert said[:4] == ["curl", "-X", "POST", "https://a/runs/$RUN"]
 

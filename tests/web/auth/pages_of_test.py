@@ -4,16 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from holdfast.web.auth.person import person_of
-from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.request_body import read_form
-from holdfast.web.http.responses import refused
-from holdfast.web.pages import STATIC
+from holdfast.web.pages import STATIC, ErrorMiddleware
 
 
 def pages() -> Starlette:
@@ -28,7 +27,7 @@ def pages() -> Starlette:
             Route("/runs", _json, methods=["POST"]),
             Route("/events", _events),
         ],
-        exception_handlers={RefusedRequest: refused},
+        middleware=[Middleware(ErrorMiddleware)],
     )
 
 

@@ -6,6 +6,7 @@ somebody writes who has no browser, and what is left of a session that is over.
 
 import asyncio
 import json
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -17,14 +18,13 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from temporalio.client import Client
 
-from holdfast.web.auth import link, sealed_text, sessions
-from holdfast.web.auth.bearer import BearerTokens
+from holdfast.web.auth import link, sessions
+from holdfast.web.auth.auth_middleware import BearerTokens
 from holdfast.web.auth.link import LinkOwner, LinkSignIn
-from holdfast.web.auth.person import Person
-from holdfast.web.auth.sealed_text import TextSealer
+from holdfast.web.auth.sessions import Person, TextSealer
 from holdfast.web.auth.sign_in_pages import local_path
 from holdfast.web.http import request_body
-from holdfast.web.http.responses import HEADERS
+from holdfast.web.pages import HEADERS
 from holdfast.web.services import Services
 from tests.support.inbox import PAGE, Stage, opened
 from tests.web.auth.pages_of_test import pages
@@ -178,7 +178,7 @@ def forged(cookie: str) -> dict[str, str]:
         "cut": cookie[:-4],
         "nothing": "",
         "no base64": "ä!§$%",
-        "not sealed": sealed_text._written(person.encode()),
+        "not sealed": urlsafe_b64encode(person.encode()).decode(),
         "very long": "A" * 20_000,
         "of another kind": TextSealer(SECRET).seal(
             "going", {"name": "eve", "groups": [], "via": "link"}, 600
@@ -200,7 +200,7 @@ async def test_a_forged_cookie_is_nobody(inboxes: Inboxes) -> None:
 
 def test_what_no_browser_keeps_is_not_opened() -> None:
     sealed = TextSealer(SECRET)
-    for size, counts in ((100, True), (sealed_text.MAX_SEALED_CHARS, False)):
+    for size, counts in ((100, True), (sessions.MAX_SEALED_CHARS, False)):
         opened = sealed.open("session", sealed.seal("session", {"name": "x" * size}, 600))
         assert (opened is not None) == counts
 

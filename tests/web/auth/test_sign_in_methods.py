@@ -14,11 +14,11 @@ from temporalio.client import Client
 from holdfast.runtime.identity.key_sets import FileKeySet, LiveKeySet, UrlKeySet
 from holdfast.schemas.settings.inbox import Proxy
 from holdfast.schemas.settings.keys import KeySet
-from holdfast.web.auth.bearer import BearerTokens
+from holdfast.web.auth.auth_middleware import BearerTokens
 from holdfast.web.auth.link import LinkOwner, LinkSignIn
 from holdfast.web.auth.proxy import ProxySignIn
-from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.auth.sessions import TextSealer
+from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.services import Services
 from tests.support.inbox import Stage, opened
 from tests.support.signing import Signer, write_keys

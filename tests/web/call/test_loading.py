@@ -14,7 +14,7 @@ from holdfast.client.run_handle import RunHandle
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.call import decision_form, loader, routes
 from holdfast.web.call.decision_form import DecisionForm
 from holdfast.web.call.loader import PendingCall, find_next_pending

@@ -7,7 +7,7 @@ from starlette.datastructures import FormData
 
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.tool import ShownTool
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
 from holdfast.web.call.loader import ClosedCall, PendingCall

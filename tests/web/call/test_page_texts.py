@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.decision import Decision, PendingApproval
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.call.decision_form import read_decision
 from holdfast.web.call.history import CallHistory
 from holdfast.web.call.loader import PendingCall

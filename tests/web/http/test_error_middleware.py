@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.web.auth.link import LinkSignIn
 from holdfast.web.call import routes as of_call
 from holdfast.web.http.problems import MEDIA_TYPE
-from holdfast.web.http.responses import ErrorMiddleware
 from holdfast.web.listing import routes as listing
+from holdfast.web.pages import ErrorMiddleware
 from tests.support.inbox import inbox
 
 SECRET = "the fault itself"
@@ -55,7 +54,7 @@ async def test_whoever_is_still_at_the_door_is_told_too(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with inbox(client) as stage:
-        monkeypatch.setattr(LinkSignIn, "authenticate", _breaks)
+        monkeypatch.setattr(stage.access.method, "authenticate", _breaks)
         answer = await stage.get("/")
 
     assert answer.status_code == 500

@@ -8,8 +8,8 @@ import pytest
 from starlette.requests import Request
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.web.http import health
-from holdfast.web.http.health import InboxHealth
+from holdfast.web import monitoring as health
+from holdfast.web.monitoring import InboxHealth
 
 ASKED = Request({"type": "http"})
 

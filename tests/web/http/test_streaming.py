@@ -12,9 +12,9 @@ from temporalio.client import Client
 from holdfast.client.command_errors import EncryptedError
 from holdfast.client.stream.deltas import Frame
 from holdfast.client.stream.frames import StreamNotice
-from holdfast.web.api import event_stream as of_runs
+from holdfast.web.api import runs as of_runs
 from holdfast.web.api.api_request import ApiRequest
-from holdfast.web.api.event_stream import Streams
+from holdfast.web.api.runs import Streams
 from holdfast.web.http import streaming
 from holdfast.web.http.streaming import EventStream, SessionStreams, StreamLimit, frame
 from holdfast.web.services import Services

@@ -11,7 +11,7 @@ from holdfast.client.command_errors import NoWorkerError
 from holdfast.client.run_lists import MissingAttributesError, RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.listing import page_query
 from holdfast.web.listing.page_query import PAGE_RUNS, ListPage, ListView, order_by_answers
 from holdfast.web.listing.routes import _calls, _groups

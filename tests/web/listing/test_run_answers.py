@@ -24,7 +24,7 @@ from holdfast.client.run_handle import RunHandle, RunStart
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
-from holdfast.web.auth.person import Person
+from holdfast.web.auth.sessions import Person
 from holdfast.web.listing import bulk, routes, run_answers, runs, watch
 from holdfast.web.listing.bulk import BulkDecision, check_selected, read_choices
 from holdfast.web.listing.page_query import ListPage

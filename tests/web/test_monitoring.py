@@ -9,7 +9,7 @@ from temporalio.client import Client
 
 from holdfast.client.command_errors import CommandError
 from holdfast.runtime.telemetry.telemetry import Telemetry
-from holdfast.web import inbox_metrics
+from holdfast.web import monitoring
 from tests.support.traces import measured
 
 HOUR = timedelta(hours=1)
@@ -27,9 +27,9 @@ async def test_what_waits_is_counted_and_the_oldest_of_it_timed(
     async def asked(_: Client) -> tuple[int, datetime | None]:
         return 3, datetime.now(UTC) - HOUR
 
-    monkeypatch.setattr(inbox_metrics, "waiting_count_and_oldest", asked)
+    monkeypatch.setattr(monitoring, "waiting_count_and_oldest", asked)
     reader = InMemoryMetricReader()
-    inbox_metrics.register_gauges(Telemetry(reader=reader).meter, client)
+    monitoring.register_gauges(Telemetry(reader=reader).meter, client)
     found = await gauges(reader)
     assert found["holdfast.approvals.waiting"] == 3
     assert found["holdfast.approvals.oldest"] == pytest.approx(HOUR.total_seconds(), abs=10)
@@ -41,9 +41,9 @@ async def test_a_server_that_does_not_answer_is_not_measured(
     async def asked(_: Client) -> tuple[int, datetime | None]:
         raise CommandError("Temporal does not answer", "start it", 3)
 
-    monkeypatch.setattr(inbox_metrics, "waiting_count_and_oldest", asked)
+    monkeypatch.setattr(monitoring, "waiting_count_and_oldest", asked)
     reader = InMemoryMetricReader()
-    inbox_metrics.register_gauges(Telemetry(reader=reader).meter, client)
+    monitoring.register_gauges(Telemetry(reader=reader).meter, client)
     assert await gauges(reader) == {}
 
 
@@ -58,9 +58,9 @@ async def test_nothing_has_waited_for_less_than_no_time(
     async def asked(_: Client) -> tuple[int, datetime | None]:
         return count, None if oldest is None else datetime.now(UTC) + oldest
 
-    monkeypatch.setattr(inbox_metrics, "waiting_count_and_oldest", asked)
+    monkeypatch.setattr(monitoring, "waiting_count_and_oldest", asked)
     reader = InMemoryMetricReader()
-    inbox_metrics.register_gauges(Telemetry(reader=reader).meter, client)
+    monitoring.register_gauges(Telemetry(reader=reader).meter, client)
     assert await gauges(reader) == {
         "holdfast.approvals.waiting": count,
         "holdfast.approvals.oldest": 0,
@@ -74,17 +74,17 @@ async def test_a_server_that_takes_too_long_is_not_waited_for(
         await asyncio.Event().wait()
         raise AssertionError
 
-    monkeypatch.setattr(inbox_metrics, "waiting_count_and_oldest", asked)
-    monkeypatch.setattr(inbox_metrics, "MEASURE_SECONDS", 0.05)
+    monkeypatch.setattr(monitoring, "waiting_count_and_oldest", asked)
+    monkeypatch.setattr(monitoring, "MEASURE_SECONDS", 0.05)
     reader = InMemoryMetricReader()
-    inbox_metrics.register_gauges(Telemetry(reader=reader).meter, client)
+    monitoring.register_gauges(Telemetry(reader=reader).meter, client)
     async with asyncio.timeout(10):
         assert await gauges(reader) == {}
 
 
 async def test_it_is_asked_of_the_server_itself(client: Client) -> None:
     reader = InMemoryMetricReader()
-    inbox_metrics.register_gauges(Telemetry(reader=reader).meter, client)
+    monitoring.register_gauges(Telemetry(reader=reader).meter, client)
     found = await gauges(reader)
     assert found["holdfast.approvals.waiting"] >= 0
     assert (found["holdfast.approvals.oldest"] > 0) <= (found["holdfast.approvals.waiting"] > 0)
@@ -93,5 +93,5 @@ async def test_it_is_asked_of_the_server_itself(client: Client) -> None:
 async def test_a_wrong_variable_keeps_it_from_starting(client: Client) -> None:
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}
     with pytest.raises(CommandError, match="OTEL_EXPORTER_OTLP_ENDPOINT holds no address"):
-        async with inbox_metrics.export_metrics(client, environ):
+        async with monitoring.export_metrics(client, environ):
             pass

@@ -1,0 +1,111 @@
+"""What others watch of the inbox: `/health` for probes, and its metrics.
+
+The metrics are the number of runs with pending approvals, and the longest wait. A worker knows its
+own runs only; the inbox counts all of them whenever metrics are exported. Several inboxes export
+the same numbers, so an aggregation takes the maximum.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Final
+
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from holdfast.client.command_errors import CommandError, wrong_command
+from holdfast.client.visibility import waiting_count_and_oldest
+from holdfast.runtime.secrets import Secrets, environment_secrets
+from holdfast.runtime.telemetry.metrics import OLDEST, WAITING
+from holdfast.runtime.telemetry.startup import start_telemetry
+from holdfast.runtime.telemetry.telemetry_settings import (
+    TelemetrySettingsError,
+    read_telemetry,
+    telemetry_secrets,
+)
+
+HEALTH: Final = "/health"
+# The minimum between two queries, however many probes there are.
+BETWEEN_LOOKS_SECONDS: Final = 1.0
+ANSWER_TIMEOUT_SECONDS: Final = 2.0
+
+SERVICE: Final = "holdfast-inbox"
+# If the server takes longer, this measurement is skipped.
+MEASURE_SECONDS: Final = 5.0
+
+
+@asynccontextmanager
+async def export_metrics(client: Client, environ: Mapping[str, str]) -> AsyncIterator[None]:
+    """Export metrics to the collector of the environment until the block ends.
+
+    Raises:
+        CommandError: a variable is invalid.
+    """
+    secrets = Secrets([*environment_secrets(environ), *telemetry_secrets(environ)])
+    try:
+        telemetry = start_telemetry(read_telemetry(environ), SERVICE, environ, secrets)
+    except TelemetrySettingsError as error:
+        raise wrong_command(error.wrong, error.todo) from None
+    if telemetry is not None:
+        register_gauges(telemetry.meter, client)
+    try:
+        yield
+    finally:
+        if telemetry is not None:
+            # In a thread: the last export queries Temporal from this event loop.
+            await asyncio.to_thread(telemetry.close)
+
+
+def register_gauges(meter: Meter, client: Client) -> None:
+    """Register the gauges, which query Temporal on every export."""
+    loop = asyncio.get_running_loop()
+
+    def register(
+        name: str, unit: str, description: str, value: Callable[[int, datetime | None], float]
+    ) -> None:
+        def observe(_: CallbackOptions) -> Iterable[Observation]:
+            query = asyncio.run_coroutine_threadsafe(waiting_count_and_oldest(client), loop)
+            try:
+                found = query.result(MEASURE_SECONDS)
+            except (TimeoutError, CommandError):
+                query.cancel()
+                return []  # the missing value is visible in the metrics
+            return [Observation(value(*found))]
+
+        meter.create_observable_gauge(name, [observe], unit, description)
+
+    def age(count: int, oldest: datetime | None) -> float:
+        if not count or oldest is None:
+            return 0.0
+        return max(0.0, (datetime.now(UTC) - oldest).total_seconds())
+
+    register(WAITING, "{run}", "Runs that wait for a person.", lambda count, oldest: count)
+    register(OLDEST, "s", "How long the oldest question has waited.", age)
+
+
+class InboxHealth:
+    """Queries Temporal, and caches the result for a moment."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._looking = asyncio.Lock()
+        self._look_at = 0.0
+        self._is_good = False
+
+    async def answer(self, request: Request) -> Response:
+        """Return 200 while Temporal answers, else 503."""
+        async with self._looking:
+            if time.monotonic() >= self._look_at:
+                try:
+                    async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):
+                        self._is_good = await self._client.service_client.check_health()
+                except (RPCError, RuntimeError, TimeoutError):
+                    self._is_good = False  # RuntimeError: the client never connected
+                self._look_at = time.monotonic() + BETWEEN_LOOKS_SECONDS
+        said = "ok" if self._is_good else "Temporal does not answer"
+        return JSONResponse({"status": said}, 200 if self._is_good else 503)
