@@ -63,19 +63,6 @@ async def test_many_comments_are_moderated_in_one_answer_each_by_its_instance(
     assert await run.handle.query("state", "c2") == result["instances"]["c2"]
 
 
-async def test_a_call_that_names_no_instance_is_told_so(stage: Stage) -> None:
-    blunt = {**MODERATOR, "model": {"endpoint": "fake", "name": "blunt"}}
-    stage.forces = False
-    stage.model("blunt", composed({"_tool": "hide", "comment": 1}), composed(output="Well."))
-    run = await stage.start(blunt, context=[{"content": [comment(1, "Hi"), comment(2, "Ho")]}])
-    await run.result()
-
-    assert await run.error() == {
-        "code": "invalid_arguments",
-        "message": "invalid_arguments: _instance: this run has instances; name one of [c1, c2]",
-    }
-
-
 EDITOR = agent("""
 name: editor
 model: {endpoint: fake, name: editor}

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.protocol.stage import Stage, agent, calls, composed, forced_schema
+from tests.protocol.stage import Stage, agent, calls, composed
 from tests.support.model_server import Answer
 
 CRITIC = agent("""
@@ -50,103 +50,3 @@ async def test_sentiment_is_answered_latently_in_a_request_of_its_own(stage: Sta
     assert result["output"] == "That is praise."
     assert result["state"] == {"sentiment": PRAISE}
     assert (result["turns"], result["calls"]) == (3, 1)
-
-
-GREETER = agent("""
-name: greeter
-model: {endpoint: fake, name: greeter}
-instructions: You greet people.
-calling: composed
-reasoningForCall: false
-tools:
-- _tool: fetch_profile
-  description: Fetch the profile of a user.
-  properties: {user_id: {type: integer}}
-  required: [user_id]
-- _tool: style
-  description: The style in which somebody likes to be greeted.
-  properties: {city: {type: string}}
-  _output: {enum: [formal, warm]}
-output:
-  type: object
-  properties: {greeting: {type: string}, language: {enum: [en, de]}}
-  required: [greeting, language]
-""")
-THE_SCHEMA_OF_A_GREETING = {
-    "type": "object",
-    "properties": {
-        "calls": {
-            "type": "array",
-            "items": {
-                "anyOf": [
-                    {
-                        "type": "object",
-                        "description": "Fetch the profile of a user.",
-                        "properties": {
-                            "_tool": {"type": "string", "const": "fetch_profile"},
-                            "user_id": {"type": "integer"},
-                        },
-                        "required": ["_tool", "user_id"],
-                        "additionalProperties": False,
-                    },
-                    {
-                        "type": "object",
-                        "description": "The style in which somebody likes to be greeted.",
-                        "properties": {
-                            "_tool": {"type": "string", "const": "style"},
-                            "city": {"type": ["string", "null"]},
-                            "_output": {
-                                "description": "Your result of this call; null if it depends on"
-                                " another call of this answer",
-                                "anyOf": [
-                                    {"type": "string", "enum": ["formal", "warm"]},
-                                    {"type": "null"},
-                                ],
-                            },
-                        },
-                        "required": ["_tool", "city", "_output"],
-                        "additionalProperties": False,
-                    },
-                ]
-            },
-        },
-        "output": {
-            "anyOf": [
-                {
-                    "type": "object",
-                    "properties": {
-                        "greeting": {"type": "string"},
-                        "language": {"type": "string", "enum": ["en", "de"]},
-                    },
-                    "required": ["greeting", "language"],
-                    "additionalProperties": False,
-                },
-                {"type": "null"},
-            ]
-        },
-    },
-    "required": ["calls", "output"],
-    "additionalProperties": False,
-}
-
-
-async def test_a_greeting_has_one_schema_composed_of_its_output_and_its_tools(
-    stage: Stage,
-) -> None:
-    stage.model(
-        "greeter",
-        composed({"_tool": "fetch_profile", "user_id": 7}),
-        composed(
-            {"_tool": "style", "city": "London", "_output": "warm"},
-            output={"greeting": "Hello, Ada!", "language": "en"},
-        ),
-    )
-    run = await stage.start(GREETER, input="Greet user 7.")
-
-    result = await run.result()
-    assert result["output"] == {"greeting": "Hello, Ada!", "language": "en"}
-    assert (result["turns"], result["calls"]) == (2, 2)
-    first, second = stage.requests("greeter")
-    assert "tools" not in first
-    assert forced_schema(first) == forced_schema(second) == THE_SCHEMA_OF_A_GREETING
-    assert '"name": "Ada"' in second["messages"][-1]["content"]

@@ -2,7 +2,7 @@
 
 import uuid
 
-from tests.protocol.stage import Stage, agent, calls, composed, offered
+from tests.protocol.stage import Stage, agent, calls, offered
 from tests.support.model_server import Answer
 
 DONE = Answer("done")
@@ -40,17 +40,6 @@ async def test_the_model_chooses_a_skill_and_has_its_tools_from_then_on(stage: S
     asked = stage.requests("shop")
     assert [offered(one) for one in asked[:2]] == [["choose_skill"], ["find_order", "mail"]]
     assert "Give customers their money back." in str(asked[0]["tools"])
-
-
-async def test_a_run_names_its_skill(stage: Stage) -> None:
-    named = {**SHOP, "model": {"endpoint": "fake", "name": "named"}}
-    stage.model("named", DONE)
-    run = await stage.start(named, input="Refund order A1.", skill="refunds")
-    await run.result()
-
-    [asked] = stage.requests("named")
-    assert offered(asked) == ["find_order", "refund"]
-    assert "Refund what was paid, and no more." in asked["messages"][0]["content"]
 
 
 async def test_a_skill_with_an_activity_asks_no_model(stage: Stage) -> None:
@@ -117,17 +106,3 @@ async def test_memory_outlives_the_run_and_belongs_to_the_guest(stage: Stage) ->
     other = await stage.start("concierge", input="Tea, please.", principal=bob)
     await other.result()
     assert "with milk" not in (await other.results())["t1c1"]
-
-
-async def test_a_composed_agent_chooses_its_skill_in_its_answer(stage: Stage) -> None:
-    one = {**SHOP, "calling": "composed", "model": {"endpoint": "fake", "name": "in-one"}}
-    stage.model(
-        "in-one",
-        composed({"_tool": "choose_skill", "skill": "letters"}),
-        composed({"_tool": "mail", "text": "Hello!"}, output="It is written."),
-    )
-    run = await stage.start(one, input="Greet the customer.")
-
-    assert (await run.result())["output"] == "It is written."
-    asked = stage.requests("in-one")
-    assert [offered(each) for each in asked] == [["choose_skill"], ["find_order", "mail"]]

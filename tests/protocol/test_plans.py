@@ -67,27 +67,3 @@ async def test_a_refund_plan_is_carried_out_after_one_approval(stage: Stage) -> 
     assert json.loads((await run.results())["t1c4"]) == {"refunded": 35.0, "order": "A2"}
     asked = [event for event in await run.events() if event["type"] == "confirmation_required"]
     assert len(asked) == 1
-
-
-async def test_single_calls_of_a_plan_are_edited_or_struck_out(stage: Stage) -> None:
-    stage.model("edited", PLAN, DONE)
-    lazy = {**REFUNDS, "model": {"endpoint": "fake", "name": "edited"}}
-    run = await stage.start(lazy, input="Refund orders A1 and A2.")
-    await run.waiting()
-
-    kept = [
-        {"id": "t1c1"},
-        {"id": "t1c3", "arguments": {"order_id": "†state.one.id", "amount": 5}},
-        {"id": "t1c5", "arguments": {"text": "Five are refunded."}},
-    ]
-    await run.decide("t1-plan", "edit", arguments={"calls": kept}, by="bea")
-    await run.result()
-
-    assert is_carried_out(await run.told()) == ["t1c1", "t1c3", "t1c5"]
-    results = await run.results()
-    assert '{"refunded": 5.0, "order": "A1"}' in results["t1c3"]
-    assert "sent: Five are refunded." in results["t1c5"]
-    assert await run.error("t1c4") == {
-        "code": "denied",
-        "message": "a person struck this call out of the plan",
-    }

@@ -1,17 +1,15 @@
 """§4, §8, §9: what is allowed is looked up call by call; nothing that anybody says changes it."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.protocol.stage import Call, Stage, agent, calls, composed, errors, forced_schema
+from tests.protocol.tools import PAGES
 from tests.support.model_server import Answer
 
 DONE = {"native": Answer("done"), "composed": composed(output="done")}
-PAGES = yaml.safe_load(Path(__file__).with_name("pages.yaml").read_text(encoding="utf-8"))
 BOTH = pytest.mark.parametrize("calling", ["native", "composed"])
 
 
@@ -138,7 +136,7 @@ tools: [read_page]
 async def test_what_a_result_says_changes_nothing_of_what_is_allowed(
     stage: Stage, calling: str
 ) -> None:
-    """The model believes every page of `pages.yaml`, and calls what it is told to."""
+    """The model believes every page in `PAGES`, and calls what it is told to."""
     name = f"gullible-{calling}"
     pages = [{"_tool": "read_page", "page": page} for page in PAGES]
     stage.forces = False

@@ -1,6 +1,5 @@
 """Runs of an agent: messages, time, cancellation, beginnings, skills and summaries."""
 
-import asyncio
 import threading
 import uuid
 from collections.abc import Iterator
@@ -18,76 +17,37 @@ from temporalio.client import (
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError, CancelledError
 
-from holdfast.schemas.base import link, sha256
-from holdfast.schemas.log_entry import digested
-from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
 from tests.support.model_server import Answer, call
-from tests.support.small_model import MANY, Small
 from tests.support.tools import MAX_WAIT_SECONDS
 
 DONE = Answer("done")
 
 
-@pytest.mark.parametrize(
-    ("request_", "says"),
-    [
-        ("just do it", "input"),
-        ({"agent": "nobody", "input": "x"}, "nobody"),
-        ({"input": "x"}, "agent"),
-        ({"agent": {"model": {"endpoint": "fake"}}}, "input"),
-        ({"agent": {"model": {"endpoint": "nowhere"}}, "input": "x"}, "nowhere"),
-        ({"agent": {"model": {"endpoint": "fake"}, "tools": ["ech"]}, "input": "x"}, "echo"),
-        ({"agent": {"model": {"endpoint": "fake"}}, "input": "x", "budgets": {}}, "budgets"),
-        (
-            {"agent": {"model": {"endpoint": "fake"}}, "input": "x", "budget": {"maxTurns": 0}},
-            "maxTurns",
-        ),
-        (
-            {"agent": {"model": {"endpoint": "fake"}, "input": {"type": "object"}}, "input": "x"},
-            "input",
-        ),
-        (
-            {"agent": {"model": {"endpoint": "fake"}}, "input": "x", "toolChoice": {"name": "z"}},
-            "z",
-        ),
-    ],
-)
-async def test_a_request_that_makes_no_run_says_why(
-    open_house: OpenHouse, request_: Any, says: str
-) -> None:
-    house = await open_house([DONE])
-    handle = await house.client.start_workflow(
-        "AgentWorkflow", request_, id=f"bad-{id(request_)}", task_queue=house.task_queue
-    )
-    failure = await Run(handle).failure()
-    assert failure.type == "invalid_request"
-    assert says in failure.message
+FAKE = {"model": {"endpoint": "fake"}}
+# Requests, and what the failure names.
+NO_RUNS: list[tuple[Any, str]] = [
+    ("just do it", "input"),
+    ({"agent": "nobody", "input": "x"}, "nobody"),
+    ({"input": "x"}, "agent"),
+    ({"agent": {"model": {"endpoint": "nowhere"}}, "input": "x"}, "nowhere"),
+    ({"agent": {**FAKE, "tools": ["ech"]}, "input": "x"}, "echo"),
+    ({"agent": FAKE, "input": "x", "budgets": {}}, "budgets"),
+    ({"agent": FAKE}, "input"),
+]
 
 
-async def test_the_context_is_append_only_and_its_digest_can_be_checked(
-    open_house: OpenHouse,
-) -> None:
-    run = await (await open_house([Answer(calls=[call("look_up", id=1)]), DONE])).start(["look_up"])
-    await run.result()
-    entries = await run.context()
-    assert [entry["n"] for entry in entries] == list(range(1, len(entries) + 1))
-    digest = ""
-    for entry in entries:
-        digest = link(digest, sha256(digested(entry)))
-    assert (await run.status())["log"] == {"entries": len(entries), "digest": digest}
-
-
-async def test_a_message_steers_before_the_next_request(open_house: OpenHouse) -> None:
-    gate = threading.Event()
-    house = await open_house([Answer(calls=[call("look_up", id=1)], hold=gate), DONE])
-    run = await house.start(["look_up"])
-    await eventually(lambda: _asked(house, 1))
-    await run.handle.signal("message", {"content": "in French, please"})
-    gate.set()
-    await run.result()
-    assert house.model.requests[1]["messages"][-2]["content"] == "in French, please"
+async def test_a_request_that_makes_no_run_says_why(open_house: OpenHouse) -> None:
+    house = await open_house([], **SIDE_BY_SIDE)
+    for number, (request, named) in enumerate(NO_RUNS):
+        id = f"{house.task_queue}-{number}"
+        handle = await house.client.start_workflow(
+            "AgentWorkflow", request, id=id, task_queue=house.task_queue
+        )
+        failure = await Run(handle).failure()
+        assert failure.type == "invalid_request"
+        assert named in failure.message
 
 
 async def test_a_conversation_answers_until_it_is_closed(open_house: OpenHouse) -> None:
@@ -128,21 +88,6 @@ async def test_a_model_call_is_cancelled_with_its_run(open_house: OpenHouse) -> 
     gate.set()
 
 
-async def test_a_conversation_can_be_sent_to_before_it_has_begun(open_house: OpenHouse) -> None:
-    run = await (await open_house([Answer("one"), Answer("two")])).start(conversation=True)
-    assert await run.handle.execute_update("send", "hello") in ("one", "two")
-    await run.handle.signal("close")
-    await run.result()
-
-
-async def test_runs_at_once_do_not_mix(open_house: OpenHouse) -> None:
-    answers = [Answer(calls=[call("look_up", id=1)]), DONE]
-    house = await open_house(answers, max_cached_workflows=100)
-    runs = await asyncio.gather(*(house.start(["look_up"]) for _ in range(5)))
-    results = await asyncio.gather(*(run.result() for run in runs))
-    assert [result["turns"] for result in results] == [2] * 5
-
-
 async def _asked(house: Any, turn: int) -> bool:
     return bool(house.model.asked(turn))
 
@@ -171,51 +116,6 @@ async def test_waiting_for_people_takes_no_time(open_house: OpenHouse) -> None:
         },
     )
     assert (await run.result())["status"] == "completed"
-
-
-async def finished(open_house: OpenHouse, model: Small, **settings: Any) -> Run:
-    """A run of this model that came to its end."""
-    house = await open_house(model, **settings)
-    run = await house.start(["look_up", "echo"], agent=MANY)
-    assert (await run.result())["output"] == "done"
-    return run
-
-
-async def test_so_it_does_where_it_continues_as_new_meanwhile(open_house: OpenHouse) -> None:
-    warm, chained = Small(4_000), Small(4_000)
-    run = await finished(open_house, warm, **SIDE_BY_SIDE)
-    often = await finished(open_house, chained, continue_after=60, **SIDE_BY_SIDE)
-
-    assert await often.results() == await run.results()
-    assert (chained.refused, chained.summaries) == (warm.refused, warm.summaries)
-
-
-SKILLS: list[dict[str, Any]] = [
-    {"name": "items", "description": "Find items.", "instructions": "Be quick.",
-     "tools": ["look_up"]},
-    {"name": "money", "description": "Move money.", "tools": ["pay"]},
-    {"name": "gate", "description": "Go through a gate.",
-     "activity": {"type": "held", "startToCloseTimeout": "5s"}},
-]  # fmt: skip
-
-
-AGENT = {"skills": SKILLS}
-
-
-async def test_a_skill_with_an_activity_that_the_model_chose_is_cancelled_with_its_run(
-    open_house: OpenHouse,
-) -> None:
-    house = await open_house([Answer(calls=[call("choose_skill", skill="gate")])])
-    run = await house.start(agent=AGENT, input={"name": "south"})
-    await tools.until("begun south")
-    await run.handle.cancel()
-
-    async def cancelled() -> bool:
-        return bool((await run.status())["status"] == "cancelled")
-
-    await eventually(cancelled)
-    assert (await run.error("t1c2"))["code"] == "cancelled"
-    assert len(house.model.requests) == 1
 
 
 AGENT_BEGINNINGS = {"name": "tester", "model": {"endpoint": "fake", "name": "fake"}}

@@ -36,6 +36,7 @@ async def test_a_call_with_side_effects_waits_and_shows_what_it_would_do(
     assert waiting["expiresAt"] > waiting["requestedAt"]
     assert tools.read() == []
     assert (await run.status())["status"] == "awaiting_approval"
+    assert list((await run.handle.describe()).raw_description.pending_activities) == []
 
     receipt = await run.decide("t1c1", "approve", by="ada", digest=waiting["digest"])
     assert receipt == {"callId": "t1c1", "decision": "approve", "decided": True, "missing": 0}
@@ -53,13 +54,6 @@ async def test_a_call_with_side_effects_waits_and_shows_what_it_would_do(
         "turn_end",
         "done",
     ]
-
-
-async def test_waiting_holds_no_activity(open_house: OpenHouse) -> None:
-    run = await (await open_house(PAYS)).start(["pay"])
-    await run.waiting()
-    described = await run.handle.describe()
-    assert list(described.raw_description.pending_activities) == []
 
 
 async def test_decide_refuses_what_fails_and_history_does_not_grow(open_house: OpenHouse) -> None:
@@ -130,25 +124,6 @@ async def test_a_wait_that_nobody_ends(open_house: OpenHouse, on_timeout: str, p
     if on_timeout == "deny":
         assert (await run.error())["code"] == "approval_timeout"
     assert bool(tools.read()) is paid
-
-
-async def test_a_turn_asks_for_all_at_once_and_the_others_go_on(open_house: OpenHouse) -> None:
-    calls = [call("pay", amount=1), call("look_up", id=7), call("pay", amount=2)]
-    run = await (await open_house([Answer(calls=calls), Answer("done")])).start(["pay", "look_up"])
-    await run.waiting(2)
-    assert (await run.told())[1:] == [
-        "tool_call t1c1",
-        "tool_call t1c2",
-        "tool_call t1c3",
-        "confirmation_required t1c1",
-        "confirmation_required t1c3",
-        "tool_start t1c2",
-    ]
-    await run.decide("t1c3", "approve")
-    await run.decide("t1c1", "approve")
-    await run.result()
-    ends = [told for told in await run.told() if told.startswith("tool_end")]
-    assert ends == ["tool_end t1c1", "tool_end t1c2", "tool_end t1c3"]
 
 
 async def test_a_call_of_unknown_end_is_asked_about_and_never_repeated(

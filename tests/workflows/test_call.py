@@ -12,19 +12,6 @@ from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, OpenHouse, Run
 
-
-async def test_its_result_has_the_shape_of_a_runs(open_house: OpenHouse) -> None:
-    call = await (await open_house([])).call("echo", {"text": "ha", "times": "2"})
-    assert await call.result() == {
-        "status": "completed",
-        "output": "haha",
-        "state": {},
-        "turns": 0,
-        "calls": 1,
-        "usage": {"inputTokens": 0, "outputTokens": 0, "cachedTokens": 0, "cost": 0.0},
-    }
-
-
 # What is asked for, and what the failure says of it.
 NO_CALLS: list[tuple[dict[str, Any], str]] = [
     ({"tool": "look_ap"}, "there is no tool `look_ap`; did you mean `look_up`"),
@@ -102,17 +89,6 @@ async def test_it_waits_shows_what_it_would_do_and_is_carried_out_once(
     assert receipt == {"callId": "t1c1", "decision": "approve", "decided": True, "missing": 0}
     assert (await call.result())["output"] == {"paid": 5.0}
     assert tools.read() == [f"pay 5 {call.id}/t1c1"]
-
-
-async def test_one_that_is_cancelled_as_it_waits_has_its_one_result(open_house: OpenHouse) -> None:
-    call = await paying(open_house)
-    await call.handle.cancel()
-    with pytest.raises(WorkflowFailureError) as failed:
-        await call.result()
-    assert isinstance(failed.value.cause, CancelledError)
-    assert (await call.error())["code"] == "cancelled"
-    assert await call.handle.query("approvals") == []
-    assert tools.read() == []
 
 
 async def test_waiting_calls_of_runs_and_single_ones_are_one_list(open_house: OpenHouse) -> None:

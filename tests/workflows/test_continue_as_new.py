@@ -81,19 +81,6 @@ async def test_it_comes_to_what_it_would_have_come_to_in_one_piece(open_house: O
     assert often.model.requests == house.model.requests[:10]
 
 
-@pytest.mark.parametrize("bound", range(20, 30, 2))
-async def test_it_goes_on_between_two_turns_wherever_the_bound_is_reached(
-    open_house: OpenHouse, bound: int
-) -> None:
-    house = await open_house(looking(7), continue_after=bound, **SIDE_BY_SIDE)
-    run = await house.start(["look_up"], agent=MANY)
-
-    assert (await run.result())["turns"] == 7
-    assert list(await run.results()) == [f"t{turn}c1" for turn in range(1, 7)]
-    assert len(house.model.requests) == 7
-    assert len(await runs_of(run)) >= 2
-
-
 def paying(turns: int) -> list[Answer]:
     """A model that pays in each turn but the last."""
     return [*[Answer(calls=[call("pay", amount=n)]) for n in range(1, turns)], Answer("done")]
@@ -271,22 +258,6 @@ async def test_nobody_can_start_a_run_as_if_another_had_left_it(open_house: Open
     failure = await Run(handle).failure()
     assert failure.type == "invalid_request"
     assert "one JSON object" in failure.message
-
-
-async def test_a_run_is_cancelled_wherever_in_the_chain_it_is(open_house: OpenHouse) -> None:
-    house = await open_house(paying(9)[:6], **OFTEN)
-    run = await house.start(["pay"], agent=MANY)
-    for turn in range(1, 5):
-        await run.waiting()
-        await run.decide(f"t{turn}c1", "approve")
-    [waiting] = await run.waiting()
-    assert waiting["callId"] == "t5c1"
-    await run.handle.cancel()
-    with pytest.raises(Exception, match="Workflow execution failed"):
-        await run.result()
-    events = await run.events()
-    assert (events[-1]["type"], events[-1]["code"]) == ("error", "cancelled")
-    assert events[-1]["n"] == len(events)
 
 
 AGENT = {

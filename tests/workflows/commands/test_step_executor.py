@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from temporalio.api.enums.v1 import EventType
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.common import SearchAttributeKey
 
@@ -81,50 +80,8 @@ async def test_a_local_activity_leaves_no_activity_in_history(open_house: OpenHo
     assert scheduled == ["generate", "generate"]
 
 
-async def test_the_activity_id_is_the_call_id(open_house: OpenHouse) -> None:
-    run = await (await open_house([Answer(calls=[call("look_up", id=4)]), DONE])).start(["look_up"])
-    await run.result()
-    ids = {
-        event.activity_task_scheduled_event_attributes.activity_type.name: (
-            event.activity_task_scheduled_event_attributes.activity_id
-        )
-        for event in await run.history()
-        if event.HasField("activity_task_scheduled_event_attributes")
-    }
-    assert ids["look_up"] == "t1c1"
-
-
-HELD = {
-    "_tool": "gate",
-    "_activity": {"type": "held", "startToCloseTimeout": "20s"},
-    "properties": {"name": {"type": "string"}, "_outputPath": {"type": "string"}},
-}
-
-
-JOIN = {"_tool": "join", "_activity": "echo", "properties": {"text": {"type": "string"}}}
-
-
 def gate(name: str) -> Any:
     return call("gate", name=name, _outputPath=f"†state.{name}")
-
-
-async def _said(*lines: str) -> bool:
-    return set(lines) <= set(tools.read())
-
-
-async def test_a_run_that_is_cancelled_gives_what_waits_its_result_too(
-    open_house: OpenHouse,
-) -> None:
-    house = await open_house([Answer(calls=[gate("a"), call("join", text="†state.a")])])
-    run = await house.start([HELD, JOIN])
-    await eventually(lambda: _said("begun a"))
-    await run.handle.cancel()
-
-    async def over() -> bool:
-        return bool((await run.status())["status"] == "cancelled")
-
-    await eventually(over)
-    assert (await run.error("t1c2"))["code"] == "cancelled"
 
 
 LOOK = {
@@ -135,22 +92,18 @@ LOOK = {
 }
 
 
-async def _activities(run: Run) -> list[tuple[str, str]]:
-    scheduled = [
-        event.activity_task_scheduled_event_attributes
-        for event in await run.history()
-        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
-    ]
-    return [(each.activity_id, each.activity_type.name) for each in scheduled]
-
-
 async def test_a_call_passes_all_its_hooks(open_house: OpenHouse) -> None:
     tool: dict[str, Any] = {**LOOK, "_prepare": "tidy", "_repair": "mend", "_after": "review"}
     house = await open_house([Answer(calls=[call("look", n="x")]), DONE])
     run = await house.start([tool], agent={"_before": "guard"})
     await run.result()
 
-    asked = [each for each in await _activities(run) if each[1] != "generate"]
+    scheduled = [event.activity_task_scheduled_event_attributes for event in await run.history()]
+    asked = [
+        (each.activity_id, each.activity_type.name)
+        for each in scheduled
+        if each.activity_id.startswith("t1c1")
+    ]
     assert asked == [
         ("t1c1-prepare", "tidy"),
         ("t1c1-repair", "mend"),
@@ -182,15 +135,6 @@ async def test_a_hook_that_fails_blocks_the_call_in_its_own_words(open_house: Op
 PENDING_TOOLS = SearchAttributeKey.for_keyword_list("PendingTools")
 
 
-GATE = {
-    "_tool": "gate",
-    "_label": "Go through",
-    "_activity": {"type": "held", "startToCloseTimeout": "20s"},
-    "_outputPath": "†state.gate",
-    "properties": {"name": {"type": "string"}},
-}
-
-
 SETTLE = {
     "_tool": "settle",
     "_activity": "pay",
@@ -204,17 +148,7 @@ SETTLE = {
 SAY = {"_tool": "say", "_activity": "echo", "properties": {"text": {"type": "string"}}}
 
 
-PLAN = [
-    call("gate", name="north"),
-    call("settle", amount=5, **{"for": "†state.gate"}, _reasoningForCall="they asked"),
-    call("say", text="paid †{state.paid.paid} for †{state.gate}"),
-]
-
-
 AGENT = {"plan": "lazy"}
-
-
-TOOLS = [GATE, SETTLE, SAY]
 
 
 PAY = {**SETTLE, "properties": {"amount": {"type": "number"}}}
@@ -250,29 +184,3 @@ async def test_a_plan_is_shown_approved_once_and_carried_out(open_house: OpenHou
     assert house.model.asked(1) == house.model.asked(2) == 1
     assert (await run.results())["t1c3"] == "paid for item 5"
     assert "Turn 1: **settle** (amount=5): approved by ada, done" in await page(run)
-
-
-async def test_a_message_holds_back_the_rest_and_what_is_left_needs_no_new_approval(
-    open_house: OpenHouse,
-) -> None:
-    house = await open_house([Answer(calls=PLAN), Answer(calls=PLAN[1:]), Answer("done")])
-    run = await house.start(TOOLS, agent=AGENT)
-    await run.waiting()
-    await run.decide("t1-plan", "approve")
-    await tools.until("begun north")
-    await run.handle.signal("message", {"content": "is it really five?"})
-
-    async def heard() -> bool:
-        return any("is it" in str(entry) for entry in await run.handle.query("context", {}))
-
-    tools.write("open north")
-    assert (await run.result())["state"]["paid"] == {"paid": 5.0}
-    assert await heard()
-    assert [(await run.error(f"t1c{n}"))["code"] for n in (2, 3)] == ["cancelled", "cancelled"]
-    asked = [e for e in await run.events() if e["type"] == "confirmation_required"]
-    assert len(asked) == 1
-    assert tools.read()[-1] == f"pay 5 {run.id}/t2c1"
-    told = str(house.model.requests[1]["messages"][-1])
-    assert "t1c1 gate: done" in told
-    assert "t1c2 settle" in told
-    assert (await run.results())["t2c2"] == "paid 5.0 for north"

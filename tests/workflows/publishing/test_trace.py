@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,8 +22,8 @@ from temporalio.converter import PayloadConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from holdfast.schemas.internal.tracing import HEADER, SpanBatch, Tracing
-from holdfast.workflows.publishing.trace import Trace, _record
+from holdfast.schemas.internal.tracing import HEADER, Tracing
+from holdfast.workflows.publishing.trace import Trace
 from tests.engine.driver import FACTS, NOON, Play, says, tool
 from tests.engine.driver import call as asks
 from tests.support.eventually import eventually
@@ -253,18 +254,6 @@ async def test_a_run_whose_starter_wants_no_spans_is_counted_alone(
     assert [amount for _, amount in measured["holdfast.turns"]] == [3]
 
 
-async def test_a_run_has_no_span_by_a_worker_that_would_have_wanted_it(
-    open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_on")
-    recorder = Recorder()
-    # As it was decided where the run began.
-    recorder.telemetry.spans.sampler = ALWAYS_OFF
-    house = await open_house(looking(2), telemetry=recorder.telemetry)
-    await (await house.start(["look_up"])).result()
-    assert recorder.seen() == []
-
-
 async def test_a_run_goes_on_whatever_becomes_of_its_trace(
     open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,26 +266,15 @@ async def test_a_run_goes_on_whatever_becomes_of_its_trace(
     assert (await (await house.start(["look_up"])).result())["status"] == "completed"
 
 
-async def test_what_is_being_written_down_is_not_called_off(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    written = asyncio.get_running_loop().create_future()
-    monkeypatch.setattr(workflow, "start_local_activity", lambda *_, **__: written)
-    telling = _record(SpanBatch(trace_id="a" * 32, flags="01"))
-    telling.cancel()
-    await asyncio.sleep(0)
-    assert telling.cancelled()
-    assert not written.cancelled(), "it would be told a second time"
+@pytest.fixture
+def recordings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], asyncio.Future[None]]]:
+    """The spans of each recording, and its end."""
+    found: list[tuple[list[str], asyncio.Future[None]]] = []
 
-
-async def test_many_spans_are_told_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts: list[list[str]] = []
-
-    def write(_: str, told: dict[str, Any], **__: Any) -> asyncio.Future[None]:
-        parts.append([span["name"] for span in told["spans"]])
-        written = asyncio.get_running_loop().create_future()
-        written.set_result(None)
-        return written
+    def record(_: str, batch: dict[str, Any], **__: Any) -> asyncio.Future[None]:
+        end = asyncio.get_running_loop().create_future()
+        found.append(([span["name"] for span in batch["spans"]], end))
+        return end
 
     info = SimpleNamespace(
         namespace="default",
@@ -307,13 +285,30 @@ async def test_many_spans_are_told_a_part_at_a_time(monkeypatch: pytest.MonkeyPa
     )
     monkeypatch.setattr(workflow, "info", lambda: info)
     monkeypatch.setattr(workflow, "payload_converter", lambda: PayloadConverter.default)
-    monkeypatch.setattr(workflow, "start_local_activity", write)
+    monkeypatch.setattr(workflow, "start_local_activity", record)
     monkeypatch.setattr("holdfast.workflows.publishing.trace.MAX_SPANS_AT_ONCE", 2)
+    return found
+
+
+async def test_many_spans_are_recorded_in_parts_and_a_recording_is_not_cancelled(
+    recordings: list[tuple[list[str], asyncio.Future[None]]],
+) -> None:
     play = Play(tool(), model=[says("", asks("look"), asks("look"), asks("look")), says("done")])
     play.to_end()
     trace = Trace()
     trace.begin(play.run, FACTS.model_copy(update={"tracing": Tracing()}), None)
-    await trace.record_spans(play.run)
+    recording = asyncio.ensure_future(trace.record_spans(play.run))
+    await asyncio.sleep(0)
+    recordings[0][1].set_result(None)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    recording.cancel()
+    with suppress(asyncio.CancelledError):
+        await recording
+    assert not recordings[1][1].cancelled(), "the spans would be recorded a second time"
     await trace.record_spans(play.run)
     look = "execute_tool look"
-    assert parts == [[look, look], [look, f"invoke_agent {play.run.agent_name}"]]
+    assert [names for names, _ in recordings] == [
+        [look, look],
+        [look, f"invoke_agent {play.run.agent_name}"],
+    ]
