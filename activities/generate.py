@@ -12,7 +12,7 @@ import httpx
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.model.chat_telemetry import ChatTelemetry
+from holdfast.activities.model.chat_telemetry import record_chat
 from holdfast.activities.model.conversation_cache import ConversationCache, RunKey
 from holdfast.activities.model.conversation_reader import (
     ConversationChanged,
@@ -20,17 +20,18 @@ from holdfast.activities.model.conversation_reader import (
     PageSource,
     RunNotOpen,
     RunUnresponsive,
-    conversation_error,
 )
 from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.activities.model.progress import Progress, RedactingSink, RetryBudget, send_heartbeats
-from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint
+from holdfast.catalog.endpoints import ModelEndpoints
 from holdfast.providers import model_errors
-from holdfast.providers.base import ContextOverflow, Provider, ProviderError, ProviderRequest
+from holdfast.providers.base import AnswerSink, ContextOverflow, ProviderError, ProviderRequest
 from holdfast.providers.context_window import window_of, with_window
+from holdfast.providers.model_errors import model_error
 from holdfast.runtime.secrets import Secrets
+from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.schemas.base import sha256
-from holdfast.schemas.internal.model_request import Ask, ConversationPointer
+from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.names import GENERATE
 from holdfast.schemas.settings.endpoints import Price
@@ -52,10 +53,10 @@ class GenerateActivity:
         prefetch: PagePrefetch | None = None,
         longest: timedelta = timedelta.max,
         secrets: Secrets | None = None,
-        chats: ChatTelemetry | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._models = models
-        self._chats = chats
+        self._telemetry = telemetry
         self._secrets = secrets or Secrets()
         self._longest = longest
         self._reader = ConversationReader(pages, conversations, prefetch)
@@ -82,59 +83,45 @@ class GenerateActivity:
             try:
                 wanted = ConversationPointer.read(pointer)
                 progress.about = wanted.about()
-                request = await self._request(wanted)
+                run = RunKey(info.workflow_id or "", info.workflow_run_id or "")
+                fragments, ask = await self._reader.read(
+                    run, wanted, lambda ask: self._models.find(ask.model.endpoint).provider
+                )
+                # Not the id itself: it may hold personal data, and the provider receives this.
+                key = sha256(run.workflow_id.encode())
+                request = ProviderRequest(ask, fragments, cache_key=key)
                 solution = await self._solve(request, wanted, progress)
+            except (RunNotOpen, ConversationChanged) as error:
+                raise model_error(str(error)) from None
+            except RunUnresponsive as error:
+                message = f"the run could not be asked for its conversation: {error}"
+                raise retry_budget.limit_retries(model_error(message, retried=True)) from None
             except ApplicationError as error:
                 raise retry_budget.limit_retries(error) from None
         return solution.to_json()
 
-    async def _request(self, pointer: ConversationPointer) -> ProviderRequest:
-        info = activity.info()
-        run = RunKey(info.workflow_id or "", info.workflow_run_id or "")
-        try:
-            fragments, ask = await self._reader.read(run, pointer, self._provider)
-        except (RunNotOpen, RunUnresponsive, ConversationChanged) as error:
-            raise conversation_error(error) from None
-        # Not the id itself: it may hold personal data, and the provider receives this.
-        return ProviderRequest(ask, fragments, cache_key=sha256(run.workflow_id.encode()))
-
     async def _solve(
         self, request: ProviderRequest, pointer: ConversationPointer, progress: Progress
     ) -> Solution:
-        served = self._served(request.ask)
+        served = self._models.find(request.ask.model.endpoint)
+        target, model = served.target, request.ask.model
         progress.composed = request.ask.calling == "composed"
+        sink: AnswerSink = RedactingSink(progress, self._secrets)
+        attempt = activity.info().attempt
         try:
-            solution = await self._answer(served, request, pointer, progress)
+            with record_chat(self._telemetry, request.ask, target, pointer, attempt) as chat:
+                answer = await served.provider.solve(request, chat.observe(sink) if chat else sink)
+                solution = with_cost(answer, target.endpoint.price)
+                if chat is not None:
+                    chat.record_answer(solution)
         except ContextOverflow as error:
-            notice = model_errors.overflow_message(error, served.target)
+            notice = model_errors.overflow_message(error, target)
             return Solution(too_long=True, window=error.window, notices=[notice])
         except (ProviderError, httpx.HTTPError) as error:
             progress.doubtful_attempts += model_errors.is_doubtful(error)
-            name, doubtful = request.ask.model.name, progress.doubtful_attempts
-            raise model_errors.provider_error(error, served.target, name, doubtful) from None
-        return with_window(solution, window_of(served.target.endpoint, request.ask.model))
-
-    async def _answer(
-        self,
-        served: ServedEndpoint,
-        request: ProviderRequest,
-        pointer: ConversationPointer,
-        progress: Progress,
-    ) -> Solution:
-        """Return the model's answer with its cost."""
-        sink, price = RedactingSink(progress, self._secrets), served.target.endpoint.price
-        if self._chats is None:
-            return with_cost(await served.provider.solve(request, sink), price)
-        attempt = activity.info().attempt
-        with self._chats.record_request(request.ask, served.target, pointer, attempt) as chat:
-            solution = await served.provider.solve(request, chat.observe(sink))
-            return chat.record_answer(with_cost(solution, price))
-
-    def _provider(self, ask: Ask) -> Provider:
-        return self._served(ask).provider
-
-    def _served(self, ask: Ask) -> ServedEndpoint:
-        return self._models.find(ask.model.endpoint)
+            doubtful = progress.doubtful_attempts
+            raise model_errors.provider_error(error, target, model.name, doubtful) from None
+        return with_window(solution, window_of(target.endpoint, model))
 
 
 def with_cost(solution: Solution, price: Price | None) -> Solution:

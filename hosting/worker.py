@@ -26,10 +26,9 @@ from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeatInterce
 from holdfast.activities.interceptors.results import ResultInterceptor
 from holdfast.activities.knowledge import FetchKnowledgeActivity
 from holdfast.activities.memory_access import MemoryActivities
-from holdfast.activities.model.chat_telemetry import ChatTelemetry
 from holdfast.activities.model.conversation_cache import ConversationCache
 from holdfast.activities.model.page_prefetch import PagePrefetch, PagePrefetchInterceptor
-from holdfast.activities.model.run_queries import PageQueries, RunQueries
+from holdfast.activities.model.run_queries import RunQueries
 from holdfast.activities.record_spans import SpanRecorder
 from holdfast.activities.resolve import DefinitionResolver
 from holdfast.hosting import deployment
@@ -147,12 +146,12 @@ def _generate(
 ) -> GenerateActivity:
     return GenerateActivity(
         resources.models,
-        PageQueries(RunQueries(client)),
+        RunQueries(client),
         prefetch.conversations,
         prefetch,
         settings.generate_timeout,
         resources.secrets,
-        None if resources.telemetry is None else ChatTelemetry(resources.telemetry),
+        resources.telemetry,
     )
 
 

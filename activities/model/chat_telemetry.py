@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Final
 
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
 
 from holdfast.activities.interceptors.attempt_spans import current_place
+from holdfast.providers.answer_reader import arguments_text
 from holdfast.providers.base import AnswerSink, ProviderRefused
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.runtime.telemetry.telemetry import Telemetry
@@ -32,60 +33,67 @@ def provider_name(target: EndpointTarget) -> str:
     return _PROVIDERS.get(provider, provider)
 
 
-class ChatTelemetry:
-    """Records the requests that a worker makes."""
-
-    def __init__(self, telemetry: Telemetry) -> None:
-        self._telemetry = telemetry
-
-    @contextmanager
-    def record_request(
-        self, ask: Ask, target: EndpointTarget, pointer: ConversationPointer, attempt: int
-    ) -> Iterator["ChatRecord"]:
-        """Record one request, from its start to its answer."""
-        chat = ChatRecord(self._telemetry, ask, target, pointer, attempt)
-        try:
-            with chat.current():
+@contextmanager
+def record_chat(
+    telemetry: Telemetry | None,
+    ask: Ask,
+    target: EndpointTarget,
+    pointer: ConversationPointer,
+    attempt: int,
+) -> Iterator["ChatRecord | None"]:
+    """Record one request, from its start to its answer, with the worker's telemetry if any."""
+    if telemetry is None:
+        yield None
+        return
+    labels = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": provider_name(target),
+        "gen_ai.request.model": ask.model.name or "",
+    }
+    span: Span | None = None
+    if (place := current_place()) is not None:
+        attributes = {
+            **labels,
+            "server.address": target.host if target.endpoint.base_url else None,
+            "gen_ai.request.temperature": ask.model.temperature,
+            "gen_ai.request.max_tokens": ask.model.max_output_tokens,
+            "gen_ai.output.type": None if ask.output is None else "json",
+            "gen_ai.tool.call.id": pointer.call,
+            "holdfast.turn": pointer.turn,
+            "holdfast.attempt": attempt,
+            "holdfast.summary": pointer.summary or None,
+        }
+        known = {name: value for name, value in attributes.items() if value is not None}
+        name = f"chat {ask.model.name or target.name}"
+        span = telemetry.start_span(name, place, known, SpanKind.CLIENT)
+    is_turn = pointer.call is None and not pointer.summary
+    chat = ChatRecord(telemetry, labels, span, is_turn=is_turn)
+    try:
+        if span is None:
+            yield chat
+        else:
+            with use_span(span, record_exception=False, set_status_on_exception=False):
                 yield chat
-        except BaseException as error:
-            chat.record_failure(error)
-            raise
-        finally:
-            chat.end()
+    except BaseException as error:
+        chat.record_failure(error)
+        raise
+    finally:
+        if span is not None:
+            span.end()
 
 
 class ChatRecord:
     """One request and its outcome."""
 
     def __init__(
-        self,
-        telemetry: Telemetry,
-        ask: Ask,
-        target: EndpointTarget,
-        pointer: ConversationPointer,
-        attempt: int,
+        self, telemetry: Telemetry, labels: dict[str, str], span: Span | None, *, is_turn: bool
     ) -> None:
         self._telemetry = telemetry
-        self._labels = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": provider_name(target),
-            "gen_ai.request.model": ask.model.name or "",
-        }
-        self._turn = pointer.call is None and not pointer.summary
+        self._labels = labels
+        self._span = span
+        self._is_turn = is_turn
         self._began = monotonic()
         self.first_seconds: float | None = None
-        place = current_place()
-        self._span: Span | None = None
-        if place is not None:
-            attributes = self._labels | _request_attributes(ask, target, pointer, attempt)
-            name = f"chat {ask.model.name or target.name}"
-            self._span = telemetry.start_span(name, place, attributes, SpanKind.CLIENT)
-
-    def current(self) -> AbstractContextManager[Any]:
-        """Return a context in which other spans are children of the request's."""
-        if self._span is None:
-            return nullcontext()
-        return use_span(self._span, record_exception=False, set_status_on_exception=False)
 
     def observe(self, sink: AnswerSink) -> AnswerSink:
         """Return a sink before another one, which notes the first output."""
@@ -96,14 +104,14 @@ class ChatRecord:
         if self.first_seconds is None:
             self.first_seconds = self._seconds
 
-    def record_answer(self, solution: Solution) -> Solution:
+    def record_answer(self, solution: Solution) -> None:
         """Record the model's answer."""
         usage, seconds = solution.usage, self._seconds
         self._telemetry.metrics.record_answer(
-            self._labels, usage, seconds, self.first_seconds, turn=self._turn
+            self._labels, usage, seconds, self.first_seconds, turn=self._is_turn
         )
         if self._span is None:
-            return solution
+            return
         attributes: dict[str, Any] = {
             "gen_ai.response.model": solution.model,
             "gen_ai.response.finish_reasons": [_FINISHES[solution.stop_reason]],
@@ -115,10 +123,17 @@ class ChatRecord:
             "holdfast.usage.cost": usage.cost,
         }
         if self._telemetry.content:
-            attributes["gen_ai.output.messages"] = _message(solution)
+            parts: list[dict[str, Any]] = []
+            if solution.text:
+                parts.append({"type": "text", "content": solution.text[:MAX_CONTENT_CHARACTERS]})
+            for call in solution.calls:
+                arguments = arguments_text(call.arguments)[:MAX_CONTENT_CHARACTERS]
+                parts.append({"type": "tool_call", "name": call.tool, "arguments": arguments})
+            finish = _FINISHES[solution.stop_reason]
+            message = {"role": "assistant", "parts": parts, "finish_reason": finish}
+            attributes["gen_ai.output.messages"] = json.dumps([message], ensure_ascii=False)
         known = {name: value for name, value in attributes.items() if value is not None}
         self._span.set_attributes(self._telemetry.clean(known))
-        return solution
 
     def record_failure(self, error: BaseException) -> None:
         """Record that there is no answer."""
@@ -127,11 +142,6 @@ class ChatRecord:
         if self._span is not None:
             self._span.set_attribute("error.type", kind)
             self._span.set_status(Status(StatusCode.ERROR, kind))
-
-    def end(self) -> None:
-        """End the span."""
-        if self._span is not None:
-            self._span.end()
 
     @property
     def _seconds(self) -> float:
@@ -150,42 +160,3 @@ class _FirstOutput:
     def call(self, index: int, tool: str, piece: str) -> None:
         self._chat.note_output()
         self._sink.call(index, tool, piece)
-
-
-def _request_attributes(
-    ask: Ask, target: EndpointTarget, pointer: ConversationPointer, attempt: int
-) -> dict[str, Any]:
-    """Return the attributes that are known before the answer."""
-    attributes: dict[str, Any] = {
-        "server.address": target.host if target.endpoint.base_url else None,
-        "gen_ai.request.temperature": ask.model.temperature,
-        "gen_ai.request.max_tokens": ask.model.max_output_tokens,
-        "gen_ai.output.type": None if ask.output is None else "json",
-        "gen_ai.tool.call.id": pointer.call,
-        "holdfast.turn": pointer.turn,
-        "holdfast.attempt": attempt,
-        "holdfast.summary": pointer.summary or None,
-    }
-    return {name: value for name, value in attributes.items() if value is not None}
-
-
-def _message(solution: Solution) -> str:
-    """Return the model's answer as the conventions write it."""
-    parts: list[dict[str, Any]] = []
-    if solution.text:
-        parts.append({"type": "text", "content": solution.text[:MAX_CONTENT_CHARACTERS]})
-    for call in solution.calls:
-        attributes = call.arguments
-        text = (
-            attributes
-            if isinstance(attributes, str)
-            else json.dumps(attributes, ensure_ascii=False)
-        )
-        arguments = text[:MAX_CONTENT_CHARACTERS]
-        parts.append({"type": "tool_call", "name": call.tool, "arguments": arguments})
-    message = {
-        "role": "assistant",
-        "parts": parts,
-        "finish_reason": _FINISHES[solution.stop_reason],
-    }
-    return json.dumps([message], ensure_ascii=False)

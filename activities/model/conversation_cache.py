@@ -9,10 +9,9 @@ import json
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from holdfast.providers.base import EncodedMessage
+from holdfast.providers.base import EncodedMessage, Encoder
 from holdfast.schemas.base import link, sha256
 from holdfast.schemas.message import ChatMessage
 
@@ -20,8 +19,6 @@ DEFAULT_CACHE_BYTES = 256 * 1024 * 1024
 # The size of a fragment besides its own bytes, and of a conversation besides its fragments.
 _FRAGMENT_BYTES = 64
 _CONVERSATION_BYTES = 1024
-
-Encode = Callable[[ChatMessage], EncodedMessage]
 
 
 class RunKey(NamedTuple):
@@ -51,7 +48,7 @@ class CachedConversation:
         self._numbers = array("L")
         self._counts = array("L")
 
-    def append(self, item: str, encode: Encode) -> None:
+    def append(self, item: str, encode: Encoder) -> None:
         """Append the next entry, as the run sends it: its JSON text, or `#` and its digest.
 
         Raises:
@@ -61,7 +58,28 @@ class CachedConversation:
             digest = item[1:]
         else:
             digest = sha256(item.encode("utf-8", "surrogatepass"))
-            self._read(_record(item), encode)
+            record = json.loads(item)
+            if not isinstance(record, dict) or not ("message" in record or "upto" in record):
+                raise ValueError(
+                    "an entry is an object with a `message`, or with a summary `upto` another"
+                )
+            if "message" in record:
+                message = ChatMessage.read(record["message"])
+                encoded = encode(message)
+                if message.role != "tool":
+                    self._fragments += self._deferred
+                    self._deferred.clear()
+                self._fragments += encoded.fragments
+                self._deferred += encoded.deferred
+                self._numbers.append(self.entries + 1)
+                self._counts.append(len(self._fragments) + len(self._deferred))
+            elif record["upto"] == self.since:
+                encoded = encode(ChatMessage(role="user", content=record["text"]))
+                self._summary = (*encoded.fragments, *encoded.deferred)
+            else:
+                encoded = EncodedMessage()
+            new = (*encoded.fragments, *encoded.deferred)
+            self.size_bytes += sum(len(fragment) + _FRAGMENT_BYTES for fragment in new)
         self.entries += 1
         self.digest = link(self.digest, digest)
 
@@ -76,28 +94,6 @@ class CachedConversation:
         messages = bisect_right(self._numbers, upto)
         count = self._counts[messages - 1] if messages else 0
         return fragments[: len(self._summary) + count]
-
-    def _read(self, record: dict[str, Any], encode: Encode) -> None:
-        if "message" in record:
-            self._add(ChatMessage.read(record["message"]), encode)
-            self._numbers.append(self.entries + 1)
-            self._counts.append(len(self._fragments) + len(self._deferred))
-        elif record.get("upto") == self.since:
-            encoded = encode(ChatMessage(role="user", content=record["text"]))
-            self._summary = (*encoded.fragments, *encoded.deferred)
-            self._grow(self._summary)
-
-    def _add(self, message: ChatMessage, encode: Encode) -> None:
-        encoded = encode(message)
-        if message.role != "tool":
-            self._fragments += self._deferred
-            self._deferred.clear()
-        self._fragments += encoded.fragments
-        self._deferred += encoded.deferred
-        self._grow((*encoded.fragments, *encoded.deferred))
-
-    def _grow(self, new: tuple[bytes, ...]) -> None:
-        self.size_bytes += sum(len(fragment) + _FRAGMENT_BYTES for fragment in new)
 
 
 class ConversationCache:
@@ -141,10 +137,3 @@ class ConversationCache:
         while self.size_bytes > self._limit_bytes:
             _, oldest = self._conversations.popitem(last=False)
             self.size_bytes -= oldest.size_bytes
-
-
-def _record(item: str) -> dict[str, Any]:
-    record = json.loads(item)
-    if not isinstance(record, dict) or not ("message" in record or "upto" in record):
-        raise ValueError("an entry is an object with a `message`, or with a summary `upto` another")
-    return record

@@ -8,22 +8,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
-from temporalio.exceptions import ApplicationError
-
 from holdfast.activities.model.conversation_cache import (
     CachedConversation,
     ConversationCache,
-    Encode,
     RunKey,
 )
 from holdfast.activities.model.page_prefetch import PagePrefetch
-from holdfast.providers.base import (
-    EncodedMessage,
-    Encoder,
-    Provider,
-    ToolNames,
-)
-from holdfast.providers.model_errors import model_error
+from holdfast.providers.base import EncodedMessage, Encoder, Provider, ToolNames
 from holdfast.schemas.agent import Calling
 from holdfast.schemas.internal.model_request import (
     Ask,
@@ -31,7 +22,7 @@ from holdfast.schemas.internal.model_request import (
     ConversationPageRequest,
     ConversationPointer,
 )
-from holdfast.schemas.message import ChatMessage, Content, TextPart
+from holdfast.schemas.message import ChatMessage, TextPart
 
 MAX_PAGES = 10_000
 
@@ -78,7 +69,7 @@ class ConversationReader:
         """Return the conversation's fragments up to the pointer, and the settings of the request.
 
         Raises:
-            RunGone, RunSilent: the run does not answer.
+            RunNotOpen, RunUnresponsive: the run does not answer.
             ConversationChanged: read again, it still does not have the pointer's digest.
         """
         for conversation, prefetched in self._beginnings(run, pointer):
@@ -131,26 +122,22 @@ class ConversationReader:
             return None
         conversation.encoding = encoding
         encode = encoder_for(page.ask.calling, partial(provider.encode, names=names))
-        try:
-            await self._fill(run, conversation, pointer, page, encode)
-        except ValueError:
-            return None
-        return page.ask
-
-    async def _fill(
-        self,
-        run: RunKey,
-        conversation: CachedConversation,
-        pointer: ConversationPointer,
-        page: ConversationPage,
-        encode: Encode,
-    ) -> None:
-        beginning = ""
+        ask, beginning = page.ask, ""
         for _ in range(MAX_PAGES):
-            beginning = _take(page, beginning, conversation, encode)
+            items = list(page.items)
+            if items:
+                items[0] = beginning + items[0]
+            # The last entry may go on in the next page.
+            beginning = items.pop() if page.cut and items else ""
+            try:
+                for item in items:
+                    conversation.append(item, encode)
+            except ValueError:
+                return None
             if conversation.entries >= pointer.entries or not any(page.items):
-                return
+                break
             page = await self._pages.page(run, _want(conversation, pointer, len(beginning)))
+        return ask
 
 
 def _want(
@@ -163,31 +150,6 @@ def _want(
         call=pointer.call,
         summary=pointer.summary,
     )
-
-
-def _take(
-    page: ConversationPage, beginning: str, conversation: CachedConversation, encode: Encode
-) -> str:
-    """Append a page's entries, with `beginning` before the first; return the rest of the last."""
-    items = list(page.items)
-    if items:
-        items[0] = beginning + items[0]
-    cut = items.pop() if page.cut and items else ""
-    for item in items:
-        conversation.append(item, encode)
-    return cut
-
-
-def conversation_error(
-    error: RunNotOpen | RunUnresponsive | ConversationChanged,
-) -> ApplicationError:
-    """Return the error of a conversation that could not be read."""
-    match error:
-        case RunUnresponsive():
-            message = f"the run could not be asked for its conversation: {error}"
-            return model_error(message, retried=True)
-        case _:
-            return model_error(str(error))
 
 
 def encoder_for(calling: Calling, encode: Encoder) -> Encoder:
@@ -208,18 +170,10 @@ def encoder_for(calling: Calling, encode: Encoder) -> Encoder:
 def without_native_calls(message: ChatMessage) -> ChatMessage:
     """Return the message without calls, or a result as a message of the user."""
     if message.role == "tool" and message.call_id is not None:
-        return ChatMessage(
-            role="user", content=_introduced(_introduction(message), message.content)
-        )
+        what = "Error" if message.is_error else "Result"
+        introduction = f"{what} of {message.call_id} ({message.tool}):"
+        content = message.content
+        if isinstance(content, str):
+            return ChatMessage(role="user", content=f"{introduction} {content}")
+        return ChatMessage(role="user", content=[TextPart(text=introduction), *content])
     return message.model_copy(update={"calls": []}) if message.calls else message
-
-
-def _introduction(message: ChatMessage) -> str:
-    what = "Error" if message.is_error else "Result"
-    return f"{what} of {message.call_id} ({message.tool}):"
-
-
-def _introduced(introduction: str, content: Content) -> Content:
-    if isinstance(content, str):
-        return f"{introduction} {content}"
-    return [TextPart(text=introduction), *content]

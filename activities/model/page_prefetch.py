@@ -65,24 +65,24 @@ class PagePrefetch:
                 after=after, upto=pointer.entries, call=pointer.call, summary=pointer.summary
             )
         )
-        self._keep(workflow_id, PrefetchedPage(pointer, after, page, _size_bytes(page)))
+        # But for two texts, its ask refers to data of the run.
+        texts = [*page.items, *((page.ask.instructions, page.ask.tail or "") if page.ask else ())]
+        size_bytes = _PAGE_BYTES + sum(map(sys.getsizeof, texts))
+        key = (workflow_id, pointer.call)
+        with self._lock:
+            self._drop(key)
+            if size_bytes > self._limit_bytes:
+                return
+            self._pages[key] = PrefetchedPage(pointer, after, page, size_bytes)
+            self.size_bytes += size_bytes
+            while self.size_bytes > self._limit_bytes:
+                self._drop(next(iter(self._pages)))
 
     def take(self, workflow_id: str, pointer: ConversationPointer) -> PrefetchedPage | None:
         """Take the page of the request at this pointer, if it is still stored."""
         with self._lock:
             prefetched = self._drop((workflow_id, pointer.call))
         return prefetched if prefetched is not None and prefetched.pointer == pointer else None
-
-    def _keep(self, workflow_id: str, prefetched: PrefetchedPage) -> None:
-        key = (workflow_id, prefetched.pointer.call)
-        with self._lock:
-            self._drop(key)
-            if prefetched.size_bytes > self._limit_bytes:
-                return
-            self._pages[key] = prefetched
-            self.size_bytes += prefetched.size_bytes
-            while self.size_bytes > self._limit_bytes:
-                self._drop(next(iter(self._pages)))
 
     def _drop(self, key: tuple[str, str | None]) -> PrefetchedPage | None:
         prefetched = self._pages.pop(key, None)
@@ -103,11 +103,3 @@ class PagePrefetchInterceptor(Interceptor):
         """Add the function; the SDK calls this."""
         input.unsafe_extern_functions[HAND_OVER] = self._handing.store
         return None
-
-
-def _size_bytes(page: ConversationPage) -> int:
-    """Return the size of a page. But for two texts, its ask refers to data of the run."""
-    texts = list(page.items)
-    if page.ask is not None:
-        texts += [page.ask.instructions, page.ask.tail or ""]
-    return _PAGE_BYTES + sum(map(sys.getsizeof, texts))

@@ -56,11 +56,22 @@ class RunQueries:
             RunNotOpen: it does not exist, or is closed.
             RunUnresponsive: it did not answer several queries.
         """
+        context = WorkflowSerializationContext(self._client.namespace, execution.workflow_id)
+        converter = self._client.data_converter.with_context(context)
+        request = QueryWorkflowRequest(
+            namespace=self._client.namespace,
+            execution=execution,
+            query_reject_condition=QueryRejectCondition.QUERY_REJECT_CONDITION_NOT_OPEN,
+            query=WorkflowQuery(
+                query_type=query,
+                query_args=Payloads(payloads=await converter.encode([argument])),
+            ),
+        )
         refusal = ""
         for timeout_seconds, pause_seconds in TRIES_SECONDS:
             try:
-                return await self._query(
-                    execution, query, argument, timedelta(seconds=timeout_seconds)
+                response = await self._client.workflow_service.query_workflow(
+                    request, retry=False, timeout=timedelta(seconds=timeout_seconds)
                 )
             except RPCError as error:
                 refusal = f"{error.status.name}: {error.message}"
@@ -68,38 +79,13 @@ class RunQueries:
                     raise RunNotOpen("the run is not there any more") from None
                 if error.status in _FINAL_STATUSES:
                     break
-            await asyncio.sleep(pause_seconds)
+                await asyncio.sleep(pause_seconds)
+                continue
+            if response.HasField("query_rejected"):
+                raise RunNotOpen("the run is over")
+            values = await converter.decode(response.query_result.payloads)
+            return values[0] if values else None
         raise RunUnresponsive(refusal)
-
-    async def _query(
-        self, execution: WorkflowExecution, query: str, argument: Any, timeout: timedelta
-    ) -> Any:
-        context = WorkflowSerializationContext(self._client.namespace, execution.workflow_id)
-        converter = self._client.data_converter.with_context(context)
-        response = await self._client.workflow_service.query_workflow(
-            QueryWorkflowRequest(
-                namespace=self._client.namespace,
-                execution=execution,
-                query_reject_condition=QueryRejectCondition.QUERY_REJECT_CONDITION_NOT_OPEN,
-                query=WorkflowQuery(
-                    query_type=query,
-                    query_args=Payloads(payloads=await converter.encode([argument])),
-                ),
-            ),
-            retry=False,
-            timeout=timeout,
-        )
-        if response.HasField("query_rejected"):
-            raise RunNotOpen("the run is over")
-        values = await converter.decode(response.query_result.payloads)
-        return values[0] if values else None
-
-
-class PageQueries:
-    """Queries runs for pages of their logs."""
-
-    def __init__(self, queries: RunQueries) -> None:
-        self._queries = queries
 
     async def page(self, run: RunKey, want: ConversationPageRequest) -> ConversationPage:
         """Return the page `want` of a run.
@@ -109,7 +95,7 @@ class PageQueries:
             RunUnresponsive: it did not answer several queries.
         """
         execution = WorkflowExecution(workflow_id=run.workflow_id, run_id=run.run_id)
-        answer = await self._queries.query(execution, REQUEST, want.to_json())
+        answer = await self.query(execution, REQUEST, want.to_json())
         try:
             return ConversationPage.read(answer)
         except ValidationError:

@@ -8,12 +8,6 @@ import httpx
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.model.conversation_reader import (
-    ConversationChanged,
-    RunNotOpen,
-    RunUnresponsive,
-    conversation_error,
-)
 from holdfast.providers.base import (
     ProviderRefused,
     TruncatedAnswer,
@@ -205,9 +199,3 @@ def test_no_part_of_a_secret_stands_where_a_quotation_was_cut(shown: int) -> Non
     message = failed(error_of_response(400, {}, (body + "y" * 100).encode())).message
     assert KEY[:MIN_SECRET_CHARACTERS] not in message
     assert CUT in message
-
-
-def test_a_run_that_is_gone_or_changed_is_final_and_a_silent_one_is_not() -> None:
-    assert conversation_error(RunNotOpen("over")).non_retryable
-    assert conversation_error(ConversationChanged("digest")).non_retryable
-    assert not conversation_error(RunUnresponsive("busy")).non_retryable

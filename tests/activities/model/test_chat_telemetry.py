@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.activities.model import chat_telemetry as chats
-from holdfast.activities.model.chat_telemetry import MAX_CONTENT_CHARACTERS, ChatTelemetry
+from holdfast.activities.model.chat_telemetry import MAX_CONTENT_CHARACTERS, record_chat
 from holdfast.providers.base import ProviderRefused
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ModelSettings
@@ -43,7 +43,8 @@ def answered(
     recorder: Recorder, solution: Solution, at: EndpointTarget, of: ConversationPointer
 ) -> Seen:
     """The span of a request with this answer."""
-    with ChatTelemetry(recorder.telemetry).record_request(ASK, at, of, 1) as chat:
+    with record_chat(recorder.telemetry, ASK, at, of, 1) as chat:
+        assert chat is not None
         heard = Heard()
         chat.observe(heard).call(0, "look", "{")
         first = chat.first_seconds
@@ -124,7 +125,7 @@ def test_a_request_without_an_answer_says_why(
 ) -> None:
     with (
         pytest.raises(type(error)),
-        ChatTelemetry(recorder.telemetry).record_request(ASK, target(), pointer(), 2),
+        record_chat(recorder.telemetry, ASK, target(), pointer(), 2),
     ):
         raise error
     [span] = recorder.seen()
@@ -134,7 +135,8 @@ def test_a_request_without_an_answer_says_why(
 
 
 def test_a_text_is_something_that_is_said(recorder: Recorder) -> None:
-    with ChatTelemetry(recorder.telemetry).record_request(ASK, target(), pointer(), 1) as chat:
+    with record_chat(recorder.telemetry, ASK, target(), pointer(), 1) as chat:
+        assert chat is not None
         assert chat.first_seconds is None
         chat.observe(Heard()).text("more")
         assert chat.first_seconds is not None

@@ -13,7 +13,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnresponsive
-from holdfast.activities.model.run_queries import TRIES_SECONDS, PageQueries, RunQueries
+from holdfast.activities.model.run_queries import TRIES_SECONDS, RunQueries
 from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
 from tests.providers.fakes import RUN
 
@@ -46,7 +46,7 @@ class Server:
 
     async def page(self) -> ConversationPage:
         """Ask for a page."""
-        return await PageQueries(RunQueries(cast(Client, self))).page(RUN, WANT)
+        return await RunQueries(cast(Client, self)).page(RUN, WANT)
 
 
 @pytest.fixture(autouse=True)

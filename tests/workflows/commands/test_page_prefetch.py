@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.activities.model.conversation_cache import RunKey
 from holdfast.activities.model.page_prefetch import PagePrefetch
-from holdfast.activities.model.run_queries import PageQueries
+from holdfast.activities.model.run_queries import RunQueries
 from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
 from tests.support.house import OpenHouse
 from tests.support.model_server import Answer
@@ -20,15 +20,15 @@ SAID = [ASKS, GOOD, Answer("done")]
 def queried(monkeypatch: pytest.MonkeyPatch) -> list[ConversationPageRequest]:
     """What runs are asked for, from now on."""
     asked: list[ConversationPageRequest] = []
-    page = PageQueries.page
+    page = RunQueries.page
 
     async def watched(
-        self: PageQueries, run: RunKey, want: ConversationPageRequest
+        self: RunQueries, run: RunKey, want: ConversationPageRequest
     ) -> ConversationPage:
         asked.append(want)
         return await page(self, run, want)
 
-    monkeypatch.setattr(PageQueries, "page", watched)
+    monkeypatch.setattr(RunQueries, "page", watched)
     return asked
 
 
