@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import httpx
 from temporalio.exceptions import ApplicationError
@@ -96,7 +96,7 @@ async def post(http: httpx.AsyncClient, url: str, body: bytes, headers: Mapping[
                 timeout=ATTEMPT_SECONDS,
             ) as response:
                 if not response.is_success:
-                    await _refused(response, shown)
+                    await _refuse(response, shown)
     except TimeoutError:
         message = f"{shown} did not answer within {ATTEMPT_SECONDS:g} s"
         raise notification_error(message, retried=True) from None
@@ -105,26 +105,18 @@ async def post(http: httpx.AsyncClient, url: str, body: bytes, headers: Mapping[
         raise notification_error(message, retried=True) from None
 
 
-async def _refused(response: httpx.Response, shown: str) -> None:
-    status = response.status_code
-    answer = await _beginning(response)
-    message = f"{shown} answered {status}{f': {answer}' if answer else ''}"
-    if status in _RETRIED_STATUS or status >= 500:
-        delay = retry_delay(response.headers, datetime.now(UTC))
-        raise notification_error(message, retried=True, delay=delay)
-    if 300 <= status < 400:
-        raise notification_error(
-            f"{message}. Check the channel's address: redirects are not followed"
-        )
-    raise notification_error(
-        f"{message}. Check the channel's address, and whether it is still there"
-    )
-
-
-async def _beginning(response: httpx.Response) -> str:
+async def _refuse(response: httpx.Response, shown: str) -> NoReturn:
     data = b""
     async for piece in response.aiter_bytes():
         data += piece
         if len(data) >= ANSWER_BYTES:
             break
-    return one_line(data[:ANSWER_BYTES].decode("utf-8", "replace"), ANSWER_CHARACTERS)
+    answer = one_line(data[:ANSWER_BYTES].decode("utf-8", "replace"), ANSWER_CHARACTERS)
+    status = response.status_code
+    message = f"{shown} answered {status}{f': {answer}' if answer else ''}"
+    if status in _RETRIED_STATUS or status >= 500:
+        delay = retry_delay(response.headers, datetime.now(UTC))
+        raise notification_error(message, retried=True, delay=delay)
+    is_redirect = 300 <= status < 400
+    check = ": redirects are not followed" if is_redirect else ", and whether it is still there"
+    raise notification_error(f"{message}. Check the channel's address{check}")

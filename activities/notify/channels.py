@@ -56,10 +56,7 @@ class NotificationChannels:
 
     @activity.defn(name=names.TELL_PEOPLE)
     async def tell_people(self, notification: dict[str, Any]) -> None:
-        """Send a run's notification in one channel.
-
-        Args:
-            notification: `channel`, its name, and `news`, a `schemas.settings.notify.News` as JSON.
+        """Send a notification: `channel` is the name of one, and `news` a `News` as JSON.
 
         Raises:
             ApplicationError: of type `telling_failed`: it was not sent, or may not have been.
@@ -72,11 +69,9 @@ class NotificationChannels:
             )
             raise notification_error(message, retried=True)
         news = limit_content(News.read(notification["news"]), served.settings.content)
-        await served.notifier.notify(news.model_copy(update={"link": self._link(news)}))
-
-    def _link(self, news: News) -> str:
-        """Return the address of the decision; once it is over, of the run."""
+        # The address of the decision; once it is over, of the run.
         run, call = news.workflow_id, news.waiting.call_id
         place = ("run", run) if news.is_over else ("waiting", run, call)
         # As the inbox builds its own: an id may have any character.
-        return self._inbox + "".join(f"/{quote(part, safe='')}" for part in place)
+        link = self._inbox + "".join(f"/{quote(part, safe='')}" for part in place)
+        await served.notifier.notify(news.model_copy(update={"link": link}))

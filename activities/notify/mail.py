@@ -17,13 +17,11 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
-from typing import NoReturn
 
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.notify.base import ATTEMPT_SECONDS, EnvironmentValue, notification_error
 from holdfast.activities.notify.message_text import (
-    MessageText,
     defuse_links,
     message_text,
     one_line,
@@ -60,8 +58,18 @@ def message(news: News, mail: Mail, recipients: Iterable[str]) -> EmailMessage:
     made["References"] = f"<{news.about}@{domain}>"
     # No out-of-office answer is wanted.
     made["Auto-Submitted"] = "auto-generated"
-    made.set_content(_plain(text))
-    made.add_alternative(_html(text), subtype="html")
+    lines = [f"{defuse_links(name)}: {defuse_links(value)}" for name, value in text.lines]
+    parts = [defuse_links(text.title), "\n".join(lines), f"{text.action}:\n{text.link}", _FOOT]
+    made.set_content("\n\n".join(parts) + "\n")
+    rows = [_ROW.format(_escaped(name), _escaped(value)) for name, value in text.lines]
+    page = _HTML.format(
+        title=_escaped(text.title),
+        rows="\n".join(rows),
+        link=html.escape(text.link),
+        action=text.action,
+        foot=_FOOT,
+    )
+    made.add_alternative(page, subtype="html")
     return made
 
 
@@ -90,11 +98,7 @@ class MailNotifier:
         return list(dict.fromkeys([*self.mail.to, *chosen]))
 
     async def notify(self, news: News) -> None:
-        """Send the notification, if it has recipients.
-
-        Raises:
-            ApplicationError: the server did not accept it.
-        """
+        """Send the notification, if it has recipients, as `Notifier` requires."""
         recipients = self.recipients(news)
         if not recipients:
             return
@@ -118,7 +122,7 @@ class MailNotifier:
                 with suppress(smtplib.SMTPException, OSError):
                     server.quit()
         except (smtplib.SMTPException, OSError) as error:
-            self._failed(error)
+            raise self._error(error) from None
         if refused:
             logger.warning("%s refused %d of the recipients", self.mail.host, len(refused))
 
@@ -142,49 +146,29 @@ class MailNotifier:
             raise
         return server
 
-    def _failed(self, error: smtplib.SMTPException | OSError) -> NoReturn:
-        host = self.mail.host
+    def _error(self, error: smtplib.SMTPException | OSError) -> ApplicationError:
+        host, retried = self.mail.host, True
         match error:
             case smtplib.SMTPAuthenticationError():
-                message = (
-                    f"{host} refused the login ({_answer(error)}). Check `username` and password"
-                )
-                raise notification_error(message, retried=error.smtp_code < 500) from None
+                reason = f"refused the login ({_answer(error)}). Check `username` and password"
+                retried = error.smtp_code < 500
             case smtplib.SMTPRecipientsRefused():
-                codes = [code for code, _ in error.recipients.values()]
-                message = f"{host} takes mail for none of the recipients ({_codes(codes)})"
-                raise notification_error(
-                    message, retried=any(code < 500 for code in codes)
-                ) from None
+                codes = {code for code, _ in error.recipients.values()}
+                listed = ", ".join(map(str, sorted(codes)))
+                reason = f"takes mail for none of the recipients ({listed})"
+                retried = any(code < 500 for code in codes)
             case smtplib.SMTPResponseException():
-                message = f"{host} refused the message ({_answer(error)})"
-                raise notification_error(message, retried=error.smtp_code < 500) from None
+                reason = f"refused the message ({_answer(error)})"
+                retried = error.smtp_code < 500
             case smtplib.SMTPNotSupportedError():
-                message = f"{host} cannot do what `tls` or `username` ask for: {error}"
-                raise notification_error(message) from None
+                reason = f"cannot do what `tls` or `username` ask for: {error}"
+                retried = False
             case ssl.SSLCertVerificationError():
                 message = f"the certificate of {host} is not good: {error.verify_message}"
-                raise notification_error(message, retried=True) from None
+                return notification_error(message, retried=True)
             case _:
-                message = f"{host} could not be reached: {one_line(str(error), ANSWER_CHARACTERS)}"
-                raise notification_error(message, retried=True) from None
-
-
-def _plain(text: MessageText) -> str:
-    lines = [f"{defuse_links(name)}: {defuse_links(value)}" for name, value in text.lines]
-    parts = [defuse_links(text.title), "\n".join(lines), f"{text.action}:\n{text.link}", _FOOT]
-    return "\n\n".join(parts) + "\n"
-
-
-def _html(text: MessageText) -> str:
-    rows = [_ROW.format(_escaped(name), _escaped(value)) for name, value in text.lines]
-    return _HTML.format(
-        title=_escaped(text.title),
-        rows="\n".join(rows),
-        link=html.escape(text.link),
-        action=text.action,
-        foot=_FOOT,
-    )
+                reason = f"could not be reached: {one_line(str(error), ANSWER_CHARACTERS)}"
+        return notification_error(f"{host} {reason}", retried=retried)
 
 
 def _escaped(value: str) -> str:
@@ -195,7 +179,3 @@ def _answer(error: smtplib.SMTPResponseException) -> str:
     message = error.smtp_error
     text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
     return f"{error.smtp_code} {one_line(text, ANSWER_CHARACTERS)}"
-
-
-def _codes(codes: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(set(codes))))

@@ -60,8 +60,19 @@ def limit_content(news: News, content: Content) -> News:
 
 def message_text(news: News) -> MessageText:
     """Return the text of a notification; absent values have no line."""
+    match news.kind:
+        case "asked" | "reminder":
+            again = f"Reminder {news.reminder}: " if news.kind == "reminder" else ""
+            heading = again + REQUESTS[news.waiting.kind]
+        case "expired":
+            heading = EXPIRED.capitalize()
+        case "decided":
+            heading = "Decided"
+    instance = news.waiting.instance
+    whose = f" for {one_line(instance, NAME_CHARACTERS)}" if instance else ""
+    what = one_line(news.waiting.label, NAME_CHARACTERS) + whose
     return MessageText(
-        title=_title(news),
+        title=one_line(f"{heading}: {what}" if what else heading, TITLE_CHARACTERS),
         lines=tuple((name, value) for name, value in _lines(news) if value),
         link=news.link or "",
         action="Open the run" if news.is_over else "Review and decide",
@@ -79,69 +90,31 @@ def defuse_links(text: str) -> str:
     return _LINKING.sub(lambda found: f"{found.group()}{_BREAK}", text)
 
 
-def _title(news: News) -> str:
-    what = _what(news)
-    match news.kind:
-        case "asked" | "reminder":
-            again = f"Reminder {news.reminder}: " if news.kind == "reminder" else ""
-            heading = again + REQUESTS[news.waiting.kind]
-        case "expired":
-            heading = EXPIRED.capitalize()
-        case "decided":
-            heading = "Decided"
-    return one_line(f"{heading}: {what}" if what else heading, TITLE_CHARACTERS)
-
-
-def _what(news: News) -> str:
-    instance = news.waiting.instance
-    whose = f" for {one_line(instance, NAME_CHARACTERS)}" if instance else ""
-    return one_line(news.waiting.label, NAME_CHARACTERS) + whose
-
-
 def _lines(news: News) -> Iterator[tuple[str, str]]:
     waiting = news.waiting
     yield "Tool", one_line(waiting.tool, NAME_CHARACTERS) if waiting.kind != "plan" else ""
     yield "Agent", one_line(news.agent or "", NAME_CHARACTERS)
     yield "On behalf of", one_line(news.principal or "", NAME_CHARACTERS)
     for name, value in list(waiting.arguments.items())[:MAX_ARGUMENTS_SHOWN]:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         # A model may give one the name of a line of ours.
-        yield f"With {one_line(name, NAME_CHARACTERS)}", one_line(_text(value), VALUE_CHARACTERS)
+        yield f"With {one_line(name, NAME_CHARACTERS)}", one_line(text, VALUE_CHARACTERS)
     yield "Why", one_line(waiting.reasoning or "", VALUE_CHARACTERS)
-    yield "Decided", _decided(news)
+    if news.decided is not None:
+        decided = decided_phrase(news.decided, waiting.kind)
+        reason = one_line(news.decided.reason or "", VALUE_CHARACTERS)
+        yield "Decided", f"{decided}: {reason}" if reason else decided
     if news.kind == "expired":
         yield "Result", lapse_phrase(news.lapse)
     if not news.is_over:
+        groups = one_line(", ".join(waiting.approvers), VALUE_CHARACTERS)
+        deciding = [f"members of {groups}" if groups else "any user of the inbox"]
+        if waiting.quorum > 1:
+            deciding.append(f"{waiting.quorum} approvals needed")
+        if waiting.signed:
+            deciding.append("only signed decisions are accepted")
         # Without any content, the approvers are not named.
-        yield "Who decides", _who(news) if waiting.tool else ""
-        yield (
-            "Until",
-            f"{_minute(waiting.expires_at)}; without a decision, {lapse_phrase(news.lapse)}",
-        )
+        yield "Who decides", "; ".join(deciding) if waiting.tool else ""
+        until = datetime.fromisoformat(waiting.expires_at).strftime("%Y-%m-%d %H:%M UTC")
+        yield "Until", f"{until}; without a decision, {lapse_phrase(news.lapse)}"
     yield "Run", f"{one_line(news.workflow_id, VALUE_CHARACTERS)}, call {waiting.call_id}"
-
-
-def _who(news: News) -> str:
-    waiting = news.waiting
-    groups = one_line(", ".join(waiting.approvers), VALUE_CHARACTERS)
-    parts = [f"members of {groups}" if groups else "any user of the inbox"]
-    if waiting.quorum > 1:
-        parts.append(f"{waiting.quorum} approvals needed")
-    if waiting.signed:
-        parts.append("only signed decisions are accepted")
-    return "; ".join(parts)
-
-
-def _decided(news: News) -> str:
-    if news.decided is None:
-        return ""
-    reason = one_line(news.decided.reason or "", VALUE_CHARACTERS)
-    phrase = decided_phrase(news.decided, news.waiting.kind)
-    return f"{phrase}: {reason}" if reason else phrase
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _minute(moment: str) -> str:
-    return datetime.fromisoformat(moment).strftime("%Y-%m-%d %H:%M UTC")

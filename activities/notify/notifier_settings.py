@@ -23,7 +23,7 @@ from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas.phrases import NAME_PATTERN, NAME_WORDS, quote_value
-from holdfast.schemas.settings.notify import Channel, Mail, Notifiers
+from holdfast.schemas.settings.notify import Mail, Notifiers, Webhook
 from holdfast.validation.problems import ValueProblem, problems_of
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
@@ -40,93 +40,71 @@ def load_notifiers(
     """
     if file is None:
         return NotificationChannels()
-    source = _source(file)
-    settings = _checked(source)
-    faults = [*_wrong_inbox(settings.inbox)]
+    source, settings = _read(file)
+    faults: list[ValueProblem] = []
+    try:
+        inbox = parse_address(settings.inbox)
+        if inbox.query or inbox.fragment:
+            raise AddressError("links are built behind it", "leave out `?` and `#`")
+    except AddressError as error:
+        faults.append(error.as_value_problem().under("inbox"))
+    served = {}
     for name, channel in settings.channels.items():
         if not re.match(NAME_PATTERN, name):
             reason = f"{quote_value(name)} is no good name of a channel"
             faults.append(ValueProblem(("channels", name), reason, f"take {NAME_WORDS}"))
-        faults += [fault.under("channels", name) for fault in _wrong(channel, environ)]
+        notifier: Notifier
+        if (webhook := channel.webhook) is not None:
+            kind, wrong = "webhook", list(_wrong_webhook(webhook, environ))
+            url = webhook.url or EnvironmentValue(webhook.url_env or "", environ)
+            secret = EnvironmentValue(webhook.secret_env, environ)
+            notifier = WebhookNotifier(url, secret, http)
+        elif channel.slack is not None:
+            kind, wrong = "slack", _wrong_url(channel.slack.url_env, environ)
+            notifier = SlackNotifier(EnvironmentValue(channel.slack.url_env, environ), http)
+        else:
+            assert channel.mail is not None  # Channel demands one of them
+            kind, wrong = "mail", list(_wrong_mail(channel.mail))
+            variable = channel.mail.password_env
+            password = None if variable is None else EnvironmentValue(variable, environ)
+            notifier = MailNotifier(channel.mail, password)
+        faults += [fault.under("channels", name, kind) for fault in wrong]
+        served[name] = ServedChannel(channel, notifier)
     if faults:
         raise LoadError(source.problems(faults))
-    served = {
-        name: ServedChannel(channel, _notifier(channel, environ, http))
-        for name, channel in settings.channels.items()
-    }
     return NotificationChannels(settings.inbox, served)
 
 
-def _source(file: Path) -> Source:
+def _read(file: Path) -> tuple[Source, Notifiers]:
     try:
-        return read_source(file)
+        source = read_source(file)
     except UnreadableError as error:
         raise LoadError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
-
-
-def _checked(source: Source) -> Notifiers:
     value = source.value
     if isinstance(value, dict):
         value = {name: each for name, each in value.items() if name != "$schema"}
     try:
-        return Notifiers.model_validate(value, by_alias=True, by_name=False, strict=True)
+        settings = Notifiers.model_validate(value, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
-        faults = map(_discreet, problems_of(error, value, Notifiers))
+        # Not with a value that may be a secret.
+        faults = [
+            replace(fault, reason="the value does not fit")
+            if any(isinstance(step, str) and step.endswith("Env") for step in fault.where)
+            else fault
+            for fault in problems_of(error, value, Notifiers)
+        ]
         raise LoadError(source.problems(faults)) from None
+    return source, settings
 
 
-def _discreet(fault: ValueProblem) -> ValueProblem:
-    """Return the problem without its value, which may be a secret."""
-    is_hidden = any(isinstance(step, str) and step.endswith("Env") for step in fault.where)
-    return replace(fault, reason="the value does not fit") if is_hidden else fault
-
-
-def _notifier(channel: Channel, environ: Mapping[str, str], http: httpx.AsyncClient) -> Notifier:
-    if channel.webhook is not None:
-        webhook = channel.webhook
-        url = webhook.url or EnvironmentValue(webhook.url_env or "", environ)
-        return WebhookNotifier(url, EnvironmentValue(webhook.secret_env, environ), http)
-    if channel.slack is not None:
-        return SlackNotifier(EnvironmentValue(channel.slack.url_env, environ), http)
-    assert channel.mail is not None  # Channel demands one of them
-    variable = channel.mail.password_env
-    return MailNotifier(
-        channel.mail, None if variable is None else EnvironmentValue(variable, environ)
-    )
-
-
-def _wrong_inbox(inbox: str) -> Iterator[ValueProblem]:
-    try:
-        url = parse_address(inbox)
-        if url.query or url.fragment:
-            raise AddressError("links are built behind it", "leave out `?` and `#`")
-    except AddressError as error:
-        yield error.as_value_problem().under("inbox")
-
-
-def _wrong(channel: Channel, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
-    """Yield the problems that pydantic does not find."""
-    if channel.webhook is not None:
-        yield from (fault.under("webhook") for fault in _wrong_webhook(channel, environ))
-    if channel.slack is not None:
-        variable = channel.slack.url_env
-        faults = _wrong_variable("urlEnv", variable) or _wrong_address(variable, environ)
-        yield from (fault.under("slack") for fault in faults)
-    if channel.mail is not None:
-        yield from (fault.under("mail") for fault in _wrong_mail(channel.mail))
-
-
-def _wrong_webhook(channel: Channel, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
-    webhook = channel.webhook
-    assert webhook is not None  # asked for
+def _wrong_webhook(webhook: Webhook, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
     if webhook.url is not None:
         try:
             parse_address(webhook.url)
         except AddressError as error:
             yield error.as_value_problem().under("url")
     if webhook.url_env is not None:
-        variable = webhook.url_env
-        yield from _wrong_variable("urlEnv", variable) or _wrong_address(variable, environ)
+        yield from _wrong_url(webhook.url_env, environ)
     yield from _wrong_variable("secretEnv", webhook.secret_env)
     value = environ.get(webhook.secret_env, "")
     try:
@@ -142,23 +120,18 @@ def _wrong_variable(field: str, variable: str) -> list[ValueProblem]:
     return [ValueProblem((field,), "this names no environment variable", _NAME_IT)]
 
 
-def _wrong_address(variable: str, environ: Mapping[str, str]) -> list[ValueProblem]:
+def _wrong_url(variable: str, environ: Mapping[str, str]) -> list[ValueProblem]:
     """Return the problems of a variable's address: a secret must not be sent unencrypted."""
     value = environ.get(variable, "").strip()
-    if not value:
-        return []
+    if not _VARIABLE.match(variable) or not value:
+        return _wrong_variable("urlEnv", variable)
     try:
         url = parse_address(value)
         is_safe = url.scheme == "https" or is_loopback(url.host)
     except AddressError:
         is_safe = False
-    if is_safe:
-        return []
-    return [
-        ValueProblem(
-            ("urlEnv",), f"the variable {variable} holds no address", "write https://… in it"
-        )
-    ]
+    reason = f"the variable {variable} holds no address"
+    return [] if is_safe else [ValueProblem(("urlEnv",), reason, "write https://… in it")]
 
 
 def _wrong_mail(mail: Mail) -> Iterator[ValueProblem]:

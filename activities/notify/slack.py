@@ -29,7 +29,17 @@ def escaped(text: str) -> str:
 def message(text: MessageText) -> dict[str, Any]:
     """Return the message: blocks for Slack, and a text for other chats."""
     title = escaped(text.title)
-    lines = _fitting([f"*{escaped(name)}:* {escaped(value)}" for name, value in text.lines])
+    # As many whole lines as fit: a part of one may end within an escape.
+    fitting: list[str] = []
+    room = MAX_TEXT_CHARACTERS
+    for name, value in text.lines:
+        line = f"*{escaped(name)}:* {escaped(value)}"
+        room -= len(line) + 1
+        if room < 0:
+            fitting.append("…")
+            break
+        fitting.append(line)
+    lines = "\n".join(fitting)
     link = f"<{text.link.translate(_ESCAPED)}|{text.action}>"
     return {
         "text": f"{title}\n{lines}\n{link}",
@@ -52,11 +62,7 @@ class SlackNotifier:
         yield self.url
 
     async def notify(self, news: News) -> None:
-        """Send the notification.
-
-        Raises:
-            ApplicationError: it did not arrive, or was not accepted.
-        """
+        """Send the notification, as `Notifier` requires."""
         body = json.dumps(message(message_text(news))).encode()
         await post(self.http, self.url.value(), body, {})
 
@@ -64,16 +70,3 @@ class SlackNotifier:
 def _block(text: str) -> dict[str, Any]:
     # Verbatim: Slack does not link addresses.
     return {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
-
-
-def _fitting(lines: list[str]) -> str:
-    """Return as many whole lines as fit: a part of one may end within an escape."""
-    kept: list[str] = []
-    room = MAX_TEXT_CHARACTERS
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            kept.append("…")
-            break
-        kept.append(line)
-    return "\n".join(kept)

@@ -33,7 +33,18 @@ def signing_secrets(text: str) -> list[bytes]:
     Raises:
         BadSecret: one of them is invalid.
     """
-    found = [_secret(each) for each in text.split()]
+    found = []
+    for each in text.split():
+        if not each.startswith(_PREFIX):
+            raise BadSecret(f"it begins with `{_PREFIX}`, and goes on in base64")
+        try:
+            secret = base64.b64decode(each.removeprefix(_PREFIX), validate=True)
+        except binascii.Error:
+            raise BadSecret(f"what follows `{_PREFIX}` is no base64") from None
+        if not LEAST_SECRET_BYTES <= len(secret) <= MOST_SECRET_BYTES:
+            bounds = f"{LEAST_SECRET_BYTES} to {MOST_SECRET_BYTES} random bytes"
+            raise BadSecret(f"it holds {len(secret)} bytes; make one of {bounds}")
+        found.append(secret)
     if not 1 <= len(found) <= MAX_SECRETS:
         raise BadSecret(f"write one `{_PREFIX}…`, or up to {MAX_SECRETS} with spaces between")
     return found
@@ -63,11 +74,7 @@ class WebhookNotifier:
             yield self.url
 
     async def notify(self, news: News) -> None:
-        """Send the notification.
-
-        Raises:
-            ApplicationError: it did not arrive, or was not accepted.
-        """
+        """Send the notification, as `Notifier` requires."""
         payload = {"type": f"approval.{news.kind}", "timestamp": news.at, "data": news.to_json()}
         body = json.dumps(payload, separators=(",", ":")).encode()
         now = int(self.clock())
@@ -80,16 +87,3 @@ class WebhookNotifier:
         }
         url = self.url.value() if isinstance(self.url, EnvironmentValue) else self.url
         await post(self.http, url, body, headers)
-
-
-def _secret(text: str) -> bytes:
-    if not text.startswith(_PREFIX):
-        raise BadSecret(f"it begins with `{_PREFIX}`, and goes on in base64")
-    try:
-        secret = base64.b64decode(text.removeprefix(_PREFIX), validate=True)
-    except binascii.Error:
-        raise BadSecret(f"what follows `{_PREFIX}` is no base64") from None
-    if not LEAST_SECRET_BYTES <= len(secret) <= MOST_SECRET_BYTES:
-        bounds = f"{LEAST_SECRET_BYTES} to {MOST_SECRET_BYTES} random bytes"
-        raise BadSecret(f"it holds {len(secret)} bytes; make one of {bounds}")
-    return secret
