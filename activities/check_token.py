@@ -47,20 +47,28 @@ class CheckTokenActivity:
 
     @activity.defn(name=names.CHECK_TOKEN)
     async def check_token(self, check: dict[str, Any]) -> dict[str, Any]:
-        """Return the claims of a valid token.
-
-        Args:
-            check: a `schemas.token.TokenCheck` as JSON.
-
-        Returns:
-            `DecisionClaims` or `PrincipalClaims` as JSON.
+        """Return the `DecisionClaims` or `PrincipalClaims` of the valid token in a `TokenCheck`.
 
         Raises:
             ApplicationError: of type `invalid_token`, not retryable: the token is rejected; or of
                 type `keys_unavailable`, retried: its keys cannot be read now.
         """
         try:
-            return await self._claims(TokenCheck.read(check))
+            asked = TokenCheck.read(check)
+            token = SignedToken.read(asked.token)
+            settings = await matching_key_set(token, self._sets, USES[asked.purpose])
+            if asked.purpose == "principal":
+                return principal_claims(token)
+            claims = decision_claims(token)
+            check_groups(claims.groups, settings.groups)
+            if claims.iat is not None and asked.since is not None:
+                latest = claims.iat + settings.leeway.total_seconds()
+                if latest < datetime.fromisoformat(asked.since).timestamp():
+                    raise InvalidTokenError(
+                        "the token is older than the question (`iat`): read it again, and sign a"
+                        " new one"
+                    )
+            return claims.to_json()
         except ValidationError:
             raise _rejection("this worker does not know how to check such a token") from None
         except InvalidTokenError as error:
@@ -69,23 +77,13 @@ class CheckTokenActivity:
             message = f"the key set `{error}` cannot be had now: the worker's log says why"
             raise ApplicationError(message, type=names.KEYS_UNAVAILABLE) from None
 
-    async def _claims(self, check: TokenCheck) -> dict[str, Any]:
-        token = SignedToken.read(check.token)
-        settings = await matching_key_set(token, self._sets, USES[check.purpose])
-        if check.purpose == "principal":
-            return principal_claims(token)
-        claims = decision_claims(token)
-        check_groups(claims.groups, settings.groups)
-        _check_issued(claims.iat, check.since, settings.leeway.total_seconds())
-        return claims.to_json()
-
 
 async def matching_key_set(token: SignedToken, sets: Sequence[LiveKeySet], use: Use) -> KeySet:
     """Return the settings of the key that signed this token, which meets all of them.
 
     Raises:
-        BadToken: it is rejected.
-        MissingKeys: it may be valid, but not all keys can be read now.
+        InvalidTokenError: it is rejected.
+        KeysUnavailableError: it may be valid, but not all keys can be read now.
     """
     fitting = [keys for keys in sets if use in keys.settings.for_]
     if not fitting:
@@ -99,30 +97,24 @@ async def matching_key_set(token: SignedToken, sets: Sequence[LiveKeySet], use: 
             found += [(key, keys.settings) for key in await keys.current(token.key_id)]
         except KeysUnavailableError as error:
             missing.append(error)
+    # The token's algorithm and id; a key without an id may always be the token's.
+    candidates = [
+        (key, settings)
+        for key, settings in found
+        if key.algorithm == token.algorithm and (key.id is None or token.key_id in (None, key.id))
+    ]
+    if len(candidates) > MAX_KEYS_TRIED:
+        raise InvalidTokenError(
+            f"more than {MAX_KEYS_TRIED} keys may be the token's: name it with a `kid`"
+        )
     refusals: list[InvalidTokenError] = []
-    for key, settings in _candidates(token, found):
+    for key, settings in candidates:
         try:
             if _is_signed(token, key, settings):
                 return settings
         except InvalidTokenError as error:
             refusals.append(error)
     raise [*refusals, *missing, _unknown(token, [key for key, _ in found])][0]
-
-
-def _candidates(
-    token: SignedToken, found: Sequence[tuple[PublicKey, KeySet]]
-) -> Sequence[tuple[PublicKey, KeySet]]:
-    """Return the keys of the token's algorithm and id; a key without an id is always one."""
-    fitting = [
-        (key, settings)
-        for key, settings in found
-        if key.algorithm == token.algorithm and (key.id is None or token.key_id in (None, key.id))
-    ]
-    if len(fitting) > MAX_KEYS_TRIED:
-        raise InvalidTokenError(
-            f"more than {MAX_KEYS_TRIED} keys may be the token's: name it with a `kid`"
-        )
-    return fitting
 
 
 def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet) -> bool:
@@ -168,23 +160,10 @@ def _unknown(token: SignedToken, keys: Sequence[PublicKey]) -> InvalidTokenError
 
 
 def check_groups(groups: Sequence[str], allowed: Sequence[str] | None) -> None:
-    """Check that the key signs for all of these groups.
-
-    Raises:
-        BadToken: it does not.
-    """
+    """Raise `InvalidTokenError` unless the key signs for all of these groups."""
     if allowed is not None and not set(groups) <= set(allowed):
         raise InvalidTokenError(
             "the token's key does not sign for one of its `groups`: leave that out"
-        )
-
-
-def _check_issued(issued_at: float | None, since: str | None, leeway_seconds: float) -> None:
-    if issued_at is None or since is None:
-        return
-    if issued_at + leeway_seconds < datetime.fromisoformat(since).timestamp():
-        raise InvalidTokenError(
-            "the token is older than the question (`iat`): read it again, and sign a new one"
         )
 
 

@@ -53,10 +53,7 @@ class FetchKnowledgeActivity:
 
     @activity.defn(name=names.FETCH_KNOWLEDGE)
     async def fetch_knowledge(self, source: dict[str, Any]) -> str:
-        """Return the text of a source.
-
-        Args:
-            source: a `schemas.tool.KnowledgeSource` as JSON.
+        """Return the text of a `schemas.tool.KnowledgeSource`.
 
         Raises:
             ApplicationError: of type `tool_error`, retried or not: the source cannot be read.
@@ -65,54 +62,58 @@ class FetchKnowledgeActivity:
             case KnowledgeSource(text=str(text)):
                 return text
             case KnowledgeSource(file=str(file)):
-                return await asyncio.to_thread(self._file, file)
+                if self._folder is None:
+                    raise _error(f"the file {quote_value(file)} cannot be read here")
+                try:
+                    return await asyncio.to_thread(read_knowledge, self._folder, file)
+                except UnreadableError as error:
+                    reason = f"the file {quote_value(file)} cannot be read: {error.reason}"
+                    raise _error(reason) from None
             case KnowledgeSource(url=str(url)):
                 return await self._url(url)
             case _:
                 raise _error("there is nothing to fetch")
-
-    def _file(self, file: str) -> str:
-        if self._folder is None:
-            raise _error(f"the file {quote_value(file)} cannot be read here")
-        try:
-            return read_knowledge(self._folder, file)
-        except UnreadableError as error:
-            raise _error(f"the file {quote_value(file)} cannot be read: {error.reason}") from None
 
     async def _url(self, text: str) -> str:
         try:
             url = allowed_address(text, self._prefixes)
         except AddressError as error:
             raise _error(str(error)) from None
-        try:
-            async with asyncio.timeout(MAX_FETCH_SECONDS):
-                return await self._fetch(url)
-        except TimeoutError:
-            raise _error(
-                f"{display_address(url)} took more than {MAX_FETCH_SECONDS} s", again=True
-            ) from None
-        except NoPublicAddressError as error:
-            raise _error(f"{display_address(url)} cannot be read: {error}") from None
-        except httpx.HTTPError as error:
-            reason = str(error) or type(error).__name__
-            raise _error(f"{display_address(url)} cannot be read: {reason}", again=True) from None
-
-    async def _fetch(self, url: httpx.URL) -> str:
+        where = display_address(url)
         headers = {
             "accept": "text/*, application/json, application/xml, application/yaml",
             # The size of a compressed text is unknown.
             "accept-encoding": "identity",
         }
-        async with self._http.stream(
-            "GET", url, headers=headers, timeout=FETCH_TIMEOUT, follow_redirects=False
-        ) as response:
-            _check_status(response)
-            charset = _charset_of(response)
-            return _decoded(await _bytes_of(response), charset, response)
+        try:
+            async with (
+                asyncio.timeout(MAX_FETCH_SECONDS),
+                self._http.stream(
+                    "GET", url, headers=headers, timeout=FETCH_TIMEOUT, follow_redirects=False
+                ) as response,
+            ):
+                _check_status(response, where)
+                charset = _charset_of(response, where)
+                data = bytearray()
+                async for chunk in response.aiter_raw():
+                    data += chunk
+                    if len(data) > MAX_KNOWLEDGE_BYTES:
+                        limit = f"the {MAX_KNOWLEDGE_BYTES} bytes that are read"
+                        raise _error(f"{where} has more than {limit}")
+            return data.decode(charset).removeprefix("\ufeff")
+        except TimeoutError:
+            raise _error(f"{where} took more than {MAX_FETCH_SECONDS} s", again=True) from None
+        except NoPublicAddressError as error:
+            raise _error(f"{where} cannot be read: {error}") from None
+        except httpx.HTTPError as error:
+            reason = str(error) or type(error).__name__
+            raise _error(f"{where} cannot be read: {reason}", again=True) from None
+        except UnicodeDecodeError:
+            raise _error(f"{where} is not in {charset}, as it says") from None
 
 
-def _check_status(response: httpx.Response) -> None:
-    status, where = response.status_code, display_address(response.request.url)
+def _check_status(response: httpx.Response, where: str) -> None:
+    status = response.status_code
     if response.is_success:
         return
     if response.is_redirect:
@@ -125,9 +126,8 @@ def _check_status(response: httpx.Response) -> None:
     raise _error(f"{where} answered {status} {response.reason_phrase}".strip(), again, delay)
 
 
-def _charset_of(response: httpx.Response) -> str:
+def _charset_of(response: httpx.Response, where: str) -> str:
     """Return the encoding of the response's text."""
-    where = display_address(response.request.url)
     headers = Message()
     headers["content-type"] = response.headers.get("content-type", "application/octet-stream")
     if not _TEXT.fullmatch(headers.get_content_type()):
@@ -143,25 +143,6 @@ def _charset_of(response: httpx.Response) -> str:
     if not _CHARSETS.fullmatch(name):
         raise _error(f"{where} is in an encoding that is not read: {quote_value(charset)}")
     return name
-
-
-async def _bytes_of(response: httpx.Response) -> bytes:
-    read = bytearray()
-    async for chunk in response.aiter_raw():
-        read += chunk
-        if len(read) > MAX_KNOWLEDGE_BYTES:
-            where = display_address(response.request.url)
-            raise _error(f"{where} has more than the {MAX_KNOWLEDGE_BYTES} bytes that are read")
-    return bytes(read)
-
-
-def _decoded(data: bytes, charset: str, response: httpx.Response) -> str:
-    try:
-        return data.decode(charset).removeprefix("\ufeff")
-    except UnicodeDecodeError:
-        raise _error(
-            f"{display_address(response.request.url)} is not in {charset}, as it says"
-        ) from None
 
 
 def _error(message: str, again: bool = False, delay: timedelta | None = None) -> ApplicationError:

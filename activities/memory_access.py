@@ -6,7 +6,7 @@ retried attempt takes effect once.
 """
 
 import asyncio
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
@@ -55,70 +55,55 @@ class MemoryActivities:
 
     @activity.defn(name=names.MEMORY_READ)
     async def memory_read(self, arguments: dict[str, Any], owner: dict[str, Any]) -> Any:
-        """Return one entry of a memory, or its keys.
-
-        Args:
-            arguments: a `schemas.internal.memory.MemoryRead` as JSON.
-            owner: a `schemas.internal.memory.MemoryOwner` as JSON.
-        """
-        want = _read(arguments, MemoryRead)
-        return await self._query(MemoryOwner.read(owner), names.READ, want)
+        """Return one entry of a memory, or its keys, for a `MemoryRead` and a `MemoryOwner`."""
+        return await self._query(owner, names.READ, _read(arguments, MemoryRead))
 
     @activity.defn(name=names.MEMORY_SEARCH)
     async def memory_search(self, arguments: dict[str, Any], owner: dict[str, Any]) -> Any:
-        """Return the entries of a memory that match best.
-
-        Args:
-            arguments: a `schemas.internal.memory.MemorySearch` as JSON.
-            owner: a `schemas.internal.memory.MemoryOwner` as JSON.
-        """
-        want = _read(arguments, MemorySearch)
-        return await self._query(MemoryOwner.read(owner), names.SEARCH, want)
+        """Return the entries of a memory that match a `MemorySearch` best."""
+        return await self._query(owner, names.SEARCH, _read(arguments, MemorySearch))
 
     @activity.defn(name=names.MEMORY_WRITE)
     async def memory_write(self, arguments: dict[str, Any], owner: dict[str, Any]) -> Any:
-        """Write to a memory, once for each call.
-
-        Args:
-            arguments: a `schemas.internal.memory.MemoryWrite` as JSON.
-            owner: a `schemas.internal.memory.MemoryOwner` as JSON.
-        """
+        """Write a `MemoryWrite` to a memory, once for each call."""
         write, whose = _read(arguments, MemoryWrite), MemoryOwner.read(owner)
+        info = activity.info()
+        start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
+            names.MEMORY_WORKFLOW,
+            MemoryState(owner=whose, writes_a_run=memory.MAX_WRITES_A_RUN).to_json(),
+            id=whose.workflow_id,
+            task_queue=info.task_queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            static_summary=f"The memory of the agent {whose.agent}",
+        )
         turn = self._turns.setdefault(whose.workflow_id, asyncio.Lock())
         try:
             async with turn:
-                return await self._write(whose, write)
+                return await self._client.execute_update_with_start_workflow(
+                    names.WRITE,
+                    write.to_json(),
+                    start_workflow_operation=start,
+                    # A workflow id can be used again; a run id cannot.
+                    id=f"{info.workflow_run_id}/{info.activity_id}",
+                )
         except WorkflowUpdateFailedError as error:
-            _refuse(error)
+            match error.cause:
+                case ApplicationError(type=names.MEMORY_FULL) as cause:
+                    raise _error(cause.message, names.MEMORY_FULL, final=True) from None
+                case ApplicationError(type=names.INVALID_REQUEST) as cause:
+                    raise _error(cause.message, names.INVALID_ARGUMENTS, final=True) from None
+            raise _error("the memory cannot be written to") from error
         except (RPCError, RPCTimeoutOrCancelledError) as error:
             raise _error("the memory did not answer") from error
 
-    async def _query(self, owner: MemoryOwner, query: str, want: Strict) -> Any:
-        execution = WorkflowExecution(workflow_id=owner.workflow_id)
+    async def _query(self, owner: dict[str, Any], query: str, want: Strict) -> Any:
+        execution = WorkflowExecution(workflow_id=MemoryOwner.read(owner).workflow_id)
         try:
             return await self._queries.query(execution, query, want.to_json())
         except RunNotOpen:
             return dict(EMPTY)  # nothing was ever written, or an operator ended it
         except RunUnresponsive as error:
             raise _error("the memory did not answer") from error
-
-    async def _write(self, owner: MemoryOwner, write: MemoryWrite) -> Any:
-        info = activity.info()
-        start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
-            names.MEMORY_WORKFLOW,
-            MemoryState(owner=owner, writes_a_run=memory.MAX_WRITES_A_RUN).to_json(),
-            id=owner.workflow_id,
-            task_queue=info.task_queue,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            static_summary=f"The memory of the agent {owner.agent}",
-        )
-        return await self._client.execute_update_with_start_workflow(
-            names.WRITE,
-            write.to_json(),
-            start_workflow_operation=start,
-            # A workflow id can be used again; a run id cannot.
-            id=f"{info.workflow_run_id}/{info.activity_id}",
-        )
 
 
 def _read(arguments: Any, model: type[ArgumentsT]) -> ArgumentsT:
@@ -127,16 +112,6 @@ def _read(arguments: Any, model: type[ArgumentsT]) -> ArgumentsT:
     except ValidationError as error:
         message = summarize_problems(problems_of(error, arguments, model))
         raise _error(message, names.INVALID_ARGUMENTS, final=True) from None
-
-
-def _refuse(error: WorkflowUpdateFailedError) -> NoReturn:
-    match error.cause:
-        case ApplicationError(type=names.MEMORY_FULL) as cause:
-            raise _error(cause.message, names.MEMORY_FULL, final=True) from None
-        case ApplicationError(type=names.INVALID_REQUEST) as cause:
-            raise _error(cause.message, names.INVALID_ARGUMENTS, final=True) from None
-        case _:
-            raise _error("the memory cannot be written to") from error
 
 
 def _error(

@@ -3,7 +3,7 @@
 A run or a call reads its definition when it starts, and uses it until it ends.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from holdfast.catalog.loader import CurrentCatalog
 from holdfast.catalog.tool_reader import resolve_tool_entry
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
-from holdfast.schemas.agent import Agent, AgentSnapshot, ToolSnapshot, WorkerFacts
+from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
 from holdfast.schemas.base import Strict
 from holdfast.schemas.internal.tracing import Tracing
 from holdfast.schemas.phrases import suggest_names
@@ -47,47 +47,40 @@ class DefinitionResolver:
     # No coroutine: a large inline definition takes a while to check, and must not hold up the loop.
     @activity.defn(name=names.RESOLVE_AGENT)
     def resolve_agent(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Resolve the agent of a run's request.
-
-        Args:
-            request: the run's input, a `schemas.run.RunRequest` as JSON.
-
-        Returns:
-            a `schemas.agent.AgentSnapshot` as JSON; the agent in it has at most 1 MB.
+        """Return the `AgentSnapshot` of a `RunRequest`; the agent in it has at most 1 MB.
 
         Raises:
             ApplicationError: of type `invalid_request`, not retryable: the request cannot be
                 resolved.
         """
+        _check(request, RunRequest)
+        catalog, definition = self._shelf.catalog, request["agent"]
         try:
-            return self._snapshot(request).to_json()
+            if isinstance(definition, dict):
+                if definition.get("memory") and "name" not in definition:
+                    reason = "memory is stored under the agent's name, and this one has none"
+                    raise InvalidValueError([ValueProblem(("memory",), reason, "give it a `name`")])
+                world = replace(catalog.definitions, is_inline=True)
+                agent = resolve_definition(definition, UNNAMED_AGENT, world)
+            elif definition in catalog.agents:
+                agent = catalog.agents[definition]
+            else:
+                none = "this worker has no agents: see `--catalog`"
+                fix = suggest_names(definition, catalog.agents, none)
+                reason = f"there is no agent `{definition}`"
+                raise InvalidValueError([ValueProblem((), reason, fix)])
         except InvalidValueError as error:
-            raise _invalid(error.faults) from None
+            raise _invalid(fault.under("agent") for fault in error.faults) from None
+        return AgentSnapshot(agent=agent, worker=self._of_worker()).to_json()
 
     @activity.defn(name=names.RESOLVE_TOOL)
     def resolve_tool(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Resolve the tool of a single call's request.
-
-        Args:
-            request: the call's input, a `schemas.run.CallRequest` as JSON.
-
-        Returns:
-            a `schemas.agent.ToolSnapshot` as JSON.
+        """Return the `ToolSnapshot` of a single call's `CallRequest`.
 
         Raises:
             ApplicationError: of type `invalid_request`, not retryable: the request cannot be
                 resolved.
         """
-        try:
-            return self._tool_snapshot(request).to_json()
-        except InvalidValueError as error:
-            raise _invalid(error.faults) from None
-
-    def _snapshot(self, request: dict[str, Any]) -> AgentSnapshot:
-        _check(request, RunRequest)
-        return AgentSnapshot(agent=self._agent(request["agent"]), worker=self._of_worker())
-
-    def _tool_snapshot(self, request: dict[str, Any]) -> ToolSnapshot:
         _check(request, CallRequest)
         try:
             tool = resolve_tool_entry(request["tool"], self._shelf.catalog.definitions)
@@ -95,8 +88,8 @@ class DefinitionResolver:
                 reason = f"`{tool.name}` is for a model to answer, and a single call asks none"
                 raise InvalidValueError([ValueProblem((), reason, "name a tool with an activity")])
         except InvalidValueError as error:
-            raise InvalidValueError(fault.under("tool") for fault in error.faults) from None
-        return ToolSnapshot(tool=tool, worker=self._of_worker())
+            raise _invalid(fault.under("tool") for fault in error.faults) from None
+        return ToolSnapshot(tool=tool, worker=self._of_worker()).to_json()
 
     def _of_worker(self) -> WorkerFacts:
         """Return the facts about the worker; tracing is decided for each run."""
@@ -104,40 +97,17 @@ class DefinitionResolver:
             return self._facts
         return self._facts.model_copy(update={"tracing": self._tracing()})
 
-    def _agent(self, definition: str | dict[str, Any]) -> Agent:
-        if isinstance(definition, str):
-            return self._named(definition)
-        world = replace(self._shelf.catalog.definitions, is_inline=True)
-        try:
-            if definition.get("memory") and "name" not in definition:
-                reason = "memory is stored under the agent's name, and this one has none"
-                raise InvalidValueError([ValueProblem(("memory",), reason, "give it a `name`")])
-            return resolve_definition(definition, UNNAMED_AGENT, world)
-        except InvalidValueError as error:
-            raise InvalidValueError(fault.under("agent") for fault in error.faults) from None
-
-    def _named(self, name: str) -> Agent:
-        agents = self._shelf.catalog.agents
-        agent = agents.get(name)
-        if agent is None:
-            fix = suggest_names(name, agents, "this worker has no agents: see `--catalog`")
-            raise InvalidValueError([ValueProblem(("agent",), f"there is no agent `{name}`", fix)])
-        return agent
-
 
 def _check(request: dict[str, Any], model: type[Strict]) -> None:
     try:
         model.model_validate(request)
     except ValidationError as error:
-        invalid = problems_of(error, request, model)
-    else:
-        return
-    raise InvalidValueError(invalid)
+        raise _invalid(problems_of(error, request, model)) from None
 
 
-def _invalid(faults: list[ValueProblem]) -> ApplicationError:
+def _invalid(faults: Iterable[ValueProblem]) -> ApplicationError:
     return ApplicationError(
-        summarize_problems(faults),
+        summarize_problems(list(faults)),
         type=names.INVALID_REQUEST,
         non_retryable=True,
         category=ApplicationErrorCategory.BENIGN,

@@ -31,6 +31,7 @@ ResolveHost = Callable[[str, int], Awaitable[Collection[str]]]
 
 MAX_TRIED_ADDRESSES = 4
 MAX_CONNECTIONS = 100
+_PORTS = {"http": 80, "https": 443}
 # Of IPv4 through IPv6, the last four bytes are the address.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
@@ -94,9 +95,28 @@ class PinnedTransport(httpx.AsyncBaseTransport):
             "its name leads to no public address; if it is to be read all the same, have the worker"
             " started with the `--knowledge-network` of its address"
         )
-        for address in await self._allowed(request.url):
+        url, name = request.url, request.url.raw_host.decode("ascii")
+        try:
+            found = await self._resolve_host(name, url.port or _PORTS[url.scheme])
+        except OSError as error:
+            raise httpx.ConnectError(f"its name is not known: {error.strerror}") from None
+        addresses = [
+            text
+            for text in found
+            if is_public(address := ipaddress.ip_address(text))
+            or any(address in network for network in self._networks)
+        ]
+        for text in addresses[:MAX_TRIED_ADDRESSES]:
+            # The name is in its headers and in TLS.
+            pinned = httpx.Request(
+                request.method,
+                url.copy_with(host=text),
+                headers=request.headers,
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": name},
+            )
             try:
-                return await self._inner.handle_async_request(_pinned(request, address))
+                return await self._inner.handle_async_request(pinned)
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 failed = error
         raise failed
@@ -108,18 +128,6 @@ class PinnedTransport(httpx.AsyncBaseTransport):
     async def __aenter__(self) -> Self:
         await self._inner.__aenter__()
         return self
-
-    async def _allowed(self, url: httpx.URL) -> list[str]:
-        port = url.port or {"http": 80, "https": 443}[url.scheme]
-        try:
-            found = await self._resolve_host(url.raw_host.decode("ascii"), port)
-        except OSError as error:
-            raise httpx.ConnectError(f"its name is not known: {error.strerror}") from None
-        return [text for text in found if self._is_allowed(text)][:MAX_TRIED_ADDRESSES]
-
-    def _is_allowed(self, text: str) -> bool:
-        address = ipaddress.ip_address(text)
-        return is_public(address) or any(address in network for network in self._networks)
 
 
 def knowledge_client(networks: Collection[Network] = ()) -> httpx.AsyncClient:
@@ -151,36 +159,25 @@ def proxies_of(variables: Mapping[str, str]) -> dict[str, str | None]:
     excepted = [host for each in variables.get("no", "").split(",") if (host := each.strip())]
     if "*" in excepted:
         return {}
-    through: dict[str, str | None] = {
+    proxies: dict[str, str | None] = {
         f"{scheme}://": variables[scheme]
         if "://" in variables[scheme]
         else f"http://{variables[scheme]}"
         for scheme in ("http", "https", "all")
         if variables.get(scheme)
     }
-    return through | {_pattern(host): None for host in excepted}
-
-
-def _pattern(host: str) -> str:
-    """Return httpx's pattern for a host of `no_proxy` and its subdomains."""
-    if "://" in host:
-        return host
-    address = _address(host)
-    if address is not None and address.version == 6:
-        return f"all://[{host}]"
-    return f"all://{host}" if address is not None or host == "localhost" else f"all://*{host}"
-
-
-def _pinned(request: httpx.Request, address: str) -> httpx.Request:
-    """Return the request to the address, with the name in its headers and in TLS."""
-    name = request.url.raw_host.decode("ascii")
-    return httpx.Request(
-        request.method,
-        request.url.copy_with(host=address),
-        headers=request.headers,
-        stream=request.stream,
-        extensions={**request.extensions, "sni_hostname": name},
-    )
+    for host in excepted:
+        address = _address(host)
+        if "://" in host:
+            pattern = host
+        elif address is not None and address.version == 6:
+            pattern = f"all://[{host}]"
+        elif address is not None or host == "localhost":
+            pattern = f"all://{host}"
+        else:
+            pattern = f"all://*{host}"  # and its subdomains
+        proxies[pattern] = None
+    return proxies
 
 
 def _address(host: str) -> Address | None:

@@ -1,10 +1,9 @@
 """A span for each attempt of this worker's activities, under the span of its call or run.
 
-Its name is that of Temporal's own tracing in every language.
+Its name and first attributes are those of Temporal's own tracing in every language.
 """
 
 import asyncio
-from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -74,43 +73,26 @@ class _AttemptSpans(ActivityInboundInterceptor):
             enter_span(above)
             with trace.use_span(above):
                 return await super().execute_activity(input)
-        return await self._in_span(input, place, self._telemetry)
-
-    async def _in_span(
-        self, input: ExecuteActivityInput, place: Place, telemetry: Telemetry
-    ) -> Any:
-        span = telemetry.start_span(
-            f"RunActivity:{activity.info().activity_type}", place, _attributes()
-        )
+        attributes = {
+            "temporalWorkflowID": info.workflow_id or "",
+            "temporalRunID": info.workflow_run_id or "",
+            "temporalActivityID": info.activity_id,
+            "holdfast.attempt": info.attempt,
+        }
+        name = f"RunActivity:{info.activity_type}"
+        span = self._telemetry.start_span(name, place, attributes)
         enter_span(span)
         try:
             with trace.use_span(span, record_exception=False, set_status_on_exception=False):
                 return await super().execute_activity(input)
         except BaseException as error:
-            kind = _kind_of(error)
+            kind = type(error).__name__
+            if isinstance(error, CancelledError | asyncio.CancelledError):
+                kind = "cancelled"
+            elif isinstance(error, ApplicationError) and error.type:
+                kind = error.type
             span.set_attribute("error.type", kind)
             span.set_status(Status(StatusCode.ERROR, kind))
             raise
         finally:
             span.end()
-
-
-def _attributes() -> Mapping[str, Any]:
-    """Return the attributes of Temporal's own tracing, and the number of the attempt."""
-    info = activity.info()
-    return {
-        "temporalWorkflowID": info.workflow_id or "",
-        "temporalRunID": info.workflow_run_id or "",
-        "temporalActivityID": info.activity_id,
-        "holdfast.attempt": info.attempt,
-    }
-
-
-def _kind_of(error: BaseException) -> str:
-    match error:
-        case ApplicationError(type=str(kind)) if kind:
-            return kind
-        case CancelledError() | asyncio.CancelledError():
-            return "cancelled"
-        case _:
-            return type(error).__name__

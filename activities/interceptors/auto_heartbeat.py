@@ -12,7 +12,7 @@ that, so that a payment does not stop half-way: it runs to its end, unless the w
 
 import asyncio
 import inspect
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from functools import wraps
 from typing import Any
@@ -59,36 +59,26 @@ class _WithHeartbeats(ActivityInboundInterceptor):
         if has_own_timeout or info.is_local or info.heartbeat_timeout is None:
             return await super().execute_activity(call)
         self._heartbeats.start(info.heartbeat_timeout, info.heartbeat_details)
-        if not inspect.iscoroutinefunction(call.fn):
-            call.fn = _shielded(call.fn)
+        if not inspect.iscoroutinefunction(function := call.fn):
+
+            @wraps(function)
+            def shielded(*args: Any) -> Any:
+                # Not interrupted in its thread.
+                with activity.shield_thread_cancel_exception():
+                    return function(*args)
+
+            call.fn = shielded
+        execution = asyncio.ensure_future(super().execute_activity(call))
         try:
-            return await _run_to_end(super().execute_activity(call))
+            return await asyncio.shield(execution)
+        except asyncio.CancelledError:
+            details = activity.cancellation_details()
+            if details is None or details.worker_shutdown:
+                execution.cancel()
+            await asyncio.wait({execution})
+            raise
         finally:
             self._heartbeats.stop()
-
-
-def _shielded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function, not interrupted in its thread."""
-
-    @wraps(function)
-    def shielded(*args: Any) -> Any:
-        with activity.shield_thread_cancel_exception():
-            return function(*args)
-
-    return shielded
-
-
-async def _run_to_end(execution: Coroutine[Any, Any, Any]) -> Any:
-    """Run to the end after a cancellation, but not while the worker stops."""
-    task = asyncio.ensure_future(execution)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        details = activity.cancellation_details()
-        if details is None or details.worker_shutdown:
-            task.cancel()
-        await asyncio.wait({task})
-        raise
 
 
 class _Heartbeats(ActivityOutboundInterceptor):
@@ -105,15 +95,12 @@ class _Heartbeats(ActivityOutboundInterceptor):
         """Start the heartbeats, with the last details of the attempt before."""
         self._details = details
         self._pause_seconds = timeout.total_seconds() / BEATS_PER_TIMEOUT
-        self._wait()
+        self._timer = asyncio.get_running_loop().call_later(self._pause_seconds, self._repeat)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _wait(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._pause_seconds, self._beat)
-
-    def _beat(self) -> None:
+    def _repeat(self) -> None:
         super().heartbeat(*self._details)
-        self._wait()
+        self._timer = asyncio.get_running_loop().call_later(self._pause_seconds, self._repeat)

@@ -18,9 +18,7 @@ from typing import Any, NoReturn
 
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
-from temporalio.api.failure.v1 import Failure
 from temporalio.common import RawValue
-from temporalio.converter import DefaultFailureConverter
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, FailureError
 from temporalio.worker import (
     ActivityInboundInterceptor,
@@ -31,6 +29,7 @@ from temporalio.worker import (
 
 from holdfast.activities.interceptors.secret_redaction import (
     RedactedHeartbeats,
+    encode_failure,
     redact_error,
     redact_payload,
 )
@@ -51,7 +50,6 @@ _GIVE_STORE = "give the worker a `--store`"
 _STORE_IT = "store it and return where it is"
 # Numbers of Python that are no JSON.
 _NO_NUMBER = re.compile(rb"NaN|Infinity")
-
 
 # Puts a payload into the worker's store, and returns its digest.
 StorePayload = Callable[[Payload], Awaitable[str]]
@@ -92,30 +90,64 @@ class _CheckedResults(ActivityInboundInterceptor):
             result = await self.next.execute_activity(call)
         except Exception as error:
             redacted = redact_error(error, self._secrets)
-            if _failure_bytes(redacted) > MAX_FAILURE_BYTES:
+            failure = encode_failure(redacted)
+            if failure is None or failure.ByteSize() > MAX_FAILURE_BYTES:
                 raise _shortened(redacted) from None
             if redacted is error:
                 raise
             raise redacted from redacted.__cause__
         # Encoded here, and sent as it is: large results are not encoded twice.
-        payload = redact_payload(_encoded(result), self._secrets)
+        if isinstance(result, RawValue):
+            payload = result.payload
+        else:
+            try:
+                payload = activity.payload_converter().to_payload(result)
+            except Exception as error:
+                _no_json(" ".join(str(error).split())[:300])
+            if payload.metadata["encoding"] == b"json/plain" and _NO_NUMBER.search(payload.data):
+                json.loads(
+                    payload.data,
+                    parse_constant=lambda name: _no_json(f"{name} is no number of JSON"),
+                )
+        return RawValue(await self._for_history(redact_payload(payload, self._secrets)))
+
+    async def _for_history(self, payload: Payload) -> Payload:
+        """Return the result as it is sent; a large one is stored."""
         size_bytes = len(payload.data)
-        if not _is_for_a_run(payload):
+        is_json = payload.metadata["encoding"].startswith(b"json/")
+        # Workflows of others cannot read a reference.
+        if not is_json or activity.info().workflow_type not in names.WORKFLOWS:
             _check(size_bytes, MAX_RESULT_BYTES)
-        elif self._store is None:
+            return payload
+        if self._store is None:
             is_for_store = size_bytes <= MAX_STORED_BYTES
             _check(size_bytes, MAX_RESULT_BYTES, _GIVE_STORE if is_for_store else _STORE_IT)
-        elif size_bytes > MAX_RESULT_BYTES:
-            payload = await _replaced(payload, self._store)
-        elif size_bytes > MAX_IN_HISTORY_BYTES:
-            payload = await _marked(payload, self._store)
-        return RawValue(payload)
-
-
-def _is_for_a_run(payload: Payload) -> bool:
-    """Report whether the result is for a workflow of ours: others cannot read a reference."""
-    is_json = payload.metadata["encoding"].startswith(b"json/")
-    return is_json and activity.info().workflow_type in names.WORKFLOWS
+            return payload
+        if size_bytes <= MAX_IN_HISTORY_BYTES:
+            return payload
+        _check(size_bytes, MAX_STORED_BYTES)
+        # Equal results are stored once, encrypted or not.
+        marked = Payload(metadata={**payload.metadata, names.FOR_STORE: b"true"}, data=payload.data)
+        try:
+            # Here: in the SDK, an error of the store would fail a call that was executed.
+            digest = await self._store(marked)
+        except Exception as error:
+            if size_bytes > MAX_RESULT_BYTES:
+                message = f"it was run, but its result of {size_bytes} bytes is lost: {error}"
+                raise ApplicationError(message, type=ErrorCode.TOOL_ERROR) from None
+            logger.warning("a result of %s bytes goes into history: %s", size_bytes, error)
+            return payload
+        if size_bytes <= MAX_RESULT_BYTES:
+            return marked
+        if payload.data.startswith(b'"'):
+            text: str = json.loads(payload.data)
+            beginning = text[:BEGINNING_CHARACTERS].encode("utf-8", "replace").decode()
+        else:
+            # A character takes four bytes at most; the last of these may be a part of one.
+            cut = payload.data[: 4 * BEGINNING_CHARACTERS].decode("utf-8", "ignore")
+            beginning = cut[:BEGINNING_CHARACTERS]
+        stored = Stored(sha256=digest, size_bytes=size_bytes, beginning=beginning)
+        return activity.payload_converter().to_payload(stored.value())
 
 
 def _check(size_bytes: int, most_bytes: int, fix: str = _STORE_IT) -> None:
@@ -129,74 +161,12 @@ def _check(size_bytes: int, most_bytes: int, fix: str = _STORE_IT) -> None:
         )
 
 
-async def _replaced(payload: Payload, store: StorePayload) -> Payload:
-    """Store the result, and return its replacement in the run."""
-    size_bytes = len(payload.data)
-    _check(size_bytes, MAX_STORED_BYTES)
-    # Equal results are stored once, encrypted or not.
-    payload.metadata[names.FOR_STORE] = b"true"
-    try:
-        digest = await store(payload)
-    except Exception as error:
-        message = f"it was run, but its result of {size_bytes} bytes is lost: {error}"
-        raise ApplicationError(message, type=ErrorCode.TOOL_ERROR) from None
-    stored = Stored(sha256=digest, size_bytes=size_bytes, beginning=_beginning(payload.data))
-    return activity.payload_converter().to_payload(stored.value())
-
-
-async def _marked(payload: Payload, store: StorePayload) -> Payload:
-    """Mark the result to be sent as a reference, unless it cannot be stored.
-
-    It is stored here: in the SDK, an error of the store would fail a call that was executed.
-    """
-    marked = Payload(metadata={**payload.metadata, names.FOR_STORE: b"true"}, data=payload.data)
-    try:
-        await store(marked)
-    except Exception as error:
-        logger.warning("a result of %s bytes goes into history: %s", len(payload.data), error)
-        return payload
-    return marked
-
-
-def _beginning(data: bytes) -> str:
-    if data.startswith(b'"'):
-        text: str = json.loads(data)
-        return text[:BEGINNING_CHARACTERS].encode("utf-8", "replace").decode()
-    # A character takes four bytes at most; the last of these may be a part of one.
-    return data[: 4 * BEGINNING_CHARACTERS].decode("utf-8", "ignore")[:BEGINNING_CHARACTERS]
-
-
-def _encoded(result: Any) -> Payload:
-    if isinstance(result, RawValue):
-        return result.payload
-    try:
-        payload = activity.payload_converter().to_payload(result)
-    except Exception as error:
-        _no_json(" ".join(str(error).split())[:300])
-    if payload.metadata["encoding"] == b"json/plain" and _NO_NUMBER.search(payload.data):
-        json.loads(payload.data, parse_constant=_refuse_number)
-    return payload
-
-
-def _refuse_number(name: str) -> NoReturn:
-    _no_json(f"{name} is no number of JSON")
-
-
 def _no_json(reason: str) -> NoReturn:
     raise ApplicationError(
         f"it was run, but its result is no JSON value: {reason}",
         type=ErrorCode.TOOL_ERROR,
         non_retryable=True,
     ) from None
-
-
-def _failure_bytes(error: Exception) -> int:
-    failure = Failure()
-    try:
-        DefaultFailureConverter().to_failure(error, activity.payload_converter(), failure)
-    except Exception:
-        return MAX_FAILURE_BYTES + 1  # details that cannot be encoded cannot be sent
-    return failure.ByteSize()
 
 
 def _shortened(error: Exception) -> ApplicationError:

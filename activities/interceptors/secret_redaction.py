@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Iterable
 from typing import Any
 
 from temporalio import activity
@@ -41,21 +40,26 @@ def redact_payload(payload: Payload, secrets: Secrets) -> Payload:
     return _cleaned(payload, secrets)
 
 
+def encode_failure(error: Exception) -> Failure | None:
+    """Return the failure that would be sent; None if its details cannot be encoded."""
+    failure = Failure()
+    try:
+        DefaultFailureConverter().to_failure(error, activity.payload_converter(), failure)
+    except Exception:
+        return None
+    return failure
+
+
 def redact_error(error: Exception, secrets: Secrets) -> Exception:
     """Return the error; if it holds a secret, one that is sent like it but without the secret."""
-    failure = Failure()
-    converter = DefaultFailureConverter()
-    try:
-        converter.to_failure(error, activity.payload_converter(), failure)
-    except Exception:
-        return error  # an error that cannot be encoded is not sent
-    if not secrets.occur_in(failure.SerializeToString()):
+    failure = encode_failure(error)
+    if failure is None or not secrets.occur_in(failure.SerializeToString()):
         return error
     _warn("raised")
     if isinstance(error, ApplicationError):
         failure.stack_trace = ""  # it was raised on purpose
     _clean_failure(failure, secrets)
-    cleaned = converter.from_failure(failure, activity.payload_converter())
+    cleaned = DefaultFailureConverter().from_failure(failure, activity.payload_converter())
     assert isinstance(cleaned, FailureError)
     return cleaned
 
@@ -66,15 +70,11 @@ def _clean_failure(failure: Failure, secrets: Secrets) -> None:
     info = failure.application_failure_info
     if failure.HasField("application_failure_info"):
         info.type = secrets.clean(info.type)
-        _clean_all(info.details.payloads, secrets)
-    _clean_all(failure.canceled_failure_info.details.payloads, secrets)
+    for details in (info.details, failure.canceled_failure_info.details):
+        for payload in details.payloads:
+            payload.CopyFrom(_cleaned(payload, secrets))
     if failure.HasField("cause"):
         _clean_failure(failure.cause, secrets)
-
-
-def _clean_all(payloads: Iterable[Payload], secrets: Secrets) -> None:
-    for payload in payloads:
-        payload.CopyFrom(_cleaned(payload, secrets))
 
 
 def _cleaned(payload: Payload, secrets: Secrets) -> Payload:
