@@ -143,7 +143,13 @@ def context_limit(status: int, texts: str) -> ContextLimit | None:
         return None
     for each in OVERFLOW_PATTERNS:
         if (found := each.pattern.search(texts)) is not None:
-            return _without_answer(_number(found[1]) if found.groups() else None, texts)
+            if not found.groups():
+                return ContextLimit(None)
+            window = _number(found[1])
+            requests = (each.search(texts) for each in _REQUESTED)
+            # The rest is for the conversation, beside the requested answer.
+            rest = window - next((_number(request[1]) for request in requests if request), 0)
+            return ContextLimit(rest) if rest >= window * _MIN_LEFT else None
     return ContextLimit(None) if status == _TOO_LARGE else None
 
 
@@ -175,15 +181,6 @@ def embedded_error(text: str) -> Any:
         return json.loads(text) if text.lstrip().startswith("{") else None
     except (ValueError, RecursionError):
         return None
-
-
-def _without_answer(window: int | None, texts: str) -> ContextLimit | None:
-    """Return the part of the window for the conversation, beside the requested answer."""
-    wanted = next((_number(found[1]) for each in _REQUESTED if (found := each.search(texts))), 0)
-    if window is None:
-        return ContextLimit(None)
-    left = window - wanted
-    return ContextLimit(left) if left >= window * _MIN_LEFT else None
 
 
 def _number(text: str) -> int:

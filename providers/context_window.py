@@ -10,7 +10,6 @@ cards of Llama and Qwen.
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.internal.solution import Solution
@@ -87,8 +86,12 @@ def window_of(endpoint: Endpoint, model: ModelSettings) -> int | None:
         return _beside(endpoint.context_window, model)
     if endpoint.provider == "ollama":
         # A server gives a model a smaller window than it could have, unless it is set.
-        size = _num_ctx(model.options)
-        return _beside(size, model) if size is not None else None
+        nested = model.options.get("options")
+        nested_size = nested.get("num_ctx") if isinstance(nested, dict) else None
+        size = model.options.get("num_ctx", nested_size)
+        if not isinstance(size, int) or isinstance(size, bool) or size <= 0:
+            return None
+        return _beside(size, model)
     name = model.name.lower().rpartition("/")[2]
     # Bedrock's names begin with a region and a vendor.
     name = re.sub(r"\A(?:[a-z]{2,6}\.)?(?:anthropic|meta|openai|deepseek|mistral|qwen)\.", "", name)
@@ -112,9 +115,3 @@ def with_window(solution: Solution, window: int | None) -> Solution:
 def _beside(window: int, model: ModelSettings) -> int:
     left = window - (model.max_output_tokens or 0)
     return max(left, int(window * _MIN_LEFT))
-
-
-def _num_ctx(options: dict[str, Any]) -> int | None:
-    nested = options.get("options")
-    size = options.get("num_ctx", nested.get("num_ctx") if isinstance(nested, dict) else None)
-    return size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None

@@ -20,6 +20,7 @@ from holdfast.providers.content import (
     is_orphan_result,
     system_text,
 )
+from holdfast.schemas.internal.model_request import ToolOffer
 from holdfast.schemas.message import ChatMessage, Content, TextPart
 
 # The user's first words where some formats and models do not take an answer.
@@ -51,6 +52,16 @@ def encode_message(
         return EncodedMessage(encoded)
     introduction = TextPart(text=images_introduction(message, names))
     return EncodedMessage(encoded, (encode_json(user([introduction, *images])),))
+
+
+def declare_function(
+    tool: ToolOffer, parameters: dict[str, Any], names: ToolNames
+) -> dict[str, Any]:
+    """Return the declaration of a tool with these parameters."""
+    function: dict[str, Any] = {"name": names.to_provider(tool.name), "parameters": parameters}
+    if tool.description:
+        function["description"] = tool.description
+    return {"type": "function", "function": function}
 
 
 def list_messages(request: ProviderRequest) -> list[bytes]:
@@ -120,15 +131,12 @@ def merge_neighbours(fragments: Iterable[bytes], openings: Sequence[bytes]) -> l
 
 def _joined(one: Message, other: Message) -> Message:
     contents = [each["content"] for each in (one, other) if each["content"]]
+    content: Any = "\n\n".join(contents) if all(isinstance(each, str) for each in contents) else []
+    if isinstance(content, list):
+        for each in contents:
+            content += [{"type": "text", "text": each}] if isinstance(each, str) else each
     images = [*one.get("images", ()), *other.get("images", ())]
-    content: Any = [part for each in contents for part in _parts(each)]
-    if all(isinstance(each, str) for each in contents):
-        content = "\n\n".join(contents)
     return {**one, **other, "content": content} | ({"images": images} if images else {})
-
-
-def _parts(content: Any) -> list[Message]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def _text(role: str, text: str | None) -> list[bytes]:

@@ -75,7 +75,15 @@ def provider_error(
         case ProviderError():
             return model_error(str(error))
         case _:
-            return _broken(error, target)
+            detail = target.redact(str(error)) or type(error).__name__
+            if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
+                return model_error(f"{target.label} cannot be asked: {detail}")
+            message = "broke the connection"
+            if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
+                message = "cannot be reached"
+            elif isinstance(error, httpx.ReadTimeout):
+                message = f"sent nothing for {target.endpoint.timeout.total_seconds():g} s"
+            return model_error(f"{target.label} {message}: {detail}", retried=True)
 
 
 def overflow_message(error: ContextOverflow, target: EndpointTarget) -> str:
@@ -91,8 +99,13 @@ def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
     if seconds is None:
         seconds = _number(headers.get("retry-after"), 1)
     if seconds is None:
-        seconds = _until(headers.get("retry-after"), now)
-    if seconds is None or seconds <= 0:
+        try:
+            moment = parsedate_to_datetime(headers.get("retry-after") or "")
+        except (ValueError, OverflowError):
+            return None
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        seconds = (moment - now).total_seconds()
+    if seconds <= 0:
         return None
     return timedelta(seconds=min(seconds, MAX_RETRY_DELAY.total_seconds()))
 
@@ -108,7 +121,7 @@ def _refused(
     # Google reports a bad key as a bad request.
     is_bad_key = error.status == 400 and "api key" in error.message.lower()
     status = 401 if is_bad_key else error.status
-    fix = _ollama_fix(error, target, model) or _fix(status, target, model)
+    fix = _fix(status, target, model)
     return model_error(f"{message}. {fix}" if fix else message)
 
 
@@ -124,6 +137,9 @@ def _fix(status: int, target: EndpointTarget, model: str) -> str:
             if variable is None:
                 return "If it needs a key, name the variable that holds it in `apiKeyEnv`"
             return f"Check the key in the environment variable {variable} of the worker"
+        case 404 if target.endpoint.provider == "ollama":
+            # Ollama has not pulled it.
+            return f"Pull it where Ollama runs (`ollama pull {model}`), or check the `baseUrl`"
         case 404:
             return f"Check the model's name, `{model}`, and the endpoint's `baseUrl`"
         case _ if 300 <= status < 400:
@@ -132,41 +148,9 @@ def _fix(status: int, target: EndpointTarget, model: str) -> str:
             return ""
 
 
-def _ollama_fix(error: ProviderRefused, target: EndpointTarget, model: str) -> str:
-    """Return the fix for a model that Ollama has not pulled."""
-    if target.endpoint.provider == "ollama" and error.status == 404:
-        return f"Pull it where Ollama runs (`ollama pull {model}`), or check the `baseUrl`"
-    return ""
-
-
-def _broken(error: httpx.HTTPError, target: EndpointTarget) -> ApplicationError:
-    match error:
-        case httpx.ConnectTimeout() | httpx.ConnectError():
-            message = "cannot be reached"
-        case httpx.ReadTimeout():
-            message = f"sent nothing for {target.endpoint.timeout.total_seconds():g} s"
-        case _:
-            message = "broke the connection"
-    detail = target.redact(str(error)) or type(error).__name__
-    final = isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError)
-    if final:
-        return model_error(f"{target.label} cannot be asked: {detail}")
-    return model_error(f"{target.label} {message}: {detail}", retried=True)
-
-
 def _number(text: str | None, unit_seconds: float) -> float | None:
     try:
         number = float(text or "")
     except ValueError:
         return None
     return number * unit_seconds if math.isfinite(number) else None
-
-
-def _until(text: str | None, now: datetime) -> float | None:
-    try:
-        moment = parsedate_to_datetime(text or "")
-    except (ValueError, OverflowError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment - now).total_seconds()

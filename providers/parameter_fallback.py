@@ -6,6 +6,7 @@ once, so a request is repeated a few times at most.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from holdfast.providers.base import ProviderRefused, ProviderRequest
 
@@ -39,13 +40,18 @@ _REQUIRES_REASONING = ("missing", "passed back", "required")
 class ParameterFallback:
     """One part of a request that can be left out.
 
-    `applies` reports whether a request with that part was rejected because of it; `apply` returns
-    the request without it. `is_permanent`: it depends only on the model and its settings, so later
-    requests with them omit it at once.
+    `applies` reports whether a rejection can be about that part of the request: it is, if it has
+    one of the `statuses`, and its message one of the words in `of`, one in `how`, none in `unless`.
+    `apply` returns the request without the part. `is_permanent`: it depends only on the model and
+    its settings, so later requests with them omit it at once.
     """
 
-    applies: Callable[[ProviderRequest, ProviderRefused], bool]
+    applies: Callable[[ProviderRequest], bool]
     apply: Callable[[ProviderRequest], ProviderRequest]
+    of: tuple[str, ...]
+    how: tuple[str, ...] = ("",)
+    unless: tuple[str, ...] = ()
+    statuses: tuple[int, ...] = (400, 422)
     is_permanent: bool = False
 
 
@@ -55,108 +61,84 @@ def fallback_for(refused: ProviderRefused, request: ProviderRequest) -> Paramete
     Raises:
         ProviderRefused: it is about no such part, or about one that was left out already.
     """
+    message = refused.message.lower()
     for fallback in _FALLBACKS:
-        if fallback.applies(request, refused):
+        if (
+            refused.status in fallback.statuses
+            and fallback.applies(request)
+            and any(word in message for word in fallback.of)
+            and any(word in message for word in fallback.how)
+            and not any(word in message for word in fallback.unless)
+        ):
             return fallback
     raise refused
-
-
-def _lacks_tools(request: ProviderRequest, refused: ProviderRefused) -> bool:
-    """Report whether the server, or the model, has no tools.
-
-    A server whose tools are only switched off reports how to switch them on: its operator needs
-    that error.
-    """
-    has_status = refused.status in (400, 404, 422, 500, 501)
-    lacks = (*_LACKS, "that support", "is not enabled for")
-    return bool(request.ask.tools) and has_status and _names(refused, _TOOLS, lacks)
-
-
-def _without_tools(request: ProviderRequest) -> ProviderRequest:
-    return request.with_changes(*([_NO_TOOLS] if _is_forced(request) else []), tools=[])
-
-
-def _lacks_temperature(request: ProviderRequest, refused: ProviderRefused) -> bool:
-    has_one = request.ask.model.temperature is not None
-    return has_one and _is_bad(refused, ("temperature",), _WRONG_VALUE)
-
-
-def _without_temperature(request: ProviderRequest) -> ProviderRequest:
-    settings = request.ask.model.model_copy(update={"temperature": None})
-    return request.with_changes(_NO_TEMPERATURE, model=settings)
-
-
-def _lacks_choice(request: ProviderRequest, refused: ProviderRefused) -> bool:
-    is_named = _is_bad(refused, ("tool_choice", "tool choice"), _NOT_FORCED)
-    return is_named and _is_forced(request)
-
-
-def _lacks_schema(request: ProviderRequest, refused: ProviderRefused) -> bool:
-    return request.ask.output is not None and _is_bad(refused, _SCHEMAS)
-
-
-def _without_schema(request: ProviderRequest) -> ProviderRequest:
-    return request.with_schema_in_instructions().with_changes(_NO_SCHEMA, output=None)
-
-
-def _lacks_usage(request: ProviderRequest, refused: ProviderRefused) -> bool:
-    has_own = "stream_options" in request.ask.model.options
-    return not has_own and _is_bad(refused, ("stream_options",))
-
-
-def _without_usage(request: ProviderRequest) -> ProviderRequest:
-    options = {**request.ask.model.options, "stream_options": None}
-    settings = request.ask.model.model_copy(update={"options": options})
-    return request.with_changes(_NO_USAGE, model=settings)
-
-
-def _lacks_key(request: ProviderRequest, refused: ProviderRefused) -> bool:
-    return bool(request.cache_key) and _is_bad(refused, ("prompt_cache_key",))
-
-
-def _requires_alternation(request: ProviderRequest, refused: ProviderRefused) -> bool:
-    has_status = refused.status in (400, 422, 500)
-    return not request.alternates_roles and has_status and _names(refused, _ALTERNATION)
-
-
-def _rejects_reasoning(request: ProviderRequest, refused: ProviderRefused) -> bool:
-    has_status = refused.status in (400, 422, 500) and not _names(refused, _REQUIRES_REASONING)
-    return not request.omits_reasoning and has_status and _names(refused, _REASONING)
 
 
 def _is_forced(request: ProviderRequest) -> bool:
     return request.ask.tool_choice not in ("auto", "none")
 
 
-def _is_bad(refused: ProviderRefused, of: tuple[str, ...], how: tuple[str, ...] = ("",)) -> bool:
-    """Report whether a bad request is rejected for one of these parts, in one of these ways."""
-    return refused.status in (400, 422) and _names(refused, of, how)
-
-
-def _names(refused: ProviderRefused, of: tuple[str, ...], how: tuple[str, ...] = ("",)) -> bool:
-    message = refused.message.lower()
-    return any(word in message for word in of) and any(word in message for word in how)
+def _with_model(request: ProviderRequest, notice: str, **changes: Any) -> ProviderRequest:
+    return request.with_changes(notice, model=request.ask.model.model_copy(update=changes))
 
 
 _FALLBACKS = (
-    ParameterFallback(_lacks_tools, _without_tools),
-    ParameterFallback(_lacks_temperature, _without_temperature, is_permanent=True),
     ParameterFallback(
-        _lacks_choice, lambda request: request.with_changes(_NO_CHOICE, tool_choice="auto")
+        lambda request: bool(request.ask.tools),
+        lambda request: request.with_changes(
+            *([_NO_TOOLS] if _is_forced(request) else []), tools=[]
+        ),
+        of=_TOOLS,
+        # A server whose tools are only switched off reports how to switch them on: its operator
+        # needs that error.
+        how=(*_LACKS, "that support", "is not enabled for"),
+        statuses=(400, 404, 422, 500, 501),
     ),
-    ParameterFallback(_lacks_schema, _without_schema),
-    ParameterFallback(_lacks_usage, _without_usage, is_permanent=True),
     ParameterFallback(
-        _lacks_key, lambda request: replace(request, cache_key=""), is_permanent=True
-    ),
-    ParameterFallback(
-        _requires_alternation,
-        lambda request: replace(request, alternates_roles=True),
+        lambda request: request.ask.model.temperature is not None,
+        lambda request: _with_model(request, _NO_TEMPERATURE, temperature=None),
+        of=("temperature",),
+        how=_WRONG_VALUE,
         is_permanent=True,
     ),
     ParameterFallback(
-        _rejects_reasoning,
+        _is_forced,
+        lambda request: request.with_changes(_NO_CHOICE, tool_choice="auto"),
+        of=("tool_choice", "tool choice"),
+        how=_NOT_FORCED,
+    ),
+    ParameterFallback(
+        lambda request: request.ask.output is not None,
+        lambda request: request.with_schema_in_instructions().with_changes(_NO_SCHEMA, output=None),
+        of=_SCHEMAS,
+    ),
+    ParameterFallback(
+        lambda request: "stream_options" not in request.ask.model.options,
+        lambda request: _with_model(
+            request, _NO_USAGE, options={**request.ask.model.options, "stream_options": None}
+        ),
+        of=("stream_options",),
+        is_permanent=True,
+    ),
+    ParameterFallback(
+        lambda request: bool(request.cache_key),
+        lambda request: replace(request, cache_key=""),
+        of=("prompt_cache_key",),
+        is_permanent=True,
+    ),
+    ParameterFallback(
+        lambda request: not request.alternates_roles,
+        lambda request: replace(request, alternates_roles=True),
+        of=_ALTERNATION,
+        statuses=(400, 422, 500),
+        is_permanent=True,
+    ),
+    ParameterFallback(
+        lambda request: not request.omits_reasoning,
         lambda request: replace(request, omits_reasoning=True),
+        of=_REASONING,
+        unless=_REQUIRES_REASONING,
+        statuses=(400, 422, 500),
         is_permanent=True,
     ),
 )

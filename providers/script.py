@@ -126,7 +126,8 @@ class ScriptProvider:
         answer = StreamedAnswer(sink, request.tool_names)
         answer.usage = Usage(**dict(scripted.usage))
         pause = scripted.pace.total_seconds() if scripted.pace else 0.0
-        for word in _words(scripted.text):
+        words = re.split(r"(?<=\s)(?=\S)", scripted.text)
+        for word in (*words[: MAX_PIECES - 1], "".join(words[MAX_PIECES - 1 :])):
             answer.add_text(word)
             await asyncio.sleep(pause)
         for call in scripted.calls:
@@ -150,9 +151,3 @@ class ScriptProvider:
         raise UnanswerableRequest(
             f"the script has no answer left: {answers} were given; add another to its file"
         )
-
-
-def _words(text: str) -> list[str]:
-    words = re.split(r"(?<=\s)(?=\S)", text)
-    head, tail = words[: MAX_PIECES - 1], words[MAX_PIECES - 1 :]
-    return [*head, "".join(tail)]

@@ -6,7 +6,6 @@ those of JSON as Temporal's default converter writes it, in ASCII.
 """
 
 import json
-import math
 from typing import Any
 
 from holdfast.providers.base import AnswerSink, ToolNames
@@ -166,8 +165,9 @@ class StreamedAnswer:
 def parse_arguments(text: str) -> dict[str, Any] | str:
     """Return the object that a text of arguments is, or the text if it is no JSON object."""
     try:
-        value = json.loads(text, parse_constant=_reject, parse_float=_finite)
-        plain = json.dumps(value, ensure_ascii=False)
+        value = json.loads(text)
+        # A number such as NaN or 1e999 is an error: it is not JSON.
+        plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
         if plain != well_formed(plain):
             value = json.loads(well_formed(plain))
     except (ValueError, RecursionError):
@@ -183,15 +183,6 @@ def well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
-
-
-def _reject(constant: str) -> float:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _reject(text)
 
 
 def _depth(value: Any) -> int:
@@ -218,33 +209,22 @@ def fit_solution(solution: Solution) -> Solution:
     First the provider's own data is left out if it is over its own bound, then the text is cut,
     then the largest arguments are left out, then the last calls.
     """
-    solution = _without_large_data(solution)
+    data_bytes = size_bytes(solution.provider_data)
+    if data_bytes > MAX_PROVIDER_DATA_BYTES:
+        # As a whole: a part of it is of no use to the provider.
+        notice = "the provider's own data, such as the model's thoughts, was left out:"
+        notices = [*solution.notices, f"{notice} {data_bytes} bytes"]
+        solution = solution.model_copy(update={"provider_data": None, "notices": notices})
     if size_bytes(solution.to_json()) <= MAX_SOLUTION_BYTES:
         return solution
-    solution = _with_less_text(solution)
-    solution = _with_less_arguments(solution)
-    return _with_fewer_calls(solution)
-
-
-def _without_large_data(solution: Solution) -> Solution:
-    """Leave out the provider's data as a whole: a part of it is of no use to the provider."""
-    size = size_bytes(solution.provider_data)
-    if size <= MAX_PROVIDER_DATA_BYTES:
-        return solution
-    notice = f"the provider's own data, such as the model's thoughts, was left out: {size} bytes"
-    changes = {"provider_data": None, "notices": [*solution.notices, notice]}
-    return solution.model_copy(update=changes)
-
-
-def _with_less_text(solution: Solution) -> Solution:
     text = solution.text
     while (size := size_bytes(text)) > MAX_FITTED_TEXT_BYTES:
         text = text[: min(len(text) * MAX_FITTED_TEXT_BYTES // size, len(text) * 9 // 10)]
-    if text == solution.text:
-        return solution
-    notice = f"the text was cut from {len(solution.text)} to {len(text)} characters"
-    changes = {"text": text, "stop_reason": "length", "notices": [*solution.notices, notice]}
-    return solution.model_copy(update=changes)
+    if text != solution.text:
+        notice = f"the text was cut from {len(solution.text)} to {len(text)} characters"
+        changes = {"text": text, "stop_reason": "length", "notices": [*solution.notices, notice]}
+        solution = solution.model_copy(update=changes)
+    return _with_fewer_calls(_with_less_arguments(solution))
 
 
 def _with_less_arguments(solution: Solution) -> Solution:
@@ -252,21 +232,19 @@ def _with_less_arguments(solution: Solution) -> Solution:
     excess_bytes = size_bytes(solution.to_json()) - MAX_SOLUTION_BYTES
     savings = [(size_bytes(call.arguments), index) for index, call in enumerate(calls)]
     for _, index in sorted(savings, reverse=True):
-        blank = _blank(calls[index])
-        saved = size_bytes(calls[index].to_json()) - size_bytes(blank.to_json())
+        call = calls[index]
+        blank = call
+        if call.oversize_bytes is None:
+            arguments = call.arguments
+            written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            changes = {"arguments": "", "oversize_bytes": len(written.encode())}
+            blank = call.model_copy(update=changes)
+        saved = size_bytes(call.to_json()) - size_bytes(blank.to_json())
         if excess_bytes <= 0 or saved <= 0:
             break
         calls[index] = blank
         excess_bytes -= saved
     return solution.model_copy(update={"calls": calls})
-
-
-def _blank(call: WrittenCall) -> WrittenCall:
-    if call.oversize_bytes is not None:
-        return call
-    written = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
-    size = len(written.encode())
-    return call.model_copy(update={"arguments": "", "oversize_bytes": size})
 
 
 def _with_fewer_calls(solution: Solution) -> Solution:

@@ -70,12 +70,7 @@ class AnthropicAnswerReader(AnswerReader):
         return True
 
     def solution(self) -> Solution:
-        """Return the whole answer.
-
-        Raises:
-            TruncatedAnswer: it has no end.
-            UnreadableAnswer: nothing in it was of the format.
-        """
+        """Return the whole answer, with its thinking beside it."""
         for call in self._calls if self.is_finished else ():
             call.finish()
         self.answer.provider_data = self._order.data()

@@ -12,7 +12,6 @@ many calls were made in between. The state changes and is behind the last mark.
 """
 
 import re
-from itertools import islice
 from typing import Any
 
 import httpx
@@ -36,9 +35,9 @@ from holdfast.providers.content import (
 from holdfast.providers.message_list import ANSWER_FIRST, encode_parts, merge_neighbours
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.agent import ForcedTool, ToolChoice
-from holdfast.schemas.internal.model_request import Ask, ToolOffer
-from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
+from holdfast.schemas.agent import ForcedTool
+from holdfast.schemas.internal.model_request import Ask
+from holdfast.schemas.message import ChatMessage, ImagePart
 
 # The format has no default. This is the most that every model since Claude 3.5 takes.
 DEFAULT_OUTPUT_TOKENS = 8_192
@@ -84,7 +83,15 @@ class AnthropicFormat(ProviderFormat):
         """
         match message.role:
             case "assistant":
-                calls = [_call(call, names) for call in message.calls]
+                calls: list[Block] = [
+                    {
+                        "type": "tool_use",
+                        "id": _id(call.provider_id),
+                        "name": names.to_provider(call.tool),
+                        "input": call.arguments,
+                    }
+                    for call in message.calls
+                ]
                 blocks = in_order(message.provider_data, text_of(message.content), calls)
                 images = [_image(part) for part in images_of(message.content)]
                 introduction = texts(images_introduction(message, names)) if images else []
@@ -93,11 +100,16 @@ class AnthropicFormat(ProviderFormat):
                     encode_parts(_USER, [*introduction, *images]),
                 )
             case "tool" if not is_orphan_result(message):
-                blocks = [_result(message)]
+                result: Block = {
+                    "type": "tool_result",
+                    "tool_use_id": _id(message.provider_id or message.call_id or ""),
+                    "content": parts_of(message.content, texts, _image),
+                }
+                blocks = [result | {"is_error": True} if message.is_error else result]
             case "system":
                 blocks = texts(system_text(message.content))
             case _:
-                blocks = _blocks(message.content) or texts(EMPTY_MESSAGE)
+                blocks = parts_of(message.content, texts, _image) or texts(EMPTY_MESSAGE)
         return EncodedMessage(encode_parts(_USER, blocks))
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
@@ -111,11 +123,16 @@ class AnthropicFormat(ProviderFormat):
             fragments[:0] = encode_parts(_USER, texts(ANSWER_FIRST))
         messages = merge_neighbours(fragments, (_USER, _ASSISTANT))
         if is_marked:
-            messages = _marked(messages)
+            # The ends of this request and of the one before it.
+            users = [index for index, each in enumerate(messages) if each.startswith(_USER)]
+            for index in users[-2:]:
+                messages[index] = messages[index].removesuffix(b"}]}") + _ENCODED_MARK + b"}]}"
         tail = encode_parts(_USER, texts(ask.tail or ""))
         end = merge_neighbours([*messages[-1:], *tail], (_USER, _ASSISTANT))
         settings = _settings(ask, request.tool_names) | options
-        settings["output_config"] = _output_config(ask, options)
+        schema, own = _schema(ask), options.get("output_config")
+        held = {"format": {"type": "json_schema", "schema": schema}} if schema else {}
+        settings["output_config"] = held | (own if isinstance(own, dict) else {}) or None
         settings["system"] = [block | mark for block in texts(ask.instructions)] or None
         if settings["tools"]:
             *others, last = settings["tools"]
@@ -130,27 +147,9 @@ def _schema(ask: Ask) -> dict[str, Any] | None:
     return answer_schema(ask.output, null_is_absent=ask.null_is_absent)
 
 
-def _result(message: ChatMessage) -> Block:
-    result: Block = {
-        "type": "tool_result",
-        "tool_use_id": _id(message.provider_id or message.call_id or ""),
-        "content": _blocks(message.content),
-    }
-    return result | {"is_error": True} if message.is_error else result
-
-
-def _call(call: AskedCall, names: ToolNames) -> Block:
-    name = names.to_provider(call.tool)
-    return {"type": "tool_use", "id": _id(call.provider_id), "name": name, "input": call.arguments}
-
-
 def _id(provider_id: str) -> str:
     """Replace the characters that ids of other providers may have and Anthropic's cannot."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", provider_id)
-
-
-def _blocks(content: Content) -> list[Block]:
-    return parts_of(content, texts, _image)
 
 
 def _image(part: ImagePart) -> Block:
@@ -163,16 +162,6 @@ def _image(part: ImagePart) -> Block:
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 
-def _marked(messages: list[bytes]) -> list[bytes]:
-    """Mark the ends of this request and of the one before it for the cache."""
-    backwards = reversed(range(len(messages)))
-    users = (index for index in backwards if messages[index].startswith(_USER))
-    marked = list(messages)
-    for index in islice(users, 2):
-        marked[index] = messages[index].removesuffix(b"}]}") + _ENCODED_MARK + b"}]}"
-    return marked
-
-
 def _settings(ask: Ask, names: ToolNames) -> dict[str, Any]:
     thinking = ask.model.options.get("thinking")
     thinking = thinking if isinstance(thinking, dict) else {}
@@ -180,32 +169,22 @@ def _settings(ask: Ask, names: ToolNames) -> dict[str, Any]:
     # Reasoning counts as output, and its budget must be less than the whole.
     budget = thinking.get("budget_tokens")
     most = DEFAULT_OUTPUT_TOKENS + (budget if isinstance(budget, int) else 0)
+    choice: dict[str, Any]
+    if isinstance(ask.tool_choice, ForcedTool):
+        choice = {"type": "tool", "name": names.to_provider(ask.tool_choice.name)}
+    else:
+        choice = {"type": _CHOICES[ask.tool_choice]}
+    tools = []
+    for tool in ask.tools:
+        schema, description = arguments_schema(tool.parameters, tool.description)
+        declared = {"name": names.to_provider(tool.name), "input_schema": schema}
+        tools.append(declared | {"description": description} if description else declared)
     return {
         "model": ask.model.name,
         "stream": True,
         "max_tokens": ask.model.max_output_tokens or most,
         # A model that thinks takes no temperature.
         "temperature": None if is_thinking else ask.model.temperature,
-        "tools": [_tool(tool, names) for tool in ask.tools] or None,
-        "tool_choice": _choice(ask.tool_choice, names) if ask.tools else None,
+        "tools": tools or None,
+        "tool_choice": choice if tools else None,
     }
-
-
-def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
-    schema, description = arguments_schema(tool.parameters, tool.description)
-    declared = {"name": names.to_provider(tool.name), "input_schema": schema}
-    return declared | {"description": description} if description else declared
-
-
-def _choice(choice: ToolChoice, names: ToolNames) -> dict[str, Any]:
-    if isinstance(choice, ForcedTool):
-        return {"type": "tool", "name": names.to_provider(choice.name)}
-    return {"type": _CHOICES[choice]}
-
-
-def _output_config(ask: Ask, options: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the schema of the answer beside the agent's own settings."""
-    schema = _schema(ask)
-    config = {"format": {"type": "json_schema", "schema": schema}} if schema else {}
-    own = options.get("output_config")
-    return config | (own if isinstance(own, dict) else {}) or None

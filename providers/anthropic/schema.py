@@ -50,7 +50,12 @@ def answer_schema(schema: Schema, *, null_is_absent: bool = False) -> Schema | N
         return None
     if null_is_absent:
         converted = _with_fewer_unions(converted, [_unions(converted) - MAX_UNIONS])
-    is_small = _optional(converted) <= MAX_OPTIONAL and _unions(converted) <= MAX_UNIONS
+    optional = sum(
+        name not in part["required"]
+        for part in _parts(converted)
+        for name in part.get("properties", ())
+    )
+    is_small = optional <= MAX_OPTIONAL and _unions(converted) <= MAX_UNIONS
     return converted if is_small and _is_resolvable(converted) else None
 
 
@@ -72,26 +77,21 @@ def _converted(schema: Any, depth: int = 0) -> Schema:
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         raise _UnsupportedSchema
     notes = {name: schema[name] for name in _NOTES if isinstance(schema.get(name), str)}
-    return _without_notes(schema, depth) | notes
-
-
-def _without_notes(schema: Schema, depth: int) -> Schema:
-    if "$ref" in schema:
-        reference = schema["$ref"]
-        if not isinstance(reference, str) or not reference.startswith("#/"):
+    match schema:
+        case {"$ref": reference}:
+            if not isinstance(reference, str) or not reference.startswith("#/"):
+                raise _UnsupportedSchema
+            return {"$ref": reference} | notes
+        case {"const": value}:
+            return {"const": _primitive(value)} | notes
+        case {"enum": values}:
+            return {"enum": [_primitive(value) for value in values]} | notes
+        case {"allOf": _}:
+            # Each of them, once closed, would forbid the properties of the others.
             raise _UnsupportedSchema
-        return {"$ref": reference}
-    if "const" in schema:
-        return {"const": _primitive(schema["const"])}
-    if "enum" in schema:
-        return {"enum": [_primitive(value) for value in schema["enum"]]}
-    if "allOf" in schema:
-        # Each of them, once closed, would forbid the properties of the others.
-        raise _UnsupportedSchema
-    for name in ("anyOf", "oneOf"):
-        if name in schema:
-            return {"anyOf": [_converted(each, depth + 1) for each in schema[name]]}
-    return _of_type(schema, schema.get("type"), depth)
+        case {"anyOf": branches} | {"oneOf": branches}:
+            return {"anyOf": [_converted(each, depth + 1) for each in branches]} | notes
+    return _of_type(schema, schema.get("type"), depth) | notes
 
 
 def _of_type(schema: Schema, kind: Any, depth: int) -> Schema:
@@ -147,33 +147,20 @@ def _with_fewer_unions(schema: Schema, excess: list[int]) -> Schema:
         }
         required = list(schema["required"])
         for name, each in properties.items():
-            if excess[0] > 0 and name in required and (other := _without_null(each)) is not None:
+            # The one schema that a value has unless it is null, if it is one.
+            branches = each.get("anyOf", [])
+            others = [branch for branch in branches if branch != _NULL]
+            is_optional = len(branches) == 2 and len(others) == 1
+            if excess[0] > 0 and name in required and is_optional:
                 excess[0] -= 1
-                properties[name] = other
+                properties[name] = others[0] | {key: each[key] for key in each if key != "anyOf"}
                 required.remove(name)
         fewer |= {"properties": properties, "required": required}
     return fewer
 
 
-def _without_null(schema: Schema) -> Schema | None:
-    """Return the one schema that a value has unless it is null, if it is one."""
-    branches = schema.get("anyOf", [])
-    others = [each for each in branches if each != _NULL]
-    if len(branches) != 2 or len(others) != 1:
-        return None
-    return {**others[0], **{key: each for key, each in schema.items() if key != "anyOf"}}
-
-
 def _unions(schema: Schema) -> int:
     return sum("anyOf" in part for part in _parts(schema))
-
-
-def _optional(schema: Schema) -> int:
-    return sum(
-        name not in part["required"]
-        for part in _parts(schema)
-        for name in part.get("properties", ())
-    )
 
 
 def _parts(schema: Schema) -> Iterator[Schema]:

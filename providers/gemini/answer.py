@@ -90,8 +90,19 @@ class GeminiAnswerReader(AnswerReader):
     def _read_candidate(self, candidate: dict[str, Any]) -> None:
         for part in read_objects(read_object(candidate.get("content")).get("parts")):
             # A part may also be a summary of the reasoning, which is no answer.
-            if part.get("thought") is not True:
-                self._read_part(part)
+            if part.get("thought") is True:
+                continue
+            signature = well_formed(read_text(part.get("thoughtSignature")))
+            call = part.get("functionCall")
+            if isinstance(call, dict):
+                provider_id = read_text(call.get("id")) or None
+                draft = self.answer.add_call(read_text(call.get("name")), provider_id)
+                self.answer.add_arguments(draft, arguments_text(call.get("args")))
+                self._order.add_call(signature)
+            else:
+                piece = read_text(part.get("text"))
+                self.answer.add_text(piece)
+                self._order.add_text(well_formed(piece), signature)
         reason = read_text(candidate.get("finishReason"))
         if reason and reason != "FINISH_REASON_UNSPECIFIED":
             self.is_finished = True
@@ -101,19 +112,6 @@ class GeminiAnswerReader(AnswerReader):
             notice = _notice(f"Gemini ended the answer with {reason}", message)
             if reason not in _USUAL and notice not in self.answer.notices:
                 self.answer.notices.append(notice)
-
-    def _read_part(self, part: dict[str, Any]) -> None:
-        signature = well_formed(read_text(part.get("thoughtSignature")))
-        call = part.get("functionCall")
-        if isinstance(call, dict):
-            provider_id = read_text(call.get("id")) or None
-            draft = self.answer.add_call(read_text(call.get("name")), provider_id)
-            self.answer.add_arguments(draft, arguments_text(call.get("args")))
-            self._order.add_call(signature)
-        else:
-            piece = read_text(part.get("text"))
-            self.answer.add_text(piece)
-            self._order.add_text(well_formed(piece), signature)
 
 
 def _notice(text: str, message: str) -> str:

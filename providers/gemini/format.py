@@ -39,9 +39,9 @@ from holdfast.providers.gemini.schema import gemini_schema
 from holdfast.providers.message_list import ANSWER_FIRST, encode_parts, merge_neighbours
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.agent import ForcedTool, ToolChoice
+from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
-from holdfast.schemas.message import AskedCall, ChatMessage, ImagePart
+from holdfast.schemas.message import ChatMessage, ImagePart
 from holdfast.schemas.phrases import quote_value
 
 # The beginnings of models' names in addresses.
@@ -104,11 +104,26 @@ class GeminiFormat(ProviderFormat):
         """
         match message.role:
             case "assistant":
-                calls = [_call(call, names) for call in message.calls]
+                calls = [
+                    {
+                        "functionCall": _identified(
+                            {"name": names.to_provider(call.tool), "args": call.arguments},
+                            call.id,
+                            call.provider_id,
+                        )
+                    }
+                    for call in message.calls
+                ]
                 parts = in_order(message.provider_data, text_of(message.content), calls)
                 encoded = encode_parts(_MODEL, parts)
             case "tool" if not is_orphan_result(message):
-                encoded = encode_parts(_USER, [_result(message, names)])
+                key = "error" if message.is_error else "output"
+                named = {
+                    "name": names.to_provider(message.tool or ""),
+                    "response": {key: text_of(message.content)},
+                }
+                result = _identified(named, message.call_id, message.provider_id)
+                encoded = encode_parts(_USER, [{"functionResponse": result}])
             case "system":
                 return EncodedMessage(encode_parts(_USER, _texts(system_text(message.content))))
             case _:
@@ -127,12 +142,18 @@ class GeminiFormat(ProviderFormat):
         nested = _object(options.pop("generationConfig", None))
         tool_config = _object(options.pop("toolConfig", None))
         tools = [_tool(tool, names) for tool in _offered(ask)]
-        choice = _tool_config(ask.tool_choice, names) if tools else {}
+        choice: dict[str, Any]
+        if isinstance(ask.tool_choice, ForcedTool):
+            forced = names.to_provider(ask.tool_choice.name)
+            choice = {"mode": "ANY", "allowedFunctionNames": [forced]}
+        else:
+            choice = {"mode": _MODES[ask.tool_choice]}
+        config = {"functionCallingConfig": choice} if tools else {}
         instructions = {"parts": _texts(ask.instructions)} if ask.instructions else None
         settings = {
             "systemInstruction": instructions,
             "tools": [{"functionDeclarations": tools}] if tools else None,
-            "toolConfig": choice | tool_config or None,
+            "toolConfig": config | tool_config or None,
             "generationConfig": _generation_config(ask) | nested | options or None,
             **top_level,
         }
@@ -160,18 +181,6 @@ def _image(part: ImagePart) -> Part:
     ending = url.partition("?")[0].rpartition(".")[2].lower()
     known_type = part.media_type or _TYPE_OF_ENDING.get(ending)
     return {"fileData": {"fileUri": url} | ({"mimeType": known_type} if known_type else {})}
-
-
-def _call(call: AskedCall, names: ToolNames) -> Part:
-    named = {"name": names.to_provider(call.tool), "args": call.arguments}
-    return {"functionCall": _identified(named, call.id, call.provider_id)}
-
-
-def _result(message: ChatMessage, names: ToolNames) -> Part:
-    key = "error" if message.is_error else "output"
-    response = {key: text_of(message.content)}
-    named = {"name": names.to_provider(message.tool or ""), "response": response}
-    return {"functionResponse": _identified(named, message.call_id, message.provider_id)}
 
 
 def _identified(named: Part, own: str | None, provider_id: str | None) -> Part:
@@ -203,13 +212,6 @@ def _offered(ask: Ask) -> list[ToolOffer]:
 
 def _wants_schema(ask: Ask) -> bool:
     return ask.output is not None and ask.output is not False
-
-
-def _tool_config(choice: ToolChoice, names: ToolNames) -> dict[str, Any]:
-    if isinstance(choice, ForcedTool):
-        calling = {"mode": "ANY", "allowedFunctionNames": [names.to_provider(choice.name)]}
-        return {"functionCallingConfig": calling}
-    return {"functionCallingConfig": {"mode": _MODES[choice]}}
 
 
 def _generation_config(ask: Ask) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.providers.schema_cache import cached_by_value
 
 _DEFINITIONS = "#/definitions/"
-_SCHEMAS_BY_NAME = ("properties", "$defs")
+_SCHEMAS_BY_NAME = ("properties", "$defs", "definitions")
 _SCHEMA_LISTS = ("anyOf", "oneOf", "prefixItems", "allOf")
 _SCHEMAS = ("items", "additionalProperties")
 
@@ -26,8 +26,16 @@ def _converted(schema: Any) -> Any:
         return schema
     keywords: dict[str, Any] = {}
     for name, value in schema.items():
-        name = "$defs" if name == "definitions" else name
-        keywords[name] = _value(name, value)
+        match value:
+            case dict() if name in _SCHEMAS_BY_NAME:
+                value = {key: _converted(each) for key, each in value.items()}
+            case list() if name in _SCHEMA_LISTS:
+                value = [_converted(each) for each in value]
+            case dict() if name in _SCHEMAS:
+                value = _converted(value)
+            case str() if name == "$ref" and value.startswith(_DEFINITIONS):
+                value = f"#/$defs/{value.removeprefix(_DEFINITIONS)}"
+        keywords["$defs" if name == "definitions" else name] = value
     keywords.pop("$schema", None)
     const = keywords.get("const")
     if isinstance(const, str | int | float) and not isinstance(const, bool):
@@ -41,16 +49,3 @@ def _converted(schema: Any) -> Any:
         case {"allOf": [only], **others}:
             return {"anyOf": [only], **others}
     return keywords
-
-
-def _value(name: str, value: Any) -> Any:
-    match value:
-        case dict() if name in _SCHEMAS_BY_NAME:
-            return {key: _converted(each) for key, each in value.items()}
-        case list() if name in _SCHEMA_LISTS:
-            return [_converted(each) for each in value]
-        case dict() if name in _SCHEMAS:
-            return _converted(value)
-        case str() if name == "$ref" and value.startswith(_DEFINITIONS):
-            return f"#/$defs/{value.removeprefix(_DEFINITIONS)}"
-    return value

@@ -32,31 +32,25 @@ class OllamaAnswerReader(AnswerReader):
         if isinstance(value.get("model"), str):
             self.answer.model = value["model"]
         if isinstance(message, dict):
-            self._read_message(message)
+            if read_text(message.get("thinking")):
+                self.answer.add_reasoning(message["thinking"])
+            self.answer.add_text(read_text(message.get("content")))
+            for call in read_objects(message.get("tool_calls")):
+                function = call.get("function")
+                if isinstance(function, dict):
+                    provider_id = read_text(call.get("id")) or None
+                    draft = self.answer.add_call(read_text(function.get("name")), provider_id)
+                    self.answer.add_arguments(draft, arguments_text(function.get("arguments")))
         if value.get("done") is True:
-            self._read_end(value)
+            reason = value.get("done_reason")
+            self.is_done = True
+            self.is_finished = reason not in _NO_ANSWER
+            self.stop_reason = "length" if reason == "length" else None
+            self.answer.usage = Usage(
+                input_tokens=read_count(value.get("prompt_eval_count")),
+                output_tokens=read_count(value.get("eval_count")),
+            )
+            # Only reasoning that led to calls is sent back, with them.
+            if self.answer.calls and self.answer.has_reasoning:
+                self.answer.provider_data = {"thinking": self.answer.reasoning}
         return True
-
-    def _read_message(self, message: dict[str, Any]) -> None:
-        if read_text(message.get("thinking")):
-            self.answer.add_reasoning(message["thinking"])
-        self.answer.add_text(read_text(message.get("content")))
-        for call in read_objects(message.get("tool_calls")):
-            function = call.get("function")
-            if isinstance(function, dict):
-                provider_id = read_text(call.get("id")) or None
-                draft = self.answer.add_call(read_text(function.get("name")), provider_id)
-                self.answer.add_arguments(draft, arguments_text(function.get("arguments")))
-
-    def _read_end(self, value: dict[str, Any]) -> None:
-        reason = value.get("done_reason")
-        self.is_done = True
-        self.is_finished = reason not in _NO_ANSWER
-        self.stop_reason = "length" if reason == "length" else None
-        self.answer.usage = Usage(
-            input_tokens=read_count(value.get("prompt_eval_count")),
-            output_tokens=read_count(value.get("eval_count")),
-        )
-        # Only reasoning that led to calls is sent back, with them.
-        if self.answer.calls and self.answer.has_reasoning:
-            self.answer.provider_data = {"thinking": self.answer.reasoning}

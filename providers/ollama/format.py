@@ -17,15 +17,15 @@ from holdfast.providers.content import (
     text_of,
     unfetched_image_text,
 )
-from holdfast.providers.message_list import encode_message, list_messages
+from holdfast.providers.message_list import declare_function, encode_message, list_messages
 from holdfast.providers.ollama.answer import OllamaAnswerReader
 from holdfast.providers.ollama.schema import ollama_schema
 from holdfast.providers.transport.event_decoders import JsonLinesDecoder
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
-from holdfast.schemas.internal.model_request import Ask, ToolOffer
-from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
+from holdfast.schemas.internal.model_request import Ask
+from holdfast.schemas.message import ChatMessage, Content, ImagePart
 
 # Of an agent's `options`, the top-level fields of a request. All others are settings of the model,
 # in the request's own `options`.
@@ -72,6 +72,17 @@ class OllamaFormat(ProviderFormat):
         # A copied request of Ollama's has `options` within ours.
         nested = options.pop("options", None)
         limits = {"temperature": ask.model.temperature, "num_predict": ask.model.max_output_tokens}
+        offered = ask.tools
+        if isinstance(ask.tool_choice, ForcedTool):
+            # The nearest thing to a tool choice.
+            offered = [tool for tool in ask.tools if tool.name == ask.tool_choice.name]
+        elif ask.tool_choice == "none":
+            offered = []
+        tools = [
+            declare_function(tool, ollama_schema(tool.parameters), request.tool_names)
+            for tool in offered
+        ]
+        json_mode = "json" if ask.output else None
         settings = {
             "model": ask.model.name,
             "stream": True,
@@ -79,12 +90,8 @@ class OllamaFormat(ProviderFormat):
             # and newer servers the middle of the rest, to half the window.
             "truncate": False,
             "shift": False,
-            "tools": [_tool(tool, request.tool_names) for tool in _offered(ask)] or None,
-            "format": ask.output
-            if isinstance(ask.output, dict)
-            else "json"
-            if ask.output
-            else None,
+            "tools": tools or None,
+            "format": ask.output if isinstance(ask.output, dict) else json_mode,
             "options": {name: value for name, value in limits.items() if value is not None}
             | (nested if isinstance(nested, dict) else {})
             | options,
@@ -95,23 +102,6 @@ class OllamaFormat(ProviderFormat):
     def event_decoder(self) -> JsonLinesDecoder:
         """Return a decoder of JSON lines."""
         return JsonLinesDecoder()
-
-
-def _offered(ask: Ask) -> list[ToolOffer]:
-    """Return the tools that the model may call now: the nearest thing to a tool choice."""
-    if isinstance(ask.tool_choice, ForcedTool):
-        return [tool for tool in ask.tools if tool.name == ask.tool_choice.name]
-    return [] if ask.tool_choice == "none" else ask.tools
-
-
-def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
-    function = {
-        "name": names.to_provider(tool.name),
-        "parameters": ollama_schema(tool.parameters),
-    }
-    if tool.description:
-        function["description"] = tool.description
-    return {"type": "function", "function": function}
 
 
 def _user(content: Content) -> dict[str, Any]:
@@ -135,11 +125,16 @@ def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
             # The reference requires the reasoning that led to calls to be sent back with them.
             case {"thinking": str(reasoning)}:
                 encoded["thinking"] = reasoning
-        encoded["tool_calls"] = [_call(*numbered, names) for numbered in enumerate(message.calls)]
+        encoded["tool_calls"] = [
+            {
+                "id": call.provider_id,
+                "type": "function",
+                "function": {
+                    "index": index,
+                    "name": names.to_provider(call.tool),
+                    "arguments": call.arguments,
+                },
+            }
+            for index, call in enumerate(message.calls)
+        ]
     return encoded
-
-
-def _call(index: int, call: AskedCall, names: ToolNames) -> dict[str, Any]:
-    name = names.to_provider(call.tool)
-    function = {"index": index, "name": name, "arguments": call.arguments}
-    return {"id": call.provider_id, "type": "function", "function": function}

@@ -22,9 +22,13 @@ def with_local_ollama(environ: Mapping[str, str], port: int = PORT) -> Mapping[s
 
     The worker looks once, when it starts. It never fails.
     """
-    if environ.get(VARIABLE) or not _listens(port):
+    if environ.get(VARIABLE):
         return environ
-    return {**environ, VARIABLE: f"127.0.0.1:{port}"}
+    try:
+        with socket.create_connection((_LOOPBACK[4], port), MAX_PROBE_SECONDS):
+            return {**environ, VARIABLE: f"127.0.0.1:{port}"}
+    except OSError:
+        return environ
 
 
 def ollama_endpoint(environ: Mapping[str, str]) -> dict[str, object] | None:
@@ -43,31 +47,14 @@ def ollama_url(host: str) -> str:
     """
     scheme, _, place = host.strip().strip("\"'").rpartition("://")
     place, _, path = place.partition("/")
-    name, port = _name_and_port(place)
+    name, colon, port = place.rpartition(":")
+    name, port = (name.strip("[]"), port) if colon else (place, "")
+    with contextlib.suppress(ValueError):
+        name, port = str(ipaddress.ip_address(place.strip("[]"))), ""
     if not scheme:
         scheme, port = ("https", port) if name == _CLOUD else ("http", port or str(PORT))
-    return f"{scheme}://{_reachable(name)}{f':{port}' if port else ''}/{path}".rstrip("/")
-
-
-def _name_and_port(place: str) -> tuple[str, str]:
     with contextlib.suppress(ValueError):
-        return str(ipaddress.ip_address(place.strip("[]"))), ""
-    name, colon, port = place.rpartition(":")
-    return (name.strip("[]"), port) if colon else (place, "")
-
-
-def _reachable(name: str) -> str:
-    try:
         address = ipaddress.ip_address(name or _LOOPBACK[4])
-    except ValueError:
-        return name
-    shown = _LOOPBACK[address.version] if address.is_unspecified else str(address)
-    return f"[{shown}]" if address.version == 6 else shown
-
-
-def _listens(port: int) -> bool:
-    try:
-        with socket.create_connection((_LOOPBACK[4], port), MAX_PROBE_SECONDS):
-            return True
-    except OSError:
-        return False
+        name = _LOOPBACK[address.version] if address.is_unspecified else str(address)
+        name = f"[{name}]" if address.version == 6 else name
+    return f"{scheme}://{name}{f':{port}' if port else ''}/{path}".rstrip("/")

@@ -49,7 +49,13 @@ class _Expansion:
             own = {"anyOf": own["oneOf"], **own}
             del own["oneOf"]
         for other in self._others(schema, within, depth):
-            own = _merged(other, own)
+            # Both hold at once; where they differ, the schema's own keywords win.
+            merged = {**other, **own}
+            if "properties" in other and "properties" in own:
+                merged["properties"] = {**other["properties"], **own["properties"]}
+            if "required" in other and "required" in own:
+                merged["required"] = list(dict.fromkeys([*other["required"], *own["required"]]))
+            own = merged
         return own
 
     def _part(self, name: str, value: Any, within: tuple[str, ...], depth: int) -> Any:
@@ -68,7 +74,11 @@ class _Expansion:
         """Yield the schemas that must hold besides the schema's own keywords."""
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            target = self._target(reference)
+            document, *path = unquote(reference).split("/")
+            target: Any = self._root if document == "#" else None
+            for key in path:
+                key = key.replace("~1", "/").replace("~0", "~")
+                target = target.get(key) if isinstance(target, dict) else None
             if reference not in within:
                 yield self.schema(target, (*within, reference), depth + 1)
             elif isinstance(target, dict) and "type" in target:
@@ -76,22 +86,3 @@ class _Expansion:
         parts = schema.get("allOf")
         for part in parts if isinstance(parts, list) else ():
             yield self.schema(part, within, depth + 1)
-
-    def _target(self, reference: str) -> Any:
-        """Return the target of a reference within the document, if there is one."""
-        document, *path = unquote(reference).split("/")
-        found: Any = self._root if document == "#" else None
-        for key in path:
-            key = key.replace("~1", "/").replace("~0", "~")
-            found = found.get(key) if isinstance(found, dict) else None
-        return found
-
-
-def _merged(other: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Merge two schemas that hold at once; where they differ, the second wins."""
-    merged = {**other, **own}
-    if "properties" in other and "properties" in own:
-        merged["properties"] = {**other["properties"], **own["properties"]}
-    if "required" in other and "required" in own:
-        merged["required"] = list(dict.fromkeys([*other["required"], *own["required"]]))
-    return merged

@@ -6,7 +6,6 @@ call's name in pieces, or again with every piece; arguments before the name, or 
 piece is added to the only call that it can belong to.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.providers.answer_reader import (
@@ -45,15 +44,12 @@ class OpenAIAnswerReader(AnswerReader):
 
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
-        self._calls = StreamedCalls(answer)
+        self._by_index: dict[int, CallDraft] = {}
+        self._by_id: dict[str, CallDraft] = {}
+        self._last: CallDraft | None = None
 
     def solution(self) -> Solution:
-        """Return the whole answer, with its reasoning beside it.
-
-        Raises:
-            TruncatedAnswer: it has no end.
-            UnreadableAnswer: nothing in it was of the format.
-        """
+        """Return the whole answer, with its reasoning beside it."""
         if self.answer.has_reasoning:
             self.answer.provider_data = {REASONING: self.answer.reasoning}
         return super().solution()
@@ -74,21 +70,15 @@ class OpenAIAnswerReader(AnswerReader):
         if isinstance(value.get("usage"), dict):
             self.answer.usage = _usage(value["usage"])
         for choice in read_objects(value["choices"]):
-            if choice.get("index", 0) in (0, None):
-                self._read_choice(choice)
+            if choice.get("index", 0) not in (0, None):
+                continue
+            message, reason = choice.get("message"), choice.get("finish_reason")
+            is_whole = isinstance(message, dict)
+            self._read_delta(read_object(message if is_whole else choice.get("delta")))
+            if isinstance(reason, str) and reason:
+                self.stop_reason = _STOP_REASONS.get(reason)
+            self.is_finished |= is_whole or bool(read_text(reason))
         return True
-
-    def _read_choice(self, choice: dict[str, Any]) -> None:
-        message = choice.get("message")
-        if isinstance(message, dict):
-            self._read_delta(message)
-            self.is_finished = True
-        else:
-            self._read_delta(read_object(choice.get("delta")))
-        reason = choice.get("finish_reason")
-        if isinstance(reason, str) and reason:
-            self.is_finished = True
-            self.stop_reason = _STOP_REASONS.get(reason)
 
     def _read_delta(self, delta: dict[str, Any]) -> None:
         if isinstance(delta.get(REASONING), str):
@@ -97,74 +87,48 @@ class OpenAIAnswerReader(AnswerReader):
             parts = [read_text(part.get("text")) for part in read_objects(content)]
             self.answer.add_text(read_text(content) or "".join(parts))
         for call in read_objects(delta.get("tool_calls")):
-            self._calls.read(call)
+            self._read_call(call)
         if isinstance(delta.get("function_call"), dict):
-            self._calls.read({"index": 0, "function": delta["function_call"]})
+            self._read_call({"index": 0, "function": delta["function_call"]})
 
-
-@dataclass(frozen=True)
-class CallDelta:
-    """A piece of a call in one chunk; `index` is None where the chunk has none."""
-
-    index: int | None
-    provider_id: str | None
-    name: str
-    arguments: str
-
-    @classmethod
-    def read(cls, call: dict[str, Any]) -> "CallDelta":
+    def _read_call(self, call: dict[str, Any]) -> None:
         """Read an item of `tool_calls`; a field of another form counts as absent."""
         function = read_object(call.get("function"))
-        index, arguments = call.get("index"), function.get("arguments")
-        return cls(
-            index=index if isinstance(index, int) and not isinstance(index, bool) else None,
-            provider_id=read_text(call.get("id")) or None,
-            name=read_text(function.get("name")),
-            arguments="" if arguments is None else arguments_text(arguments),
-        )
-
-
-class StreamedCalls:
-    """Adds the pieces of calls to an answer."""
-
-    def __init__(self, answer: StreamedAnswer) -> None:
-        self._answer = answer
-        self._by_index: dict[int, CallDraft] = {}
-        self._by_id: dict[str, CallDraft] = {}
-        self._last: CallDraft | None = None
-
-    def read(self, call: dict[str, Any]) -> None:
-        """Read one item of a chunk's `tool_calls`."""
-        piece = CallDelta.read(call)
-        if piece.index is not None:
-            draft = self._by_index.get(piece.index)
-        elif piece.provider_id is not None:
-            draft = self._by_id.get(piece.provider_id)
+        index, provider_id = call.get("index"), read_text(call.get("id")) or None
+        if not isinstance(index, int) or isinstance(index, bool):
+            index = None
+        name, arguments = read_text(function.get("name")), function.get("arguments")
+        arguments = "" if arguments is None else arguments_text(arguments)
+        draft = self._last
+        if index is not None:
+            draft = self._by_index.get(index)
+        elif provider_id is not None:
+            draft = self._by_id.get(provider_id)
+        if draft is None or _is_another_call(draft, index, provider_id, name, arguments):
+            draft = self.answer.add_call(name, provider_id)
         else:
-            draft = self._last
-        if draft is None or _is_another_call(draft, piece):
-            draft = self._answer.add_call(piece.name, piece.provider_id)
-        else:
-            draft.provider_id = draft.provider_id or piece.provider_id
-            if not draft.name or (piece.name != draft.name and not draft.arguments.bytes):
-                draft.name = (draft.name + piece.name)[:MAX_NAME_CHARACTERS]
+            draft.provider_id = draft.provider_id or provider_id
+            if not draft.name or (name != draft.name and not draft.arguments.bytes):
+                draft.name = (draft.name + name)[:MAX_NAME_CHARACTERS]
         self._last = draft
-        if piece.index is not None:
-            self._by_index[piece.index] = draft
-        if piece.provider_id is not None:
-            self._by_id[piece.provider_id] = draft
-        self._answer.add_arguments(draft, piece.arguments)
+        if index is not None:
+            self._by_index[index] = draft
+        if provider_id is not None:
+            self._by_id[provider_id] = draft
+        self.answer.add_arguments(draft, arguments)
 
 
-def _is_another_call(draft: CallDraft, piece: CallDelta) -> bool:
+def _is_another_call(
+    draft: CallDraft, index: int | None, provider_id: str | None, name: str, arguments: str
+) -> bool:
     """Report whether a piece that points to `draft` is the beginning of another call."""
-    if not piece.name:
+    if not name:
         return False
-    if piece.provider_id and draft.provider_id and piece.provider_id != draft.provider_id:
+    if provider_id and draft.provider_id and provider_id != draft.provider_id:
         return True
-    if piece.index is None and (piece.provider_id is None or piece.name != draft.name):
+    if index is None and (provider_id is None or name != draft.name):
         return True
-    return bool(piece.arguments) and draft.has_whole_arguments
+    return bool(arguments) and draft.has_whole_arguments
 
 
 def _usage(usage: dict[str, Any]) -> Usage:

@@ -10,14 +10,14 @@ import httpx
 
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import images_of, parts_of, request_body, text_of
-from holdfast.providers.message_list import encode_message, list_messages
+from holdfast.providers.message_list import declare_function, encode_message, list_messages
 from holdfast.providers.openai.answer import REASONING, OpenAIAnswerReader
 from holdfast.providers.openai.schema import fits_strict_mode
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.agent import ForcedTool, ToolChoice
-from holdfast.schemas.internal.model_request import Ask, ToolOffer
-from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
+from holdfast.schemas.agent import ForcedTool
+from holdfast.schemas.internal.model_request import Ask
+from holdfast.schemas.message import ChatMessage, Content, ImagePart
 
 # Newer names of options that only OpenAI's own servers are known to take, its own and Azure's.
 _OWN_HOSTS = ("api.openai.com", ".openai.azure.com")
@@ -57,48 +57,40 @@ class OpenAIFormat(ProviderFormat):
         ask = request.ask
         length = _LENGTH_OPTIONS[host.endswith(_OWN_HOSTS)]
         has_own_length = any(name in ask.model.options for name in _LENGTH_OPTIONS)
+        tools = [declare_function(tool, tool.parameters, request.tool_names) for tool in ask.tools]
+        choice: Any = ask.tool_choice
+        if isinstance(choice, ForcedTool):
+            name = request.tool_names.to_provider(choice.name)
+            choice = {"type": "function", "function": {"name": name}}
+        response_format: dict[str, Any] | None = {"type": "json_object"} if ask.output else None
+        if isinstance(ask.output, dict):
+            strict = fits_strict_mode(ask.output)
+            schema = {"name": "output", "schema": ask.output, "strict": strict}
+            response_format = {"type": "json_schema", "json_schema": schema}
         settings = {
             "model": ask.model.name,
             "stream": True,
             "stream_options": {"include_usage": True},
             "temperature": ask.model.temperature,
             length: None if has_own_length else ask.model.max_output_tokens,
-            "tools": [_tool(tool, request.tool_names) for tool in ask.tools] or None,
-            "tool_choice": _choice(ask.tool_choice, request.tool_names) if ask.tools else None,
-            "response_format": _response_format(ask.output),
+            "tools": tools or None,
+            "tool_choice": choice if tools else None,
+            "response_format": response_format,
         }
         if host.endswith(_KEY_HOSTS):
             settings["prompt_cache_key"] = request.cache_key or None
         return request_body(list_messages(request), settings | request.options(self.reserved))
 
 
-def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
-    function: dict[str, Any] = {
-        "name": names.to_provider(tool.name),
-        "parameters": tool.parameters,
-    }
-    if tool.description:
-        function["description"] = tool.description
-    return {"type": "function", "function": function}
-
-
-def _choice(choice: ToolChoice, names: ToolNames) -> Any:
-    if isinstance(choice, ForcedTool):
-        return {"type": "function", "function": {"name": names.to_provider(choice.name)}}
-    return choice
-
-
-def _response_format(output: dict[str, Any] | bool | None) -> dict[str, Any] | None:
-    if isinstance(output, dict):
-        schema = {"name": "output", "schema": output, "strict": fits_strict_mode(output)}
-        return {"type": "json_schema", "json_schema": schema}
-    return {"type": "json_object"} if output else None
-
-
 def _user(content: Content) -> dict[str, Any]:
     if not images_of(content):
         return {"role": "user", "content": text_of(content)}
-    parts = parts_of(content, lambda text: [{"type": "text", "text": text}], _image)
+
+    def image(part: ImagePart) -> dict[str, Any]:
+        url = part.url or f"data:{part.media_type};base64,{part.data}"
+        return {"type": "image_url", "image_url": {"url": url}}
+
+    parts = parts_of(content, lambda text: [{"type": "text", "text": text}], image)
     return {"role": "user", "content": parts}
 
 
@@ -112,16 +104,15 @@ def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
                 encoded[REASONING] = reasoning
         if message.calls:
             encoded["content"] = encoded["content"] or None
-            encoded["tool_calls"] = [_call(call, names) for call in message.calls]
+            encoded["tool_calls"] = [
+                {
+                    "id": call.provider_id,
+                    "type": "function",
+                    "function": {
+                        "name": names.to_provider(call.tool),
+                        "arguments": json.dumps(call.arguments, ensure_ascii=False),
+                    },
+                }
+                for call in message.calls
+            ]
     return encoded
-
-
-def _call(call: AskedCall, names: ToolNames) -> dict[str, Any]:
-    arguments = json.dumps(call.arguments, ensure_ascii=False)
-    function = {"name": names.to_provider(call.tool), "arguments": arguments}
-    return {"id": call.provider_id, "type": "function", "function": function}
-
-
-def _image(part: ImagePart) -> dict[str, Any]:
-    url = part.url or f"data:{part.media_type};base64,{part.data}"
-    return {"type": "image_url", "image_url": {"url": url}}

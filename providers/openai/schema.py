@@ -20,10 +20,8 @@ MAX_ENUM_CHARACTERS = 15_000
 
 _NOTES = ("title", "description")
 # Bounds and patterns are accepted as well, but not by every model.
-_KEYWORDS = {
-    "object": {"type", "properties", "required", "additionalProperties"},
-    "array": {"type", "items", "minItems", "maxItems"},
-}
+_OBJECT_KEYWORDS = {"type", "properties", "required", "additionalProperties"}
+_ARRAY_KEYWORDS = {"type", "items", "minItems", "maxItems"}
 _PLAIN_TYPES = ("string", "number", "integer", "boolean", "null")
 
 Schema = dict[str, Any]
@@ -38,7 +36,8 @@ def fits_strict_mode(schema: Any) -> bool:
     if not all(_is_supported(part) and level <= MAX_LEVELS for part, level in parts):
         return False
     names = [name for part, _ in parts for name in part.get("properties", ())]
-    values = [value for part, _ in parts for value in _values(part)]
+    values = [value for part, _ in parts for value in part.get("enum", ())]
+    values += [part["const"] for part, _ in parts if "const" in part]
     characters = sum(map(len, names)) + sum(len(str(value)) for value in values)
     is_small = len(names) <= MAX_PROPERTIES and characters <= MAX_CHARACTERS
     return is_small and len(values) <= MAX_ENUM_VALUES
@@ -68,27 +67,17 @@ def _is_supported(schema: Any) -> bool:
             return not others
         case {"type": "object", "properties": dict(properties), "required": list(required)}:
             is_closed = keywords.get("additionalProperties") is False
-            return is_closed and list(properties) == required and _has_only(keywords, "object")
+            has_only = keywords.keys() <= _OBJECT_KEYWORDS
+            return is_closed and list(properties) == required and has_only
         case {"type": "array", "items": dict()}:
-            return _has_only(keywords, "array")
+            return keywords.keys() <= _ARRAY_KEYWORDS
         case {"type": kind, **others}:
             kinds = kind if isinstance(kind, list) else [kind]
-            is_plain = bool(kinds) and all(each in _PLAIN_TYPES for each in kinds)
-            return is_plain and _is_choice(others)
+            values = others.get("enum", [])
+            if not (kinds and all(each in _PLAIN_TYPES for each in kinds)):
+                return False
+            if not others.keys() <= {"enum", "const"} or not isinstance(values, list):
+                return False
+            characters = sum(len(str(value)) for value in values)
+            return len(values) <= MANY_ENUM_VALUES or characters <= MAX_ENUM_CHARACTERS
     return False
-
-
-def _has_only(keywords: Schema, kind: str) -> bool:
-    return keywords.keys() <= _KEYWORDS[kind]
-
-
-def _is_choice(keywords: Schema) -> bool:
-    values = keywords.get("enum", [])
-    if not keywords.keys() <= {"enum", "const"} or not isinstance(values, list):
-        return False
-    is_long = len(values) > MANY_ENUM_VALUES
-    return not is_long or sum(len(str(value)) for value in values) <= MAX_ENUM_CHARACTERS
-
-
-def _values(schema: Schema) -> list[Any]:
-    return [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else [])]

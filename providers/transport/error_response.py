@@ -52,8 +52,16 @@ def error_in_event(event: Any) -> ProviderRefused | ContextOverflow | None:
     error = event if event.get("object") == "error" else event.get("error")
     if not error:
         return None
+    fields = error if isinstance(error, dict) else {"message": error}
+    codes = [str(fields.get(key, "")) for key in ("code", "status", "status_code")]
+    name = " ".join(str(fields.get(key, "")) for key in ("type", "code")).lower()
+    statuses = [
+        *(int(code) for code in codes if _STATUS.fullmatch(code)),
+        *(status for word, status in _STATUS_OF_WORD.items() if word in name),
+        _UNKNOWN_STATUS,
+    ]
     whole = {"error": error}
-    return _error(_status_in(error), message_in(whole), error_texts(whole), _retry_after(whole))
+    return _error(statuses[0], message_in(whole), error_texts(whole), _retry_after(whole))
 
 
 def _error(
@@ -110,14 +118,3 @@ def _messages(value: Any, depth: int = 0) -> Iterator[str]:
                 *("detail", "msg", "errors", "description"),
             ):
                 yield from _messages(value.get(key), depth + 1)
-
-
-def _status_in(error: Any) -> int:
-    fields = error if isinstance(error, dict) else {"message": error}
-    for key in ("code", "status", "status_code"):
-        code = fields.get(key)
-        if isinstance(code, int | str) and _STATUS.fullmatch(f"{code!s:.4}"):
-            return int(code)
-    name = " ".join(str(fields.get(key, "")) for key in ("type", "code")).lower()
-    statuses = (status for word, status in _STATUS_OF_WORD.items() if word in name)
-    return next(statuses, _UNKNOWN_STATUS)

@@ -96,7 +96,14 @@ class JsonLinesDecoder(EventDecoder):
         text = line.decode("utf-8", "replace").strip()
         if not text:
             return None
-        if self._document or (not self._has_event and _is_incomplete(text)):
+        if not self._has_event and text.startswith(_BRACKETS) and not self._document:
+            try:
+                json.loads(text)
+            except (ValueError, RecursionError):
+                # The first line is only the beginning of a document.
+                self._document.append(line)
+                return None
+        elif self._document:
             self._document.append(line)
             return None
         self._has_event = True
@@ -104,14 +111,3 @@ class JsonLinesDecoder(EventDecoder):
             return text
         self.stray = self.stray or text
         return None
-
-
-def _is_incomplete(text: str) -> bool:
-    """Report whether the first line is only the beginning of a document."""
-    if not text.startswith(_BRACKETS):
-        return False
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return True
-    return False

@@ -8,7 +8,6 @@ of a request that a server cannot accept.
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
 import httpx
@@ -44,6 +43,7 @@ _FETCHED = ("https://", "http://", "gs://")
 # How long a response may take to end after the whole answer.
 END_SECONDS = 0.05
 
+_NOT_REDIRECTED = "only the worker decides where requests go"
 _TOO_LARGE = f"the answer was larger than {MAX_ANSWER_BYTES} bytes; the rest was not read"
 
 
@@ -114,7 +114,17 @@ class HttpProvider:
             ProviderError, httpx.HTTPError: there is no solution.
         """
         settings = sha256(encode_json(dict(request.ask.model)))
-        ignored = _ignored(request.ask, self._format.reserved)
+        reasons = {
+            **dict.fromkeys(
+                sorted(REDIRECTING_OPTIONS), "only the worker decides where requests go"
+            ),
+            **dict.fromkeys(self._format.reserved, "only the engine sets it"),
+        }
+        ignored = [
+            f"the option `{name}` was left out of the request: {why}"
+            for name, why in reasons.items()
+            if name in request.ask.model.options
+        ]
         for fallback in self._learned.get(settings, ()):
             request = fallback.apply(request)
         while True:  # It ends: each fallback applies once.
@@ -125,17 +135,14 @@ class HttpProvider:
                 fallback = fallback_for(refused, request)
             request = fallback.apply(request)
             if fallback.is_permanent:
-                self._learn(settings, fallback)
+                learned = self._learned.setdefault(settings, [])
+                if fallback not in learned:
+                    learned.append(fallback)
+                if len(self._learned) > MAX_LEARNED_SETTINGS:
+                    del self._learned[next(iter(self._learned))]
         unsupported = self._format.unsupported_notices(request.ask)
         notices = [*ignored, *request.notices, *unsupported, *solution.notices]
         return solution.model_copy(update={"notices": notices})
-
-    def _learn(self, settings: str, fallback: ParameterFallback) -> None:
-        learned = self._learned.setdefault(settings, [])
-        if fallback not in learned:
-            learned.append(fallback)
-        while len(self._learned) > MAX_LEARNED_SETTINGS:
-            del self._learned[next(iter(self._learned))]
 
     async def _send(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
         headers = {
@@ -157,8 +164,15 @@ class HttpProvider:
         )
         async with contextlib.aclosing(await self._response(sent)) as response:
             if not response.is_success:
-                error = await _read_bytes(response, MAX_ERROR_BYTES)
-                raise error_of_response(response.status_code, response.headers, error)
+                error = b""
+                with contextlib.suppress(TimeoutError, httpx.TransportError, httpx.DecodingError):
+                    async with asyncio.timeout(MAX_ERROR_SECONDS):
+                        async for chunk in response.aiter_bytes():
+                            error += chunk
+                            if len(error) >= MAX_ERROR_BYTES:
+                                break
+                body = error[:MAX_ERROR_BYTES]
+                raise error_of_response(response.status_code, response.headers, body)
             await _read(response, self._format.event_decoder(), reader)
         return reader.solution()
 
@@ -192,7 +206,11 @@ async def _read(response: httpx.Response, decoder: EventDecoder, reader: AnswerR
             for event in decoder.feed(chunk):
                 reader.read(event)
                 if reader.is_done:
-                    await _read_end(chunks)
+                    # If the response ends at once, its connection can be used again.
+                    with contextlib.suppress(TimeoutError, httpx.TransportError):
+                        async with asyncio.timeout(END_SECONDS):
+                            async for _ in chunks:
+                                pass
                     return
             size_bytes += len(chunk)
             if size_bytes > MAX_ANSWER_BYTES:
@@ -208,35 +226,3 @@ async def _read(response: httpx.Response, decoder: EventDecoder, reader: AnswerR
         else:
             raise error from None
     reader.finish(decoder.rest() or "", decoder.stray)
-
-
-async def _read_end(chunks: AsyncIterator[bytes]) -> None:
-    """Read the response's end if it comes at once, so that its connection can be used again."""
-    with contextlib.suppress(TimeoutError, httpx.TransportError):
-        async with asyncio.timeout(END_SECONDS):
-            async for _ in chunks:
-                pass
-
-
-async def _read_bytes(response: httpx.Response, limit_bytes: int) -> bytes:
-    read = bytearray()
-    with contextlib.suppress(TimeoutError, httpx.TransportError, httpx.DecodingError):
-        async with asyncio.timeout(MAX_ERROR_SECONDS):
-            async for chunk in response.aiter_bytes():
-                read += chunk
-                if len(read) >= limit_bytes:
-                    break
-    return bytes(read[:limit_bytes])
-
-
-def _ignored(ask: Ask, reserved: tuple[str, ...]) -> list[str]:
-    """Return a notice for each option that is not the agent's to set."""
-    reasons = {
-        **dict.fromkeys(sorted(REDIRECTING_OPTIONS), "only the worker decides where requests go"),
-        **dict.fromkeys(reserved, "only the engine sets it"),
-    }
-    return [
-        f"the option `{name}` was left out of the request: {why}"
-        for name, why in reasons.items()
-        if name in ask.model.options
-    ]

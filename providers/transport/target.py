@@ -112,8 +112,15 @@ class EndpointTarget:
         for value in (*self.endpoint.headers.values(), *self._headers_of_environment.values()):
             secrets |= {value, value.rpartition(" ")[2]}  # `Bearer KEY` holds KEY
         for secret in sorted(secrets, key=len, reverse=True):
-            if len(secret) >= MIN_SECRET_CHARACTERS:
-                text = _without_cut_secret(text.replace(secret, "[secret]"), secret)
+            if len(secret) < MIN_SECRET_CHARACTERS:
+                continue
+            text = text.replace(secret, "[secret]")
+            # The text may have been cut within the secret.
+            cut = text.removesuffix(CUT) if text.endswith(CUT) else ""
+            for length in range(len(secret) - 1, MIN_SECRET_CHARACTERS - 1, -1):
+                if cut.endswith(secret[:length]):
+                    text = cut[:-length] + "[secret]" + CUT
+                    break
         return text
 
     @cached_property
@@ -137,12 +144,3 @@ class EndpointTarget:
 
     def _value(self, variable: str) -> str | None:
         return self.environ.get(variable, "").strip() or None
-
-
-def _without_cut_secret(text: str, secret: str) -> str:
-    """Redact the beginning of a secret at the end of a text that was cut within it."""
-    cut = text.removesuffix(CUT) if text.endswith(CUT) else ""
-    for length in range(len(secret) - 1, MIN_SECRET_CHARACTERS - 1, -1):
-        if cut.endswith(secret[:length]):
-            return cut[:-length] + "[secret]" + CUT
-    return text
