@@ -12,7 +12,7 @@ from temporalio.service import RPCError
 from tests.engine.execution.test_delegation import asks as request_of
 from tests.engine.execution.test_delegation import helper
 from tests.support import tools
-from tests.support.house import SIDE_BY_SIDE, OpenHouse
+from tests.support.backend import SIDE_BY_SIDE, Launch
 from tests.support.model_server import Answer, call
 from tests.workflows.commands.test_child_workflows import ASK, agents, by_agent, ends, waits
 
@@ -24,12 +24,12 @@ FREE = {"auto": ["pay", "ask"], "require": "never", "onTimeout": "approve"}
 
 
 @pytest.fixture
-async def home(open_house: OpenHouse, tmp_path: Path) -> Any:
-    """A house whose helper pays."""
+async def home(launch: Launch, tmp_path: Path) -> Any:
+    """A backend whose helper pays."""
     catalog = agents(tmp_path / "catalog", helper={"tools": ["pay"]})
     guesses = [PAYS[0], Answer(json.dumps({"mood": "good"}))]
     said = by_agent(Test=ASKS, helper=PAYS, Guess=guesses)
-    return await open_house(said, catalog=catalog, **SIDE_BY_SIDE)
+    return await launch(said, catalog=catalog, **SIDE_BY_SIDE)
 
 
 async def test_leave_of_the_one_who_asks_is_none_of_a_delegate(home: Any) -> None:

@@ -15,8 +15,8 @@ from temporalio.client import WorkflowUpdateFailedError
 
 from holdfast.schemas.base import canonical_json, sha256
 from tests.support import tools
+from tests.support.backend import SIDE_BY_SIDE, Launch, Run
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, OpenHouse, Run
 from tests.support.model_server import Answer, call
 from tests.support.signing import Signer, write_keys
 
@@ -114,11 +114,11 @@ async def tried(run: Run, **said: Any) -> None:
     await run.signal("t1c1", **said)
 
 
-async def test_no_forged_token_moves_money(open_house: OpenHouse, tmp_path: Path) -> None:
+async def test_no_forged_token_moves_money(launch: Launch, tmp_path: Path) -> None:
     keys = write_keys(tmp_path / "keys.json", ANN)
     answers = [Answer(calls=[call("pay_out", amount=5)]), Answer("done")]
-    house = await open_house(answers, keys=str(keys), **SIDE_BY_SIDE)
-    run = await house.start([PAY])
+    backend = await launch(answers, keys=str(keys), **SIDE_BY_SIDE)
+    run = await backend.start([PAY])
     [waiting] = await run.waiting()
     says_so = {"by": "ann", "groups": ["finance"], "digest": waiting["digest"]}
 

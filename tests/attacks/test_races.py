@@ -11,7 +11,7 @@ from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.service import RPCError
 
 from tests.support import tools
-from tests.support.house import SIDE_BY_SIDE, OpenHouse, Run, house
+from tests.support.backend import SIDE_BY_SIDE, Launch, Run, backend
 from tests.support.model_server import Answer, call
 
 PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("done")]
@@ -31,7 +31,7 @@ async def send(run: Run, way: str, verdict: str) -> Any:
 async def test_of_two_at_once_one_counts(client: Client, tmp_path: Path) -> None:
     queue = f"race-{uuid.uuid4().hex[:8]}"
     at = {"task_queue": queue, **SIDE_BY_SIDE}
-    async with house(client, tmp_path, PAYS, **at) as home:
+    async with backend(client, tmp_path, PAYS, **at) as home:
         races = [(await home.start(["pay"]), ways, order) for ways in WAYS for order in ORDERS]
         for run, _, _ in races:
             await run.waiting()
@@ -49,7 +49,7 @@ async def test_of_two_at_once_one_counts(client: Client, tmp_path: Path) -> None
             if way == "signal"
         )
     )
-    async with house(client, tmp_path, PAYS, **at):
+    async with backend(client, tmp_path, PAYS, **at):
         answers = [await asyncio.gather(*tasks) for tasks in told]
         for (run, _, _), answer in zip(races, answers, strict=True):
             await run.result()
@@ -69,8 +69,8 @@ async def _check(run: Run, told: list[Any]) -> None:
         assert not isinstance(receipt, dict) or receipt["decision"] == counted["decision"]
 
 
-async def test_a_decision_is_none_of_the_next_run_of_the_same_id(open_house: OpenHouse) -> None:
-    home = await open_house(PAYS, **SIDE_BY_SIDE)
+async def test_a_decision_is_none_of_the_next_run_of_the_same_id(launch: Launch) -> None:
+    home = await launch(PAYS, **SIDE_BY_SIDE)
     first = await home.call("pay", {"amount": 5})
     await first.waiting()
     await first.decide("t1c1", "approve", by="ann")

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.support.house import ROOT
+from tests.support.backend import ROOT
 
 DEMANDED = [
     *("wrong tool", "changed arguments", "replayed decision", "forged token", "injected text"),

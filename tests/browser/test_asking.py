@@ -12,7 +12,7 @@ from temporalio.client import Client
 
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium, window
-from tests.support.house import SIDE_BY_SIDE, House, Run, house
+from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 
@@ -56,7 +56,7 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
 
 
 @pytest.fixture(scope="module")
-async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Backend]:
     """A worker whose model pays money out, plans to, wires it, or looks for ever."""
 
     def answer(turn: int, request: dict[str, Any]) -> Answer:
@@ -71,11 +71,11 @@ async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Asyn
         return Answer(calls=[call("pay_out", **ARGUMENTS)] * count)
 
     folder: Path = tmp_path_factory.mktemp("asking")
-    async with house(client, folder, answer, **SIDE_BY_SIDE) as made:
+    async with backend(client, folder, answer, **SIDE_BY_SIDE) as made:
         yield made
 
 
-async def start(desk: House, task: str = "PAY", **agent: Any) -> tuple[Run, str]:
+async def start(desk: Backend, task: str = "PAY", **agent: Any) -> tuple[Run, str]:
     run = await desk.start([PAY, WIRE, "look_up"], input=task, agent=agent)
     [waiting] = await run.waiting()
     return run, f"/waiting/{run.id}/{waiting['callId']}"
@@ -91,7 +91,7 @@ async def fits(page: Page) -> bool:
     ("size", "dark"), [(DESKTOP, False), (PHONE, True)], ids=["desk", "phone in the dark"]
 )
 async def test_a_call_is_changed_and_approved(
-    browser: Browser, stage: Stage, desk: House, size: ViewportSize, dark: bool
+    browser: Browser, stage: Stage, desk: Backend, size: ViewportSize, dark: bool
 ) -> None:
     run, address = await start(desk)
     async with window(browser, stage, size, dark=dark, refused=[422]) as page:
@@ -138,7 +138,7 @@ async def test_a_call_is_changed_and_approved(
 
 
 async def test_without_scripts_by_keyboard_alone(
-    browser: Browser, stage: Stage, desk: House
+    browser: Browser, stage: Stage, desk: Backend
 ) -> None:
     run, address = await start(desk)
     async with window(browser, stage, PHONE, scripts=False) as page:
@@ -159,7 +159,7 @@ async def test_without_scripts_by_keyboard_alone(
 
 
 async def test_what_others_do_appears_and_what_is_typed_stays(
-    browser: Browser, stage: Stage, desk: House
+    browser: Browser, stage: Stage, desk: Backend
 ) -> None:
     run, address = await start(desk, approval={"quorum": 2})
     async with window(browser, stage, refused=[409], timezone="Asia/Tokyo") as page:

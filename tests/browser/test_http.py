@@ -11,7 +11,7 @@ from temporalio.client import Client
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium, window
 from tests.support import tools
-from tests.support.house import SIDE_BY_SIDE, house
+from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import inbox
 from tests.support.model_server import Answer, call
 
@@ -61,7 +61,7 @@ async def test_a_browser_follows_a_run_and_stops_at_its_end(
 ) -> None:
     monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
     said = [Answer("I look. ", calls=[call("echo", text="hi")]), Answer("Done.")]
-    async with house(client, tmp_path, said, **SIDE_BY_SIDE) as made, inbox(client) as stage:
+    async with backend(client, tmp_path, said, **SIDE_BY_SIDE) as made, inbox(client) as stage:
         run = await made.start(["echo"])
         async with window(browser, stage) as page:
             await page.goto("/api")

@@ -12,7 +12,7 @@ from holdfast.web.http.streaming import StreamLimit
 from tests.browser import axe
 from tests.browser.window import PHONE, chromium, window
 from tests.support import tools
-from tests.support.house import SIDE_BY_SIDE, House, Run, house
+from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.inbox import Stage
 from tests.support.model_server import Answer, call
 from tests.web.listing.crowd import Asks, Crowd
@@ -39,14 +39,14 @@ async def browser() -> AsyncIterator[Browser]:
 @pytest.fixture
 async def made(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[House]:
+) -> AsyncIterator[Backend]:
     """A worker with a model that asks for a mail."""
     monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
-    async with house(client, tmp_path, answer, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, answer, **SIDE_BY_SIDE) as made:
         yield made
 
 
-async def run_of(made: House) -> Run:
+async def run_of(made: Backend) -> Run:
     """A run that waits, and is listed."""
     run = await made.start([ASKS], agent={"name": made.task_queue})
     await run.waiting()
@@ -63,7 +63,7 @@ async def fits(page: Page) -> bool:
 
 
 async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
-    browser: Browser, made: House, stage: Stage
+    browser: Browser, made: Backend, stage: Stage
 ) -> None:
     first, second = await run_of(made), await run_of(made)
     async with window(browser, stage) as page:
@@ -109,7 +109,7 @@ async def test_a_page_that_hears_nothing_of_changes_says_so_until_it_does(
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 async def test_every_list_can_be_used_by_everybody(
-    browser: Browser, crowd: Crowd, made: House, stage: Stage, dark: bool
+    browser: Browser, crowd: Crowd, made: Backend, stage: Stage, dark: bool
 ) -> None:
     run = await run_of(made)
     await crowd.start([Asks(f"{'a-very-long-name' * 6}/{n}", groups=["ops"]) for n in range(2)])

@@ -12,8 +12,8 @@ from holdfast.web.run import routes
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium, window
 from tests.support import tools
+from tests.support.backend import SIDE_BY_SIDE, TOOLS, Run, backend
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, TOOLS, Run, house
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 
@@ -70,7 +70,7 @@ async def run(
     """A run that waiting for approval, and whose model then stops in the middle of its answer."""
     monkeypatch.setenv("HOLDFAST_TEST_LEDGER", str(tmp_path / "ledger"))
     HELD.clear()
-    async with house(client, tmp_path, ANSWERS, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, ANSWERS, **SIDE_BY_SIDE) as made:
         run = await made.start(
             ["echo", "pay"],
             input="Pay Ada twenty euros.",
@@ -133,7 +133,7 @@ async def test_what_a_call_tells_of_itself_appears_while_it_is_carried_out(
     said = [Answer(calls=[call("telling", steps=3)]), Answer("Done.")]
     modules = [str(TOOLS), str(TOOLS.with_name("telling_tool.py"))]
     async with (
-        house(client, tmp_path, said, tools=modules, **SIDE_BY_SIDE) as made,
+        backend(client, tmp_path, said, tools=modules, **SIDE_BY_SIDE) as made,
         window(browser, stage) as page,
     ):
         run = await made.start(["telling"])
@@ -190,7 +190,7 @@ async def test_its_log_comes_as_soon_as_a_worker_is_there(
         await page.goto(f"/run/{run.id}")
         await expect(page.locator("#none")).to_contain_text("has not answered")
         settings = SIDE_BY_SIDE | {"task_queue": "run-late"}
-        async with house(client, tmp_path, [Answer("Paid.")], **settings):
+        async with backend(client, tmp_path, [Answer("Paid.")], **settings):
             await expect(page.locator("#now")).to_contain_text("Completed.", timeout=30_000)
         await expect(page.locator("#entries")).to_contain_text("Paid.")
         await expect(page.locator("#none")).to_have_count(0)
@@ -201,7 +201,7 @@ async def test_what_is_earlier_is_put_before_what_is_shown(
     client: Client, browser: Browser, stage: Stage, tmp_path: Path
 ) -> None:
     said = [{"role": "user", "content": f"message {n}"} for n in range(1, 151)]
-    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
         run = await made.start(context=said)
         await run.result()
         async with window(browser, stage) as page:

@@ -32,8 +32,8 @@ from holdfast.runtime.telemetry.telemetry import Telemetry
 from tests.browser.collector import collecting
 from tests.browser.waterfall import drawn
 from tests.support import tools
+from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, House, Run, house
 from tests.support.model_server import Answer, call
 from tests.support.traces import Seen, traced, tree
 from tests.workflows.commands.test_child_workflows import agents, by_agent
@@ -136,9 +136,9 @@ async def run(client: Client, url: str, clock: Clock, folder: Path) -> None:
     catalog = agents(folder / "catalog", translator=translator)
     told = {"telemetry": telemetry, "catalog": catalog, **SIDE_BY_SIDE}
     theirs = Worker(client, task_queue=QUEUE, activities=[ship], interceptors=[tracing])
-    async with house(client, folder, busy_at_first(asked), **told) as ours, theirs:
+    async with backend(client, folder, busy_at_first(asked), **told) as ours, theirs:
         shop = traced(client, tracing)
-        begun = await House(shop, ours.task_queue, ours.model).start(
+        begun = await Backend(shop, ours.task_queue, ours.model).start(
             [TRANSLATE, "look_up", "refund", SHIP], agent={"name": "desk"}
         )
         # Whoever looks and decides has traces of their own.

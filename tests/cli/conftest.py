@@ -12,8 +12,8 @@ from temporalio.service import RPCError
 
 from tests.cli.program import Program
 from tests.support import command
-from tests.support.fixtures import houses, ledger
-from tests.support.house import SIDE_BY_SIDE, OpenHouse
+from tests.support.backend import SIDE_BY_SIDE, Launch
+from tests.support.fixtures import backends, ledger
 
 __all__ = ["ledger"]
 Holdfast = command.Holdfast
@@ -29,9 +29,9 @@ def reached_by_the_environment(client: Client, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-async def open_house(client: Client, tmp_path: Path) -> AsyncIterator[OpenHouse]:
+async def launch(client: Client, tmp_path: Path) -> AsyncIterator[Launch]:
     """Start a worker with these answers of the model, and end the runs that the test leaves."""
-    async with houses(client, tmp_path, **SIDE_BY_SIDE) as open_:
+    async with backends(client, tmp_path, **SIDE_BY_SIDE) as open_:
         yield open_
         await _end_what_is_open(client)
 

@@ -28,7 +28,7 @@ from holdfast.client.signing import load_signer
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decided, Decision, PendingApproval
 from tests.cli.conftest import Holdfast, Start
-from tests.support.house import House, OpenHouse, Run
+from tests.support.backend import Backend, Launch, Run
 from tests.support.model_server import Answer, call
 from tests.support.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
 
@@ -36,14 +36,14 @@ PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
 
 
 @pytest.fixture
-async def paying(open_house: OpenHouse) -> House:
-    """A house whose model wants to pay."""
-    return await open_house(PAYS)
+async def paying(launch: Launch) -> Backend:
+    """A backend whose model wants to pay."""
+    return await launch(PAYS)
 
 
-async def waiting(house: House, **agent: object) -> Run:
+async def waiting(backend: Backend, **agent: object) -> Run:
     """A run whose call waits for a decision."""
-    run = await house.start(["pay"], agent=agent)
+    run = await backend.start(["pay"], agent=agent)
     await run.waiting()
     return run
 
@@ -64,7 +64,7 @@ async def waiting(house: House, **agent: object) -> Run:
     ],
 )
 async def test_each_decision_has_its_effect(
-    paying: House, holdfast: Holdfast, words: tuple[str, ...], said: str, result: str
+    paying: Backend, holdfast: Holdfast, words: tuple[str, ...], said: str, result: str
 ) -> None:
     run = await waiting(paying)
 
@@ -77,7 +77,7 @@ async def test_each_decision_has_its_effect(
 
 
 async def test_who_decides_is_the_user_unless_said(
-    paying: House, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+    paying: Backend, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOGNAME", "carl")
     run = await waiting(paying, approval={"quorum": 2, "approvers": ["finance"]})
@@ -92,12 +92,12 @@ async def test_who_decides_is_the_user_unless_said(
 
 
 async def test_an_approval_can_be_remembered_for_the_rest_of_the_run(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house(
+    backend = await launch(
         [Answer("", [call("pay", amount=1)]), Answer("", [call("pay", amount=2)]), Answer("Paid.")]
     )
-    run = await waiting(house)
+    run = await waiting(backend)
 
     await holdfast("decide", run.id, "t1c1", "approve", "--remember")
 
@@ -118,7 +118,7 @@ async def test_an_approval_can_be_remembered_for_the_rest_of_the_run(
     ],
 )
 async def test_a_decision_that_does_not_count_says_why(
-    paying: House, holdfast: Holdfast, words: tuple[str, ...], code: int, why: str
+    paying: Backend, holdfast: Holdfast, words: tuple[str, ...], code: int, why: str
 ) -> None:
     run = await waiting(paying)
 
@@ -131,10 +131,10 @@ async def test_a_decision_that_does_not_count_says_why(
 
 
 async def test_a_second_decision_is_refused_and_changes_nothing(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house([Answer("", [call("pay", amount=1), call("pay", amount=2)])])
-    run = await house.start(["pay"])
+    backend = await launch([Answer("", [call("pay", amount=1), call("pay", amount=2)])])
+    run = await backend.start(["pay"])
     await run.waiting(2)
     await holdfast("decide", run.id, "t1c1", "deny")
 
@@ -144,11 +144,9 @@ async def test_a_second_decision_is_refused_and_changes_nothing(
     assert "nothing was changed" in said.err
 
 
-async def test_a_run_that_has_ended_takes_no_decision(
-    open_house: OpenHouse, holdfast: Holdfast
-) -> None:
-    house = await open_house([Answer("Done.")])
-    run = await house.start()
+async def test_a_run_that_has_ended_takes_no_decision(launch: Launch, holdfast: Holdfast) -> None:
+    backend = await launch([Answer("Done.")])
+    run = await backend.start()
     await run.result()
 
     said = await holdfast("decide", run.id, "t1c1", "approve")
@@ -181,9 +179,9 @@ PLAN = [Answer("", [call("pay", amount=1), call("pay", amount=2), call("pay", am
 
 
 async def test_calls_are_struck_out_of_a_plan_and_the_rest_is_approved(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    run = await waiting(await open_house([*PLAN, Answer("Paid.")]), plan="lazy")
+    run = await waiting(await launch([*PLAN, Answer("Paid.")]), plan="lazy")
     await run.listed()
     listed = await holdfast("approvals")
     assert "plan of 3 calls" in listed.out
@@ -349,9 +347,9 @@ def keys(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def paying_signing(open_house: OpenHouse, keys: Path) -> House:
-    """A house that knows their keys, and whose model wants to pay."""
-    return await open_house(PAYS_SIGNING, keys=str(keys))
+async def paying_signing(launch: Launch, keys: Path) -> Backend:
+    """A backend that knows their keys, and whose model wants to pay."""
+    return await launch(PAYS_SIGNING, keys=str(keys))
 
 
 def key_file(folder: Path, signer: Signer) -> str:
@@ -361,15 +359,15 @@ def key_file(folder: Path, signer: Signer) -> str:
     return str(file)
 
 
-async def asked(house: House, **approval: Any) -> Run:
+async def asked(backend: Backend, **approval: Any) -> Run:
     """A run whose call waits for a signed decision."""
-    run = await house.start(["pay"], agent={"approval": {"signed": True, **approval}})
+    run = await backend.start(["pay"], agent={"approval": {"signed": True, **approval}})
     await run.waiting()
     return run
 
 
 async def test_a_decision_is_signed_with_a_key_and_shown_so(
-    paying_signing: House, holdfast: Holdfast, tmp_path: Path
+    paying_signing: Backend, holdfast: Holdfast, tmp_path: Path
 ) -> None:
     run = await asked(paying_signing, quorum=2)
     words = ("decide", run.id, "t1c1", "approve", "--key")
@@ -390,7 +388,7 @@ async def test_a_decision_is_signed_with_a_key_and_shown_so(
 
 
 async def test_nobody_signs_what_another_has_made_of_it_without_having_seen_it(
-    paying_signing: House, holdfast: Holdfast, tmp_path: Path
+    paying_signing: Backend, holdfast: Holdfast, tmp_path: Path
 ) -> None:
     run = await asked(paying_signing, quorum=2)
     bob = ("--key", key_file(tmp_path, BOB), "--by", "bob")
@@ -407,11 +405,11 @@ async def test_nobody_signs_what_another_has_made_of_it_without_having_seen_it(
 
 
 async def test_an_edit_and_an_answer_are_signed(
-    open_house: OpenHouse, keys: Path, holdfast: Holdfast, tmp_path: Path
+    launch: Launch, keys: Path, holdfast: Holdfast, tmp_path: Path
 ) -> None:
     calls = [call("pay", amount=5), call("pay", amount=6)]
-    house = await open_house([Answer("", calls), Answer("Paid.")], keys=str(keys))
-    run = await asked(house)
+    backend = await launch([Answer("", calls), Answer("Paid.")], keys=str(keys))
+    run = await asked(backend)
     signing = ("--key", key_file(tmp_path, ADA), "--by", "ada")
 
     edit = ("edit", "--arguments", '{"amount": 3}')
@@ -427,7 +425,7 @@ async def test_an_edit_and_an_answer_are_signed(
 
 
 async def test_what_is_not_signed_or_not_well_does_not_count(
-    paying_signing: House, holdfast: Holdfast, tmp_path: Path
+    paying_signing: Backend, holdfast: Holdfast, tmp_path: Path
 ) -> None:
     run = await asked(paying_signing)
     words = ("decide", run.id, "t1c1", "approve")
@@ -450,7 +448,7 @@ async def test_what_is_not_signed_or_not_well_does_not_count(
 
 
 async def test_a_token_from_elsewhere_decides(
-    paying_signing: House, holdfast: Holdfast, tmp_path: Path
+    paying_signing: Backend, holdfast: Holdfast, tmp_path: Path
 ) -> None:
     run = await asked(paying_signing)
     [one] = await run.waiting()
@@ -474,7 +472,7 @@ async def test_whoever_cannot_sign_is_told_how_and_not_asked(client: Client) -> 
 
 
 async def test_whoever_watches_with_a_key_signs_what_they_answer(
-    paying_signing: House, start: Start, tmp_path: Path
+    paying_signing: Backend, start: Start, tmp_path: Path
 ) -> None:
     run = await asked(paying_signing)
 
@@ -488,15 +486,15 @@ async def test_whoever_watches_with_a_key_signs_what_they_answer(
 
 
 async def test_a_run_acts_on_behalf_of_whom_a_token_names(
-    open_house: OpenHouse, keys: Path, holdfast: Holdfast, tmp_path: Path
+    launch: Launch, keys: Path, holdfast: Holdfast, tmp_path: Path
 ) -> None:
-    house = await open_house([Answer("Done.")], keys=str(keys), principal_tokens=True)
+    backend = await launch([Answer("Done.")], keys=str(keys), principal_tokens=True)
     agent = tmp_path / "agent.json"
     model = {"endpoint": "fake", "name": "fake"}
     agent.write_text(json.dumps({"name": "desk", "instructions": "Help.", "model": model}))
     token = tmp_path / "token"
     token.write_text(ADA.signed({"sub": "ada", "scope": "a b", "exp": time.time() + 60}))
-    words = ("run", f"@{agent}", "--input", "go", "--task-queue", house.task_queue)
+    words = ("run", f"@{agent}", "--input", "go", "--task-queue", backend.task_queue)
 
     plain = await holdfast(*words, "--principal", "ada")
     signed = await holdfast(*words, "--principal-token", f"@{token}", "--json")

@@ -3,8 +3,8 @@
 import threading
 
 from tests.cli.conftest import Holdfast, Start
+from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
-from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
 
 
@@ -20,10 +20,10 @@ async def listening(run: Run) -> Run:
 
 
 async def test_a_conversation_answers_until_it_is_closed(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house([Answer("Hello."), Answer("Fine, thanks.")])
-    run = await listening(await house.start(conversation=True))
+    backend = await launch([Answer("Hello."), Answer("Fine, thanks.")])
+    run = await listening(await backend.start(conversation=True))
 
     answered = await holdfast("send", run.id, "How are you?")
     closed = await holdfast("close", run.id)
@@ -34,10 +34,10 @@ async def test_a_conversation_answers_until_it_is_closed(
 
 
 async def test_a_run_that_is_no_conversation_says_how_to_be_told(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house([Answer("", [call("pay", amount=5)]), Answer("Paid.")])
-    run = await house.start(["pay"])
+    backend = await launch([Answer("", [call("pay", amount=5)]), Answer("Paid.")])
+    run = await backend.start(["pay"])
     await run.waiting()
 
     refused = await holdfast("send", run.id, "Hurry.")
@@ -53,10 +53,10 @@ async def test_a_run_that_is_no_conversation_says_how_to_be_told(
 
 
 async def test_a_watch_says_how_to_go_on_with_a_conversation(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house([Answer("Hello.")])
-    run = await listening(await house.start(conversation={"idleTimeout": "2s"}))
+    backend = await launch([Answer("Hello.")])
+    run = await listening(await backend.start(conversation={"idleTimeout": "2s"}))
 
     said = await holdfast("watch", run.id)
 
@@ -73,23 +73,23 @@ async def test_no_such_run_is_4_for_every_message(holdfast: Holdfast) -> None:
         )
 
 
-async def test_cancelling_an_ended_run_says_so(open_house: OpenHouse, holdfast: Holdfast) -> None:
-    house = await open_house([Answer("Done.")])
-    run = await house.start()
+async def test_cancelling_an_ended_run_says_so(launch: Launch, holdfast: Holdfast) -> None:
+    backend = await launch([Answer("Done.")])
+    run = await backend.start()
     await run.result()
 
     assert (await holdfast("cancel", run.id)).out == f"{run.id} has ended already.\n"
     assert (await holdfast("close", run.id)).code == 4
 
 
-async def test_ctrl_c_leaves_the_message_with_the_run(open_house: OpenHouse, start: Start) -> None:
+async def test_ctrl_c_leaves_the_message_with_the_run(launch: Launch, start: Start) -> None:
     thinks = threading.Event()
-    house = await open_house([Answer("Hello."), Answer("Fine, thanks.", hold=thinks)])
-    run = await listening(await house.start(conversation=True))
+    backend = await launch([Answer("Hello."), Answer("Fine, thanks.", hold=thinks)])
+    run = await listening(await backend.start(conversation=True))
     sending = start("send", run.id, "How are you?")
 
     async def asked() -> bool:
-        return house.model.asked(2) > 0
+        return backend.model.asked(2) > 0
 
     await eventually(asked)
     sending.interrupt()

@@ -12,8 +12,8 @@ from temporalio.converter import DataConverter
 from holdfast.schemas.internal.tracing import HEADER
 from tests.cli.conftest import Holdfast, Start
 from tests.support import tools
+from tests.support.backend import Backend, Launch, Run
 from tests.support.eventually import eventually
-from tests.support.house import House, OpenHouse, Run
 from tests.support.model_server import Answer, call
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -30,22 +30,22 @@ def clerk(tmp_path: Path) -> str:
     return f"@{path}"
 
 
-def on(house: House, *more: str) -> list[str]:
+def on(backend: Backend, *more: str) -> list[str]:
     """Options that start a run there, with an id of its own."""
-    run_id = f"run-of-{house.task_queue}"
-    return ["--task-queue", house.task_queue, "--id", run_id, "--input", "go", *more]
+    run_id = f"run-of-{backend.task_queue}"
+    return ["--task-queue", backend.task_queue, "--id", run_id, "--input", "go", *more]
 
 
 async def test_a_run_is_started_and_told_line_by_line(
-    open_house: OpenHouse, holdfast: Holdfast, clerk: str
+    launch: Launch, holdfast: Holdfast, clerk: str
 ) -> None:
-    house = await open_house(LOOKS)
+    backend = await launch(LOOKS)
 
-    said = await holdfast("run", clerk, *on(house), "--input", "Which item?")
+    said = await holdfast("run", clerk, *on(backend), "--input", "Which item?")
 
     assert (said.code, said.err) == (0, "")
     told = said.out.splitlines()
-    assert told[0] == f"run run-of-{house.task_queue}"
+    assert told[0] == f"run run-of-{backend.task_queue}"
     assert [line.split()[1] for line in told[1:11]] == (
         ["user", "turn", "model", "call", "started", "wrote", "finished", "result", "turn", "model"]
     )
@@ -56,9 +56,9 @@ async def test_a_run_is_started_and_told_line_by_line(
 
 
 async def test_a_run_of_instances_is_started_with_data_for_each(
-    open_house: OpenHouse, holdfast: Holdfast, clerk: str, tmp_path: Path
+    launch: Launch, holdfast: Holdfast, clerk: str, tmp_path: Path
 ) -> None:
-    house = await open_house(
+    backend = await launch(
         [Answer(calls=[call("look_up", id="†input.id", _instance="first")]), Answer("Seen.")]
     )
     parts = [
@@ -67,7 +67,7 @@ async def test_a_run_of_instances_is_started_with_data_for_each(
     ]
     (tmp_path / "said.json").write_text(json.dumps([{"content": parts}]))
 
-    said = await holdfast("run", clerk, *on(house), "--context", f"@{tmp_path / 'said.json'}")
+    said = await holdfast("run", clerk, *on(backend), "--context", f"@{tmp_path / 'said.json'}")
 
     assert (said.code, said.err) == (0, "")
     assert 'wrote      †state.item of first = {"id": 1, "name": "item 1"}' in said.out
@@ -78,12 +78,12 @@ async def test_a_run_of_instances_is_started_with_data_for_each(
 
 
 async def test_a_run_is_found_by_its_agent_and_the_first_line_of_its_input(
-    open_house: OpenHouse, holdfast: Holdfast, client: Client, clerk: str
+    launch: Launch, holdfast: Holdfast, client: Client, clerk: str
 ) -> None:
-    house = await open_house(LOOKS)
+    backend = await launch(LOOKS)
 
     said = await holdfast(
-        "run", clerk, "--task-queue", house.task_queue, "--detach", "--input", "Which?\nPlease."
+        "run", clerk, "--task-queue", backend.task_queue, "--detach", "--input", "Which?\nPlease."
     )
 
     run_id = said.out.strip()
@@ -99,11 +99,11 @@ async def test_a_run_is_found_by_its_agent_and_the_first_line_of_its_input(
 
 
 async def test_everything_that_a_run_is_given_reaches_it(
-    open_house: OpenHouse, holdfast: Holdfast, client: Client, clerk: str
+    launch: Launch, holdfast: Holdfast, client: Client, clerk: str
 ) -> None:
-    house = await open_house(LOOKS)
+    backend = await launch(LOOKS)
     said = await holdfast(
-        "run", clerk, *on(house), "--detach", "--input", '{"id": 7}', "--state", '{"seen": 1}',
+        "run", clerk, *on(backend), "--detach", "--input", '{"id": 7}', "--state", '{"seen": 1}',
         "--principal", "anna", "--budget", '{"maxTurns": 3}', "--approvals", "deny",
         "--conversation", "--skill", "orders",
     )  # fmt: skip
@@ -124,16 +124,16 @@ async def test_everything_that_a_run_is_given_reaches_it(
 
 
 async def test_an_id_is_taken_once_also_when_its_run_has_ended(
-    open_house: OpenHouse, holdfast: Holdfast, clerk: str
+    launch: Launch, holdfast: Holdfast, clerk: str
 ) -> None:
-    house = await open_house(PAYS)
-    run_id = f"run-of-{house.task_queue}"
-    await holdfast("run", clerk, *on(house), "--detach")
-    open_one = await holdfast("run", clerk, *on(house), "--detach")
+    backend = await launch(PAYS)
+    run_id = f"run-of-{backend.task_queue}"
+    await holdfast("run", clerk, *on(backend), "--detach")
+    open_one = await holdfast("run", clerk, *on(backend), "--detach")
     await holdfast("cancel", run_id)
     await holdfast("watch", run_id)
 
-    ended_one = await holdfast("run", clerk, *on(house), "--detach")
+    ended_one = await holdfast("run", clerk, *on(backend), "--detach")
 
     for again in (open_one, ended_one):
         assert (again.code, again.out) == (1, "")
@@ -141,11 +141,11 @@ async def test_an_id_is_taken_once_also_when_its_run_has_ended(
 
 
 async def test_a_run_that_cannot_begin_fails_with_the_reason(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house(LOOKS)
+    backend = await launch(LOOKS)
 
-    said = await holdfast("run", "nobody", *on(house))
+    said = await holdfast("run", "nobody", *on(backend))
 
     assert said.code == 1
     assert "failed: invalid_request: " in said.out
@@ -153,11 +153,11 @@ async def test_a_run_that_cannot_begin_fails_with_the_reason(
 
 
 async def test_a_model_that_refuses_fails_the_run(
-    open_house: OpenHouse, holdfast: Holdfast, clerk: str
+    launch: Launch, holdfast: Holdfast, clerk: str
 ) -> None:
-    house = await open_house([Answer(status=401, body={"error": {"message": "wrong key"}})])
+    backend = await launch([Answer(status=401, body={"error": {"message": "wrong key"}})])
 
-    said = await holdfast("run", clerk, *on(house))
+    said = await holdfast("run", clerk, *on(backend))
 
     assert said.code == 1
     assert "failed: model_error: " in said.out
@@ -165,36 +165,36 @@ async def test_a_model_that_refuses_fails_the_run(
 
 
 async def test_a_run_ends_at_its_timeout_also_while_it_waits_for_a_person(
-    open_house: OpenHouse, holdfast: Holdfast, clerk: str
+    launch: Launch, holdfast: Holdfast, clerk: str
 ) -> None:
-    house = await open_house(PAYS)
+    backend = await launch(PAYS)
 
-    said = await holdfast("run", clerk, *on(house), "--timeout", "2s")
+    said = await holdfast("run", clerk, *on(backend), "--timeout", "2s")
 
     assert (said.code, said.err) == (1, "")
     assert "timed_out: the run took longer than its timeout" in said.out
 
 
 async def test_a_run_without_people_is_told_what_was_denied(
-    open_house: OpenHouse, holdfast: Holdfast, clerk: str
+    launch: Launch, holdfast: Holdfast, clerk: str
 ) -> None:
-    house = await open_house(PAYS)
+    backend = await launch(PAYS)
 
-    said = await holdfast("run", clerk, *on(house), "--approvals", "deny")
+    said = await holdfast("run", clerk, *on(backend), "--approvals", "deny")
 
     assert said.code == 0
     assert "t1c1 Pay: denied" in said.out
 
 
 async def test_a_program_reads_one_json_object_a_line(
-    open_house: OpenHouse, holdfast: Holdfast, clerk: str
+    launch: Launch, holdfast: Holdfast, clerk: str
 ) -> None:
-    house = await open_house(LOOKS)
+    backend = await launch(LOOKS)
 
-    said = await holdfast("run", clerk, *on(house), "--json")
+    said = await holdfast("run", clerk, *on(backend), "--json")
 
     events: list[dict[str, Any]] = [json.loads(line) for line in said.out.splitlines()]
-    assert events[0] == {"type": "run", "run": f"run-of-{house.task_queue}"}
+    assert events[0] == {"type": "run", "run": f"run-of-{backend.task_queue}"}
     assert [event["type"] for event in events if "token" not in event["type"]][1:] == [
         *("turn_start", "tool_call", "tool_start", "tool_end", "turn_end"),
         *("turn_start", "turn_end", "done"),
@@ -231,28 +231,28 @@ async def test_a_wrong_command_is_told_in_one_line_before_anything_is_done(
 # --- one tool is called from the command line, followed, decided on and fou
 
 
-def on_calling(house: House, *more: str) -> list[str]:
+def on_calling(backend: Backend, *more: str) -> list[str]:
     """Options that start a call there, with an id of its own."""
-    return ["--task-queue", house.task_queue, "--id", f"call-of-{house.task_queue}", *more]
+    return ["--task-queue", backend.task_queue, "--id", f"call-of-{backend.task_queue}", *more]
 
 
-async def waiting_payment(house: House) -> Run:
+async def waiting_payment(backend: Backend) -> Run:
     """A call that waits for a person."""
-    call = await house.call("pay", {"amount": 5})
+    call = await backend.call("pay", {"amount": 5})
     await call.waiting()
     return call
 
 
 async def test_a_call_is_carried_out_and_told_line_by_line(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house([])
+    backend = await launch([])
 
-    said = await holdfast("call", "look_up", *on_calling(house), "--arguments", '{"id": "7"}')
+    said = await holdfast("call", "look_up", *on_calling(backend), "--arguments", '{"id": "7"}')
 
     assert (said.code, said.err) == (0, "")
     told = said.out.splitlines()
-    assert told[0] == f"run call-of-{house.task_queue}"
+    assert told[0] == f"run call-of-{backend.task_queue}"
     words = [line.split()[1] for line in told[1:6]]
     assert words == ["call", "started", "wrote", "finished", "result"]
     assert "t1c1 look_up  id=7" in told[1]
@@ -261,12 +261,12 @@ async def test_a_call_is_carried_out_and_told_line_by_line(
 
 
 async def test_a_call_is_found_by_its_tool_and_arguments(
-    open_house: OpenHouse, holdfast: Holdfast, client: Client
+    launch: Launch, holdfast: Holdfast, client: Client
 ) -> None:
-    house = await open_house([])
+    backend = await launch([])
 
     said = await holdfast(
-        "call", "echo", "--arguments", '{"text": "hi"}', "--task-queue", house.task_queue,
+        "call", "echo", "--arguments", '{"text": "hi"}', "--task-queue", backend.task_queue,
         "--detach",
     )  # fmt: skip
 
@@ -278,15 +278,15 @@ async def test_a_call_is_found_by_its_tool_and_arguments(
 
 
 async def test_everything_that_a_call_is_given_reaches_it(
-    open_house: OpenHouse, holdfast: Holdfast, client: Client, tmp_path: Path
+    launch: Launch, holdfast: Holdfast, client: Client, tmp_path: Path
 ) -> None:
-    house = await open_house([])
+    backend = await launch([])
     tool = {"_tool": "shout", "_activity": "quick", "properties": {"text": {"type": "string"}}}
     (tmp_path / "tool.json").write_text(json.dumps(tool))
     (tmp_path / "arguments.json").write_text('{"text": "hi"}')
 
     said = await holdfast(
-        "call", f"@{tmp_path}/tool.json", *on_calling(house, "--detach"), "--arguments",
+        "call", f"@{tmp_path}/tool.json", *on_calling(backend, "--detach"), "--arguments",
         f"@{tmp_path}/arguments.json", "--principal", "anna", "--approvals", "deny",
     )  # fmt: skip
 
@@ -303,12 +303,12 @@ async def test_everything_that_a_call_is_given_reaches_it(
 
 
 async def test_a_program_reads_one_json_object_a_line_calling(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house([])
+    backend = await launch([])
 
     said = await holdfast(
-        "call", "echo", *on_calling(house), "--arguments", '{"text": "hi"}', "--json"
+        "call", "echo", *on_calling(backend), "--arguments", '{"text": "hi"}', "--json"
     )
 
     events: list[dict[str, Any]] = [json.loads(line) for line in said.out.splitlines()]
@@ -328,11 +328,11 @@ async def test_a_program_reads_one_json_object_a_line_calling(
     ],
 )
 async def test_a_call_that_fails_says_why(
-    open_house: OpenHouse, holdfast: Holdfast, words: tuple[str, ...], said: str
+    launch: Launch, holdfast: Holdfast, words: tuple[str, ...], said: str
 ) -> None:
-    house = await open_house([])
+    backend = await launch([])
 
-    found = await holdfast("call", *words, *on_calling(house))
+    found = await holdfast("call", *words, *on_calling(backend))
 
     assert found.code == 1
     assert said in found.out
@@ -361,10 +361,10 @@ async def test_a_wrong_command_is_told_in_one_line_before_anything_is_done_calli
     assert "; " in said.err
 
 
-async def test_a_person_is_asked_there_and_then(open_house: OpenHouse, start: Start) -> None:
-    house = await open_house([])
+async def test_a_person_is_asked_there_and_then(launch: Launch, start: Start) -> None:
+    backend = await launch([])
     words = ("call", "pay", "--arguments", '{"amount": 5}', "--by", "anna")
-    terminal = start(*words, *on_calling(house), terminal=True)
+    terminal = start(*words, *on_calling(backend), terminal=True)
 
     panel = await terminal.until("[s]kip  > ")
     terminal.type("y\r")
@@ -377,10 +377,10 @@ async def test_a_person_is_asked_there_and_then(open_house: OpenHouse, start: St
 
 
 async def test_a_waiting_call_is_listed_decided_and_shown_as_one_of_a_run_is(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house([])
-    call = await waiting_payment(house)
+    backend = await launch([])
+    call = await waiting_payment(backend)
 
     async def listed() -> bool:
         return call.id in (await holdfast("approvals")).out
@@ -397,10 +397,10 @@ async def test_a_waiting_call_is_listed_decided_and_shown_as_one_of_a_run_is(
 
 
 async def test_a_call_is_listed_among_the_runs_and_can_be_cancelled(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house([])
-    call = await waiting_payment(house)
+    backend = await launch([])
+    call = await waiting_payment(backend)
 
     cancelled = await holdfast("cancel", call.id)
     watched = await holdfast("watch", call.id)
@@ -416,9 +416,9 @@ async def test_a_call_is_listed_among_the_runs_and_can_be_cancelled(
 
 @pytest.mark.parametrize("words", [("send", "hurry"), ("send", "hurry", "--steer"), ("close",)])
 async def test_nothing_can_be_said_to_a_call(
-    open_house: OpenHouse, holdfast: Holdfast, words: tuple[str, ...]
+    launch: Launch, holdfast: Holdfast, words: tuple[str, ...]
 ) -> None:
-    call = await waiting_payment(await open_house([]))
+    call = await waiting_payment(await launch([]))
     command, *more = words
 
     said = await holdfast(command, call.id, *more)
@@ -431,12 +431,12 @@ async def test_nothing_can_be_said_to_a_call(
 
 
 async def test_what_a_command_starts_hangs_where_its_environment_says(
-    open_house: OpenHouse, holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    launch: Launch, holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = await open_house([Answer("done")])
+    backend = await launch([Answer("done")])
     agent = tmp_path / "clerk.json"
     agent.write_text(json.dumps({"name": "clerk", "model": {"endpoint": "fake", "name": "fake"}}))
-    queue = ("--task-queue", house.task_queue)
+    queue = ("--task-queue", backend.task_queue)
     run = ("run", f"@{agent}", *queue, "--input", "go", "--detach")
     monkeypatch.delenv("TRACEPARENT", raising=False)
     alone = await holdfast(*run)
@@ -444,14 +444,14 @@ async def test_what_a_command_starts_hangs_where_its_environment_says(
     inside = await holdfast(*run)
     single = await holdfast("call", "look_up", *queue, "--arguments", '{"id": 7}', "--detach")
 
-    assert await sent(house, alone.out.strip()) is None
+    assert await sent(backend, alone.out.strip()) is None
     for one in (inside, single):
-        assert await sent(house, one.out.strip()) == {"traceparent": PARENT}
+        assert await sent(backend, one.out.strip()) == {"traceparent": PARENT}
 
 
-async def sent(house: House, run_id: str) -> Any:
+async def sent(backend: Backend, run_id: str) -> Any:
     """What a run was told of where its starter is in a trace."""
-    history = await house.client.get_workflow_handle(run_id).fetch_history()
+    history = await backend.client.get_workflow_handle(run_id).fetch_history()
     fields = history.events[0].workflow_execution_started_event_attributes.header.fields
     if HEADER not in fields:
         return None

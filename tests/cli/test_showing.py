@@ -16,24 +16,24 @@ from holdfast.client import run_handle as remote_run
 from holdfast.client.run_handle import RunHandle
 from holdfast.schemas.internal.delegate import DelegatePending
 from tests.cli.conftest import Holdfast, Start
+from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
-from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
 
 LONG = "x" * 300
 
 
 async def test_everything_that_happened_is_shown_in_full(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house(
+    backend = await launch(
         [
             Answer("I look and pay.", [call("look_up", id=7), call("pay", amount=5)]),
             Answer("", [call("echo", text=LONG), call("raises")]),
             Answer("All done."),
         ]
     )
-    run = await house.start(["look_up", "pay", "echo", "raises"])
+    run = await backend.start(["look_up", "pay", "echo", "raises"])
     await run.waiting()
     await run.decide("t1c2", "edit", arguments={"amount": 4}, by="bea", reason="five is too much")
     await run.result()
@@ -61,17 +61,17 @@ async def test_everything_that_happened_is_shown_in_full(
 
 
 async def test_of_a_composed_answer_what_it_says_is_shown_and_not_its_json(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
     calls = [{"_tool": "look_up", "id": 7}, {"_tool": "pay", "amount": 5}]
     first = {"calls": calls, "output": None}
-    house = await open_house(
+    backend = await launch(
         [
             Answer(f"I look and pay. {json.dumps(first)}"),
             Answer(json.dumps({"calls": [], "output": "All done."})),
         ]
     )
-    run = await house.start(["look_up", "pay"], agent={"calling": "composed"})
+    run = await backend.start(["look_up", "pay"], agent={"calling": "composed"})
     await run.waiting()
     await run.decide("t1c2", "approve", by="bea")
     assert (await run.result())["output"] == "All done."
@@ -81,20 +81,18 @@ async def test_of_a_composed_answer_what_it_says_is_shown_and_not_its_json(
     assert "_tool" not in said.out
     for text in ("model\n  I look and pay.", "call t1c1 look_up  id=7", "output  All done."):
         assert text in said.out
-    asked = house.model.requests[-1]
+    asked = backend.model.requests[-1]
     assert "tools" not in asked
     assert asked["response_format"]["type"] == "json_schema"
     assert [message["role"] for message in asked["messages"]].count("tool") == 0
     assert "Result of t1c2 (pay): " in json.dumps(asked["messages"])
 
 
-async def test_a_run_under_way_shows_where_it_stands(
-    open_house: OpenHouse, holdfast: Holdfast
-) -> None:
-    house = await open_house(
+async def test_a_run_under_way_shows_where_it_stands(launch: Launch, holdfast: Holdfast) -> None:
+    backend = await launch(
         [Answer("", [call("look_up", id=7)]), Answer("", [call("pay", amount=5)])]
     )
-    run = await house.start(
+    run = await backend.start(
         ["look_up"], agent={"skills": [{"name": "money", "tools": ["pay"]}]}, skill="money"
     )
     await run.waiting()
@@ -107,11 +105,9 @@ async def test_a_run_under_way_shows_where_it_stands(
     assert '"name": "item 7"' in said.out
 
 
-async def test_a_program_reads_the_context_as_it_is(
-    open_house: OpenHouse, holdfast: Holdfast
-) -> None:
-    house = await open_house([Answer("", [call("look_up", id=7)]), Answer("Done.")])
-    run = await house.start(["look_up"])
+async def test_a_program_reads_the_context_as_it_is(launch: Launch, holdfast: Holdfast) -> None:
+    backend = await launch([Answer("", [call("look_up", id=7)]), Answer("Done.")])
+    run = await backend.start(["look_up"])
     await run.result()
 
     said = await holdfast("show", run.id, "--json")
@@ -120,15 +116,15 @@ async def test_a_program_reads_the_context_as_it_is(
 
 
 async def test_what_a_model_and_a_tool_wrote_cannot_move_the_terminal(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house(
+    backend = await launch(
         [
             Answer("\x1b[2Jgone [red]x[/red]", [call("echo", text="\x1b]0;title\x07\u202e")]),
             Answer("\x1b[1A:smile:"),
         ]
     )
-    run = await house.start(["echo"])
+    run = await backend.start(["echo"])
     await run.result()
 
     for words in (("show",), ("watch",), ("show", "--json"), ("watch", "--json")):
@@ -165,14 +161,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
 
 
-async def test_every_waiting_call_of_every_run_is_shown(
-    open_house: OpenHouse, holdfast: Holdfast
-) -> None:
+async def test_every_waiting_call_of_every_run_is_shown(launch: Launch, holdfast: Holdfast) -> None:
     asked = Answer("I pay.", [call("pay", amount=5, _instance="ada")])
-    house = await open_house([asked, PAYS[1]])
+    backend = await launch([asked, PAYS[1]])
     order = {"type": "data", "kind": "order", "data": 1, "_instance": "ada"}
     more = {"agent": {"name": "payer"}, "context": [{"content": [order]}]}
-    runs = [await house.start(["pay"], **more) for _ in range(2)]
+    runs = [await backend.start(["pay"], **more) for _ in range(2)]
     for run in runs:
         await run.waiting()
 
@@ -192,13 +186,13 @@ async def test_every_waiting_call_of_every_run_is_shown(
 
 
 async def test_an_ended_run_waits_for_nobody_though_it_could_not_say_so(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house(PAYS)
-    run = await house.start(["pay"])
+    backend = await launch(PAYS)
+    run = await backend.start(["pay"])
     await run.waiting()
     await run.handle.terminate()
-    assert await remote_run.RunHandle(house.client, run.id).pending_approvals() == []
+    assert await remote_run.RunHandle(backend.client, run.id).pending_approvals() == []
 
     async def gone() -> bool:
         said = await holdfast("approvals", "--json")
@@ -208,10 +202,10 @@ async def test_an_ended_run_waits_for_nobody_though_it_could_not_say_so(
 
 
 async def test_a_namespace_without_search_attributes_is_asked_run_by_run(
-    client: Client, open_house: OpenHouse, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+    client: Client, launch: Launch, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = await open_house(PAYS)
-    run = await house.start(["pay"])
+    backend = await launch(PAYS)
+    run = await backend.start(["pay"])
     await run.waiting()
     monkeypatch.setattr("holdfast.schemas.names.AGENT_STATUS", "NobodyKnowsThis")
 
@@ -225,13 +219,17 @@ async def test_a_namespace_without_search_attributes_is_asked_run_by_run(
 
 
 async def test_runs_are_listed_with_agent_status_and_summary(
-    client: Client, open_house: OpenHouse, holdfast: Holdfast
+    client: Client, launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house(PAYS)
-    waits = await house.start(["pay"], agent={"name": "payer"})
+    backend = await launch(PAYS)
+    waits = await backend.start(["pay"], agent={"name": "payer"})
     await waits.waiting()
     fails = await client.start_workflow(
-        "AgentWorkflow", {}, id=f"{waits.id}-f", task_queue=house.task_queue, static_summary="a\nb"
+        "AgentWorkflow",
+        {},
+        id=f"{waits.id}-f",
+        task_queue=backend.task_queue,
+        static_summary="a\nb",
     )
 
     async def listed(*words: str) -> dict[str, dict[str, str]]:
@@ -254,10 +252,10 @@ async def test_runs_are_listed_with_agent_status_and_summary(
 
 
 async def test_a_terminated_run_is_listed_as_what_temporal_knows(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house(PAYS)
-    run = await house.start(["pay"])
+    backend = await launch(PAYS)
+    run = await backend.start(["pay"])
     await run.waiting()
     await run.listed()
     await run.handle.terminate()
@@ -272,11 +270,11 @@ async def test_a_terminated_run_is_listed_as_what_temporal_knows(
 
 
 async def test_it_is_said_when_there_are_more_runs_than_are_shown(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house([Answer("Done.")])
+    backend = await launch([Answer("Done.")])
     for _ in range(2):
-        await (await house.start()).result()
+        await (await backend.start()).result()
 
     async def cut() -> bool:
         return "--limit shows more" in (await holdfast("list", "--limit", "1")).err
@@ -313,7 +311,7 @@ def answers(turn: int, body: dict[str, Any]) -> Answer:
 
 
 @pytest.fixture
-async def parent(open_house: OpenHouse, tmp_path: Path) -> Run:
+async def parent(launch: Launch, tmp_path: Path) -> Run:
     """A run whose delegate asks for leave to pay, twice; it waits with the first."""
     helper = {
         "model": {"endpoint": "fake", "name": "fake"},
@@ -322,8 +320,8 @@ async def parent(open_house: OpenHouse, tmp_path: Path) -> Run:
     }
     (tmp_path / "catalog/agents").mkdir(parents=True)
     (tmp_path / "catalog/agents/helper.json").write_text(json.dumps(helper))
-    house = await open_house(answers, catalog=tmp_path / "catalog")
-    run = await house.start([ASK])
+    backend = await launch(answers, catalog=tmp_path / "catalog")
+    run = await backend.start([ASK])
     await eventually(lambda: _waits(run))
     return run
 

@@ -17,7 +17,7 @@ from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.run import RunResult
 from tests.cli.conftest import Holdfast
-from tests.support.house import house
+from tests.support.backend import backend
 
 LARGE = 3_000_000
 
@@ -43,7 +43,7 @@ async def call_id(client: Client, tmp_path: Path) -> AsyncIterator[str]:
     """A call whose result is in the store `tmp_path / "store"`."""
     config = client.config()
     config["data_converter"] = with_store(client.data_converter, FolderStore(tmp_path / "store"))
-    async with house(Client(**config), tmp_path, [], max_cached_workflows=100) as made:
+    async with backend(Client(**config), tmp_path, [], max_cached_workflows=100) as made:
         run = await made.call("big", {"size": LARGE})
         await run.result()
         yield run.id

@@ -14,17 +14,15 @@ from holdfast.cli.screens.live import LiveScreen
 from holdfast.client.run_handle import AnswerProgress
 from tests.cli.conftest import Start
 from tests.cli.program import COLUMNS, CURSOR_UP, HIDE_CURSOR, SHOW_CURSOR
-from tests.support.house import OpenHouse
+from tests.support.backend import Launch
 from tests.support.model_server import Answer, call
 
 PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
 
 
-async def test_a_person_is_asked_and_approves_there_and_then(
-    open_house: OpenHouse, start: Start
-) -> None:
-    house = await open_house(PAYS)
-    run = await house.start(["pay"])
+async def test_a_person_is_asked_and_approves_there_and_then(launch: Launch, start: Start) -> None:
+    backend = await launch(PAYS)
+    run = await backend.start(["pay"])
     terminal = start("watch", run.id, "--by", "anna", terminal=True)
 
     panel = await terminal.until("[s]kip  > ")
@@ -38,13 +36,13 @@ async def test_a_person_is_asked_and_approves_there_and_then(
 
 
 async def test_what_was_typed_before_the_question_is_no_answer_to_it(
-    open_house: OpenHouse, start: Start
+    launch: Launch, start: Start
 ) -> None:
     thinks = threading.Event()
-    house = await open_house(
+    backend = await launch(
         [Answer("I think.", [call("pay", amount=5)], hold=thinks), Answer("Ok.")]
     )
-    run = await house.start(["pay"])
+    run = await backend.start(["pay"])
     terminal = start("watch", run.id, "--by", "anna", terminal=True)
 
     await terminal.until("the model answers")
@@ -59,12 +57,10 @@ async def test_what_was_typed_before_the_question_is_no_answer_to_it(
     assert "too much" in (await run.results())["t1c1"]
 
 
-async def test_the_answer_of_the_model_is_seen_as_it_grows(
-    open_house: OpenHouse, start: Start
-) -> None:
+async def test_the_answer_of_the_model_is_seen_as_it_grows(launch: Launch, start: Start) -> None:
     more = threading.Event()
-    house = await open_house([Answer("Thinking about it, and then some.", hold=more)])
-    run = await house.start()
+    backend = await launch([Answer("Thinking about it, and then some.", hold=more)])
+    run = await backend.start()
     terminal = start("watch", run.id, terminal=True)
 
     seen = await terminal.until("the model answers")
@@ -74,13 +70,11 @@ async def test_the_answer_of_the_model_is_seen_as_it_grows(
     assert await terminal.ended() == 0
 
 
-async def test_a_composed_answer_is_seen_as_what_it_says(
-    open_house: OpenHouse, start: Start
-) -> None:
+async def test_a_composed_answer_is_seen_as_what_it_says(launch: Launch, start: Start) -> None:
     more = threading.Event()
     said = '{"calls": [{"_tool": "echo", "text": "a"}], "output": "All is well."}'
-    house = await open_house([Answer(said, hold=more)])
-    run = await house.start(["echo"], agent={"calling": "composed"})
+    backend = await launch([Answer(said, hold=more)])
+    run = await backend.start(["echo"], agent={"calling": "composed"})
     terminal = start("watch", run.id, terminal=True)
 
     seen = await terminal.until("All is well.")
@@ -111,10 +105,10 @@ def test_what_moved_before_a_question_does_not_erase_it() -> None:
 
 
 async def test_arguments_are_edited_in_the_persons_editor(
-    open_house: OpenHouse, start: Start, tmp_path: Path
+    launch: Launch, start: Start, tmp_path: Path
 ) -> None:
-    house = await open_house(PAYS)
-    run = await house.start(["pay"])
+    backend = await launch(PAYS)
+    run = await backend.start(["pay"])
     editor = tmp_path / "editor"
     editor.write_text("#!/bin/sh\necho 'editing…'\nsed -i 's/5/4/' \"$1\"\n")
     editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
@@ -129,10 +123,10 @@ async def test_arguments_are_edited_in_the_persons_editor(
 
 
 async def test_an_editor_that_cannot_be_started_leads_back_to_the_question(
-    open_house: OpenHouse, start: Start
+    launch: Launch, start: Start
 ) -> None:
-    house = await open_house(PAYS)
-    run = await house.start(["pay"])
+    backend = await launch(PAYS)
+    run = await backend.start(["pay"])
     terminal = start("watch", run.id, terminal=True, EDITOR="/no/such/editor", VISUAL="")
 
     await terminal.until("[s]kip  > ")
@@ -144,10 +138,10 @@ async def test_an_editor_that_cannot_be_started_leads_back_to_the_question(
     assert await terminal.ended() == 0
 
 
-async def test_nothing_is_wider_than_80_columns(open_house: OpenHouse, start: Start) -> None:
+async def test_nothing_is_wider_than_80_columns(launch: Launch, start: Start) -> None:
     text = "A long answer. " * 20
-    house = await open_house([Answer(text, [call("echo", text="word " * 60)]), Answer("Done.")])
-    run = await house.start(["echo"])
+    backend = await launch([Answer(text, [call("echo", text="word " * 60)]), Answer("Done.")])
+    run = await backend.start(["echo"])
     await run.result()
     terminal = start("watch", run.id, terminal=True)
 
@@ -158,10 +152,10 @@ async def test_nothing_is_wider_than_80_columns(open_house: OpenHouse, start: St
 
 
 async def test_ctrl_c_leaves_the_run_alone_and_says_how_to_come_back(
-    open_house: OpenHouse, start: Start
+    launch: Launch, start: Start
 ) -> None:
-    house = await open_house(PAYS)
-    run = await house.start(["pay"])
+    backend = await launch(PAYS)
+    run = await backend.start(["pay"])
     terminal = start("watch", run.id, terminal=True)
 
     await terminal.until("[s]kip  > ")
@@ -174,11 +168,9 @@ async def test_ctrl_c_leaves_the_run_alone_and_says_how_to_come_back(
     assert "Traceback" not in terminal.seen
 
 
-async def test_ctrl_c_away_from_a_terminal_does_the_same(
-    open_house: OpenHouse, start: Start
-) -> None:
-    house = await open_house(PAYS)
-    run = await house.start(["pay"])
+async def test_ctrl_c_away_from_a_terminal_does_the_same(launch: Launch, start: Start) -> None:
+    backend = await launch(PAYS)
+    run = await backend.start(["pay"])
     program = start("watch", run.id)
 
     await program.until("approve|deny")
@@ -188,9 +180,9 @@ async def test_ctrl_c_away_from_a_terminal_does_the_same(
     assert f"holdfast watch {run.id}" in program.seen
 
 
-async def test_away_from_a_terminal_nobody_is_asked(open_house: OpenHouse, start: Start) -> None:
-    house = await open_house(PAYS)
-    run = await house.start(["pay"])
+async def test_away_from_a_terminal_nobody_is_asked(launch: Launch, start: Start) -> None:
+    backend = await launch(PAYS)
+    run = await backend.start(["pay"])
     program = start("watch", run.id)
 
     told = await program.until("approve|deny|edit|respond")
@@ -200,9 +192,9 @@ async def test_away_from_a_terminal_nobody_is_asked(open_house: OpenHouse, start
     assert "[a]pprove" not in told + program.seen
 
 
-async def test_a_reader_that_has_enough_is_no_error(open_house: OpenHouse) -> None:
-    house = await open_house([Answer("Done.")])
-    run = await house.start()
+async def test_a_reader_that_has_enough_is_no_error(launch: Launch) -> None:
+    backend = await launch([Answer("Done.")])
+    run = await backend.start()
     await run.result()
     command = [sys.executable, "-m", "holdfast", "show", run.id]
     reading, writing = os.pipe()
@@ -215,10 +207,10 @@ async def test_a_reader_that_has_enough_is_no_error(open_house: OpenHouse) -> No
     assert (program.returncode, said) == (141, b"")
 
 
-async def test_keys_are_not_drawn_into_what_moves(open_house: OpenHouse, start: Start) -> None:
+async def test_keys_are_not_drawn_into_what_moves(launch: Launch, start: Start) -> None:
     thinks = threading.Event()
-    house = await open_house([Answer("I think.", hold=thinks)])
-    run = await house.start()
+    backend = await launch([Answer("I think.", hold=thinks)])
+    run = await backend.start()
     terminal = start("watch", run.id, terminal=True)
 
     await terminal.until("the model answers")
@@ -230,11 +222,11 @@ async def test_keys_are_not_drawn_into_what_moves(open_house: OpenHouse, start: 
 
 
 async def test_a_program_that_is_ended_leaves_the_terminal_as_it_was(
-    open_house: OpenHouse, start: Start
+    launch: Launch, start: Start
 ) -> None:
     thinks = threading.Event()
-    house = await open_house([Answer("I think.", hold=thinks)])
-    run = await house.start()
+    backend = await launch([Answer("I think.", hold=thinks)])
+    run = await backend.start()
     terminal = start("watch", run.id, terminal=True)
 
     await terminal.until("the model answers")

@@ -40,10 +40,10 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.names import request_queue
 from tests.cli.conftest import Holdfast, Start
+from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
-from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
-from tests.workflows.commands.test_request_queues import houses
+from tests.workflows.commands.test_request_queues import backends
 
 PAYS = [Answer("I pay.", [call("pay", amount=5), call("pay", amount=6)]), Answer("Paid.")]
 PAYS_ONE = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
@@ -77,10 +77,10 @@ def keyboard() -> Iterator[Keyboard]:
     board.close()
 
 
-async def test_tokens_are_told_while_the_model_answers(open_house: OpenHouse, start: Start) -> None:
+async def test_tokens_are_told_while_the_model_answers(launch: Launch, start: Start) -> None:
     more = threading.Event()
-    house = await open_house([Answer("I think, and then I say more.", hold=more)])
-    run = await house.start()
+    backend = await launch([Answer("I think, and then I say more.", hold=more)])
+    run = await backend.start()
     watching = start("watch", run.id, "--json")
 
     await watching.until('"type": "token"')
@@ -91,10 +91,10 @@ async def test_tokens_are_told_while_the_model_answers(open_house: OpenHouse, st
 
 
 async def test_what_waits_is_told_with_the_command_that_decides_it(
-    open_house: OpenHouse, start: Start
+    launch: Launch, start: Start
 ) -> None:
-    house = await open_house(PAYS_ONE)
-    run = await house.start(["pay"])
+    backend = await launch(PAYS_ONE)
+    run = await backend.start(["pay"])
     watching = start("watch", run.id)
 
     told = await watching.until("approve|deny|edit|respond")
@@ -107,10 +107,10 @@ async def test_what_waits_is_told_with_the_command_that_decides_it(
 
 
 async def test_a_run_that_has_ended_is_told_from_its_beginning(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house([Answer("Done.")])
-    run = await house.start()
+    backend = await launch([Answer("Done.")])
+    run = await backend.start()
     await run.result()
 
     said = await holdfast("watch", run.id)
@@ -120,11 +120,9 @@ async def test_a_run_that_has_ended_is_told_from_its_beginning(
     assert "output: Done." in said.out
 
 
-async def test_a_cancelled_run_ends_the_watch_with_1(
-    open_house: OpenHouse, holdfast: Holdfast
-) -> None:
-    house = await open_house(PAYS_ONE)
-    run = await house.start(["pay"])
+async def test_a_cancelled_run_ends_the_watch_with_1(launch: Launch, holdfast: Holdfast) -> None:
+    backend = await launch(PAYS_ONE)
+    run = await backend.start(["pay"])
     await run.waiting()
 
     cancelled = await holdfast("cancel", run.id)
@@ -138,10 +136,10 @@ async def test_a_cancelled_run_ends_the_watch_with_1(
 
 
 async def test_a_terminated_run_ends_the_watch_though_it_could_not_say_so(
-    open_house: OpenHouse, holdfast: Holdfast
+    launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house(PAYS_ONE)
-    run = await house.start(["pay"])
+    backend = await launch(PAYS_ONE)
+    run = await backend.start(["pay"])
     await run.waiting()
     await run.handle.terminate(reason="enough")
 
@@ -197,10 +195,10 @@ async def test_what_is_no_run_of_an_agent_is_told_apart(client: Client, holdfast
 
 
 async def test_answers_from_a_pipe_decide_the_calls_in_order(
-    client: Client, open_house: OpenHouse, keyboard: Keyboard
+    client: Client, launch: Launch, keyboard: Keyboard
 ) -> None:
-    house = await open_house(PAYS)
-    run = await house.start(["pay"])
+    backend = await launch(PAYS)
+    run = await backend.start(["pay"])
     out = io.StringIO()
     keyboard.type("y\nn\nonce is enough\n")
 
@@ -214,10 +212,10 @@ async def test_answers_from_a_pipe_decide_the_calls_in_order(
 
 
 async def test_when_the_answers_end_the_run_is_left_waiting(
-    client: Client, open_house: OpenHouse, keyboard: Keyboard
+    client: Client, launch: Launch, keyboard: Keyboard
 ) -> None:
-    house = await open_house(PAYS)
-    run = await house.start(["pay"])
+    backend = await launch(PAYS)
+    run = await backend.start(["pay"])
     out = io.StringIO()
     keyboard.type("y\n")
     keyboard.hang_up()
@@ -234,10 +232,10 @@ async def test_when_the_answers_end_the_run_is_left_waiting(
 
 
 async def test_a_question_ends_when_somebody_else_has_decided(
-    client: Client, open_house: OpenHouse, keyboard: Keyboard
+    client: Client, launch: Launch, keyboard: Keyboard
 ) -> None:
-    house = await open_house(PAYS_ONE)
-    run = await house.start(["pay"])
+    backend = await launch(PAYS_ONE)
+    run = await backend.start(["pay"])
     out = io.StringIO()
 
     async def asked_already() -> bool:
@@ -258,10 +256,10 @@ async def test_a_question_ends_when_somebody_else_has_decided(
 
 
 async def test_a_decision_that_does_not_count_is_asked_again(
-    client: Client, open_house: OpenHouse, keyboard: Keyboard
+    client: Client, launch: Launch, keyboard: Keyboard
 ) -> None:
-    house = await open_house(PAYS_ONE)
-    run = await house.start(["pay"])
+    backend = await launch(PAYS_ONE)
+    run = await backend.start(["pay"])
     out = io.StringIO()
     keyboard.type('e\n{"amount": "much"}\ne\n{"amount": 4}\n')
 
@@ -274,10 +272,10 @@ async def test_a_decision_that_does_not_count_is_asked_again(
 
 
 async def test_under_a_quorum_each_person_is_asked_once(
-    client: Client, open_house: OpenHouse, keyboard: Keyboard
+    client: Client, launch: Launch, keyboard: Keyboard
 ) -> None:
-    house = await open_house(PAYS_ONE)
-    run = await house.start(["pay"], agent={"approval": {"quorum": 2}})
+    backend = await launch(PAYS_ONE)
+    run = await backend.start(["pay"], agent={"approval": {"quorum": 2}})
     out = io.StringIO()
     keyboard.type("y\n")
 
@@ -313,8 +311,8 @@ async def test_it_is_said_once_that_a_request_waits_for_its_turn(
         max_cached_workflows=100,
     )
     # One or two are given out at once, and the next one in a minute.
-    async with houses(client, settings, lambda turn, body: Answer("done"), limit=1) as house:
-        runs = [await house.start() for _ in range(4)]
+    async with backends(client, settings, lambda turn, body: Answer("done"), limit=1) as backend:
+        runs = [await backend.start() for _ in range(4)]
         last, out = RunHandle(client, runs[-1].id), io.StringIO()
 
         async def in_line() -> bool:
@@ -501,10 +499,10 @@ class _Forgetful(OutboundInterceptor):
         return await super().describe_workflow(input)
 
 
-async def started(open_house: OpenHouse) -> Run:
+async def started(launch: Launch) -> Run:
     """A run that pays five times, and continues as new every second time."""
-    house = await open_house(PAYS_CHAINS, continue_after=25)
-    return await house.start(["pay"], agent=BUDGET)
+    backend = await launch(PAYS_CHAINS, continue_after=25)
+    return await backend.start(["pay"], agent=BUDGET)
 
 
 async def has_gone_on(run: Run) -> bool:
@@ -516,9 +514,9 @@ async def has_gone_on(run: Run) -> bool:
 
 
 async def test_it_is_watched_and_decided_on_to_its_end(
-    open_house: OpenHouse, start: Start, holdfast: Holdfast
+    launch: Launch, start: Start, holdfast: Holdfast
 ) -> None:
-    run = await started(open_house)
+    run = await started(launch)
     watching = start("watch", run.id)
     told = ""
     for turn in range(1, TURNS):
@@ -532,8 +530,8 @@ async def test_it_is_watched_and_decided_on_to_its_end(
     assert told.count("decided    ") == TURNS - 1
 
 
-async def test_a_program_reads_each_event_once(open_house: OpenHouse, start: Start) -> None:
-    run = await started(open_house)
+async def test_a_program_reads_each_event_once(launch: Launch, start: Start) -> None:
+    run = await started(launch)
     watching = start("watch", run.id, "--json")
     for turn in range(1, TURNS):
         await run.waiting()
@@ -547,15 +545,15 @@ async def test_a_program_reads_each_event_once(open_house: OpenHouse, start: Sta
 
 
 async def test_it_is_shown_whole_and_listed_once_as_it_began(
-    client: Client, open_house: OpenHouse, holdfast: Holdfast
+    client: Client, launch: Launch, holdfast: Holdfast
 ) -> None:
-    house = await open_house(PAYS_CHAINS, continue_after=25)
+    backend = await launch(PAYS_CHAINS, continue_after=25)
     agent = {"name": "payer", "model": {"endpoint": "fake", "name": "fake"}, "tools": ["pay"]}
     handle = await client.start_workflow(
         "AgentWorkflow",
         {"agent": agent | BUDGET, "input": "go"},
         id="long-one",
-        task_queue=house.task_queue,
+        task_queue=backend.task_queue,
         static_summary="payer: go",
     )
     first, run = await handle.describe(), Run(handle, client)

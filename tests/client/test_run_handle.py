@@ -48,7 +48,7 @@ from holdfast.client.visibility import waiting_count_and_oldest
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import CallRequest, RunRequest, Spent
-from tests.support.house import SIDE_BY_SIDE, house
+from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.model_server import Answer
 
 
@@ -125,7 +125,7 @@ def overlooked(client: Client, run_id: str, overlooking: Overlooking) -> RunHand
 
 
 async def test_a_worker_that_is_overlooked_is_asked_again(client: Client, tmp_path: Path) -> None:
-    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
         run = await made.start([])
         await run.result()
         seen = overlooked(client, run.id, Overlooking(remote_run._UNSEEN_TRIES - 1))
@@ -136,7 +136,7 @@ async def test_a_worker_that_is_not_found_is_not_asked_for_ever(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_run, "_UNSEEN_PAUSE_SECONDS", 0)
-    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
         run = await made.start([])
         await run.result()
         overlooking = Overlooking(1000)

@@ -19,13 +19,13 @@ from tests.contract.wrong_inputs.running import Command, Query, Request, Signal,
 from tests.contract.wrong_inputs.running_agents import AGENTS
 from tests.contract.wrong_inputs.running_commands import COMMANDS
 from tests.contract.wrong_inputs.running_decisions import DECISIONS, ON_A_BUDGET, ON_A_PLAN
-from tests.contract.wrong_inputs.running_house import Stage, stage
 from tests.contract.wrong_inputs.running_requests import REQUESTS
 from tests.contract.wrong_inputs.running_settings import SETTINGS
 from tests.contract.wrong_inputs.running_told import KEPT, QUERIES, SAID, SENT, SIGNALS
+from tests.contract.wrong_inputs.running_worker import Stage, stage
 from tests.support import tools
+from tests.support.backend import Run
 from tests.support.command import holdfast
-from tests.support.house import Run
 
 MAX_ROW_SECONDS = 15
 STARTED = [*REQUESTS, *AGENTS]
@@ -108,7 +108,7 @@ async def test_a_run_that_cannot_be_is_told_why(staged: Stage, plain: Client, ro
             "AgentWorkflow",
             args=row.given,
             id=f"wrong-{os.urandom(6).hex()}",
-            task_queue=staged.house.task_queue,
+            task_queue=staged.backend.task_queue,
         )
         failure = await Run(handle).failure()
     check_line(failure.message)
@@ -184,7 +184,7 @@ async def test_what_comes_before_a_run_has_begun_is_noted_too(staged: Stage, pla
         "AgentWorkflow",
         {"agent": "helper", "input": "go"},
         id=f"early-{os.urandom(6).hex()}",
-        task_queue=staged.house.task_queue,
+        task_queue=staged.backend.task_queue,
         start_signal="message",
         start_signal_args=[7],
     )

@@ -1,4 +1,4 @@
-"""A house whose worker and clients encrypt, and a client of the same server without any key."""
+"""A backend whose worker and clients encrypt, and a client of the same server without any key."""
 
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,8 +12,8 @@ from holdfast.hosting.temporal import with_encryption, with_store
 from holdfast.runtime.storage.folder import FolderStore
 from tests.encryption.keys import NEW, key_file, ring
 from tests.support import command
-from tests.support.fixtures import houses, ledger
-from tests.support.house import SIDE_BY_SIDE, Answers, House, OpenHouse
+from tests.support.backend import SIDE_BY_SIDE, Answers, Backend, Launch
+from tests.support.fixtures import backends, ledger
 
 __all__ = ["ledger"]
 Holdfast = command.Holdfast
@@ -36,16 +36,16 @@ def keyed(client: Client) -> Keyed:
 
 
 @pytest.fixture
-async def open_house(keyed: Keyed, tmp_path: Path) -> AsyncIterator[OpenHouse]:
-    """Open a house with these answers of the model, which encrypts with these `keys`."""
-    async with houses(keyed(NEW), tmp_path, **SIDE_BY_SIDE) as start:
+async def launch(keyed: Keyed, tmp_path: Path) -> AsyncIterator[Launch]:
+    """Launch a backend with these answers of the model, which encrypts with these `keys`."""
+    async with backends(keyed(NEW), tmp_path, **SIDE_BY_SIDE) as start:
 
         async def open_(
             answers: Answers,
             keys: Sequence[str] = (NEW,),
             store: Path | None = None,
             **settings: Any,
-        ) -> House:
+        ) -> Backend:
             return await start(answers, client=keyed(*keys, store=store), **settings)
 
         yield open_

@@ -9,7 +9,7 @@ from temporalio.client import Client
 from tests.encryption.conftest import Holdfast
 from tests.encryption.keys import NEW, OLD, key_file
 from tests.encryption.reader import Reader, plain
-from tests.support.house import OpenHouse, Run
+from tests.support.backend import Launch, Run
 from tests.support.model_server import Answer, call
 
 AGENT = {"name": "till", "model": {"endpoint": "fake", "name": "fake"}, "tools": ["pay"]}
@@ -29,16 +29,16 @@ def agent(tmp_path: Path) -> str:
 
 
 async def test_runs_are_started_listed_decided_and_shown_as_ever(
-    open_house: OpenHouse, holdfast: Holdfast, client: Client, agent: str
+    launch: Launch, holdfast: Holdfast, client: Client, agent: str
 ) -> None:
-    house = await open_house(SAYS)
-    words = ("run", agent, "--input", "pay the florist", "--task-queue", house.task_queue)
+    backend = await launch(SAYS)
+    words = ("run", agent, "--input", "pay the florist", "--task-queue", backend.task_queue)
     run = (await holdfast(*words, "--detach")).out.strip()
     reader = Reader(client)
     assert not plain(await reader.described(run)), "the summary of a list says what a run is on"
     assert not [place for event in await reader.history(run) for place in plain(event)]
 
-    waiting = Run(house.client.get_workflow_handle(run), house.client)
+    waiting = Run(backend.client.get_workflow_handle(run), backend.client)
     await waiting.waiting()
     await waiting.listed()
     assert "pay the florist" in (await holdfast("list")).out
@@ -54,12 +54,12 @@ async def test_runs_are_started_listed_decided_and_shown_as_ever(
 
 
 async def test_without_the_keys_each_command_says_what_to_set(
-    open_house: OpenHouse, holdfast: Holdfast, agent: str, monkeypatch: pytest.MonkeyPatch
+    launch: Launch, holdfast: Holdfast, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = await open_house(SAYS)
-    started = ("run", agent, "--input", "pay", "--task-queue", house.task_queue, "--detach")
+    backend = await launch(SAYS)
+    started = ("run", agent, "--input", "pay", "--task-queue", backend.task_queue, "--detach")
     run = (await holdfast(*started)).out.strip()
-    waiting = Run(house.client.get_workflow_handle(run), house.client)
+    waiting = Run(backend.client.get_workflow_handle(run), backend.client)
     await waiting.waiting()
     await waiting.listed()
     monkeypatch.delenv("HOLDFAST_ENCRYPTION")
@@ -86,10 +86,10 @@ async def test_without_the_keys_each_command_says_what_to_set(
 
 
 async def test_another_key_than_the_runs_is_told(
-    open_house: OpenHouse, holdfast: Holdfast, tmp_path: Path
+    launch: Launch, holdfast: Holdfast, tmp_path: Path
 ) -> None:
-    house = await open_house([Answer(status=400, body={"error": {"message": "no such model"}})])
-    run = await house.start()
+    backend = await launch([Answer(status=400, body={"error": {"message": "no such model"}})])
+    run = await backend.start()
     await run.failure()
     assert "no such model" in (await holdfast("watch", run.id)).out
     key_file(tmp_path, [OLD])

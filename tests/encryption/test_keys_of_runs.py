@@ -17,8 +17,8 @@ from holdfast.runtime.encryption.codec import DecryptError
 from tests.encryption.conftest import Holdfast, Keyed
 from tests.encryption.keys import NEW, OLD, key_file
 from tests.encryption.reader import Reader, payloads, plain
+from tests.support.backend import CATALOG, TOOLS, Run
 from tests.support.eventually import eventually
-from tests.support.house import CATALOG, TOOLS, Run
 from tests.support.model_server import Answer, call, serve
 
 AGENT = {

@@ -20,8 +20,8 @@ from temporalio.exceptions import ApplicationError
 
 from tests.encryption.conftest import Keyed
 from tests.encryption.reader import Reader, plain, texts
+from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
-from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
 from tests.workflows.commands.test_child_workflows import waits
 
@@ -79,14 +79,14 @@ LOOKS_LIKE_AN_ID = re.compile(
 
 
 @pytest.fixture
-async def run(open_house: OpenHouse, tmp_path: Path) -> AsyncIterator[Run]:
+async def run(launch: Launch, tmp_path: Path) -> AsyncIterator[Run]:
     """A conversation in which everything has happened that a run can do; it is being answered."""
     HELD.clear()
     helper = {"model": {"endpoint": "fake", "name": "fake"}, "instructions": f"helper {WORD}"}
     (tmp_path / "catalog/agents").mkdir(parents=True)
     (tmp_path / "catalog/agents/helper.json").write_text(json.dumps({**helper, "tools": ["pay"]}))
-    house = await open_house(said, catalog=tmp_path / "catalog", continue_after=40)
-    run = await house.start(
+    backend = await launch(said, catalog=tmp_path / "catalog", continue_after=40)
+    run = await backend.start(
         ["echo", "look_up", "quick", "raises", "pay", ASK],
         agent={"instructions": f"the service desk of {WORD}"},
         input=f"the {WORD}",
@@ -151,10 +151,10 @@ async def test_whoever_has_no_key_reads_ids_names_and_codes_alone(run: Run, read
 
 
 async def test_a_run_that_fails_says_the_code_and_not_the_message(
-    open_house: OpenHouse, reader: Reader, keyed: Keyed
+    launch: Launch, reader: Reader, keyed: Keyed
 ) -> None:
     refusal = Answer(status=400, body={"error": {"message": f"no {WORD} here"}})
-    run = await (await open_house([refusal])).start()
+    run = await (await launch([refusal])).start()
     failed = await run.failure()
     assert (failed.type, WORD in failed.message) == ("model_error", True)
     ends = (await reader.history(run.id))[-1].workflow_execution_failed_event_attributes
@@ -164,10 +164,10 @@ async def test_a_run_that_fails_says_the_code_and_not_the_message(
 
 
 async def test_what_is_refused_is_told_to_whoever_asked_alone(
-    open_house: OpenHouse, reader: Reader
+    launch: Launch, reader: Reader
 ) -> None:
-    house = await open_house([Answer(calls=[call("pay", amount=5)]), Answer("done")])
-    run = await house.start(["pay"])
+    backend = await launch([Answer(calls=[call("pay", amount=5)]), Answer("done")])
+    run = await backend.start(["pay"])
     await run.waiting()
     with pytest.raises(WorkflowUpdateFailedError) as refused:
         await run.decide("t1c1", "edit", arguments={"amount": WORD})

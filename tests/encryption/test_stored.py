@@ -13,7 +13,7 @@ from holdfast.schemas.internal.stored_value import Stored
 from tests.encryption.conftest import Keyed
 from tests.encryption.keys import NEW
 from tests.encryption.reader import Reader, payloads
-from tests.support.house import OpenHouse, Run
+from tests.support.backend import Launch, Run
 from tests.support.model_server import Answer, call
 
 WORD = "heliotrope "
@@ -37,11 +37,11 @@ async def references(reader: Reader, run: Run) -> list[str]:
 
 
 async def test_the_pages_of_a_log_are_kept_once_however_often_a_run_goes_on(
-    open_house: OpenHouse, client: Client, tmp_path: Path
+    launch: Launch, client: Client, tmp_path: Path
 ) -> None:
     says = [*[Answer(calls=[call("echo", text=WORD, times=400)])] * (TURNS - 1), Answer("done")]
-    house = await open_house(says, store=tmp_path / "store", continue_after=25)
-    run = await house.start(["echo"], agent=MANY)
+    backend = await launch(says, store=tmp_path / "store", continue_after=25)
+    run = await backend.start(["echo"], agent=MANY)
     assert (await run.result())["turns"] == TURNS
     referred = await references(Reader(client), run)
     assert set(referred) == set(kept(tmp_path / "store"))
@@ -49,12 +49,12 @@ async def test_the_pages_of_a_log_are_kept_once_however_often_a_run_goes_on(
 
 
 async def test_a_large_result_is_encrypted_in_the_store_kept_once_and_had_with_the_key(
-    open_house: OpenHouse, keyed: Keyed, client: Client, tmp_path: Path
+    launch: Launch, keyed: Keyed, client: Client, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"
-    house = await open_house([], store=store)
+    backend = await launch([], store=store)
     arguments = {"text": WORD, "times": 300_000}
-    run, again = [await house.call("echo", arguments) for _ in range(2)]
+    run, again = [await backend.call("echo", arguments) for _ in range(2)]
     stored = Stored.of((await run.result())["output"])
     assert stored is not None
     assert await again.result() == await run.result()
@@ -69,9 +69,9 @@ async def test_a_large_result_is_encrypted_in_the_store_kept_once_and_had_with_t
 
 
 async def test_what_only_history_refers_to_is_the_result_as_ever(
-    open_house: OpenHouse, client: Client, tmp_path: Path
+    launch: Launch, client: Client, tmp_path: Path
 ) -> None:
-    house = await open_house([], store=tmp_path / "store")
-    run = await house.call("echo", {"text": WORD, "times": 100_000})
+    backend = await launch([], store=tmp_path / "store")
+    run = await backend.call("echo", {"text": WORD, "times": 100_000})
     assert (await run.result())["output"] == WORD * 100_000
     assert await references(Reader(client), run) == list(kept(tmp_path / "store"))

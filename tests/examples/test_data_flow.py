@@ -5,8 +5,8 @@ import re
 from temporalio.client import Client
 
 from tests.examples.readme import played
+from tests.support.backend import Run
 from tests.support.command import holdfast
-from tests.support.house import Run
 
 
 async def approved(client: Client, words: list[str], name: str, asked: str) -> tuple[Run, str]:

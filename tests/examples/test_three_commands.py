@@ -10,8 +10,8 @@ from temporalio.client import Client
 from holdfast.hosting.dev_server import temporal_binary
 from tests.docs.stage import prints
 from tests.examples.readme import played
+from tests.support.backend import Run
 from tests.support.command import holdfast
-from tests.support.house import Run
 
 
 @asynccontextmanager

@@ -28,8 +28,8 @@ from tests.faults.stage.proxy import Proxy
 from tests.faults.stage.server import Server
 from tests.faults.stage.table import outcome, table
 from tests.support import tools
+from tests.support.backend import Backend, Run
 from tests.support.eventually import eventually
-from tests.support.house import House, Run
 
 # Of each piece: ten times as long as a request takes.
 DELAY_SECONDS = 0.05
@@ -47,8 +47,8 @@ async def peace(client: Client, tmp_path_factory: pytest.TempPathFactory) -> dic
     """What each story comes to undisturbed."""
     folder = tmp_path_factory.mktemp("peace")
     with ledger(folder):
-        async with table(client, folder, STORIES) as house:
-            return await ended(await in_the_middle(house, *STORIES))
+        async with table(client, folder, STORIES) as backend:
+            return await ended(await in_the_middle(backend, *STORIES))
 
 
 def before(client: Client) -> Proxy:
@@ -70,12 +70,12 @@ async def through(proxy: Proxy) -> Client:
 
 
 @pytest.fixture
-async def house(client: Client, proxy: Proxy, tmp_path: Path) -> AsyncIterator[House]:
-    """A worker that reaches the server through the proxy; the house's own client does not."""
+async def backend(client: Client, proxy: Proxy, tmp_path: Path) -> AsyncIterator[Backend]:
+    """A worker that reaches the server through the proxy; the backend's own client does not."""
     with ledger(tmp_path):
         worker = await through(proxy)
-        async with table(worker, tmp_path, STORIES, heartbeat_timeout=UNMISSED) as house:
-            yield House(client, house.task_queue, house.model)
+        async with table(worker, tmp_path, STORIES, heartbeat_timeout=UNMISSED) as backend:
+            yield Backend(client, backend.task_queue, backend.model)
             proxy.restore()
             proxy.delay(0)
 
@@ -111,9 +111,9 @@ async def _is(value: bool) -> bool:
 
 @pytest.mark.parametrize("fault", [cut, cut_off, late], ids=lambda fault: fault.__name__)
 async def test_a_connection_that_fails_leaves_no_trace(
-    house: House, proxy: Proxy, peace: dict[str, Any], fault: Fault
+    backend: Backend, proxy: Proxy, peace: dict[str, Any], fault: Fault
 ) -> None:
-    runs = await in_the_middle(house, *UNTOUCHED)
+    runs = await in_the_middle(backend, *UNTOUCHED)
     await fault(proxy)
     assert await ended(runs) == {story: peace[story] for story in UNTOUCHED}
     assert paid("pay 7", runs["waits"]) == 1
@@ -121,9 +121,9 @@ async def test_a_connection_that_fails_leaves_no_trace(
 
 
 async def test_a_payment_whose_answer_is_lost_is_asked_about_and_never_repeated(
-    house: House, proxy: Proxy, peace: dict[str, Any]
+    backend: Backend, proxy: Proxy, peace: dict[str, Any]
 ) -> None:
-    run = (await in_the_middle(house, "pays"))["pays"]
+    run = (await in_the_middle(backend, "pays"))["pays"]
     proxy.blackhole()
     let_go()
     await eventually(lambda: _timed_out(run))
@@ -142,9 +142,9 @@ async def _timed_out(run: Run) -> bool:
 
 
 async def test_a_decision_whose_answer_is_lost_is_one_decision(
-    client: Client, house: House, peace: dict[str, Any]
+    client: Client, backend: Backend, peace: dict[str, Any]
 ) -> None:
-    run = (await in_the_middle(house, "waits"))["waits"]
+    run = (await in_the_middle(backend, "waits"))["waits"]
     async with before(client) as line:
         person = Run((await through(line)).get_workflow_handle(run.id))
         line.mute()
@@ -171,13 +171,13 @@ async def test_a_server_that_dies_loses_nothing_and_doubles_nothing(
 ) -> None:
     async with Server(tmp_path) as server:
         with ledger(tmp_path):
-            async with table(await server.client(), tmp_path, STORIES) as house:
-                await _dies_in_the_middle(server, house, peace)
-                await _dies_while_people_decide(server, house, peace)
+            async with table(await server.client(), tmp_path, STORIES) as backend:
+                await _dies_in_the_middle(server, backend, peace)
+                await _dies_while_people_decide(server, backend, peace)
 
 
-async def _dies_in_the_middle(server: Server, house: House, peace: dict[str, Any]) -> None:
-    runs = await in_the_middle(house, *STORIES)
+async def _dies_in_the_middle(server: Server, backend: Backend, peace: dict[str, Any]) -> None:
+    runs = await in_the_middle(backend, *STORIES)
     await server.kill()
     let_go()
     await server.start()
@@ -189,8 +189,10 @@ async def _dies_in_the_middle(server: Server, house: House, peace: dict[str, Any
     assert paid("pay 7", runs["waits"]) == 1
 
 
-async def _dies_while_people_decide(server: Server, house: House, peace: dict[str, Any]) -> None:
-    begun = [in_the_middle(house, "waits") for _ in range(PEOPLE)]
+async def _dies_while_people_decide(
+    server: Server, backend: Backend, peace: dict[str, Any]
+) -> None:
+    begun = [in_the_middle(backend, "waits") for _ in range(PEOPLE)]
     runs = [each["waits"] for each in await asyncio.gather(*begun)]
     deciding = [asyncio.create_task(_decided(run)) for run in runs]
     await asyncio.wait(deciding, return_when=asyncio.FIRST_COMPLETED)

@@ -16,8 +16,8 @@ import pytest
 from temporalio.client import Client
 
 from tests.support import tools
+from tests.support.backend import TOOLS, Backend, Run
 from tests.support.eventually import eventually
-from tests.support.house import TOOLS, House, Run
 from tests.support.inbox import inbox
 from tests.support.inbox_process import InboxProcess
 from tests.support.model_server import Answer, call, serve
@@ -39,9 +39,9 @@ class Scene:
     """Everything that is killed, and the gate that holds the model."""
 
     def __init__(
-        self, house: House, worker: WorkerProcess, desk: InboxProcess, gate: threading.Event
+        self, backend: Backend, worker: WorkerProcess, desk: InboxProcess, gate: threading.Event
     ) -> None:
-        self.house, self.worker, self.inbox, self.gate = house, worker, desk, gate
+        self.backend, self.worker, self.inbox, self.gate = backend, worker, desk, gate
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def scene(client: Client, tmp_path: Path) -> Iterator[Scene]:
         options = ["--tools", str(TOOLS), "--endpoints", str(endpoints), "--task-queue", queue]
         beats = ["--heartbeat-timeout", "2s"]
         with WorkerProcess(address, *options, *beats) as worker, InboxProcess(address) as desk:
-            yield Scene(House(client, queue, model), worker, desk, gate)
+            yield Scene(Backend(client, queue, model), worker, desk, gate)
             gate.set()
 
 
@@ -111,7 +111,7 @@ class Reader:
 async def test_a_client_that_is_cut_off_again_and_again_has_all_of_it(
     scene: Scene, client: Client
 ) -> None:
-    run = await scene.house.start(["look_up"])
+    run = await scene.backend.start(["look_up"])
     async with inbox(client) as stage, httpx.AsyncClient(base_url=scene.inbox.url) as http:
         assert (await http.get(scene.inbox.link)).status_code in (200, 303)
         cut_off, undisturbed = Reader(http, run), Reader(stage.http, run)

@@ -12,8 +12,8 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
 from tests.support import tools
+from tests.support.backend import TOOLS, Backend, Run
 from tests.support.eventually import eventually
-from tests.support.house import TOOLS, House, Run
 from tests.support.model_server import Answer, ModelServer, call, serve
 from tests.support.worker_process import WorkerProcess
 
@@ -44,7 +44,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def stage(client: Client, folder: Path, model: Model) -> Iterator[tuple[House, WorkerProcess]]:
+def stage(client: Client, folder: Path, model: Model) -> Iterator[tuple[Backend, WorkerProcess]]:
     """A worker that is a process, and the model."""
     queue = f"chain-{uuid.uuid4().hex[:8]}"
     with serve(model.answers) as server:
@@ -53,7 +53,7 @@ def stage(client: Client, folder: Path, model: Model) -> Iterator[tuple[House, W
         options = ["--tools", str(TOOLS), "--endpoints", str(endpoints), "--task-queue", queue]
         address = client.service_client.config.target_host
         with WorkerProcess(address, *options, *OPTIONS) as worker:
-            yield House(client, queue, server), worker
+            yield Backend(client, queue, server), worker
 
 
 async def asked(server: ModelServer, turn: int) -> None:
@@ -88,10 +88,10 @@ async def test_killed_before_and_behind_each_boundary(
 ) -> None:
     model = Model(turns)
     said = [f"message {turn}" for turn in killed]
-    with stage(client, tmp_path, model) as (house, worker):
-        run = await house.start(["refund"], agent={"budget": BUDGET})
+    with stage(client, tmp_path, model) as (backend, worker):
+        run = await backend.start(["refund"], agent={"budget": BUDGET})
         for turn, gate in enumerate(model.gates, start=1):
-            await asked(house.model, turn)
+            await asked(backend.model, turn)
             if turn in killed:
                 # The turn ends, and the run goes on, in a worker that has never seen it.
                 worker.kill()
@@ -109,7 +109,7 @@ async def test_killed_before_and_behind_each_boundary(
         ]
         assert users == ["go", *said]
         answered = [turn for turn in range(1, turns + 1) if turn not in killed]
-        assert [house.model.asked(turn) for turn in answered] == [1] * len(answered)
+        assert [backend.model.asked(turn) for turn in answered] == [1] * len(answered)
 
 
 async def test_cancelled_where_it_would_go_on(client: Client, tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ async def test_cancelled_where_it_would_go_on(client: Client, tmp_path: Path) ->
     model = Model(4)
     for gate in model.gates:
         gate.set()
-    with stage(client, tmp_path, model) as (house, worker):
-        run = await house.start(["refund"], agent={"budget": BUDGET})
+    with stage(client, tmp_path, model) as (backend, worker):
+        run = await backend.start(["refund"], agent={"budget": BUDGET})
         await run.signal("t1c1", "approve")
         [waiting] = await run.waiting()
         assert waiting["callId"] == "t2c1"
@@ -136,8 +136,8 @@ async def test_killed_as_soon_as_it_has_gone_on(client: Client, tmp_path: Path) 
     model = Model(6)
     for gate in model.gates:
         gate.set()
-    with stage(client, tmp_path, model) as (house, worker):
-        run = await house.start(["refund"], agent={"budget": BUDGET})
+    with stage(client, tmp_path, model) as (backend, worker):
+        run = await backend.start(["refund"], agent={"budget": BUDGET})
         for turn in range(1, 6):
             await run.signal(f"t{turn}c1", "approve", by="ada")
         seen: list[str] = []

@@ -15,8 +15,8 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.schemas.names import NO_SUCH_CALL
 from tests.support import tools
+from tests.support.backend import TOOLS, Backend, Run
 from tests.support.eventually import eventually
-from tests.support.house import TOOLS, House, Run
 from tests.support.model_server import Answer, ModelServer, call, serve
 from tests.support.worker_process import WorkerProcess
 
@@ -24,14 +24,14 @@ from tests.support.worker_process import WorkerProcess
 class Scene:
     """A worker that can be killed, and a model that counts how often it was asked."""
 
-    def __init__(self, house: House, worker: WorkerProcess) -> None:
-        self.house = house
+    def __init__(self, backend: Backend, worker: WorkerProcess) -> None:
+        self.backend = backend
         self.worker = worker
 
     @property
     def model(self) -> ModelServer:
         """The model's server."""
-        return self.house.model
+        return self.backend.model
 
     def restart(self) -> None:
         """Kill the worker and start another."""
@@ -55,7 +55,7 @@ def scene(client: Client, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
         options = ["--tools", str(TOOLS), "--endpoints", str(endpoints), "--task-queue", queue]
         address = client.service_client.config.target_host
         with WorkerProcess(address, *options, "--heartbeat-timeout", "2s") as worker:
-            yield Scene(House(client, queue, model), worker)
+            yield Scene(Backend(client, queue, model), worker)
 
 
 def answers(*given: Answer) -> pytest.MarkDecorator:
@@ -96,7 +96,7 @@ async def _ends(run: Run, output: str) -> dict[str, Any]:
 
 @answers(Answer(calls=[call("held", name="a")]), Answer("done"))
 async def test_while_a_call_runs(scene: Scene) -> None:
-    run = await scene.house.start(["held"])
+    run = await scene.backend.start(["held"])
     await eventually(lambda: _said("begun a"))
     scene.restart()
     tools.write("open a")
@@ -110,7 +110,7 @@ GATE = threading.Event()
 
 @answers(Answer(calls=[call("look_up", id=1)]), Answer("done", hold=GATE))
 async def test_while_the_model_answers(scene: Scene) -> None:
-    run = await scene.house.start(["look_up"])
+    run = await scene.backend.start(["look_up"])
 
     async def answering() -> bool:
         return scene.model.asked(2) > 0
@@ -140,7 +140,7 @@ TRANSFER = {
 
 @answers(Answer(calls=[call("errand", name="a"), call("transfer", name="rent")]), Answer("done"))
 async def test_what_may_take_long_is_missed_soon(scene: Scene) -> None:
-    run = await scene.house.start([ERRAND, TRANSFER])
+    run = await scene.backend.start([ERRAND, TRANSFER])
     await eventually(lambda: _said("begun a"))
     await eventually(lambda: _said("paid rent"))
     scene.restart()
@@ -169,7 +169,7 @@ GRAPH = [
 
 @answers(Answer(calls=GRAPH), Answer("done"))
 async def test_inside_a_graph(scene: Scene) -> None:
-    run = await scene.house.start([GATE_TOOL, {**GIVE, "_idempotent": True}, "look_up"])
+    run = await scene.backend.start([GATE_TOOL, {**GIVE, "_idempotent": True}, "look_up"])
     await run.waiting()
     await eventually(lambda: _said("begun a"))
     tools.write("open b")
@@ -211,7 +211,7 @@ PLANNED = [
 
 @answers(Answer(calls=PLAN), Answer("done"))
 async def test_inside_a_plan(scene: Scene) -> None:
-    run = await scene.house.start(PLANNED, agent={"plan": "lazy"})
+    run = await scene.backend.start(PLANNED, agent={"plan": "lazy"})
     [before] = await run.waiting()
     scene.restart()
     assert await run.waiting() == [before]

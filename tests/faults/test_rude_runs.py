@@ -16,7 +16,7 @@ from tests.faults.stage.rude import refusing_until, rows_for
 from tests.faults.stage.speech import Again, Final, Read, Row
 from tests.faults.stage.table import outcome, table
 from tests.support import tools
-from tests.support.house import House, Run
+from tests.support.backend import Backend, Run
 from tests.support.model_server import Answer, call, turn_of
 
 TURNS = 3
@@ -55,8 +55,8 @@ class Rudeness:
 class Scene:
     """A worker, its model behind a front, and the rudeness of that."""
 
-    def __init__(self, house: House, front: Front, rudeness: Rudeness) -> None:
-        self._house = house
+    def __init__(self, backend: Backend, front: Front, rudeness: Rudeness) -> None:
+        self._backend = backend
         self._front = front
         self._rudeness = rudeness
 
@@ -64,7 +64,7 @@ class Scene:
         """A run to whose turns these rows happen."""
         self._rudeness.rows[said] = {turn: list(each) for turn, each in rows.items()}
         agent = {"approval": {"auto": ["pay"]}}
-        return await self._house.start(["look_up", "pay"], agent=agent, input=said)
+        return await self._backend.start(["look_up", "pay"], agent=agent, input=said)
 
     def asked(self, said: str) -> list[list[float]]:
         """When the request of each turn was made, each time byte for byte the same."""
@@ -85,8 +85,8 @@ async def scene(
     rudeness = Rudeness()
     front = Front(rudeness)
     settings = {"before": front.before, "heartbeat_timeout": UNMISSED}
-    async with table(client, tmp_path, {"run": STORY}, **settings) as house:
-        yield Scene(house, front, rudeness)
+    async with table(client, tmp_path, {"run": STORY}, **settings) as backend:
+        yield Scene(backend, front, rudeness)
 
 
 async def test_every_rudeness_that_passes_leaves_no_trace(scene: Scene) -> None:

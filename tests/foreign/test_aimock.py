@@ -34,8 +34,8 @@ from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
 from tests.providers.fakes import TOOLS, Heard, ask, said, target
-from tests.support.house import TOOLS as HOUSE_TOOLS
-from tests.support.house import Run
+from tests.support.backend import TOOLS as BACKEND_TOOLS
+from tests.support.backend import Run
 
 pytestmark = pytest.mark.typescript
 
@@ -208,7 +208,7 @@ async def test_a_run_calls_its_tool_and_ends(client: Client, mock: Mock, tmp_pat
     endpoints = tmp_path / "endpoints.yaml"
     endpoints.write_text(json.dumps({"home": {"provider": "ollama", "baseUrl": mock.url}}))
     settings = WorkerSettings(
-        tools=[str(HOUSE_TOOLS)], endpoints=endpoints, task_queue=f"aimock-{uuid.uuid4().hex[:8]}"
+        tools=[str(BACKEND_TOOLS)], endpoints=endpoints, task_queue=f"aimock-{uuid.uuid4().hex[:8]}"
     )
     async with await build_worker(client, settings):
         agent = {"name": "tester", "model": {"endpoint": "home", "name": "tiny"}, "tools": ["echo"]}

@@ -11,7 +11,7 @@ from temporalio.client import Client
 
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.foreign.conftest import PROVIDERS, Mock
-from tests.support.house import TOOLS, Run
+from tests.support.backend import TOOLS, Run
 
 ECHO = {"name": "echo", "arguments": {"text": "coffee", "times": 2}}
 # With a text before it, so that every format has something to cut.

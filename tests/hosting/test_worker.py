@@ -237,10 +237,10 @@ async def test_what_lets_a_worker_in_elsewhere_is_its_secret(
         "inbox: https://inbox.example\nchannels: {desk: {slack: {urlEnv: DESK_ADDRESS}}}\n"
     )
     wanted = settings(place, notifiers=place / "notify.yaml")
-    house = load_resources(wanted)
+    backend = load_resources(wanted)
     inside = await Client.connect(address_of(client), api_key=key, tls=False)
-    await build_worker(inside, wanted, house)
-    told = house.secrets.clean(f"{hook} and {key}")
+    await build_worker(inside, wanted, backend)
+    told = backend.secrets.clean(f"{hook} and {key}")
     assert "vO7pFq2Zk9" not in told
 
 
@@ -268,22 +268,22 @@ def test_what_changes_while_the_catalog_is_loaded_is_not_missed(
         return found
 
     monkeypatch.setattr("holdfast.hosting.resources.load_catalog", loading)
-    house = load_resources(settings(place))
+    backend = load_resources(settings(place))
     for _ in range(2):
-        house.reloader.check_once()
-    assert set(house.current_catalog.catalog.agents) == {"sloth", "late"}
+        backend.reloader.check_once()
+    assert set(backend.current_catalog.catalog.agents) == {"sloth", "late"}
 
 
 def test_what_is_read_once_is_told_to_need_a_restart(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (place / "notify.yaml").write_text(NOTIFIERS)
-    house = load_resources(settings(place, notifiers=place / "notify.yaml"))
+    backend = load_resources(settings(place, notifiers=place / "notify.yaml"))
     once = ("tools.py", "endpoints.yaml", "notify.yaml")
     for name in once:
         (place / name).write_text((place / name).read_text() + "# more\n")
     for _ in range(3):
-        house.reloader.check_once()
+        backend.reloader.check_once()
     assert caplog.messages == [
         f"{place}/{name} has changed: restart the worker to take it up" for name in once
     ]
@@ -294,11 +294,11 @@ def test_a_module_that_goes_to_another_folder_takes_the_catalog_nowhere(
 ) -> None:
     monkeypatch.chdir(place)
     (place / "tools.py").write_text(f"{TOOLS}\nimport os; os.chdir('/')\n")
-    house = load_resources(settings(place, catalog=Path()))
+    backend = load_resources(settings(place, catalog=Path()))
     (place / "agents/late.md").write_text(AGENT)
     for _ in range(2):
-        house.reloader.check_once()
-    assert set(house.current_catalog.catalog.agents) == {"sloth", "late"}
+        backend.reloader.check_once()
+    assert set(backend.current_catalog.catalog.agents) == {"sloth", "late"}
 
 
 # The namespace.

@@ -189,7 +189,7 @@ async def test_a_collector_that_is_away_is_told_of_and_holds_up_nothing(
 
 
 def own_series() -> set[str]:
-    """All that this house measures, whether or not it has happened."""
+    """All that this worker measures, whether or not it has happened."""
     recorder = Recorder()
     found = {
         name

@@ -7,7 +7,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from holdfast.schemas.names import GENERATE
-from tests.support.house import Run
+from tests.support.backend import Run
 
 ENDPOINT = "local"
 # The same server, by Anthropic's format: llama.cpp's speaks it as well.

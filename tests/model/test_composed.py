@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.model.mind import TOOLS, Desk, ended, heard, said
-from tests.support.house import Run
+from tests.support.backend import Run
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(120)]
 

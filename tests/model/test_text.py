@@ -7,8 +7,8 @@ from temporalio.client import WorkflowFailureError
 
 from holdfast.client.run_handle import RunHandle
 from tests.model.mind import Desk, ended, said
+from tests.support.backend import Run
 from tests.support.eventually import eventually
-from tests.support.house import Run
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(60)]
 

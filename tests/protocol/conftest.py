@@ -1,4 +1,4 @@
-"""One house for all the examples."""
+"""One backend for all the examples."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from temporalio.client import Client
 
 from tests.protocol.stage import Stage
-from tests.support.house import SIDE_BY_SIDE, House, house
+from tests.support.backend import SIDE_BY_SIDE, Backend, backend
 from tests.support.model_server import Answer
 
 HERE = Path(__file__).parent
@@ -16,16 +16,16 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="session")
 async def examples(
     client: Client, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[House]:
+) -> AsyncIterator[Backend]:
     """A worker with the tools and the agents of the examples."""
     folder = tmp_path_factory.mktemp("examples")
     settings = {"tools": [str(HERE / "tools.py")], "catalog": HERE / "catalog", **SIDE_BY_SIDE}
-    async with house(client, folder, [Answer()], **settings) as home:
+    async with backend(client, folder, [Answer()], **settings) as home:
         yield home
 
 
 @pytest.fixture
-def stage(examples: House) -> Iterator[Stage]:
+def stage(examples: Backend) -> Iterator[Stage]:
     """Where one example is run; its model keeps to the schemas that it is given."""
     stage = Stage(examples)
     yield stage

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from jsonschema import Draft202012Validator
 
-from tests.support.house import House, Run
+from tests.support.backend import Backend, Run
 from tests.support.model_server import Answer
 
 Call = dict[str, Any]
@@ -63,13 +63,13 @@ async def errors(run: Run) -> dict[str, Any]:
 class Stage:
     """Where examples are run."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._parts: list[tuple[str, str, list[Answer]]] = []
         # A server that takes no schema forces nothing.
         self.forces = True
         self.misfits: list[str] = []
-        house.model.answer = self._answer
+        backend.model.answer = self._answer
 
     def model(self, name: str, *answers: Answer, asked: str = "") -> None:
         """What a model answers from now on, turn by turn; with `asked`, where its system prompt
@@ -78,17 +78,17 @@ class Stage:
 
     def requests(self, name: str) -> list[dict[str, Any]]:
         """What a model was asked."""
-        return [body for body in self._house.model.requests if body["model"] == name]
+        return [body for body in self._backend.model.requests if body["model"] == name]
 
     async def start(self, agent: str | dict[str, Any], **request: Any) -> Run:
         """Start a run as any client does."""
-        handle = await self._house.client.start_workflow(
+        handle = await self._backend.client.start_workflow(
             "AgentWorkflow",
             {"agent": agent, **request},
             id=f"example-{uuid.uuid4().hex[:12]}",
-            task_queue=self._house.task_queue,
+            task_queue=self._backend.task_queue,
         )
-        return Run(handle, self._house.client)
+        return Run(handle, self._backend.client)
 
     def _answer(self, turn: int, body: dict[str, Any]) -> Answer:
         system = body["messages"][0]["content"]

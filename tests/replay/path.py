@@ -10,7 +10,7 @@ from typing import Any
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
-from tests.support.house import Answers, House, Run
+from tests.support.backend import Answers, Backend, Run
 from tests.support.told import SECRET, listening
 from tests.support.traces import Recorder
 
@@ -49,9 +49,9 @@ class Path:
             file.write_text(json.dumps(said))
             yield {"notifiers": file, "telemetry": Recorder(content=True).telemetry}
 
-    async def start(self, house: House) -> Run:
+    async def start(self, backend: Backend) -> Run:
         """Start it."""
-        return await house.start(self.tools, **self.request)
+        return await backend.start(self.tools, **self.request)
 
     def stored(self, run: Run, client: Client) -> WorkflowHandle[Any, Any]:
         """What has the history that is stored."""
@@ -74,9 +74,9 @@ class CallPath(Path):
     tool: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
 
-    async def start(self, house: House) -> Run:
+    async def start(self, backend: Backend) -> Run:
         """Start it."""
-        return await house.call(self.tool, self.arguments, **self.request)
+        return await backend.call(self.tool, self.arguments, **self.request)
 
 
 def single(

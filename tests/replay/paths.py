@@ -3,8 +3,8 @@
 from tests.replay.path import Path, decides, says, single
 from tests.replay.whole import WHOLE
 from tests.support import tools
+from tests.support.backend import Run
 from tests.support.eventually import eventually
-from tests.support.house import Run
 from tests.support.model_server import Answer, call
 from tests.support.small_model import MANY, Small
 

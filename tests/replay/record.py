@@ -23,7 +23,7 @@ from tests.replay.paths import PATHS
 from tests.replay.replay import replay
 from tests.replay.shelf import CHANGELOG, HISTORIES, HISTORY, golden, release, releases, stored
 from tests.support import tools
-from tests.support.house import SIDE_BY_SIDE, house
+from tests.support.backend import SIDE_BY_SIDE, backend
 
 
 async def record(client: Client, name: str, folder: Path) -> None:
@@ -32,7 +32,7 @@ async def record(client: Client, name: str, folder: Path) -> None:
     path = PATHS[name]
     async with path.told_to(folder) as told:
         settings = {**SIDE_BY_SIDE, **path.settings, **told}
-        async with house(client, folder, path.answers, **settings) as open_:
+        async with backend(client, folder, path.answers, **settings) as open_:
             run = await path.start(open_)
             await path.walk(run)
             history = await path.stored(run, client).fetch_history()

@@ -5,8 +5,8 @@ from typing import Any
 
 from tests.replay.path import Path, decides, says
 from tests.support import tools
+from tests.support.backend import Run
 from tests.support.eventually import eventually
-from tests.support.house import Run
 from tests.support.model_server import Answer, call
 
 DONE = Answer("done")

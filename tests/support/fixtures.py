@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client
 
 from tests.support import tools
-from tests.support.house import Answers, House, OpenHouse, house
+from tests.support.backend import Answers, Backend, Launch, backend
 
 
 @pytest.fixture(autouse=True)
@@ -21,12 +21,14 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @asynccontextmanager
-async def houses(client: Client, folder: Path, **defaults: Any) -> AsyncIterator[OpenHouse]:
-    """Start houses with these settings by default, and stop them at the end."""
+async def backends(client: Client, folder: Path, **defaults: Any) -> AsyncIterator[Launch]:
+    """Start backends with these settings by default, and stop them at the end."""
     async with AsyncExitStack() as stack:
 
-        async def open_(answers: Answers, **settings: Any) -> House:
-            started = house(settings.pop("client", client), folder, answers, **defaults | settings)
+        async def open_(answers: Answers, **settings: Any) -> Backend:
+            started = backend(
+                settings.pop("client", client), folder, answers, **defaults | settings
+            )
             return await stack.enter_async_context(started)
 
         yield open_
@@ -34,7 +36,7 @@ async def houses(client: Client, folder: Path, **defaults: Any) -> AsyncIterator
 
 
 @pytest.fixture
-async def open_house(client: Client, tmp_path: Path) -> AsyncIterator[OpenHouse]:
+async def launch(client: Client, tmp_path: Path) -> AsyncIterator[Launch]:
     """Start a worker with these answers of the model; it caches no workflow."""
-    async with houses(client, tmp_path) as open_:
+    async with backends(client, tmp_path) as open_:
         yield open_

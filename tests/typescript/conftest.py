@@ -10,7 +10,7 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.hosting.worker import WorkerSettings, build_worker
-from tests.support.house import Answers, House, OpenHouse
+from tests.support.backend import Answers, Backend, Launch
 from tests.support.model_server import serve
 from tests.typescript.payments import EXAMPLE, Payments
 
@@ -30,17 +30,18 @@ def tools(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def open_house(client: Client, tmp_path: Path, tools: Path) -> AsyncIterator[OpenHouse]:
-    """Open a house with these answers of the model: it has the example's tools and no others."""
+async def launch(client: Client, tmp_path: Path, tools: Path) -> AsyncIterator[Launch]:
+    """Launch a backend with these answers of the model: it has the example's tools and no
+    others."""
     async with AsyncExitStack() as stack:
 
-        async def open_(answers: Answers) -> House:
+        async def open_(answers: Answers) -> Backend:
             queue = f"typescript-{uuid.uuid4().hex[:8]}"
             model = stack.enter_context(serve(answers))
             endpoints = tmp_path / "endpoints.yaml"
             endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")
             settings = WorkerSettings(catalog=tools.parent, endpoints=endpoints, task_queue=queue)
             await stack.enter_async_context(await build_worker(client, settings))
-            return House(client, queue, model)
+            return Backend(client, queue, model)
 
         yield open_

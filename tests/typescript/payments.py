@@ -13,8 +13,8 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 
+from tests.support.backend import ROOT
 from tests.support.eventually import eventually
-from tests.support.house import ROOT
 
 EXAMPLE = ROOT / "examples" / "typescript_tool"
 TASK_QUEUE = "payments"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from temporalio.api.enums.v1 import EventType
 
+from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
-from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
 from tests.typescript.payments import Payments
 from tests.typescript.wire import Wire
@@ -22,13 +22,13 @@ CutOff = Callable[[], Awaitable[Run]]
 
 
 @pytest.fixture
-def cut_off(payments: Payments, open_house: OpenHouse) -> CutOff:
+def cut_off(payments: Payments, launch: Launch) -> CutOff:
     """Have a refund carried out by a worker that is killed before it can say so."""
 
     async def cut_off_() -> Run:
         async with Wire(payments.address) as wire:
             await payments.start(wire.address)
-            run = await (await open_house(ANSWERS)).start(["refund"])
+            run = await (await launch(ANSWERS)).start(["refund"])
             await run.waiting()
             wire.mute()
             await run.decide("t1c1", "approve", by="ada")

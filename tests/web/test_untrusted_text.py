@@ -29,7 +29,7 @@ from holdfast.web.run.snapshot import RunInfo
 from holdfast.web.services import Services
 from holdfast.workflows.engine.approvals.question import digest_of
 from tests.support import tools
-from tests.support.house import SIDE_BY_SIDE, house
+from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 
@@ -155,7 +155,7 @@ async def test_whatever_is_written_is_shown_and_is_no_more_than_text(
     tool = pay(properties={key: one, "by": {"anyOf": [branch, {**branch, "title": "b"}]}})
     asks = call("pay", **{key: said, "by": {"x": said}}, _reasoningForCall=said)
     answers = [Answer(said, [asks]), Answer(said)]
-    async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made, inbox(client) as stage:
+    async with backend(client, tmp_path, answers, **SIDE_BY_SIDE) as made, inbox(client) as stage:
         run = await made.start([tool], principal={"id": said})
         await run.waiting()
         await run.listed()

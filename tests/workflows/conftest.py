@@ -1,5 +1,5 @@
 """A worker for each test, and a ledger of the effects of its tools."""
 
-from tests.support.fixtures import ledger, open_house
+from tests.support.fixtures import launch, ledger
 
-__all__ = ["ledger", "open_house"]
+__all__ = ["launch", "ledger"]

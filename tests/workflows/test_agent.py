@@ -18,7 +18,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
+from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.model_server import Answer, call
 from tests.support.tools import MAX_WAIT_SECONDS
 
@@ -38,20 +38,20 @@ NO_RUNS: list[tuple[Any, str]] = [
 ]
 
 
-async def test_a_request_that_makes_no_run_says_why(open_house: OpenHouse) -> None:
-    house = await open_house([], **SIDE_BY_SIDE)
+async def test_a_request_that_makes_no_run_says_why(launch: Launch) -> None:
+    backend = await launch([], **SIDE_BY_SIDE)
     for number, (request, named) in enumerate(NO_RUNS):
-        id = f"{house.task_queue}-{number}"
-        handle = await house.client.start_workflow(
-            "AgentWorkflow", request, id=id, task_queue=house.task_queue
+        id = f"{backend.task_queue}-{number}"
+        handle = await backend.client.start_workflow(
+            "AgentWorkflow", request, id=id, task_queue=backend.task_queue
         )
         failure = await Run(handle).failure()
         assert failure.type == "invalid_request"
         assert named in failure.message
 
 
-async def test_a_conversation_answers_until_it_is_closed(open_house: OpenHouse) -> None:
-    run = await (await open_house([Answer("one"), Answer("two"), Answer("three")])).start(
+async def test_a_conversation_answers_until_it_is_closed(launch: Launch) -> None:
+    run = await (await launch([Answer("one"), Answer("two"), Answer("three")])).start(
         conversation=True
     )
     await eventually(lambda: _status(run, "awaiting_message"))
@@ -62,34 +62,34 @@ async def test_a_conversation_answers_until_it_is_closed(open_house: OpenHouse) 
     assert (await run.result())["output"] == "three"
 
 
-async def test_a_conversation_ends_when_nobody_speaks(open_house: OpenHouse) -> None:
-    run = await (await open_house([Answer("one")])).start(conversation={"idleTimeout": "100ms"})
+async def test_a_conversation_ends_when_nobody_speaks(launch: Launch) -> None:
+    run = await (await launch([Answer("one")])).start(conversation={"idleTimeout": "100ms"})
     assert (await run.result())["output"] == "one"
 
 
-async def test_a_run_that_is_no_conversation_refuses_to_be_sent_to(open_house: OpenHouse) -> None:
+async def test_a_run_that_is_no_conversation_refuses_to_be_sent_to(launch: Launch) -> None:
     gate = threading.Event()
-    house = await open_house([Answer("done", hold=gate)])
-    run = await house.start()
-    await eventually(lambda: _asked(house, 1))
+    backend = await launch([Answer("done", hold=gate)])
+    run = await backend.start()
+    await eventually(lambda: _asked(backend, 1))
     with pytest.raises(WorkflowUpdateFailedError):
         await run.handle.execute_update("send", "hello")
     gate.set()
     await run.result()
 
 
-async def test_a_model_call_is_cancelled_with_its_run(open_house: OpenHouse) -> None:
+async def test_a_model_call_is_cancelled_with_its_run(launch: Launch) -> None:
     gate = threading.Event()
-    house = await open_house([Answer("slow", hold=gate)])
-    run = await house.start()
-    await eventually(lambda: _asked(house, 1))
+    backend = await launch([Answer("slow", hold=gate)])
+    run = await backend.start()
+    await eventually(lambda: _asked(backend, 1))
     await run.handle.cancel()
     await eventually(lambda: _status(run, "cancelled"))
     gate.set()
 
 
-async def _asked(house: Any, turn: int) -> bool:
-    return bool(house.model.asked(turn))
+async def _asked(backend: Any, turn: int) -> bool:
+    return bool(backend.model.asked(turn))
 
 
 async def _status(run: Any, status: str) -> bool:
@@ -97,18 +97,18 @@ async def _status(run: Any, status: str) -> bool:
 
 
 async def test_time_at_work_is_bounded_also_while_the_model_is_silent(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
     gate = threading.Event()
-    house = await open_house([Answer("late", hold=gate)])
-    run = await house.start(agent={"budget": {"maxDuration": "300ms"}})
+    backend = await launch([Answer("late", hold=gate)])
+    run = await backend.start(agent={"budget": {"maxDuration": "300ms"}})
     assert (await run.result())["status"] == "budget_exceeded"
     gate.set()
 
 
-async def test_waiting_for_people_takes_no_time(open_house: OpenHouse) -> None:
+async def test_waiting_for_people_takes_no_time(launch: Launch) -> None:
     answers = [Answer(calls=[call("pay", amount=1)]), DONE]
-    run = await (await open_house(answers)).start(
+    run = await (await launch(answers)).start(
         ["pay"],
         agent={
             "budget": {"maxDuration": "2s"},
@@ -142,14 +142,14 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 
 def starting(
-    house: House, workflow: str, request: dict[str, Any]
+    backend: Backend, workflow: str, request: dict[str, Any]
 ) -> WithStartWorkflowOperation[Any, Any]:
     """A workflow, to be started as something is said to it."""
     return WithStartWorkflowOperation(
         workflow,
         request,
         id=f"begin-{uuid.uuid4().hex[:12]}",
-        task_queue=house.task_queue,
+        task_queue=backend.task_queue,
         id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
         task_timeout=timedelta(seconds=1),  # a worker hears so often of a cancellation
     )
@@ -164,14 +164,14 @@ async def cancelled(handle: WorkflowHandle[Any, Any]) -> bool:
 
 @pytest.mark.parametrize("workflow", REQUESTS)
 async def test_one_that_is_cancelled_as_its_definition_is_read_is_cancelled(
-    open_house: OpenHouse, reading: threading.Event, workflow: str
+    launch: Launch, reading: threading.Event, workflow: str
 ) -> None:
-    house = await open_house([])
-    handle = await house.client.start_workflow(
+    backend = await launch([])
+    handle = await backend.client.start_workflow(
         workflow,
         REQUESTS[workflow],
         id=f"begin-{uuid.uuid4().hex[:12]}",
-        task_queue=house.task_queue,
+        task_queue=backend.task_queue,
         task_timeout=timedelta(seconds=1),
     )
 
@@ -184,11 +184,11 @@ async def test_one_that_is_cancelled_as_its_definition_is_read_is_cancelled(
 
 
 async def test_who_waits_for_an_answer_is_told_that_the_run_was_cancelled(
-    open_house: OpenHouse, reading: threading.Event
+    launch: Launch, reading: threading.Event
 ) -> None:
-    house = await open_house([])
-    start = starting(house, "AgentWorkflow", {"agent": AGENT_BEGINNINGS, "conversation": True})
-    update = await house.client.start_update_with_start_workflow(
+    backend = await launch([])
+    start = starting(backend, "AgentWorkflow", {"agent": AGENT_BEGINNINGS, "conversation": True})
+    update = await backend.client.start_update_with_start_workflow(
         "send", "hello", start_workflow_operation=start, wait_for_stage=WorkflowUpdateStage.ACCEPTED
     )
     handle = await start.workflow_handle()
@@ -202,12 +202,12 @@ async def test_who_waits_for_an_answer_is_told_that_the_run_was_cancelled(
 
 
 async def test_who_waits_for_an_answer_is_told_why_the_run_cannot_begin(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
-    house = await open_house([])
-    start = starting(house, "AgentWorkflow", {"agent": "nobody", "conversation": True})
+    backend = await launch([])
+    start = starting(backend, "AgentWorkflow", {"agent": "nobody", "conversation": True})
     with pytest.raises(WorkflowUpdateFailedError) as refused:
-        await house.client.execute_update_with_start_workflow(
+        await backend.client.execute_update_with_start_workflow(
             "send", "hello", start_workflow_operation=start
         )
     assert isinstance(refused.value.cause, ApplicationError)

@@ -7,7 +7,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from tests.support import tools
-from tests.support.house import OpenHouse, Run
+from tests.support.backend import Launch, Run
 from tests.support.model_server import Answer, call
 
 PENDING_TOOLS = SearchAttributeKey.for_keyword_list("PendingTools")
@@ -23,9 +23,9 @@ async def refusal(run: Run, call_id: str, decision: str, **more: object) -> Appl
 
 
 async def test_a_call_with_side_effects_waits_and_shows_what_it_would_do(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
-    run = await (await open_house(PAYS)).start(["pay"])
+    run = await (await launch(PAYS)).start(["pay"])
     [waiting] = await run.waiting()
     assert waiting["kind"] == "call"
     assert waiting["tool"] == "pay"
@@ -56,8 +56,8 @@ async def test_a_call_with_side_effects_waits_and_shows_what_it_would_do(
     ]
 
 
-async def test_decide_refuses_what_fails_and_history_does_not_grow(open_house: OpenHouse) -> None:
-    run = await (await open_house(PAYS)).start(["pay"])
+async def test_decide_refuses_what_fails_and_history_does_not_grow(launch: Launch) -> None:
+    run = await (await launch(PAYS)).start(["pay"])
     await run.waiting()
     before = (await run.handle.describe()).history_length
     assert (await refusal(run, "t9c9", "approve")).type == "no_such_call"
@@ -70,8 +70,8 @@ async def test_decide_refuses_what_fails_and_history_does_not_grow(open_house: O
     await run.result()
 
 
-async def test_the_signal_records_what_it_ignores(open_house: OpenHouse) -> None:
-    run = await (await open_house(PAYS)).start(["pay"])
+async def test_the_signal_records_what_it_ignores(launch: Launch) -> None:
+    run = await (await launch(PAYS)).start(["pay"])
     await run.waiting()
     await run.handle.signal("approve", "nonsense")
     await run.signal("t1c1", "approve", digest="0" * 64)
@@ -83,9 +83,9 @@ async def test_the_signal_records_what_it_ignores(open_house: OpenHouse) -> None
     assert tools.read() == [f"pay 5 {run.id}/t1c1"]
 
 
-async def test_an_update_sent_twice_under_one_id_counts_once(open_house: OpenHouse) -> None:
+async def test_an_update_sent_twice_under_one_id_counts_once(launch: Launch) -> None:
     answers = [Answer(calls=[call("pay", amount=1), call("pay", amount=2)]), Answer("paid")]
-    run = await (await open_house(answers)).start(["pay"])
+    run = await (await launch(answers)).start(["pay"])
     await run.waiting(2)
     decision = {"callId": "t1c1", "decision": "approve"}
     first = await run.handle.execute_update("decide", decision, id="click-1")
@@ -95,15 +95,15 @@ async def test_an_update_sent_twice_under_one_id_counts_once(open_house: OpenHou
     assert tools.read() == [f"pay 1 {run.id}/t1c1"]
 
 
-async def test_a_decision_that_comes_before_its_call_is_kept(open_house: OpenHouse) -> None:
-    run = await (await open_house(PAYS)).start(["pay"])
+async def test_a_decision_that_comes_before_its_call_is_kept(launch: Launch) -> None:
+    run = await (await launch(PAYS)).start(["pay"])
     await run.signal("t1c1", "approve", by="ada")
     assert (await run.result())["output"] == "paid"
     assert tools.read() == [f"pay 5 {run.id}/t1c1"]
 
 
-async def test_a_decision_on_an_ended_run_is_refused(open_house: OpenHouse) -> None:
-    run = await (await open_house([Answer("hello")])).start()
+async def test_a_decision_on_an_ended_run_is_refused(launch: Launch) -> None:
+    run = await (await launch([Answer("hello")])).start()
     await run.result()
     with pytest.raises(RPCError):
         await run.signal("t1c1", "approve")
@@ -114,9 +114,9 @@ async def test_a_decision_on_an_ended_run_is_refused(open_house: OpenHouse) -> N
 @pytest.mark.parametrize(
     ("on_timeout", "paid"), [("deny", False), ("approve", True), ("fail", False)]
 )
-async def test_a_wait_that_nobody_ends(open_house: OpenHouse, on_timeout: str, paid: bool) -> None:
+async def test_a_wait_that_nobody_ends(launch: Launch, on_timeout: str, paid: bool) -> None:
     policy = {"timeout": "100ms", "onTimeout": on_timeout}
-    run = await (await open_house(PAYS)).start(["pay"], agent={"approval": policy})
+    run = await (await launch(PAYS)).start(["pay"], agent={"approval": policy})
     if on_timeout == "fail":
         assert (await run.failure()).type == "approval_timeout"
     else:
@@ -127,10 +127,10 @@ async def test_a_wait_that_nobody_ends(open_house: OpenHouse, on_timeout: str, p
 
 
 async def test_a_call_of_unknown_end_is_asked_about_and_never_repeated(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
     answers = [Answer(calls=[call("held_payment", name="rent")]), Answer("done")]
-    run = await (await open_house(answers)).start(["held_payment"])
+    run = await (await launch(answers)).start(["held_payment"])
     [waiting] = await run.waiting()
     assert waiting["kind"] == "reconcile"
     error = await refusal(run, "t1c1", "approve")
@@ -142,7 +142,7 @@ async def test_a_call_of_unknown_end_is_asked_about_and_never_repeated(
 
 
 async def test_waiting_calls_with_large_arguments_can_be_listed_and_decided(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
     blob = {"text": "x" * 250_000}
     tool = {
@@ -152,7 +152,7 @@ async def test_waiting_calls_with_large_arguments_can_be_listed_and_decided(
         "_sideEffects": True,
     }
     answers = [Answer(calls=[("send", blob)] * 4), Answer("sent")]
-    run = await (await open_house(answers)).start([tool])
+    run = await (await launch(answers)).start([tool])
     waiting = await run.waiting(4)
     assert {one["cut"] for one in waiting} == {250_011}
     for one in waiting:
@@ -161,12 +161,12 @@ async def test_waiting_calls_with_large_arguments_can_be_listed_and_decided(
 
 
 async def test_many_waiting_tools_with_long_names_do_not_end_the_run(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
     names = [f"pay_{'x' * 100}_{n}" for n in range(24)]  # more than a search attribute holds
     tools_ = [{"_tool": name, "_activity": "pay", "_sideEffects": True} for name in names]
-    house = await open_house([Answer(calls=[call(name) for name in names]), Answer("done")])
-    run = await house.start(tools_)
+    backend = await launch([Answer(calls=[call(name) for name in names]), Answer("done")])
+    run = await backend.start(tools_)
     await run.waiting(len(names))
     described = await run.handle.describe()
     found = described.typed_search_attributes[PENDING_TOOLS]

@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationErrorCategory, CancelledError
 
 from tests.support import tools
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, OpenHouse, Run
+from tests.support.backend import SIDE_BY_SIDE, Launch, Run
 
 # What is asked for, and what the failure says of it.
 NO_CALLS: list[tuple[dict[str, Any], str]] = [
@@ -27,9 +27,9 @@ NO_CALLS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_what_makes_no_call_is_an_invalid_request(open_house: OpenHouse) -> None:
-    house = await open_house([], **SIDE_BY_SIDE)
-    calls = await asyncio.gather(*(house.call(**request) for request, _ in NO_CALLS))
+async def test_what_makes_no_call_is_an_invalid_request(launch: Launch) -> None:
+    backend = await launch([], **SIDE_BY_SIDE)
+    calls = await asyncio.gather(*(backend.call(**request) for request, _ in NO_CALLS))
     for call, (_, said) in zip(calls, NO_CALLS, strict=True):
         failure = await call.failure()
         assert failure.type == "invalid_request"
@@ -38,9 +38,9 @@ async def test_what_makes_no_call_is_an_invalid_request(open_house: OpenHouse) -
 
 
 async def test_a_call_that_is_cancelled_as_it_runs_may_have_taken_effect(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
-    call = await (await open_house([])).call("held_payment", {"name": "rent"})
+    call = await (await launch([])).call("held_payment", {"name": "rent"})
 
     async def begun() -> bool:
         return bool(tools.read())
@@ -54,8 +54,8 @@ async def test_a_call_that_is_cancelled_as_it_runs_may_have_taken_effect(
     assert (await call.status())["status"] == "cancelled"
 
 
-async def test_nothing_can_be_said_to_it(open_house: OpenHouse) -> None:
-    call = await (await open_house([])).call("pay", {"amount": 5})
+async def test_nothing_can_be_said_to_it(launch: Launch) -> None:
+    call = await (await launch([])).call("pay", {"amount": 5})
     await call.waiting()
     await call.handle.signal("message", {"content": "hurry"})
     with pytest.raises(WorkflowUpdateFailedError):
@@ -64,17 +64,17 @@ async def test_nothing_can_be_said_to_it(open_house: OpenHouse) -> None:
     assert (await call.result())["output"] == {"paid": 5.0}
 
 
-async def paying(open_house: OpenHouse, **settings: object) -> Run:
+async def paying(launch: Launch, **settings: object) -> Run:
     """A payment that waits."""
-    call = await (await open_house([], **settings)).call("pay", {"amount": 5})
+    call = await (await launch([], **settings)).call("pay", {"amount": 5})
     await call.waiting()
     return call
 
 
 async def test_it_waits_shows_what_it_would_do_and_is_carried_out_once(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
-    call = await paying(open_house)
+    call = await paying(launch)
     [waiting] = await call.waiting()
     assert (waiting["callId"], waiting["kind"], waiting["label"]) == ("t1c1", "call", "Pay")
     assert waiting["arguments"] == {"amount": 5}
@@ -91,15 +91,15 @@ async def test_it_waits_shows_what_it_would_do_and_is_carried_out_once(
     assert tools.read() == [f"pay 5 {call.id}/t1c1"]
 
 
-async def test_waiting_calls_of_runs_and_single_ones_are_one_list(open_house: OpenHouse) -> None:
-    house = await open_house([])
-    call = await house.call("pay", {"amount": 5}, principal={"id": "bob"})
+async def test_waiting_calls_of_runs_and_single_ones_are_one_list(launch: Launch) -> None:
+    backend = await launch([])
+    call = await backend.call("pay", {"amount": 5}, principal={"id": "bob"})
     await call.waiting()
     waits = 'AgentStatus = "awaiting_approval" AND PendingTools = "pay" AND AgentPrincipal = "bob"'
     query = f'{waits} AND WorkflowId = "{call.id}"'
 
     async def listed() -> bool:
-        return [found.id async for found in house.client.list_workflows(query)] == [call.id]
+        return [found.id async for found in backend.client.list_workflows(query)] == [call.id]
 
     await eventually(listed)
     await call.decide("t1c1", "deny")
@@ -107,13 +107,13 @@ async def test_waiting_calls_of_runs_and_single_ones_are_one_list(open_house: Op
     ended = f'AgentStatus = "failed" AND AgentName IS NULL AND WorkflowId = "{call.id}"'
 
     async def failed() -> bool:
-        return bool([found async for found in house.client.list_workflows(ended)])
+        return bool([found async for found in backend.client.list_workflows(ended)])
 
     await eventually(failed)
 
 
-async def test_temporals_ui_shows_it_as_a_call_in_no_turn(open_house: OpenHouse) -> None:
-    call = await paying(open_house)
+async def test_temporals_ui_shows_it_as_a_call_in_no_turn(launch: Launch) -> None:
+    call = await paying(launch)
     metadata: WorkflowMetadata = await call.handle.query("__temporal_workflow_metadata")
     details = metadata.current_details
     assert details.startswith("This run is one call, without any AI, of **Pay**: “Pay an amount")

@@ -21,7 +21,7 @@ from temporalio.service import RPCError
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.support import tools
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
+from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.model_server import Answer, ModelServer, call
 from tests.workflows.commands.test_child_workflows import ASK, ASKS, agents, by_agent
 
@@ -65,12 +65,12 @@ def timeless(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in entry.items() if key != "at"} for entry in entries]
 
 
-async def test_it_comes_to_what_it_would_have_come_to_in_one_piece(open_house: OpenHouse) -> None:
-    house = await open_house([*looking(10), *looking(10)], **SIDE_BY_SIDE)
-    whole = await house.start(["look_up"], agent=MANY)
+async def test_it_comes_to_what_it_would_have_come_to_in_one_piece(launch: Launch) -> None:
+    backend = await launch([*looking(10), *looking(10)], **SIDE_BY_SIDE)
+    whole = await backend.start(["look_up"], agent=MANY)
     result = await whole.result()
 
-    often = await open_house(looking(10), continue_after=25)
+    often = await launch(looking(10), continue_after=25)
     run = await often.start(["look_up"], agent=MANY)
 
     assert await run.result() == result
@@ -78,7 +78,7 @@ async def test_it_comes_to_what_it_would_have_come_to_in_one_piece(open_house: O
     assert timeless(await run.context()) == timeless(await whole.context())
     assert timeless(await run.events()) == timeless(await whole.events())
     assert (await run.status())["log"] == (await whole.status())["log"]
-    assert often.model.requests == house.model.requests[:10]
+    assert often.model.requests == backend.model.requests[:10]
 
 
 def paying(turns: int) -> list[Answer]:
@@ -86,8 +86,8 @@ def paying(turns: int) -> list[Answer]:
     return [*[Answer(calls=[call("pay", amount=n)]) for n in range(1, turns)], Answer("done")]
 
 
-async def test_nothing_that_is_said_meanwhile_is_lost(open_house: OpenHouse) -> None:
-    run = await (await open_house(looking(30), **OFTEN)).start(["look_up"], agent=MANY)
+async def test_nothing_that_is_said_meanwhile_is_lost(launch: Launch) -> None:
+    run = await (await launch(looking(30), **OFTEN)).start(["look_up"], agent=MANY)
     said = [f"message {n}" for n in range(20)]
     for text in said:
         await run.handle.signal("message", {"content": text, "delivery": "steer"})
@@ -109,11 +109,11 @@ async def test_nothing_that_is_said_meanwhile_is_lost(open_house: OpenHouse) -> 
 
 
 async def test_what_is_sent_again_after_it_went_on_is_not_said_twice(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
     answers = [Answer("hello"), *[Answer(f"answer {n}") for n in range(1, 9)]]
-    house = await open_house(answers, continue_after=40, **SIDE_BY_SIDE)
-    run = await house.start([], conversation=True, agent=MANY)
+    backend = await launch(answers, continue_after=40, **SIDE_BY_SIDE)
+    run = await backend.start([], conversation=True, agent=MANY)
     await idle(run)
     n = 0
     while len(await runs_of(run)) < 2:
@@ -128,9 +128,9 @@ async def test_what_is_sent_again_after_it_went_on_is_not_said_twice(
     assert (await run.result())["turns"] == n + 1
 
 
-async def test_who_waits_too_long_is_told_where_the_answer_will_be(open_house: OpenHouse) -> None:
-    house = await open_house([Answer("hello"), *looking(20)], continue_after=20, **SIDE_BY_SIDE)
-    run = await house.start(["look_up"], conversation=True, agent=MANY)
+async def test_who_waits_too_long_is_told_where_the_answer_will_be(launch: Launch) -> None:
+    backend = await launch([Answer("hello"), *looking(20)], continue_after=20, **SIDE_BY_SIDE)
+    run = await backend.start(["look_up"], conversation=True, agent=MANY)
     await idle(run)
 
     with pytest.raises(WorkflowUpdateFailedError, match="failed") as told:
@@ -141,12 +141,12 @@ async def test_who_waits_too_long_is_told_where_the_answer_will_be(open_house: O
 
 
 async def test_a_delegate_continues_as_new_and_stays_its_parents(
-    open_house: OpenHouse, tmp_path: Path
+    launch: Launch, tmp_path: Path
 ) -> None:
     answers = by_agent(Test=[ASKS, Answer("all done")], helper=[*paying(6)[:5], Answer("helped")])
     catalog = agents(tmp_path / "catalog", helper={"tools": ["pay"], **MANY})
-    house = await open_house(answers, catalog=catalog, **OFTEN)
-    run = await house.start([ASK], agent=MANY)
+    backend = await launch(answers, catalog=catalog, **OFTEN)
+    run = await backend.start([ASK], agent=MANY)
     helper = run.delegate("t1c1")
     for turn in range(1, 6):
         await eventually(partial(waits_in_delegate, run, f"t{turn}c1"))
@@ -158,7 +158,7 @@ async def test_a_delegate_continues_as_new_and_stays_its_parents(
 
 
 async def test_a_parent_hears_that_nothing_waits_any_more(
-    open_house: OpenHouse, tmp_path: Path
+    launch: Launch, tmp_path: Path
 ) -> None:
     """Its delegate reports it in the task in which it continues as new.
 
@@ -170,8 +170,8 @@ async def test_a_parent_hears_that_nothing_waits_any_more(
         Test=[ASKS, Answer("all done")], helper=[*paying(2)[:1], Answer("", hold=asleep)]
     )
     catalog = agents(tmp_path / "catalog", helper={"tools": ["pay"], **MANY})
-    house = await open_house(answers, catalog=catalog, continue_after=15, **SIDE_BY_SIDE)
-    run = await house.start([ASK], agent=MANY)
+    backend = await launch(answers, catalog=catalog, continue_after=15, **SIDE_BY_SIDE)
+    run = await backend.start([ASK], agent=MANY)
     helper = run.delegate("t1c1")
     await eventually(partial(waits_in_delegate, run, "t1c1"))
     await helper.decide("t1c1", "deny")
@@ -198,8 +198,8 @@ async def waits_in_delegate(run: Run, call_id: str) -> bool:
     return [one["callId"] for one in delegate["pending"]] == [call_id]
 
 
-async def test_lists_show_a_run_once_it_has_gone_on(open_house: OpenHouse) -> None:
-    run = await (await open_house(paying(6), **OFTEN)).start(
+async def test_lists_show_a_run_once_it_has_gone_on(launch: Launch) -> None:
+    run = await (await launch(paying(6), **OFTEN)).start(
         ["pay"], agent={"approval": {"auto": ["pay"]}, **MANY}
     )
     await run.result()
@@ -231,9 +231,9 @@ def client_of(run: Run) -> Client:
 
 
 async def test_what_a_run_has_left_says_so_and_what_it_goes_on_with_is_named(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
-    run = await (await open_house(looking(6), **OFTEN)).start(["look_up"], agent=MANY)
+    run = await (await launch(looking(6), **OFTEN)).start(["look_up"], agent=MANY)
     await run.result()
     first, *_, last = await runs_of(run)
     pages = {}
@@ -249,11 +249,11 @@ async def test_what_a_run_has_left_says_so_and_what_it_goes_on_with_is_named(
     assert head["note"].startswith("Goes on where the run before it left off")
 
 
-async def test_nobody_can_start_a_run_as_if_another_had_left_it(open_house: OpenHouse) -> None:
-    house: House = await open_house([Answer("done")])
+async def test_nobody_can_start_a_run_as_if_another_had_left_it(launch: Launch) -> None:
+    backend: Backend = await launch([Answer("done")])
     head = {"agent": "x", "turns": 1, "entries": 1, "body": 1, "pages": []}
-    handle = await house.client.start_workflow(
-        "AgentWorkflow", args=[head, b"forged"], id="forged-start", task_queue=house.task_queue
+    handle = await backend.client.start_workflow(
+        "AgentWorkflow", args=[head, b"forged"], id="forged-start", task_queue=backend.task_queue
     )
     failure = await Run(handle).failure()
     assert failure.type == "invalid_request"
@@ -310,18 +310,18 @@ async def refused_as(run: Run, which: int) -> str:
     return failure.message
 
 
-async def start(house: House, workflow: str, *given: Any, **how: Any) -> Run:
+async def start(backend: Backend, workflow: str, *given: Any, **how: Any) -> Run:
     """Start a workflow with these values, in this way."""
     id = f"again-{uuid.uuid4().hex[:12]}"
-    handle = await house.client.start_workflow(
-        workflow, args=given, id=id, task_queue=house.task_queue, **how
+    handle = await backend.client.start_workflow(
+        workflow, args=given, id=id, task_queue=backend.task_queue, **how
     )
-    return Run(handle, house.client)
+    return Run(handle, backend.client)
 
 
 @pytest.mark.parametrize("workflow", REQUESTS)
-async def test_a_cron_schedule_is_refused(open_house: OpenHouse, workflow: str) -> None:
-    run = await start(await open_house(PAYS), workflow, REQUESTS[workflow], **CRON)
+async def test_a_cron_schedule_is_refused(launch: Launch, workflow: str) -> None:
+    run = await start(await launch(PAYS), workflow, REQUESTS[workflow], **CRON)
 
     for tick in (1, 2):
         assert "make a Temporal Schedule" in await refused_as(run, tick)
@@ -330,8 +330,8 @@ async def test_a_cron_schedule_is_refused(open_house: OpenHouse, workflow: str) 
 
 
 @pytest.mark.parametrize("workflow", REQUESTS)
-async def test_a_retry_policy_is_refused(open_house: OpenHouse, workflow: str) -> None:
-    run = await start(await open_house(PAYS), workflow, REQUESTS[workflow], **RETRIED)
+async def test_a_retry_policy_is_refused(launch: Launch, workflow: str) -> None:
+    run = await start(await launch(PAYS), workflow, REQUESTS[workflow], **RETRIED)
 
     assert "start it without one" in await refused_as(run, 1)
     assert len(await runs_of(run)) == 1
@@ -339,23 +339,23 @@ async def test_a_retry_policy_is_refused(open_house: OpenHouse, workflow: str) -
 
 
 async def test_a_run_that_is_reset_asks_before_it_does_again_what_it_has_done(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
     """A decision by signal is given again by Temporal; it does not do for this."""
-    house = await open_house(PAYS)
-    run = await start(house, "CallWorkflow", REQUESTS["CallWorkflow"])
+    backend = await launch(PAYS)
+    run = await start(backend, "CallWorkflow", REQUESTS["CallWorkflow"])
     await run.waiting()
     await run.signal("t1c1", "approve")
     await run.result()
-    await house.client.workflow_service.reset_workflow_execution(
+    await backend.client.workflow_service.reset_workflow_execution(
         ResetWorkflowExecutionRequest(
-            namespace=house.client.namespace,
+            namespace=backend.client.namespace,
             workflow_execution=WorkflowExecution(workflow_id=run.id),
             workflow_task_finish_event_id=4,
             request_id=run.id,
         )
     )
-    again = Run(house.client.get_workflow_handle(run.id))
+    again = Run(backend.client.get_workflow_handle(run.id))
 
     async def asked() -> Any:
         with suppress(RPCError):  # it is not there yet
@@ -370,10 +370,10 @@ async def test_a_run_that_is_reset_asks_before_it_does_again_what_it_has_done(
 
 
 async def test_a_tick_of_a_cron_schedule_is_not_believed_to_continue_a_run(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
     """Temporal says of it that it continues another: its input is its starter's all the same."""
-    run = await start(await open_house(PAYS), "AgentWorkflow", *forged(), **CRON)
+    run = await start(await launch(PAYS), "AgentWorkflow", *forged(), **CRON)
 
     for tick in (1, 2):
         assert "cron schedule" in await refused_as(run, tick)
@@ -386,9 +386,9 @@ async def test_a_further_attempt_is_not_believed_to_continue_a_run(
 ) -> None:
     """The first attempts were too long without a worker."""
     queue = f"queue-{uuid.uuid4().hex[:8]}"
-    house = House(client, queue, ModelServer(lambda *_: PAYS[0]))
+    backend = Backend(client, queue, ModelServer(lambda *_: PAYS[0]))
     second = timedelta(seconds=2)
-    run = await start(house, "AgentWorkflow", *forged(), run_timeout=second, **RETRIED)
+    run = await start(backend, "AgentWorkflow", *forged(), run_timeout=second, **RETRIED)
 
     async def attempted() -> bool:
         return len(await runs_of(run)) > 1

@@ -14,7 +14,7 @@ from temporalio.common import RawValue
 from holdfast.workflows.base_workflow import MAX_NOTES
 from holdfast.workflows.task_budget import MAX_INPUT_VALUES
 from tests.support import tools
-from tests.support.house import SIDE_BY_SIDE, OpenHouse, Run
+from tests.support.backend import SIDE_BY_SIDE, Launch, Run
 from tests.support.model_server import Answer, call
 
 
@@ -40,12 +40,12 @@ async def plain(client: Client) -> Client:
     return await Client.connect(client.service_client.config.target_host)
 
 
-async def test_no_workflow_starts_with_it(open_house: OpenHouse, plain: Client) -> None:
-    house = await open_house([], **SIDE_BY_SIDE)
+async def test_no_workflow_starts_with_it(launch: Launch, plain: Client) -> None:
+    backend = await launch([], **SIDE_BY_SIDE)
     for workflow, given in product(("AgentWorkflow", "CallWorkflow"), BROKEN.values()):
         id = f"nonsense-{uuid.uuid4().hex}"
         handle = await plain.start_workflow(
-            workflow, args=given, id=id, task_queue=house.task_queue
+            workflow, args=given, id=id, task_queue=backend.task_queue
         )
         failure = await Run(handle).failure()
         assert failure.type == "invalid_request"
@@ -54,10 +54,10 @@ async def test_no_workflow_starts_with_it(open_house: OpenHouse, plain: Client) 
 
 
 async def test_a_run_under_way_lives_through_all_of_it(
-    open_house: OpenHouse, plain: Client
+    launch: Launch, plain: Client
 ) -> None:
-    house = await open_house([Answer(calls=[call("pay", amount=5)]), Answer("paid")])
-    run = await house.start(["pay"])
+    backend = await launch([Answer(calls=[call("pay", amount=5)]), Answer("paid")])
+    run = await backend.start(["pay"])
     await run.waiting()
     handle = plain.get_workflow_handle(run.id)
     three: list[Any] = [1, 2, 3]
@@ -79,20 +79,20 @@ async def test_a_run_under_way_lives_through_all_of_it(
 
 
 async def test_a_conversation_is_closed_whatever_is_sent_along(
-    open_house: OpenHouse, plain: Client
+    launch: Launch, plain: Client
 ) -> None:
-    house = await open_house([Answer("hello")], **SIDE_BY_SIDE)
+    backend = await launch([Answer("hello")], **SIDE_BY_SIDE)
     for given in BROKEN.values():
-        run = await house.start(conversation=True)
+        run = await backend.start(conversation=True)
         await plain.get_workflow_handle(run.id).signal("close", args=given)
         assert (await run.result())["output"] == "hello"
 
 
 async def test_what_is_ignored_again_and_again_is_not_noted_for_ever(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
-    house = await open_house([Answer(calls=[call("pay", amount=5)]), Answer("paid")])
-    run = await house.start(["pay"])
+    backend = await launch([Answer(calls=[call("pay", amount=5)]), Answer("paid")])
+    run = await backend.start(["pay"])
     await run.waiting()
     signals = (run.handle.signal("no_such_signal", "x") for _ in range(MAX_NOTES + 20))
     await asyncio.gather(*signals)
@@ -113,10 +113,10 @@ SLOW: dict[str, Any] = {
 }
 
 
-async def test_what_is_slow_to_read_and_to_check_comes_all_at_once(open_house: OpenHouse) -> None:
-    house = await open_house([Answer(calls=[call("pay_all", amount=5)]), Answer("paid")])
+async def test_what_is_slow_to_read_and_to_check_comes_all_at_once(launch: Launch) -> None:
+    backend = await launch([Answer(calls=[call("pay_all", amount=5)]), Answer("paid")])
     tool = {"_tool": "pay_all", **SLOW, "_activity": "pay", "_sideEffects": True}
-    run = await house.start([tool])
+    run = await backend.start([tool])
     await run.waiting()
     message = {"content": [{"type": "data", "kind": "state", "data": ABSURD}]}
     for _ in range(20):

@@ -26,7 +26,7 @@ from holdfast.schemas.internal.memory import (
     MemoryOwner,
     MemoryState,
 )
-from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
+from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.model_server import Answer, call
 
 ANN = {"id": "ann@acme.org"}
@@ -103,13 +103,13 @@ def says(turn: int, body: dict[str, Any]) -> Answer:
     return Answer(calls=[calls[task]]) if turn == 1 else Answer("done")
 
 
-async def told(house: House, agent: Any, task: str, **request: Any) -> str:
+async def told(backend: Backend, agent: Any, task: str, **request: Any) -> str:
     """What the agent's one call gives the model."""
-    handle = await house.client.start_workflow(
+    handle = await backend.client.start_workflow(
         "AgentWorkflow",
         {"agent": agent, "input": task, **request},
         id=f"run-{uuid.uuid4().hex[:12]}",
-        task_queue=house.task_queue,
+        task_queue=backend.task_queue,
     )
     run = Run(handle)
     await run.result()
@@ -117,27 +117,27 @@ async def told(house: House, agent: Any, task: str, **request: Any) -> str:
 
 
 async def test_memory_belongs_to_an_agent_of_the_catalog_and_to_a_principal(
-    open_house: OpenHouse, tmp_path: Path
+    launch: Launch, tmp_path: Path
 ) -> None:
     name = f"desk-{uuid.uuid4().hex[:8]}"
     written = {"model": {"endpoint": "fake", "name": "fake"}, "memory": True}
     (tmp_path / "catalog" / "agents").mkdir(parents=True)
     (tmp_path / "catalog" / "agents" / f"{name}.json").write_text(json.dumps(written))
-    house = await open_house(says, catalog=tmp_path / "catalog", **SIDE_BY_SIDE)
-    assert "memory is empty" in await told(house, name, "read", principal=ANN)
-    assert "true" in await told(house, name, "write", principal=ANN)
+    backend = await launch(says, catalog=tmp_path / "catalog", **SIDE_BY_SIDE)
+    assert "memory is empty" in await told(backend, name, "read", principal=ANN)
+    assert "true" in await told(backend, name, "write", principal=ANN)
 
     for task in ("read", "search"):
-        found = await told(house, name, task, principal=ANN)
+        found = await told(backend, name, task, principal=ANN)
         assert "tea with milk" in found
-        told_so = str(house.model.requests[-1]["messages"][-1])
+        told_so = str(backend.model.requests[-1]["messages"][-1])
         assert '"trusted":false' in told_so.replace(" ", "")  # a model wrote it
 
     impostor = {**written, "name": name}
     others = (
-        told(house, name, "read"),
-        told(house, name, "read", principal={"id": "bob"}),
-        told(house, impostor, "read", principal=ANN),
+        told(backend, name, "read"),
+        told(backend, name, "read", principal={"id": "bob"}),
+        told(backend, impostor, "read", principal=ANN),
     )
     assert all("memory is empty" in each for each in await asyncio.gather(*others))
 

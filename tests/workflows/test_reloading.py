@@ -13,8 +13,8 @@ import pytest
 from temporalio.client import Client
 
 from tests.support import tools
+from tests.support.backend import Backend, Launch, Run, backend
 from tests.support.eventually import eventually
-from tests.support.house import House, OpenHouse, Run, house
 from tests.support.model_server import Answer, call
 
 OFTEN = timedelta(milliseconds=10)
@@ -48,13 +48,13 @@ def put(path: Path, text: str) -> None:
     whole.replace(path)
 
 
-async def start(house: House, agent: str) -> Run:
+async def start(backend: Backend, agent: str) -> Run:
     """Start a run of an agent of the catalog."""
-    handle = await house.client.start_workflow(
+    handle = await backend.client.start_workflow(
         "AgentWorkflow",
         {"agent": agent, "input": "go"},
         id=f"run-{uuid.uuid4().hex[:12]}",
-        task_queue=house.task_queue,
+        task_queue=backend.task_queue,
     )
     return Run(handle)
 
@@ -69,15 +69,15 @@ async def told(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
     return await eventually(said)
 
 
-def offered(house: House) -> Any:
+def offered(backend: Backend) -> Any:
     """The parameters of the first tool in the newest request to the model."""
-    return house.model.requests[-1]["tools"][0]["function"]["parameters"]["properties"]
+    return backend.model.requests[-1]["tools"][0]["function"]["parameters"]["properties"]
 
 
 async def test_a_changed_tool_is_for_new_runs_and_one_that_waits_keeps_its_own(
-    open_house: OpenHouse, catalog: Path, caplog: pytest.LogCaptureFixture
+    launch: Launch, catalog: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    home = await open_house(SPENDS, catalog=catalog, between_looks=OFTEN)
+    home = await launch(SPENDS, catalog=catalog, between_looks=OFTEN)
     old = await start(home, "desk")
     await old.waiting()
     stricter = {**SPEND, "properties": {"amount": {"type": "number", "maximum": 4}}}
@@ -97,9 +97,9 @@ async def test_a_changed_tool_is_for_new_runs_and_one_that_waits_keeps_its_own(
 
 
 async def test_a_broken_catalog_changes_nothing_until_it_is_mended(
-    open_house: OpenHouse, catalog: Path, caplog: pytest.LogCaptureFixture
+    launch: Launch, catalog: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    home = await open_house([Answer("hello")], catalog=catalog, between_looks=OFTEN)
+    home = await launch([Answer("hello")], catalog=catalog, between_looks=OFTEN)
     put(catalog / "tools/spend.json", '{\n"_tool": "spend",\n"_activity": "pey"\n}')
     problem, stays = await told(caplog, "stays in force")
     assert problem.startswith(f"{catalog}/tools/spend.json:3: ")
@@ -117,9 +117,9 @@ async def test_a_broken_catalog_changes_nothing_until_it_is_mended(
 
 
 async def test_a_catalog_that_is_swapped_for_another_is_taken_up(
-    open_house: OpenHouse, catalog: Path, caplog: pytest.LogCaptureFixture
+    launch: Launch, catalog: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    home = await open_house([Answer("hello")], catalog=catalog, between_looks=OFTEN)
+    home = await launch([Answer("hello")], catalog=catalog, between_looks=OFTEN)
     release = shutil.copytree(catalog, catalog.with_name("release"))
     put(release / "agents/clerk.md", AGENT)
     catalog.rename(catalog.with_name("former"))
@@ -131,9 +131,9 @@ async def test_a_catalog_that_is_swapped_for_another_is_taken_up(
 
 
 async def test_other_endpoints_need_a_restart_and_a_worker_says_so(
-    open_house: OpenHouse, catalog: Path, caplog: pytest.LogCaptureFixture
+    launch: Launch, catalog: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    home = await open_house([], catalog=catalog, between_looks=OFTEN)
+    home = await launch([], catalog=catalog, between_looks=OFTEN)
     endpoints = catalog.parent / f"{home.task_queue}.yaml"
     put(endpoints, endpoints.read_text() + "# more\n")
     await told(caplog, f"{endpoints} has changed: restart the worker to take it up")
@@ -147,6 +147,6 @@ async def test_looking_begins_and_ends_with_the_worker(client: Client, tmp_path:
         return looking() - before
 
     before = looking()  # of workers that serve more tests than this one
-    async with house(client, tmp_path, []):
+    async with backend(client, tmp_path, []):
         assert len(await eventually(begun)) == 1
     assert looking() <= before

@@ -21,9 +21,9 @@ from holdfast.hosting.dev_server import temporal_binary
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas import names
 from tests.support import tools
+from tests.support.backend import Backend, Run
 from tests.support.command import holdfast
 from tests.support.eventually import eventually
-from tests.support.house import House, Run
 from tests.support.model_server import Answer, call, serve
 from tests.support.worker_process import WorkerProcess
 from tests.workflows.commands.test_child_workflows import ASK, ASKS, agents, by_agent
@@ -58,12 +58,12 @@ ANSWERS = by_agent(
 
 
 class Rollout:
-    """A deployment; `house` starts runs on its task queue."""
+    """A deployment; `backend` starts runs on its task queue."""
 
-    def __init__(self, house: House, folder: Path, stack: AsyncExitStack) -> None:
-        self.house = house
-        self.name = house.task_queue
-        self.address = house.client.service_client.config.target_host
+    def __init__(self, backend: Backend, folder: Path, stack: AsyncExitStack) -> None:
+        self.backend = backend
+        self.name = backend.task_queue
+        self.address = backend.client.service_client.config.target_host
         self._folder, self._stack = folder, stack
 
     async def start(self, build: str) -> AsyncExitStack:
@@ -76,7 +76,7 @@ class Rollout:
             version=DeploymentVersion(self.name, build),
             max_cached_workflows=0,
         )
-        worker = await build_worker(self.house.client, settings)
+        worker = await build_worker(self.backend.client, settings)
         stopping = await self._stack.enter_async_context(AsyncExitStack())
         await stopping.enter_async_context(worker)
         return stopping
@@ -112,7 +112,7 @@ class Rollout:
 
     async def _is_current(self, build: str) -> bool:
         """Whether the task queue has been told."""
-        client = self.house.client
+        client = self.backend.client
         asked = DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=self.name)
         )
@@ -141,7 +141,9 @@ class Rollout:
         on = f'TemporalWorkerDeploymentVersion = "{self.name}:{build}"'
 
         async def nobody() -> bool:
-            found = await self.house.client.count_workflows(f'{on} AND ExecutionStatus = "Running"')
+            found = await self.backend.client.count_workflows(
+                f'{on} AND ExecutionStatus = "Running"'
+            )
             return found.count == 0
 
         await eventually(nobody)
@@ -155,9 +157,9 @@ async def rollout(client: Client, tmp_path: Path) -> AsyncIterator[Rollout]:
     with serve(ANSWERS) as model:
         endpoints = tmp_path / "endpoints.yaml"
         endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}', timeout: 60s}}\n")
-        house = House(client, f"rollout-{uuid.uuid4().hex[:8]}", model)
+        backend = Backend(client, f"rollout-{uuid.uuid4().hex[:8]}", model)
         async with AsyncExitStack() as stack:
-            yield Rollout(house, tmp_path, stack)
+            yield Rollout(backend, tmp_path, stack)
 
 
 @pytest.fixture
@@ -183,11 +185,11 @@ async def waits(run: Run, call_id: str) -> None:
 async def test_a_run_lives_through_a_rollout(rollout: Rollout) -> None:
     old = rollout.start_process("1")
     await rollout.make_current("1")
-    run = await rollout.house.start(["pay"], state={"kept": 1})
+    run = await rollout.backend.start(["pay"], state={"kept": 1})
     await waits(run, "t1c1")
     rollout.start_process("2")
     await rollout.make_current("2")
-    new = await rollout.house.start(["pay"])
+    new = await rollout.backend.start(["pay"])
     await rollout.until_on(new, "2")
 
     await rollout.until_on(run, "1")
@@ -198,7 +200,7 @@ async def test_a_run_lives_through_a_rollout(rollout: Rollout) -> None:
     await rollout.until_on(run, "2")
     pays = [f"build {build} pays {n} t{n}c1" for n, build in ((1, 1), (2, 2), (3, 2))]
     assert tools.read() == pays
-    assert [rollout.house.model.asked(turn) for turn in (2, 3, 4)] == [1, 1, 1]
+    assert [rollout.backend.model.asked(turn) for turn in (2, 3, 4)] == [1, 1, 1]
     await rollout.until_drained("1")
     old.stop()
     await waits(new, "t1c1")
@@ -209,7 +211,7 @@ async def test_a_run_lives_through_a_rollout(rollout: Rollout) -> None:
 async def test_a_delegate_moves_by_itself_and_its_parent_after_it(rollout: Rollout) -> None:
     old = await rollout.start("1")
     await rollout.make_current("1")
-    run = await rollout.house.start(agent={"instructions": "Chief", "tools": [ASK, "pay"]})
+    run = await rollout.backend.start(agent={"instructions": "Chief", "tools": [ASK, "pay"]})
     helper = run.delegate("t1c1")
     await waits(helper, "t1c1")
     await rollout.start("2")
@@ -234,7 +236,7 @@ async def test_a_delegate_moves_by_itself_and_its_parent_after_it(rollout: Rollo
 async def test_a_build_that_does_not_work_is_taken_back(rollout: Rollout) -> None:
     await rollout.start("1")
     await rollout.make_current("1")
-    run = await rollout.house.start(["pay"])
+    run = await rollout.backend.start(["pay"])
     await waits(run, "t1c1")
     bad = await rollout.start("2")
     await rollout.make_current("2")
@@ -255,7 +257,7 @@ async def test_a_build_that_does_not_work_is_taken_back(rollout: Rollout) -> Non
 @pytest.mark.usefixtures("impatient")
 async def test_nothing_begins_before_a_build_is_current(rollout: Rollout) -> None:
     await rollout.start("1")
-    run = await rollout.house.start(["pay"])
+    run = await rollout.backend.start(["pay"])
 
     said = await holdfast("show", run.id)
     told = f"holdfast: the workers on task queue {rollout.name} are of no build that is current; "
@@ -263,16 +265,16 @@ async def test_nothing_begins_before_a_build_is_current(rollout: Rollout) -> Non
     _, _, make = said.err.strip().partition("make one so: temporal ")
     version = DeploymentVersion(rollout.name, "1")
     # It is known of once it has polled.
-    assert await eventually(lambda: routing_advice(rollout.house.client, version))
+    assert await eventually(lambda: routing_advice(rollout.backend.client, version))
     assert await rollout.temporal(*make.split(), "--yes") == 0
     await waits(run, "t1c1")
-    assert await routing_advice(rollout.house.client, version) is None
+    assert await routing_advice(rollout.backend.client, version) is None
 
 
 async def test_a_memory_has_no_build_wait_for_it(rollout: Rollout) -> None:
     old = await rollout.start("1")
     await rollout.make_current("1")
-    memory = await rollout.house.client.start_workflow(
+    memory = await rollout.backend.client.start_workflow(
         names.MEMORY_WORKFLOW,
         {"owner": {"agent": "tester"}, "writesARun": 100},
         id=f"memory-{rollout.name}",

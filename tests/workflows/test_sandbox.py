@@ -24,7 +24,7 @@ from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 from tests.replay.replay import replay
 from tests.replay.shelf import stored
 from tests.support import meeting, probes
-from tests.support.house import SIDE_BY_SIDE, OpenHouse
+from tests.support.backend import SIDE_BY_SIDE, Launch
 from tests.support.impure_module import ImpureModule
 from tests.support.model_server import Answer, call
 from tests.support.slow_module import SlowModule
@@ -152,11 +152,11 @@ async def test_what_modules_remember_is_bounded() -> None:
     assert all(cache.cache_info().maxsize is not None for cache in caches)
 
 
-async def test_runs_at_once_do_not_see_each_other(open_house: OpenHouse) -> None:
-    house = await open_house(_pays_what_it_is_told, **SIDE_BY_SIDE)
+async def test_runs_at_once_do_not_see_each_other(launch: Launch) -> None:
+    backend = await launch(_pays_what_it_is_told, **SIDE_BY_SIDE)
     before = _kept(_shared())
     amounts = range(1, 6)
-    runs = [await house.start(["pay"], input=str(n), state={"order": n}) for n in amounts]
+    runs = [await backend.start(["pay"], input=str(n), state={"order": n}) for n in amounts]
     waiting = [await run.waiting() for run in runs]
     assert [[call["arguments"]["amount"] for call in calls] for calls in waiting] == [
         [n] for n in amounts

@@ -21,10 +21,10 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 
 from holdfast.hosting import worker
 from holdfast.hosting.process_exit import UNREACHABLE, WRONG_SETUP
+from tests.support.backend import Launch, Run
 from tests.support.command import holdfast
 from tests.support.echoing import echoing
 from tests.support.eventually import eventually
-from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
 from tests.support.signing import Signer, write_keys
 from tests.support.worker_process import ROOT, WorkerProcess
@@ -245,13 +245,13 @@ async def events_of(run: Run) -> list[tuple[str, bytes]]:
 
 
 async def test_a_token_stands_in_history_where_it_was_sent_and_nowhere_else(
-    open_house: OpenHouse, tmp_path: Path
+    launch: Launch, tmp_path: Path
 ) -> None:
     ann = Signer()
     keys = str(write_keys(tmp_path / "keys.json", ann))
-    house = await open_house([PAYS, PAYS, Answer("paid")], keys=keys, continue_after=20)
+    backend = await launch([PAYS, PAYS, Answer("paid")], keys=keys, continue_after=20)
     acts_for = ann.token(sub="bob", scopes=["pay"])
-    run = await house.start([SIGNED_PAY], principal={"token": acts_for})
+    run = await backend.start([SIGNED_PAY], principal={"token": acts_for})
     [first] = await run.waiting()
     forged, good = Signer(ann.id).on(run.id, first), ann.on(run.id, first)
     await run.signal("t1c1", "approve", token=forged)

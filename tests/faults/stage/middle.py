@@ -16,8 +16,8 @@ from temporalio.client import WorkflowExecutionStatus
 
 from tests.faults.stage.table import outcome
 from tests.support import tools
+from tests.support.backend import Backend, Run
 from tests.support.eventually import eventually
-from tests.support.house import House, Run
 from tests.support.model_server import Answer, call, turn_of
 
 # A model that waits in the middle of its answer.
@@ -52,17 +52,19 @@ def let_go() -> None:
     tools.write(tools.RELEASE)
 
 
-async def start(house: House, story: str) -> Run:
+async def start(backend: Backend, story: str) -> Run:
     """A run of a story."""
-    return await house.start(TOOLS, input=story, task_timeout=TASK_TIMEOUT)
+    return await backend.start(TOOLS, input=story, task_timeout=TASK_TIMEOUT)
 
 
-async def in_the_middle(house: House, *stories: str) -> Runs:
+async def in_the_middle(backend: Backend, *stories: str) -> Runs:
     """A run of each story, once all of them are in its middle."""
-    runs = {story: await start(house, story) for story in stories}
+    runs = {story: await start(backend, story) for story in stories}
 
     async def are_there() -> bool:
-        asked = [body for body in house.model.requests if body["messages"][1]["content"] == "asks"]
+        asked = [
+            body for body in backend.model.requests if body["messages"][1]["content"] == "asks"
+        ]
         return (
             ("calls" not in runs or "begun a" in tools.read())
             and ("pays" not in runs or paid("paid rent", runs["pays"]) == 1)

@@ -10,14 +10,14 @@ from typing import Any
 
 from temporalio.client import Client
 
-from tests.support.house import SIDE_BY_SIDE, House, Run, house
+from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.model_server import Answer
 
 
 @asynccontextmanager
 async def table(
     client: Client, folder: Path, stories: Mapping[str, list[Answer]], **settings: Any
-) -> AsyncIterator[House]:
+) -> AsyncIterator[Backend]:
     """A worker whose model knows these stories: each begins with what the user says, the first
     word of it."""
 
@@ -25,7 +25,7 @@ async def table(
         told = stories[body["messages"][1]["content"].split()[0]]
         return told[min(turn, len(told)) - 1]
 
-    async with house(client, folder, answer, **{**SIDE_BY_SIDE, **settings}) as at:
+    async with backend(client, folder, answer, **{**SIDE_BY_SIDE, **settings}) as at:
         yield at
 
 

@@ -26,8 +26,8 @@ from holdfast.web.http.problems import problem_of
 from holdfast.web.pages import address
 from holdfast.web.services import Services
 from tests.support import signers, tools
+from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, House, Run, house
 from tests.support.inbox import Stage, inbox, opened
 from tests.support.model_server import Answer, call
 from tests.support.signing import Signer, write_keys
@@ -74,13 +74,13 @@ def catalog(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def desk(client: Client, tmp_path: Path, catalog: Path) -> AsyncIterator[House]:
-    """A house whose agent pays once."""
-    async with house(client, tmp_path, PAYS, catalog=catalog, **SIDE_BY_SIDE) as made:
+async def desk(client: Client, tmp_path: Path, catalog: Path) -> AsyncIterator[Backend]:
+    """A backend whose agent pays once."""
+    async with backend(client, tmp_path, PAYS, catalog=catalog, **SIDE_BY_SIDE) as made:
         yield made
 
 
-async def started(stage: Stage, desk: House, **more: Any) -> Run:
+async def started(stage: Stage, desk: Backend, **more: Any) -> Run:
     """A run that was started over HTTP."""
     asked = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue, **more}
     answer = await stage.send("/runs", asked)
@@ -100,7 +100,7 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, told["code"]
 
 
-async def test_a_run_from_its_start_to_its_end(stage: Stage, desk: House) -> None:
+async def test_a_run_from_its_start_to_its_end(stage: Stage, desk: Backend) -> None:
     run = await started(stage, desk)
     path = address("runs", run.id)
     await run.waiting()
@@ -128,7 +128,7 @@ async def test_a_run_from_its_start_to_its_end(stage: Stage, desk: House) -> Non
 
 
 async def test_a_run_acts_for_whoever_starts_it_and_for_nobody_else(
-    stage: Stage, desk: House
+    stage: Stage, desk: Backend
 ) -> None:
     run = await started(stage, desk)
     own = await started(stage, desk, principal={"id": "ann"})
@@ -148,7 +148,7 @@ async def test_a_run_acts_for_whoever_starts_it_and_for_nobody_else(
 
 
 async def test_settings_let_programs_speak_for_others_and_bring_agents(
-    free: Stage, stage: Stage, desk: House
+    free: Stage, stage: Stage, desk: Backend
 ) -> None:
     agent = {"model": {"endpoint": "fake", "name": "fake"}, "tools": ["pay"]}
     principal = Principal(id="bob", scopes=["admin"]).to_json()
@@ -168,7 +168,7 @@ async def test_a_run_hangs_in_the_trace_of_whoever_starts_it(
     recorder, trace_id, span_id = Recorder(), "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
     said = {"traceparent": f"00-{trace_id}-{span_id}-01", "tracestate": "a=1"}
     telling = {"catalog": catalog, "telemetry": recorder.telemetry, **SIDE_BY_SIDE}
-    async with house(client, tmp_path, [Answer("Hello.")], **telling) as desk:
+    async with backend(client, tmp_path, [Answer("Hello.")], **telling) as desk:
         queue = {"taskQueue": desk.task_queue}
         run = await stage.send("/runs", {"agent": AGENT, "input": "hello", **queue}, **said)
         single = await stage.send(
@@ -194,7 +194,7 @@ async def _input_of(run: Run) -> dict[str, Any]:
 
 
 async def test_the_same_request_under_the_same_key_is_one_run(
-    client: Client, stage: Stage, desk: House
+    client: Client, stage: Stage, desk: Backend
 ) -> None:
     asked = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue}
 
@@ -218,7 +218,7 @@ async def test_the_same_request_under_the_same_key_is_one_run(
         assert problem(no_key) == (400, "bad_request")
 
 
-async def test_an_id_is_taken_once_and_may_hold_any_character(stage: Stage, desk: House) -> None:
+async def test_an_id_is_taken_once_and_may_hold_any_character(stage: Stage, desk: Backend) -> None:
     name = "order/7?é#/events"
     asked = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue, "id": name}
 
@@ -232,7 +232,7 @@ async def test_an_id_is_taken_once_and_may_hold_any_character(stage: Stage, desk
     assert shown.json()["run"] == name == spoilt.json()["run"]
 
 
-async def test_a_single_call_is_carried_out_and_hears_nothing(stage: Stage, desk: House) -> None:
+async def test_a_single_call_is_carried_out_and_hears_nothing(stage: Stage, desk: Backend) -> None:
     # As Python spells it: what is for the inbox is handed on in neither way.
     asked = {"tool": "pay", "arguments": {"amount": 3}, "task_queue": desk.task_queue}
     answer = await stage.send("/calls", asked)
@@ -249,7 +249,7 @@ async def test_a_single_call_is_carried_out_and_hears_nothing(stage: Stage, desk
     assert (await stage.http.get(path)).json()["result"]["output"] == {"paid": 3}
 
 
-async def test_a_decision_that_does_not_count_says_why(stage: Stage, desk: House) -> None:
+async def test_a_decision_that_does_not_count_says_why(stage: Stage, desk: Backend) -> None:
     run = await started(stage, desk)
     path = f"{address('runs', run.id)}/decisions"
     await run.waiting()
@@ -268,7 +268,7 @@ async def test_a_decision_that_does_not_count_says_why(stage: Stage, desk: House
 
 
 async def test_a_program_is_known_by_its_token_and_its_scopes_are_the_runs(
-    client: Client, desk: House, tmp_path: Path
+    client: Client, desk: Backend, tmp_path: Path
 ) -> None:
     signer = Signer()
     file = write_keys(tmp_path / "keys.json", signer)
@@ -294,7 +294,7 @@ async def test_the_inbox_signs_for_whoever_decides_where_it_has_a_key(
     (tmp_path / "keys.json").write_text(json.dumps({"keys": [public]}))
     signed = {"_tool": "pay", "_activity": "pay", "_approval": {"signed": True}}
     settings = {"keys": str(tmp_path / "keys.json"), **SIDE_BY_SIDE}
-    async with house(client, tmp_path, PAYS, **settings) as desk:
+    async with backend(client, tmp_path, PAYS, **settings) as desk:
         run = await desk.start([signed | {"_sideEffects": True}])
         await run.waiting()
         path = f"/runs/{run.id}/decisions"
@@ -315,7 +315,7 @@ async def test_a_conversation_answers_whoever_waits(
 ) -> None:
     gate = threading.Event()
     said = [Answer("Hello."), Answer("Seven."), Answer("Eight.", hold=gate)]
-    async with house(client, tmp_path, said, catalog=catalog, **SIDE_BY_SIDE) as desk:
+    async with backend(client, tmp_path, said, catalog=catalog, **SIDE_BY_SIDE) as desk:
         run = await started(stage, desk, conversation=True)
         path = address("runs", run.id)
 
@@ -339,7 +339,7 @@ async def test_a_conversation_answers_whoever_waits(
 
 
 async def test_what_is_no_conversation_has_the_message_all_the_same(
-    stage: Stage, desk: House
+    stage: Stage, desk: Backend
 ) -> None:
     run = await started(stage, desk)
     path = address("runs", run.id)
@@ -360,7 +360,7 @@ async def test_what_is_no_conversation_has_the_message_all_the_same(
     assert {"one", "two"} <= set(heard)
 
 
-async def test_a_run_is_cancelled_once(stage: Stage, desk: House) -> None:
+async def test_a_run_is_cancelled_once(stage: Stage, desk: Backend) -> None:
     run = await started(stage, desk)
     path = address("runs", run.id)
     await run.waiting()
@@ -380,7 +380,7 @@ async def test_a_run_is_cancelled_once(stage: Stage, desk: House) -> None:
 
 
 async def test_what_is_no_run_of_ours_is_not_touched(
-    stage: Stage, client: Client, desk: House
+    stage: Stage, client: Client, desk: Backend
 ) -> None:
     other = await client.start_workflow("Other", id="of-others", task_queue="empty")
 
@@ -433,7 +433,7 @@ async def test_what_does_not_fit_is_told_field_by_field(stage: Stage) -> None:
     }
 
 
-async def test_nobody_is_served_who_is_not_known(stage: Stage, desk: House) -> None:
+async def test_nobody_is_served_who_is_not_known(stage: Stage, desk: Backend) -> None:
     run = await started(stage, desk)
     async with httpx.AsyncClient(base_url=stage.address) as stranger:
         for path in ("/runs/x", "/runs/x/events", "/openapi.json", "/api"):

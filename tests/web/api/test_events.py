@@ -13,8 +13,8 @@ from holdfast.web.api import runs as of_runs
 from holdfast.web.http import streaming
 from holdfast.web.pages import address
 from tests.support import tools
+from tests.support.backend import SIDE_BY_SIDE, TOOLS, Backend, Run, backend
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, TOOLS, House, Run, house
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 from tests.support.sse import Sent, answers, events, sent, timeless
@@ -35,10 +35,10 @@ def gate() -> threading.Event:
 
 
 @pytest.fixture
-async def desk(client: Client, tmp_path: Path, gate: threading.Event) -> AsyncIterator[House]:
-    """A house whose model calls, says something beside that, and then answers at length."""
+async def desk(client: Client, tmp_path: Path, gate: threading.Event) -> AsyncIterator[Backend]:
+    """A backend whose model calls, says something beside that, and then answers at length."""
     said = [Answer("I look.", calls=[call("echo", text="hi")]), Answer(LONG, hold=gate)]
-    async with house(client, tmp_path, said, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, said, **SIDE_BY_SIDE) as made:
         yield made
         gate.set()
 
@@ -80,7 +80,7 @@ def same(one: list[Sent], other: list[Sent]) -> bool:
 
 
 async def test_a_run_is_told_as_it_happens_to_its_one_end(
-    stage: Stage, desk: House, gate: threading.Event
+    stage: Stage, desk: Backend, gate: threading.Event
 ) -> None:
     run = await desk.start(["echo"])
     reading = Reading(stage, run.id)
@@ -102,7 +102,7 @@ async def test_a_run_is_told_as_it_happens_to_its_one_end(
 
 
 async def test_a_client_that_was_cut_off_after_any_frame_goes_on_there(
-    stage: Stage, desk: House, gate: threading.Event
+    stage: Stage, desk: Backend, gate: threading.Event
 ) -> None:
     run = await desk.start(["echo"])
     reading = Reading(stage, run.id)
@@ -124,7 +124,7 @@ async def test_a_client_that_was_cut_off_after_any_frame_goes_on_there(
 
 
 async def test_whoever_has_the_last_frame_is_told_that_there_is_no_more(
-    stage: Stage, desk: House, gate: threading.Event
+    stage: Stage, desk: Backend, gate: threading.Event
 ) -> None:
     gate.set()
     run = await desk.start(["echo"])
@@ -141,7 +141,7 @@ async def test_whoever_has_the_last_frame_is_told_that_there_is_no_more(
 
 
 async def test_the_number_of_an_event_is_a_place_too(
-    stage: Stage, desk: House, gate: threading.Event
+    stage: Stage, desk: Backend, gate: threading.Event
 ) -> None:
     gate.set()
     run = await desk.start(["echo"])
@@ -157,7 +157,7 @@ async def test_the_number_of_an_event_is_a_place_too(
 
 
 @pytest.mark.parametrize("how", ["terminated", "cancelled", "failed"])
-async def test_every_end_is_told_once(stage: Stage, desk: House, how: str) -> None:
+async def test_every_end_is_told_once(stage: Stage, desk: Backend, how: str) -> None:
     run = await _ended(desk, how)
 
     frames = await whole(stage, run.id)
@@ -168,7 +168,7 @@ async def test_every_end_is_told_once(stage: Stage, desk: House, how: str) -> No
     assert again.status_code == 204
 
 
-async def _ended(desk: House, how: str) -> Run:
+async def _ended(desk: Backend, how: str) -> Run:
     if how == "failed":
         run = await desk.start(["nothing_of_this_name"])
         await run.failure()
@@ -187,7 +187,7 @@ async def test_what_a_tool_says_of_itself_is_told_while_it_works(
 ) -> None:
     said = [Answer(calls=[call("telling", steps=2)]), Answer("Done.")]
     modules = [str(TOOLS), str(TOOLS.with_name("telling_tool.py"))]
-    async with house(client, tmp_path, said, tools=modules, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, said, tools=modules, **SIDE_BY_SIDE) as made:
         run = await made.start(["telling"])
         reading = Reading(stage, run.id)
         await reading.until("tool_update")
@@ -220,7 +220,7 @@ async def test_while_no_worker_answers_the_stream_stays_and_says_so(
     assert reading.frames == []
     # The worker that comes is not to be taken for none, however slow it is.
     monkeypatch.setattr("holdfast.client.run_handle.NO_WORKER_SECONDS", 30)
-    async with house(client, tmp_path, [Answer("At last.")], task_queue="late", **SIDE_BY_SIDE):
+    async with backend(client, tmp_path, [Answer("At last.")], task_queue="late", **SIDE_BY_SIDE):
         await following
 
     assert answers(reading.frames) == {1: "At last."}
@@ -228,7 +228,7 @@ async def test_while_no_worker_answers_the_stream_stays_and_says_so(
 
 
 async def test_a_stream_that_has_nothing_to_tell_gives_signs_of_life(
-    stage: Stage, desk: House, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, desk: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streaming, "KEEP_ALIVE_SECONDS", 0.05)
     run = await desk.start(["echo"])
@@ -242,7 +242,7 @@ async def test_a_stream_that_has_nothing_to_tell_gives_signs_of_life(
 
 
 async def test_streams_are_bounded_and_end_with_whoever_reads_them(
-    client: Client, desk: House, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+    client: Client, desk: Backend, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(of_runs, "MAX_STREAMS", 1)
     async with inbox(client) as stage:
@@ -265,7 +265,7 @@ async def test_streams_are_bounded_and_end_with_whoever_reads_them(
 
 
 async def test_an_inbox_that_stops_ends_its_streams_and_no_run(
-    client: Client, desk: House, gate: threading.Event
+    client: Client, desk: Backend, gate: threading.Event
 ) -> None:
     run = await desk.start(["echo"])
     async with inbox(client) as stage:
@@ -290,7 +290,7 @@ async def test_a_run_that_goes_on_as_new_is_one_stream(
 ) -> None:
     turns = [Answer(f"Look {n}.", calls=[call("echo", text=str(n))]) for n in range(5)]
     settings: dict[str, Any] = {**SIDE_BY_SIDE, "continue_after": 25}
-    async with house(client, tmp_path, [*turns, Answer("Done.")], **settings) as made:
+    async with backend(client, tmp_path, [*turns, Answer("Done.")], **settings) as made:
         run = await made.start(["echo"])
         frames = await whole(stage, run.id)
         assert await run.result()
@@ -302,7 +302,7 @@ async def test_a_run_that_goes_on_as_new_is_one_stream(
 
 
 async def test_there_is_no_stream_of_what_is_no_run_nor_from_nowhere(
-    stage: Stage, desk: House
+    stage: Stage, desk: Backend
 ) -> None:
     run = await desk.start(["echo"])
     missing = await stage.http.get("/runs/nothing/events")

@@ -25,7 +25,7 @@ from holdfast.web.api.runs import Streams
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem
 from holdfast.web.services import Services
 from tests.support import tools
-from tests.support.house import ROOT, SIDE_BY_SIDE, House, house
+from tests.support.backend import ROOT, SIDE_BY_SIDE, Backend, backend
 from tests.support.inbox import Stage
 from tests.support.model_server import Answer, call
 from tests.support.sse import sent
@@ -63,11 +63,11 @@ def check_answer(operation: Operation, answer: httpx.Response) -> None:
 @pytest.fixture
 async def desk(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[House]:
-    """A house with a run that waits."""
+) -> AsyncIterator[Backend]:
+    """A backend with a run that waits."""
     monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
     said = [Answer("Shall I?", calls=[call("pay", amount=5)]), Answer("Paid.")]
-    async with house(client, tmp_path, said, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, said, **SIDE_BY_SIDE) as made:
         yield made
 
 
@@ -135,7 +135,7 @@ def test_the_manual_lists_each_code_at_its_status() -> None:
         assert f"{each.path.rpartition('/')[2]}" in manual
 
 
-async def test_real_answers_fit_it(stage: Stage, desk: House) -> None:
+async def test_real_answers_fit_it(stage: Stage, desk: Backend) -> None:
     run = await desk.start(["pay"])
     await run.waiting()
     by_name = {one.name: one for one in OPERATIONS}
@@ -210,7 +210,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
 
 
 async def test_whatever_is_sent_nothing_falls_over(
-    stage: Stage, desk: House, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, desk: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.client.run_handle.NO_WORKER_SECONDS", 0.2)
     run = await desk.start(["pay"])

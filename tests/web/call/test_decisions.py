@@ -21,8 +21,8 @@ from holdfast.client.signing import Signer
 from holdfast.schemas.decision import PendingApproval
 from holdfast.web.pages import address
 from tests.support import signers, tools
+from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, House, Run, house
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 from tests.web.forms.submitting import changed, submitted
@@ -79,14 +79,14 @@ async def desk(client: Client, tmp_path: Path) -> AsyncIterator["Desk"]:
 
 
 class Desk:
-    """Opens houses and inboxes, and closes them when a test is over."""
+    """Opens backends and inboxes, and closes them when a test is over."""
 
     def __init__(self, stack: AsyncExitStack, client: Client, folder: Path) -> None:
         self._stack, self._client, self._folder = stack, client, folder
 
-    async def house(self, answers: Any = None, **settings: Any) -> House:
+    async def backend(self, answers: Any = None, **settings: Any) -> Backend:
         """A worker."""
-        opened = house(self._client, self._folder, answers or ASKS, **(SIDE_BY_SIDE | settings))
+        opened = backend(self._client, self._folder, answers or ASKS, **(SIDE_BY_SIDE | settings))
         return await self._stack.enter_async_context(opened)
 
     async def inbox(self, by: str = "ann", *groups: str, **more: Any) -> "Desktop":
@@ -148,7 +148,7 @@ def words(html: str) -> str:
 async def test_a_call_is_shown_approved_and_closed(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = await (await desk.house()).start([PAY], principal={"id": "customer-9"})
+    run = await (await desk.backend()).start([PAY], principal={"id": "customer-9"})
     await run.waiting()
     ann = await desk.inbox("ann", "finance")
     answers: list[list[PendingApproval]] = [[]]
@@ -204,7 +204,7 @@ async def test_a_call_is_shown_approved_and_closed(
 
 
 async def test_a_single_call_has_no_agent_and_no_model(desk: Desk) -> None:
-    made = await desk.house()
+    made = await desk.backend()
     run = await made.call(PAY, {"amount": 20, "currency": "EUR"}, principal={"id": "customer-9"})
     await run.waiting()
     ann = await desk.inbox("ann", "finance")
@@ -225,10 +225,10 @@ async def test_a_single_call_has_no_agent_and_no_model(desk: Desk) -> None:
 
 
 async def test_a_denial_has_a_reason_and_an_answer_is_the_result(desk: Desk) -> None:
-    house = await desk.house(
+    backend = await desk.backend(
         [Answer(calls=[call("pay_out", amount=1), call("pay_out", amount=2)]), Answer("completed")]
     )
-    run = await house.start([PAY])
+    run = await backend.start([PAY])
     await run.waiting(2)
     ann = await desk.inbox("ann", "finance")
     denied = await ann.send(run, form(await ann.open(run), "deny"), reason="Not before Friday.")
@@ -247,7 +247,7 @@ async def test_a_denial_has_a_reason_and_an_answer_is_the_result(desk: Desk) -> 
 
 
 async def test_an_edit_is_checked_before_it_is_sent_and_nothing_typed_is_lost(desk: Desk) -> None:
-    run = await (await desk.house()).start([PAY])
+    run = await (await desk.backend()).start([PAY])
     await run.waiting()
     before = len(await run.history())
     ann = await desk.inbox("ann", "finance")
@@ -286,7 +286,7 @@ async def test_an_edit_is_checked_before_it_is_sent_and_nothing_typed_is_lost(de
 
 
 async def test_two_must_agree_on_the_same_and_see_what_the_other_changed(desk: Desk) -> None:
-    run = await (await desk.house()).start([TWO_AGREE])
+    run = await (await desk.backend()).start([TWO_AGREE])
     await run.waiting()
     ann, bob = await desk.inbox("ann"), await desk.inbox("bob")
     shown = form(await bob.open(run), "deny")
@@ -309,8 +309,8 @@ async def test_two_must_agree_on_the_same_and_see_what_the_other_changed(desk: D
 
 
 async def test_of_a_call_that_may_have_happened_people_say_what_they_know(desk: Desk) -> None:
-    house = await desk.house([Answer(calls=[call("wire", name="rent")]), Answer("completed")])
-    runs = [await house.start([WIRE]) for _ in range(2)]
+    backend = await desk.backend([Answer(calls=[call("wire", name="rent")]), Answer("completed")])
+    runs = [await backend.start([WIRE]) for _ in range(2)]
     for run in runs:
         [waiting] = await run.waiting()
         assert waiting["kind"] == "reconcile"
@@ -342,9 +342,9 @@ async def test_of_a_call_that_may_have_happened_people_say_what_they_know(desk: 
 
 async def test_what_comes_of_a_decision_is_followed_until_it_is_done(desk: Desk) -> None:
     held = {**WIRE, "_activity": {"type": "held_payment"}, "_approval": {"approvers": []}}
-    run = await (await desk.house([Answer(calls=[call("wire", name="rent")]), Answer("ok")])).start(
-        [held]
-    )
+    run = await (
+        await desk.backend([Answer(calls=[call("wire", name="rent")]), Answer("ok")])
+    ).start([held])
     await run.waiting()
     ann = await desk.inbox("ann")
     await ann.send(run, form(await ann.open(run), "approve"))
@@ -365,7 +365,7 @@ async def test_what_comes_of_a_decision_is_followed_until_it_is_done(desk: Desk)
 
 async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> None:
     free = {**PAY, "_outputPath": "†state.paid"}
-    house = await desk.house(
+    backend = await desk.backend(
         [
             Answer(
                 calls=[
@@ -377,7 +377,7 @@ async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> No
             Answer("completed"),
         ]
     )
-    run = await house.start([free], agent={"plan": "lazy"})
+    run = await backend.start([free], agent={"plan": "lazy"})
     await run.waiting()
     ann = await desk.inbox("ann", "finance")
     page = await ann.open(run, "t1-plan")
@@ -422,9 +422,9 @@ async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> No
 
 async def test_a_budget_is_extended_set_or_the_run_ended(desk: Desk) -> None:
     looks = [Answer(calls=[call("look_up", id=n)]) for n in range(3)]
-    house = await desk.house([*looks, Answer("completed")])
+    backend = await desk.backend([*looks, Answer("completed")])
     agent = {"budget": {"maxCalls": 1}, "onLimit": {"maxCalls": "ask"}}
-    run = await house.start(["look_up"], agent=agent)
+    run = await backend.start(["look_up"], agent=agent)
     [waiting] = await run.waiting()
     ann = await desk.inbox("ann")
     page = await ann.open(run, waiting["callId"])
@@ -441,8 +441,8 @@ async def test_an_inbox_with_a_key_signs_and_one_without_asks_for_a_token(
     key = Ed25519PrivateKey.generate()
     public = signers.Signer(key, "desk").jwk(alg="EdDSA", use="sig")
     (tmp_path / "keys.json").write_text(json.dumps({"keys": [public]}))
-    house = await desk.house(keys=str(tmp_path / "keys.json"))
-    run, other = [await house.start([SIGNED]) for _ in range(2)]
+    backend = await desk.backend(keys=str(tmp_path / "keys.json"))
+    run, other = [await backend.start([SIGNED]) for _ in range(2)]
     for one in (run, other):
         await one.waiting()
     signs = await desk.inbox("ann", signer=Signer(key, "desk"))
@@ -469,11 +469,11 @@ async def test_an_inbox_with_a_key_signs_and_one_without_asks_for_a_token(
 
 
 async def test_a_run_id_may_contain_any_character(desk: Desk) -> None:
-    house = await desk.house()
+    backend = await desk.backend()
     strange = 'order/7 "x" ü?#%2F'
     request = {"tool": PAY, "arguments": {"amount": 3}}
-    handle = await house.client.start_workflow(
-        "CallWorkflow", request, id=strange, task_queue=house.task_queue
+    handle = await backend.client.start_workflow(
+        "CallWorkflow", request, id=strange, task_queue=backend.task_queue
     )
     run = Run(handle)
     await run.waiting()

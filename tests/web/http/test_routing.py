@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from holdfast.web.http.routing import RunRoute
 from holdfast.web.pages import address
-from tests.support.house import SIDE_BY_SIDE, house
+from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import inbox
 from tests.support.model_server import Answer
 
@@ -77,7 +77,7 @@ async def test_every_id_has_its_page_and_its_http(client: Client, tmp_path: Any)
     answers = [Answer("Done.") for _ in IDS]
     async with (
         inbox(client) as stage,
-        house(client, tmp_path, answers, **SIDE_BY_SIDE) as made,
+        backend(client, tmp_path, answers, **SIDE_BY_SIDE) as made,
     ):
         for run_id in IDS:
             whole = f"{made.task_queue}-{run_id}"

@@ -27,8 +27,8 @@ from holdfast.web.http import streaming
 from holdfast.web.listing import page_query, run_answers, watch
 from holdfast.web.listing.rows import SelectedCall
 from tests.support import tools
+from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, House, Run, house
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 from tests.web.listing.crowd import Asks, Crowd
@@ -70,9 +70,9 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def made(client: Client, tmp_path: Path) -> AsyncIterator[House]:
+async def made(client: Client, tmp_path: Path) -> AsyncIterator[Backend]:
     """A worker with a model that asks."""
-    async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
         yield made
 
 
@@ -83,7 +83,7 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
         yield stage
 
 
-async def run_of(made: House, agent: str) -> Run:
+async def run_of(made: Backend, agent: str) -> Run:
     """A run that waits with all its calls, and is listed."""
     run = await made.start(TOOLS, agent={"name": agent}, principal={"id": "ada"})
     await run.waiting(len(ASKS))
@@ -104,7 +104,7 @@ def choices_of(page: httpx.Response) -> list[str]:
 
 
 async def test_a_row_says_what_would_happen_whose_until_when_and_who_decides(
-    made: House, stage: Stage
+    made: Backend, stage: Stage
 ) -> None:
     run = await run_of(made, "desk")
     page = await stage.get(f"/?run={run.id}")
@@ -130,7 +130,7 @@ async def test_a_row_says_what_would_happen_whose_until_when_and_who_decides(
     ]
 
 
-async def test_a_single_call_says_that_it_is_one(made: House, stage: Stage) -> None:
+async def test_a_single_call_says_that_it_is_one(made: Backend, stage: Stage) -> None:
     run = await made.call("pay", {"amount": 3}, principal={"id": "ada"})
     await run.waiting()
 
@@ -144,7 +144,7 @@ async def test_a_single_call_says_that_it_is_one(made: House, stage: Stage) -> N
 
 
 async def test_several_are_decided_at_once_and_each_says_what_came_of_it(
-    made: House, stage: Stage
+    made: Backend, stage: Stage
 ) -> None:
     first, second, third = [await run_of(made, "desk") for _ in range(3)]
     chosen = []
@@ -171,7 +171,7 @@ async def test_several_are_decided_at_once_and_each_says_what_came_of_it(
 
 
 async def test_a_reason_is_asked_for_once_and_what_is_denied_is_shown_again(
-    made: House, stage: Stage
+    made: Backend, stage: Stage
 ) -> None:
     run = await run_of(made, "desk")
     chosen = choices_of(await stage.get(f"/?run={run.id}"))
@@ -272,7 +272,7 @@ def lacking() -> dict[str, ListOrder]:
 
 
 async def test_a_namespace_without_the_attributes_is_asked_run_by_run(
-    made: House, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    made: Backend, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older, newer = [await run_of(made, made.task_queue) for _ in range(2)]
     monkeypatch.setattr(page_query, "ORDERS", lacking())
@@ -403,7 +403,7 @@ async def test_when_temporal_is_away_the_page_says_so_and_whoever_looks_is_told(
 
 
 async def test_a_run_is_asked_once_for_all_who_look(
-    made: House, monkeypatch: pytest.MonkeyPatch
+    made: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await run_of(made, "desk")
     asked_of: list[str] = []

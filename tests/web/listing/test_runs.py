@@ -11,8 +11,8 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.client.run_lists import RUNS, RunFilter, list_runs
+from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, House, Run, house
 from tests.support.inbox import Stage
 from tests.support.model_server import Answer
 from tests.web.listing.crowd import Asks, Crowd
@@ -20,9 +20,9 @@ from tests.web.listing.test_page import rows_of
 
 
 @pytest.fixture
-async def made(client: Client, tmp_path: Path) -> AsyncIterator[House]:
+async def made(client: Client, tmp_path: Path) -> AsyncIterator[Backend]:
     """A worker with a model that says one thing."""
-    async with house(client, tmp_path, [Answer("Done.")] * 100, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, [Answer("Done.")] * 100, **SIDE_BY_SIDE) as made:
         yield made
 
 
@@ -36,7 +36,7 @@ async def shown(stage: Stage, query: str, rows: int) -> list[str]:
     return await eventually(enough)
 
 
-async def test_runs_say_how_they_stand_and_why_they_failed(made: House, stage: Stage) -> None:
+async def test_runs_say_how_they_stand_and_why_they_failed(made: Backend, stage: Stage) -> None:
     prefix = made.task_queue
     done = await start(made, f"{prefix}/done", "completed", "Says <done>")
     failed = await start(made, f"{prefix}/failed", "failed", tools=["nonesuch"])
@@ -59,7 +59,7 @@ async def test_runs_say_how_they_stand_and_why_they_failed(made: House, stage: S
 
 
 async def test_a_call_that_a_person_denied_is_not_told_as_a_fault(
-    made: House, stage: Stage
+    made: Backend, stage: Stage
 ) -> None:
     tool = {"_tool": "tell", "_activity": "echo", "_approval": {"require": "always"}}
     run = await made.call(tool)
@@ -79,7 +79,7 @@ async def test_a_call_that_a_person_denied_is_not_told_as_a_fault(
     assert '<span class="badge dim">denied' in live.text
 
 
-async def start(made: House, id: str, stands: str, summary: str = "", **agent: Any) -> str:
+async def start(made: Backend, id: str, stands: str, summary: str = "", **agent: Any) -> str:
     """Start a run, and see it listed as it is to stand."""
     conversation = agent.pop("conversation", False)
     handle = await made.client.start_workflow(
@@ -117,7 +117,7 @@ async def test_earlier_runs_stand_on_further_pages(crowd: Crowd, stage: Stage) -
 
 
 async def test_of_an_id_that_was_used_again_the_earlier_run_is_told_apart(
-    made: House, stage: Stage
+    made: Backend, stage: Stage
 ) -> None:
     id, executions = f"{made.task_queue}/again", []
     for _ in range(2):

@@ -10,8 +10,8 @@ from temporalio.client import Client, WorkflowFailureError
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError, HasEndedError
 from holdfast.client.run_handle import RunDescription, RunHandle
+from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, Run, house
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 
@@ -40,7 +40,7 @@ async def spoken(run: Run) -> list[str]:
 async def test_a_message_is_heard_before_the_next_step_or_at_the_end(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
-    async with house(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
         run = await made.start(["pay"])
         await run.waiting()
         late = {"text": "Say thanks.", "delivery": "followUp"}
@@ -57,7 +57,7 @@ async def test_a_message_is_heard_before_the_next_step_or_at_the_end(
 async def test_what_cannot_be_sent_is_kept_and_nothing_was_said(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
-    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
         run = await made.start()
         await run.result()
         over = await stage.post(f"/run/{run.id}/message", {"text": "<b>late", "delivery": "steer"})
@@ -74,7 +74,7 @@ async def test_what_cannot_be_sent_is_kept_and_nothing_was_said(
 async def test_nothing_is_said_to_a_single_call(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
-    async with house(client, tmp_path, [], **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, [], **SIDE_BY_SIDE) as made:
         run = await made.call("pay", {"amount": 3})
         await run.waiting()
         answer = await stage.post(f"/run/{run.id}/message", {"text": "hi", "delivery": "steer"})
@@ -85,7 +85,7 @@ async def test_a_conversation_is_spoken_to_and_closed(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
     answers = [Answer("Hello."), Answer("Fine.")]
-    async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
         run = await made.start(conversation=True)
 
         async def listens() -> str | None:
@@ -110,7 +110,7 @@ async def test_a_conversation_is_spoken_to_and_closed(
 async def test_it_asks_once_more_before_it_cancels(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
-    async with house(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
         run = await made.start(["pay"])
         await run.waiting()
         asked = await stage.get(f"/run/{run.id}/cancel")
@@ -164,7 +164,7 @@ async def test_what_ends_meanwhile_has_ended_and_what_cannot_be_reached_has_not(
 async def test_nothing_is_done_without_the_form_of_the_page(
     client: Client, stage: Stage, tmp_path: Path, what: str
 ) -> None:
-    async with house(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
         run = await made.start(["pay"])
         await run.waiting()
         before = len(await run.history())
@@ -177,7 +177,7 @@ async def test_nothing_is_done_without_the_form_of_the_page(
 async def test_words_in_an_address_are_not_put_into_its_page(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
-    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
         run = await made.start()
         await run.result()
         page = await stage.get(f"/run/{run.id}?said=Approved by your boss")

@@ -16,8 +16,8 @@ from holdfast.hosting.temporal import data_converter, with_encryption
 from holdfast.web.run import routes
 from tests.encryption.keys import NEW, ring
 from tests.support import tools
+from tests.support.backend import SIDE_BY_SIDE, TOOLS, Run, backend
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, TOOLS, Run, house
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 
@@ -63,7 +63,7 @@ async def test_it_says_what_happens_what_led_to_it_and_what_it_cost(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
     answers = [Answer("I see.", [call("echo", text="hi"), call("pay", amount=20)]), Answer("Paid.")]
-    async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
         run = await made.start(["echo", "pay"], principal={"id": "ada"}, budget={"maxCalls": 2})
         await run.waiting()
 
@@ -95,7 +95,7 @@ async def test_news_are_what_stands_after_a_number_and_how_it_stands_now(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
     answers = [Answer(calls=[call("pay", amount=20)]), Answer("Paid.")]
-    async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
         run = await made.start(["pay"])
         await run.waiting()
         page = await shown(stage, run)
@@ -115,7 +115,7 @@ async def test_a_long_run_shows_its_end_and_leads_back_to_its_beginning(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
     said = [{"role": "user", "content": f"message {n}"} for n in range(1, 231)]
-    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
         run = await made.start(context=said)
         await run.result()
         there = [entry["n"] for entry in await run.context()]
@@ -135,7 +135,7 @@ async def test_a_long_run_shows_its_end_and_leads_back_to_its_beginning(
 
 async def test_a_run_is_found_by_any_id(client: Client, stage: Stage, tmp_path: Path) -> None:
     run_id = 'order/7 "ä" <b>&?#'
-    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
         agent = {"name": "a", "instructions": "Test.", "model": {"endpoint": "fake", "name": "f"}}
         handle = await client.start_workflow(
             "AgentWorkflow", {"agent": agent, "input": "go"}, id=run_id, task_queue=made.task_queue
@@ -172,7 +172,7 @@ async def test_a_delegate_and_its_run_lead_to_each_other(
             return Answer("In Hamburg.")
         return Answer(calls=[call("ask", question="Where?")]) if turn == 1 else Answer("Done.")
 
-    async with house(client, tmp_path, answer, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, answer, **SIDE_BY_SIDE) as made:
         run = await made.start([ASK])
         await run.result()
 
@@ -195,7 +195,7 @@ async def test_pictures_entries_and_state_are_had_whole(
         {"type": "image", "mediaType": "image/png", "data": PICTURE},
         {"type": "text", "text": "x" * 5_000},
     ]
-    async with house(
+    async with backend(
         client, tmp_path, [Answer(calls=[call("look_up", id=7)]), Answer("Done.")], **SIDE_BY_SIDE
     ) as made:
         run = await made.start(["look_up"], context=[{"role": "user", "content": parts}])
@@ -214,7 +214,7 @@ async def test_pictures_entries_and_state_are_had_whole(
 async def test_a_single_call_is_looked_at_as_a_run_is(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
-    async with house(client, tmp_path, [], **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, [], **SIDE_BY_SIDE) as made:
         run = await made.call("pay", {"amount": 3})
         await run.waiting()
         read = text(await shown(stage, run))
@@ -230,7 +230,7 @@ async def test_what_a_call_tells_of_itself_is_shown_while_it_is_carried_out(
 ) -> None:
     modules = [str(TOOLS), str(TOOLS.with_name("telling_tool.py"))]
     said = [Answer(calls=[call("telling", steps=3)]), Answer("Done.")]
-    async with house(client, tmp_path, said, tools=modules, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, said, tools=modules, **SIDE_BY_SIDE) as made:
         run = await made.start(["telling"])
 
         async def told() -> bool:
@@ -248,7 +248,7 @@ async def test_without_a_worker_it_says_what_temporal_knows_and_soon(
     monkeypatch.setattr(run_asked, "NO_WORKER_SECONDS", 2.0)
     monkeypatch.setattr(routes, "PAGE_SECONDS", 0.2)
     answers = [Answer(calls=[call("pay", amount=20)]), Answer("Paid.")]
-    async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
         run, ended = await made.start(["pay"]), await made.start(["pay"])
         await run.waiting()
         await ended.waiting()
@@ -273,7 +273,7 @@ async def test_a_run_that_failed_says_why_and_what_to_do(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
     refusal = Answer(status=401, body={"error": {"message": "wrong key"}})
-    async with house(client, tmp_path, [refusal], **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, [refusal], **SIDE_BY_SIDE) as made:
         run = await made.start()
         await run.failure()
         read = text(await shown(stage, run))
@@ -292,7 +292,7 @@ async def test_a_run_that_cannot_be_read_says_what_it_lacks(
     monkeypatch.setenv("TEMPORAL_ADDRESS", client.service_client.config.target_host)
     monkeypatch.delenv("HOLDFAST_ENCRYPTION", raising=False)
     async with (
-        house(Client(**config), tmp_path, answers, **SIDE_BY_SIDE) as made,
+        backend(Client(**config), tmp_path, answers, **SIDE_BY_SIDE) as made,
         inbox(await connect()) as stage,
     ):
         run = await made.start(["pay"])
@@ -309,7 +309,7 @@ async def test_a_run_that_went_on_as_new_is_one_run(
     def answer(turn: int, body: dict[str, Any]) -> Answer:
         return Answer(calls=[call("echo", text=str(turn))]) if turn < 6 else Answer("Done.")
 
-    async with house(client, tmp_path, answer, **SIDE_BY_SIDE, continue_after=20) as made:
+    async with backend(client, tmp_path, answer, **SIDE_BY_SIDE, continue_after=20) as made:
         run = await made.start(["echo"], budget={})
         await run.result()
         page = await shown(stage, run)

@@ -17,8 +17,8 @@ from holdfast.client.stream.heartbeats import CallProgress
 from holdfast.web.run import changes
 from holdfast.web.run.changes import RunStream, RunStreams, SentAnswer
 from holdfast.web.services import Services
+from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, house
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer
 
@@ -206,7 +206,7 @@ async def test_what_no_time_mends_ends_it(error: CommandError) -> None:
 async def test_whoever_comes_back_says_where_they_were(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
-    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
         run = await made.start()
         await run.result()
     first = await stage.get(f"/run/{run.id}/changes")
@@ -225,7 +225,7 @@ async def test_there_is_room_for_so_many_and_leaving_makes_room(
     held = threading.Event()
     async with (
         inbox(client) as stage,
-        house(client, tmp_path, [Answer("Done.", hold=held)], **SIDE_BY_SIDE) as made,
+        backend(client, tmp_path, [Answer("Done.", hold=held)], **SIDE_BY_SIDE) as made,
     ):
         run = await made.start()
 

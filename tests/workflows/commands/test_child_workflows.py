@@ -15,8 +15,8 @@ from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from tests.support import tools
+from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
 from tests.support.model_server import Answer, call
 
 ASK: dict[str, Any] = {
@@ -58,32 +58,32 @@ def by_agent(**said: list[Answer]) -> Any:
 
 
 class Family:
-    """A house whose runs have the delegate `helper`."""
+    """A backend whose runs have the delegate `helper`."""
 
-    def __init__(self, house: House) -> None:
-        self.house = house
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
 
     async def start(self, *asked: Any, **request: Any) -> Run:
         """Start a run with the tool `ask`, and others."""
-        return await self.house.start([ASK, *asked], **request)
+        return await self.backend.start([ASK, *asked], **request)
 
     def child(self, run: Run, call_id: str = "t1c1") -> Run:
         """The run that carries out a call."""
-        return Run(self.house.client.get_workflow_handle(f"{run.id}.{call_id}"))
+        return Run(self.backend.client.get_workflow_handle(f"{run.id}.{call_id}"))
 
     def asked(self, agent: str) -> list[dict[str, Any]]:
         """The requests that were made for an agent."""
-        requests = self.house.model.requests
+        requests = self.backend.model.requests
         return [body for body in requests if body["messages"][0]["content"].startswith(agent)]
 
 
 @pytest.fixture
-async def family(open_house: OpenHouse, tmp_path: Path) -> Any:
-    """Open a house with these answers, by agent, and these agents."""
+async def family(launch: Launch, tmp_path: Path) -> Any:
+    """Launch a backend with these answers, by agent, and these agents."""
 
     async def open_(said: Said, **more: dict[str, Any]) -> Family:
         catalog = agents(tmp_path / "catalog", **{"helper": {}, **more})
-        return Family(await open_house(by_agent(**said), catalog=catalog, **SIDE_BY_SIDE))
+        return Family(await launch(by_agent(**said), catalog=catalog, **SIDE_BY_SIDE))
 
     return open_
 
@@ -254,7 +254,7 @@ async def test_a_delegate_that_may_act_once_and_was_lost_is_asked_about(family: 
         },
         helper={"tools": ["held"]},
     )
-    run = await home.house.start([{**ASK, **ONCE}])
+    run = await home.backend.start([{**ASK, **ONCE}])
 
     async def begun() -> bool:
         return "begun a" in tools.read()
@@ -293,13 +293,13 @@ async def elsewhere(client: Client) -> AsyncIterator[str]:
 
 
 async def test_a_child_of_a_workflow_of_others_tells_it_nothing(
-    client: Client, open_house: OpenHouse, elsewhere: str
+    client: Client, launch: Launch, elsewhere: str
 ) -> None:
-    house = await open_house([Answer(calls=[call("pay", amount=5)]), Answer("paid")])
+    backend = await launch([Answer(calls=[call("pay", amount=5)]), Answer("paid")])
     agent = {"instructions": "Test.", "model": {"endpoint": "fake"}, "tools": ["pay"]}
     parent = await client.start_workflow(
         Somebody.run,
-        args=[{"agent": agent, "input": "go"}, house.task_queue],
+        args=[{"agent": agent, "input": "go"}, backend.task_queue],
         id=f"somebody-{uuid.uuid4().hex[:8]}",
         task_queue=elsewhere,
     )

@@ -14,7 +14,7 @@ from holdfast.hosting.temporal import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import Store, read_stored_value
 from holdfast.schemas.internal.stored_value import Stored
-from tests.support.house import TOOLS, House, OpenHouse, Run, house
+from tests.support.backend import TOOLS, Backend, Launch, Run, backend
 from tests.support.model_server import Answer, call
 
 MOOD = {
@@ -54,10 +54,10 @@ async def requests(run: Run) -> list[str]:
 
 
 async def test_a_model_that_cannot_answer_a_call_does_not_end_the_run(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
     refuses = Answer(status=400, body={"error": {"message": "too hard"}})
-    run = await (await open_house(model(refuses))).start([MOOD])
+    run = await (await launch(model(refuses))).start([MOOD])
     assert (await run.result())["output"] == "done"
 
     assert await run.error() == {
@@ -98,7 +98,7 @@ def site() -> Iterator[str]:
 
 
 async def test_a_text_a_file_and_an_address_are_fetched_when_they_are_called(
-    open_house: OpenHouse, tmp_path: Path, site: str
+    launch: Launch, tmp_path: Path, site: str
 ) -> None:
     folder = tmp_path / "catalog"
     (folder / "agents").mkdir(parents=True)
@@ -111,21 +111,21 @@ async def test_a_text_a_file_and_an_address_are_fetched_when_they_are_called(
     written = {"model": {"endpoint": "fake", "name": "fake"}, "knowledge": knowledge}
     (folder / "agents" / "desk.json").write_text(json.dumps(written))
     answers = [Answer(calls=[call("law"), call("returns"), call("news")]), Answer("done")]
-    house = await open_house(answers, catalog=folder, knowledge_urls=[site])
+    backend = await launch(answers, catalog=folder, knowledge_urls=[site])
     run = Run(
-        await house.client.start_workflow(
+        await backend.client.start_workflow(
             "AgentWorkflow",
             {"agent": "desk", "input": "go"},
-            id=f"run-{house.task_queue}",
-            task_queue=house.task_queue,
+            id=f"run-{backend.task_queue}",
+            task_queue=backend.task_queue,
         )
     )
     await run.result()
     results = await run.results()
     assert (results["t1c1"], results["t1c2"]) == (LAW, "Thirty days.")
-    told = house.model.requests[-1]["messages"][-1]["content"]
+    told = backend.model.requests[-1]["messages"][-1]["content"]
     assert json.loads(told) == {"tool": "news", "trusted": False, "value": NEWS}
-    assert LAW not in json.dumps(house.model.requests[0])
+    assert LAW not in json.dumps(backend.model.requests[0])
     # A text is in history as a part of the agent and as a result, and is not sent along besides.
     history = b"".join(event.SerializeToString() for event in await run.history())
     assert history.count(LAW.encode()) == 2
@@ -177,7 +177,7 @@ def keeping(client: Client, store: Store) -> Client:
 
 
 @pytest.fixture
-async def stored_house(keeping: Client, tmp_path: Path) -> AsyncIterator[Any]:
+async def stored_backend(keeping: Client, tmp_path: Path) -> AsyncIterator[Any]:
     (tmp_path / "nested.py").write_text(TOOL)
     calls = [
         call("nested", size=30_000_000),
@@ -187,14 +187,14 @@ async def stored_house(keeping: Client, tmp_path: Path) -> AsyncIterator[Any]:
     ]
     answers = [Answer(calls=calls), Answer(text="done")]
     tools = [str(TOOLS), str(tmp_path / "nested.py")]
-    async with house(keeping, tmp_path, answers, tools=tools) as made:
+    async with backend(keeping, tmp_path, answers, tools=tools) as made:
         yield made
 
 
 async def test_a_turn_of_large_results_goes_on_and_what_was_returned_can_be_had(
-    stored_house: House, client: Client, store: Store
+    stored_backend: Backend, client: Client, store: Store
 ) -> None:
-    run = await stored_house.start(["nested", "nested_here", "nested_kept", "big"])
+    run = await stored_backend.start(["nested", "nested_here", "nested_kept", "big"])
     assert (await run.result())["output"] == "done"
     read = await run.results()
     assert read["t1c1"].startswith("29999985 bytes, too many to be read here; ")
@@ -209,6 +209,6 @@ async def test_a_turn_of_large_results_goes_on_and_what_was_returned_can_be_had(
     assert max(event.ByteSize() for event in await run.history()) < 20_000
 
 
-async def test_a_single_call_hands_it_on(stored_house: House) -> None:
-    result = await (await stored_house.call("nested", {"size": 3_000_000})).result()
+async def test_a_single_call_hands_it_on(stored_backend: Backend) -> None:
+    result = await (await stored_backend.call("nested", {"size": 3_000_000})).result()
     assert Stored.of(result["output"]) is not None

@@ -8,7 +8,7 @@ from holdfast.activities.model.conversation_cache import RunKey
 from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.activities.model.run_queries import RunQueries
 from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
-from tests.support.house import OpenHouse
+from tests.support.backend import Launch
 from tests.support.model_server import Answer
 from tests.workflows.commands.test_model_tools import ASKS, GOOD, MOOD
 
@@ -40,23 +40,23 @@ def answers() -> Any:
 
 @pytest.mark.parametrize("cached", [0, 10])
 async def test_nothing_is_queried_with_or_without_the_workflow_cache(
-    open_house: OpenHouse, queried: list[ConversationPageRequest], cached: int
+    launch: Launch, queried: list[ConversationPageRequest], cached: int
 ) -> None:
-    house = await open_house(answers(), max_cached_workflows=cached)
-    result = await (await house.start([MOOD])).result()
+    backend = await launch(answers(), max_cached_workflows=cached)
+    result = await (await backend.start([MOOD])).result()
     assert (result["output"], result["turns"]) == ("done", 3)
     assert queried == []
 
 
 async def test_without_what_is_handed_over_the_same_is_asked(
-    open_house: OpenHouse, queried: list[ConversationPageRequest], monkeypatch: pytest.MonkeyPatch
+    launch: Launch, queried: list[ConversationPageRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = await open_house(answers())
-    await (await house.start([MOOD])).result()
-    handed, house.model.requests[:] = list(house.model.requests), []
+    backend = await launch(answers())
+    await (await backend.start([MOOD])).result()
+    handed, backend.model.requests[:] = list(backend.model.requests), []
 
     monkeypatch.setattr(PagePrefetch, "store", lambda *_: None)
-    house = await open_house(answers())
-    await (await house.start([MOOD])).result()
-    assert house.model.requests == handed
+    backend = await launch(answers())
+    await (await backend.start([MOOD])).result()
+    assert backend.model.requests == handed
     assert [(want.after, want.call) for want in queried] == [(0, None), (0, "t1c1"), (2, None)]

@@ -19,8 +19,8 @@ from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas import names
 from holdfast.workflows.commands import failures
+from tests.support.backend import Backend, Run
 from tests.support.eventually import eventually
-from tests.support.house import House, Run
 from tests.support.model_server import Answer, call, serve
 from tests.workflows.commands.test_model_tools import GOOD, MOOD
 
@@ -45,9 +45,9 @@ def settings(tmp_path: Path) -> WorkerSettings:
 
 
 @asynccontextmanager
-async def houses(
+async def backends(
     client: Client, settings: WorkerSettings, answer: Asked, *, limit: int | None, workers: int = 1
-) -> AsyncIterator[House]:
+) -> AsyncIterator[Backend]:
     """So many workers of one task queue, whose model takes so many requests a minute."""
     assert settings.endpoints is not None
     more = "" if limit is None else f", maxRequestsPerMinute: {limit}"
@@ -58,7 +58,7 @@ async def houses(
             # In one process, two workers of a task queue cannot share a client.
             own = await connect({"target_host": client.service_client.config.target_host})
             await stack.enter_async_context(await build_worker(own, settings))
-        yield House(client, settings.task_queue, server)
+        yield Backend(client, settings.task_queue, server)
 
 
 class Clock:
@@ -78,8 +78,8 @@ async def test_two_workers_together_make_no_more_requests_than_their_endpoint_ta
     client: Client, settings: WorkerSettings
 ) -> None:
     clock = Clock()
-    async with houses(client, settings, clock, limit=240, workers=2) as house:
-        runs = [await house.start() for _ in range(16)]
+    async with backends(client, settings, clock, limit=240, workers=2) as backend:
+        runs = [await backend.start() for _ in range(16)]
         for run in runs:
             assert (await run.result())["output"] == "done"
     assert len(clock.seconds) == 16
@@ -91,11 +91,11 @@ async def test_who_asks_for_one_does_not_wait_behind_who_asks_for_many(
     client: Client, settings: WorkerSettings
 ) -> None:
     clock = Clock()
-    async with houses(client, settings, clock, limit=60) as house:
-        many = [await house.start(input="many", principal={"id": "many"}) for _ in range(16)]
+    async with backends(client, settings, clock, limit=60) as backend:
+        many = [await backend.start(input="many", principal={"id": "many"}) for _ in range(16)]
         for run in many:
             await eventually(partial(scheduled, run, names.GENERATE))
-        one = await house.start(input="one", principal={"id": "one"})
+        one = await backend.start(input="one", principal={"id": "one"})
         await eventually(partial(scheduled, one, names.GENERATE))
         before = len(clock.asked)
         assert (await one.result())["output"] == "done"
@@ -119,8 +119,8 @@ async def test_requests_wait_in_their_endpoints_queue_and_all_else_stays_in_the_
             return refusals.pop() if refusals else Answer(calls=calls)
         return Answer("done")
 
-    async with houses(client, settings, answer, limit=6_000) as house:
-        run = await house.start([MOOD, "echo"], principal={"id": "p" * 100})
+    async with backends(client, settings, answer, limit=6_000) as backend:
+        run = await backend.start([MOOD, "echo"], principal={"id": "p" * 100})
         assert (await run.result())["output"] == "done"
     requests = await scheduled(run, names.GENERATE)
     assert [each.activity_id for each in requests][1] == "t1c1"
@@ -139,8 +139,8 @@ async def test_requests_wait_in_their_endpoints_queue_and_all_else_stays_in_the_
 async def test_a_request_without_a_limit_waits_for_nobody(
     client: Client, settings: WorkerSettings
 ) -> None:
-    async with houses(client, settings, lambda *_: Answer("done"), limit=None) as house:
-        run = await house.start(principal={"id": "ada"})
+    async with backends(client, settings, lambda *_: Answer("done"), limit=None) as backend:
+        run = await backend.start(principal={"id": "ada"})
         await run.result()
     (request,) = await scheduled(run, names.GENERATE)
     assert request.task_queue.name == settings.task_queue
@@ -161,10 +161,10 @@ async def test_a_run_goes_on_where_its_endpoint_has_no_limit_any_more(
         return Answer(calls=[call("charge", order_id="7")]) if turn == 1 else Answer("done")
 
     charge = {"_tool": "charge", "_activity": "echo", "_sideEffects": True}
-    async with houses(client, settings, answer, limit=6_000) as house:
-        run = await house.start([charge])
+    async with backends(client, settings, answer, limit=6_000) as backend:
+        run = await backend.start([charge])
         await run.waiting()
-    async with houses(client, settings, answer, limit=None):
+    async with backends(client, settings, answer, limit=None):
         await run.decide("t1c1", "deny")
         async with asyncio.timeout(20):
             assert (await run.result())["output"] == "done"

@@ -8,15 +8,15 @@ from temporalio.common import SearchAttributeKey
 
 from tests.support import tools
 from tests.support.eventually import eventually
-from tests.support.house import OpenHouse, Run
+from tests.support.backend import Launch, Run
 from tests.support.model_server import Answer, call
 
 DONE = Answer("done")
 
 
-async def test_calls_of_a_turn_run_together_and_end_in_source_order(open_house: OpenHouse) -> None:
+async def test_calls_of_a_turn_run_together_and_end_in_source_order(launch: Launch) -> None:
     answers = [Answer(calls=[call("held", name="a"), call("held", name="b")]), DONE]
-    run = await (await open_house(answers)).start(["held"])
+    run = await (await launch(answers)).start(["held"])
 
     async def both() -> bool:
         return {"begun a", "begun b"} <= set(tools.read())
@@ -42,11 +42,11 @@ async def test_calls_of_a_turn_run_together_and_end_in_source_order(open_house: 
     ]
 
 
-async def test_concurrency_bounds_what_runs_together(open_house: OpenHouse) -> None:
+async def test_concurrency_bounds_what_runs_together(launch: Launch) -> None:
     answers = [Answer(calls=[call("held", name="a"), call("held", name="b")]), DONE]
     tools.write("open a")
     tools.write("open b")
-    run = await (await open_house(answers)).start(["held"], agent={"concurrency": 1})
+    run = await (await launch(answers)).start(["held"], agent={"concurrency": 1})
     await run.result()
     assert [line for line in tools.read() if not line.startswith("open")] == [
         "begun a",
@@ -56,8 +56,8 @@ async def test_concurrency_bounds_what_runs_together(open_house: OpenHouse) -> N
     ]
 
 
-async def test_an_activity_can_be_given_the_whole_call(open_house: OpenHouse) -> None:
-    run = await (await open_house([Answer(calls=[call("whole", text="x")]), DONE])).start(
+async def test_an_activity_can_be_given_the_whole_call(launch: Launch) -> None:
+    run = await (await launch([Answer(calls=[call("whole", text="x")]), DONE])).start(
         ["whole"], state={"a": 1}, input="hello"
     )
     await run.result()
@@ -68,8 +68,8 @@ async def test_an_activity_can_be_given_the_whole_call(open_house: OpenHouse) ->
     assert said["scoped"] == {"input": "hello", "state": {"a": 1}}
 
 
-async def test_a_local_activity_leaves_no_activity_in_history(open_house: OpenHouse) -> None:
-    run = await (await open_house([Answer(calls=[call("quick", text="x")]), DONE])).start(["quick"])
+async def test_a_local_activity_leaves_no_activity_in_history(launch: Launch) -> None:
+    run = await (await launch([Answer(calls=[call("quick", text="x")]), DONE])).start(["quick"])
     await run.result()
     assert (await run.results())["t1c1"] == "X"
     scheduled = [
@@ -92,10 +92,10 @@ LOOK = {
 }
 
 
-async def test_a_call_passes_all_its_hooks(open_house: OpenHouse) -> None:
+async def test_a_call_passes_all_its_hooks(launch: Launch) -> None:
     tool: dict[str, Any] = {**LOOK, "_prepare": "tidy", "_repair": "mend", "_after": "review"}
-    house = await open_house([Answer(calls=[call("look", n="x")]), DONE])
-    run = await house.start([tool], agent={"_before": "guard"})
+    backend = await launch([Answer(calls=[call("look", n="x")]), DONE])
+    run = await backend.start([tool], agent={"_before": "guard"})
     await run.result()
 
     scheduled = [event.activity_task_scheduled_event_attributes for event in await run.history()]
@@ -119,12 +119,12 @@ async def test_a_call_passes_all_its_hooks(open_house: OpenHouse) -> None:
     assert await run.results() == {"t1c1": '{"id": 1}'}
 
 
-async def test_a_hook_that_fails_blocks_the_call_in_its_own_words(open_house: OpenHouse) -> None:
+async def test_a_hook_that_fails_blocks_the_call_in_its_own_words(launch: Launch) -> None:
     review = {"type": "review", "retry": {"maximumAttempts": 1}}
     text = {"properties": {"text": {"type": "string"}}}
     tool = {"_tool": "echo", "_activity": "echo", "_after": review, **text}
-    house = await open_house([Answer(calls=[call("echo", text="a")]), DONE])
-    run = await house.start([tool])
+    backend = await launch([Answer(calls=[call("echo", text="a")]), DONE])
+    run = await backend.start([tool])
     await run.result()
 
     error = await run.error()
@@ -160,11 +160,11 @@ async def page(run: Run) -> str:
     return found.current_details
 
 
-async def test_a_plan_is_shown_approved_once_and_carried_out(open_house: OpenHouse) -> None:
+async def test_a_plan_is_shown_approved_once_and_carried_out(launch: Launch) -> None:
     look, settle = call("look_up", id=5), call("settle", amount="†state.item.id")
     say = call("say", text="paid for †{state.item.name}")
-    house = await open_house([Answer(calls=[look, settle, say]), Answer("done")])
-    run = await house.start(["look_up", PAY, SAY], agent=AGENT)
+    backend = await launch([Answer(calls=[look, settle, say]), Answer("done")])
+    run = await backend.start(["look_up", PAY, SAY], agent=AGENT)
 
     [waiting] = await run.waiting()
     assert (waiting["callId"], waiting["kind"]) == ("t1-plan", "plan")
@@ -181,6 +181,6 @@ async def test_a_plan_is_shown_approved_once_and_carried_out(open_house: OpenHou
     await run.decide("t1-plan", "approve", by="ada", digest=waiting["digest"])
     assert (await run.result())["state"]["paid"] == {"paid": 5.0}
     assert tools.read() == [f"pay 5 {run.id}/t1c2"]
-    assert house.model.asked(1) == house.model.asked(2) == 1
+    assert backend.model.asked(1) == backend.model.asked(2) == 1
     assert (await run.results())["t1c3"] == "paid for item 5"
     assert "Turn 1: **settle** (amount=5): approved by ada, done" in await page(run)

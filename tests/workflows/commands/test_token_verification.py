@@ -10,7 +10,7 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from tests.support import tools
-from tests.support.house import House, OpenHouse, Run
+from tests.support.backend import Backend, Launch, Run
 from tests.support.model_server import Answer, call
 from tests.support.signing import Signer, write_keys
 
@@ -29,7 +29,7 @@ PAYS = [Answer(calls=[call("pay_out", amount=5)]), Answer("paid")]
 MARKER = "marker_recorded_event_attributes"
 
 
-Opened = Callable[..., Awaitable[House]]
+Opened = Callable[..., Awaitable[Backend]]
 
 
 @pytest.fixture
@@ -45,11 +45,11 @@ def keys(tmp_path: Path, ann: Signer) -> Path:
 
 
 @pytest.fixture
-def open_signed(open_house: OpenHouse, keys: Path) -> Opened:
-    """Open a house whose worker has the keys."""
+def open_signed(launch: Launch, keys: Path) -> Opened:
+    """Open a backend whose worker has the keys."""
 
-    async def open_(answers: Any = PAYS, **settings: Any) -> House:
-        return await open_house(answers, **{"keys": str(keys), **settings})
+    async def open_(answers: Any = PAYS, **settings: Any) -> Backend:
+        return await launch(answers, **{"keys": str(keys), **settings})
 
     return open_
 
@@ -114,8 +114,8 @@ async def test_a_wrong_signature_or_date_is_refused(open_signed: Opened, ann: Si
     assert tools.read() == []
 
 
-async def test_without_keys_no_decision_is_signed(open_house: OpenHouse, ann: Signer) -> None:
-    run = await (await open_house(PAYS)).start([SIGNED_PAY])
+async def test_without_keys_no_decision_is_signed(launch: Launch, ann: Signer) -> None:
+    run = await (await launch(PAYS)).start([SIGNED_PAY])
     [waiting] = await run.waiting()
 
     said = await refusal(run, "approve", token=ann.on(run.id, waiting))
@@ -156,13 +156,13 @@ async def test_a_principal_holds_the_scopes_that_its_token_says(
 async def test_a_principal_whose_token_is_forged_begins_nothing(
     open_signed: Opened, ann: Signer
 ) -> None:
-    house = await open_signed()
+    backend = await open_signed()
     for token in (Signer(ann.id).token(sub="ada", scopes=["pay"]), ann.token(scopes=["pay"])):
-        failure = await (await house.start([NEEDS_SCOPE], principal={"token": token})).failure()
+        failure = await (await backend.start([NEEDS_SCOPE], principal={"token": token})).failure()
         assert failure.type == "invalid_request"
         assert failure.message.startswith("`principal.token`: the token")
         failure = await (
-            await house.call(NEEDS_SCOPE, {"amount": 5}, principal={"token": token})
+            await backend.call(NEEDS_SCOPE, {"amount": 5}, principal={"token": token})
         ).failure()
         assert failure.type == "invalid_request"
     assert tools.read() == []
@@ -182,25 +182,27 @@ async def test_a_worker_can_insist_on_tokens(open_signed: Opened, ann: Signer) -
     def answer(turn: int, body: dict[str, Any]) -> Answer:
         return main[turn - 1] if "tools" in body else Answer('{"said": "done"}')
 
-    house = await open_signed(answer, principal_tokens=True)
+    backend = await open_signed(answer, principal_tokens=True)
     for principal in (None, {"id": "ada", "scopes": ["pay"]}):
-        run = await house.start([NEEDS_SCOPE], principal=principal)
+        run = await backend.start([NEEDS_SCOPE], principal=principal)
         assert "wants a token of everybody" in (await run.failure()).message
-        single = await house.call(NEEDS_SCOPE, {"amount": 5}, principal=principal)
+        single = await backend.call(NEEDS_SCOPE, {"amount": 5}, principal=principal)
         assert (await single.failure()).type == "invalid_request"
 
     token = ann.token(sub="ada")
-    run = await house.start([ASK], principal={"token": token})
+    run = await backend.start([ASK], principal={"token": token})
     assert (await run.result())["output"] == "thanks"
     assert await run.results() == {"t1c1": '{"said": "done"}'}, "its delegate needs none"
 
 
 async def test_a_worker_can_insist_on_its_catalog(open_signed: Opened) -> None:
-    house = await open_signed([], catalog_only=True)
-    assert "name one of its catalog" in (await (await house.start(["pay"])).failure()).message
-    assert (await (await house.call(SIGNED_PAY, {"amount": 5})).failure()).type == "invalid_request"
+    backend = await open_signed([], catalog_only=True)
+    assert "name one of its catalog" in (await (await backend.start(["pay"])).failure()).message
+    assert (
+        await (await backend.call(SIGNED_PAY, {"amount": 5})).failure()
+    ).type == "invalid_request"
 
-    named = await house.call("pay", {"amount": 5})
+    named = await backend.call("pay", {"amount": 5})
     await named.waiting()
     await named.decide("t1c1", "approve")
     assert (await named.result())["output"] == {"paid": 5}

@@ -22,7 +22,7 @@ from holdfast.workflows.publishing.notifier import ApprovalNotifier
 from tests.engine.asking import approve, asks, decides, open_question
 from tests.engine.driver import FACTS, Play
 from tests.support.eventually import eventually
-from tests.support.house import OpenHouse, Run
+from tests.support.backend import Launch, Run
 from tests.support.model_server import Answer, call
 from tests.support.told import SECRET, Listening, listening
 
@@ -78,11 +78,11 @@ async def began(run: Run) -> list[str]:
 
 
 async def test_people_are_told_that_it_waits_that_it_still_does_and_who_decided(
-    open_house: OpenHouse, program: Listening, tmp_path: Path
+    launch: Launch, program: Listening, tmp_path: Path
 ) -> None:
     file = notifiers(tmp_path, desk=hook(program), legal=hook(program, groups=["legal"]))
     policy = {"remind": "200ms", "approvers": ["finance"]}
-    run = await (await open_house(PAYS, notifiers=file)).start(
+    run = await (await launch(PAYS, notifiers=file)).start(
         ["pay"], agent={"approval": policy}, principal={"id": "ada"}
     )
     await until_told(program, "asked", "reminder")
@@ -102,15 +102,15 @@ async def test_people_are_told_that_it_waits_that_it_still_does_and_who_decided(
 
 
 async def test_a_single_call_ends_once_those_are_told_who_can_be_soon(
-    open_house: OpenHouse, program: Listening, tmp_path: Path
+    launch: Launch, program: Listening, tmp_path: Path
 ) -> None:
     def answer(heard: int) -> Response:
         late = told(program)[-1] == "decided" and heard < 3
         return Response(status_code=503 if late else 204, headers={"retry-after-ms": "200"})
 
     program.answer = answer
-    house = await open_house([], notifiers=notifiers(tmp_path, desk=hook(program)))
-    run = await house.call("pay", {"amount": 5})
+    backend = await launch([], notifiers=notifiers(tmp_path, desk=hook(program)))
+    run = await backend.call("pay", {"amount": 5})
     await until_told(program, "asked")
     await run.decide("t1c1", "approve")
     await run.result()
@@ -130,13 +130,13 @@ def deaf_to(program: Listening, kind: str) -> None:
 
 
 async def test_what_is_said_while_people_are_told_at_the_end_of_a_run_is_answered(
-    open_house: OpenHouse, program: Listening, tmp_path: Path
+    launch: Launch, program: Listening, tmp_path: Path
 ) -> None:
     deaf_to(program, "decided")
-    house = await open_house(
+    backend = await launch(
         [*PAYS, Answer("and more")], notifiers=notifiers(tmp_path, desk=hook(program))
     )
-    run = await house.start(["pay"])
+    run = await backend.start(["pay"])
     await run.waiting()
     await run.decide("t1c1", "approve")
     await eventually(lambda: waits(run))
@@ -147,14 +147,14 @@ async def test_what_is_said_while_people_are_told_at_the_end_of_a_run_is_answere
 
 
 async def test_a_channel_that_cannot_be_reached_holds_up_no_other_and_is_not_flooded(
-    open_house: OpenHouse, program: Listening, tmp_path: Path
+    launch: Launch, program: Listening, tmp_path: Path
 ) -> None:
     program.answer = lambda _: Response(status_code=503, headers={"retry-after": "60"})
     async with listening() as other:
         file = notifiers(tmp_path, lost=hook(program), desk=hook(other))
         pays = [Answer(calls=[call("pay", amount=n) for n in range(MANY)])]
-        house = await open_house(pays, notifiers=file)
-        run = await house.start(["pay"], agent={"approval": {"remind": "1s"}})
+        backend = await launch(pays, notifiers=file)
+        run = await backend.start(["pay"], agent={"approval": {"remind": "1s"}})
 
         async def all_were_reminded() -> bool:
             kinds = told(other)
@@ -176,7 +176,7 @@ async def waits(run: Run) -> int:
 
 
 async def test_the_last_that_people_are_told_is_not_lost_when_a_run_goes_on_as_a_new_one(
-    open_house: OpenHouse, program: Listening, tmp_path: Path
+    launch: Launch, program: Listening, tmp_path: Path
 ) -> None:
     def answer(_: int) -> Response:
         late = told(program).count("decided") == 1
@@ -184,8 +184,8 @@ async def test_the_last_that_people_are_told_is_not_lost_when_a_run_goes_on_as_a
 
     program.answer = answer
     file = notifiers(tmp_path, desk=hook(program, on=["decided"]))
-    house = await open_house(PAYS, notifiers=file, continue_after=20)
-    run = await house.start(["pay"])
+    backend = await launch(PAYS, notifiers=file, continue_after=20)
+    run = await backend.start(["pay"])
     await run.waiting()
     await run.decide("t1c1", "approve")
     assert (await run.result())["output"] == "paid"

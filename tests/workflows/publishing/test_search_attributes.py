@@ -11,8 +11,8 @@ from holdfast.schemas.base import json_size
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.publishing import search_attributes
 from tests.engine.asking import asks, open_question
+from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
-from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
 
 SINCE = SearchAttributeKey.for_datetime("PendingSince")
@@ -70,10 +70,10 @@ async def attributes(run: Run) -> tuple[Any, Any, Any]:
 
 
 async def test_lists_know_since_when_until_when_and_for_whom_it_waits(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
-    house = await open_house(ASKS)
-    run = await house.start(TOOLS)
+    backend = await launch(ASKS)
+    run = await backend.start(TOOLS)
     waiting = await run.waiting(2)
     since, until, groups = await eventually(lambda: written(run, 3))
     assert since - max(moment(one["requestedAt"]) for one in waiting) < MILLISECOND
@@ -84,7 +84,7 @@ async def test_lists_know_since_when_until_when_and_for_whom_it_waits(
     found = f'{terms} AND WorkflowId = "{run.id}"'
 
     async def listed() -> bool:
-        return [one.id async for one in house.client.list_workflows(found)] == [run.id]
+        return [one.id async for one in backend.client.list_workflows(found)] == [run.id]
 
     await eventually(listed)
 
@@ -98,10 +98,10 @@ async def test_lists_know_since_when_until_when_and_for_whom_it_waits(
     assert await attributes(run) == (None, None, None)
 
 
-async def test_a_budget_that_asks_is_found_like_a_call_that_waits(open_house: OpenHouse) -> None:
+async def test_a_budget_that_asks_is_found_like_a_call_that_waits(launch: Launch) -> None:
     asks = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
-    house = await open_house([Answer(calls=[call("look_up")])])
-    run = await house.start(["look_up"], agent=asks)
+    backend = await launch([Answer(calls=[call("look_up")])])
+    run = await backend.start(["look_up"], agent=asks)
     [waiting] = await run.waiting()
     since, until, groups = await eventually(lambda: written(run, 1))
     assert since - moment(waiting["requestedAt"]) < MILLISECOND
@@ -124,8 +124,8 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-async def test_a_tool_is_shown_with_its_schema_and_terms(open_house: OpenHouse) -> None:
-    run = await (await open_house(ASKS)).start(TOOLS, agent={"approval": {"onTimeout": "fail"}})
+async def test_a_tool_is_shown_with_its_schema_and_terms(launch: Launch) -> None:
+    run = await (await launch(ASKS)).start(TOOLS, agent={"approval": {"onTimeout": "fail"}})
     await run.waiting(2)
     shown = await run.handle.query("tool", "late")
     assert shown["description"] == "Pays late."

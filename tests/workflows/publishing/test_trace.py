@@ -27,7 +27,7 @@ from holdfast.workflows.publishing.trace import Trace
 from tests.engine.driver import FACTS, NOON, Play, says, tool
 from tests.engine.driver import call as asks
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
+from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.model_server import Answer, call
 from tests.support.traces import Recorder, Seen, seen, traced, tree
 from tests.workflows.commands.test_child_workflows import ASK, agents, by_agent
@@ -86,7 +86,7 @@ async def has_ended(run: Run, call_id: str) -> bool:
 
 
 async def test_a_run_is_one_trace_with_its_retries_approvals_and_delegates(
-    open_house: OpenHouse, tmp_path: Path
+    launch: Launch, tmp_path: Path
 ) -> None:
     # Its cache is off: each of its workflow tasks is a replay of all before it.
     recorder, calls = Recorder(), [call("pay", amount=7), call("ask", task="help"), call("raises")]
@@ -95,8 +95,8 @@ async def test_a_run_is_one_trace_with_its_retries_approvals_and_delegates(
         Help=[Answer(calls=[call("echo", text="x")]), Answer("helped")],
     )
     catalog = agents(tmp_path / "catalog", helper={"instructions": "Help", "tools": ["echo"]})
-    house = await open_house(failing_once(answers), telemetry=recorder.telemetry, catalog=catalog)
-    run = await house.start(["pay", ASK, "raises"])
+    backend = await launch(failing_once(answers), telemetry=recorder.telemetry, catalog=catalog)
+    run = await backend.start(["pay", ASK, "raises"])
     await run.waiting()
     helper = await over(recorder, "invoke_agent helper")
     await eventually(lambda: has_ended(run, "t1c2"))
@@ -138,11 +138,11 @@ async def test_a_run_is_one_trace_with_its_retries_approvals_and_delegates(
 
 
 async def test_a_run_that_goes_on_as_a_new_one_stays_one_trace(
-    open_house: OpenHouse, client: Client
+    launch: Launch, client: Client
 ) -> None:
     recorder, (tracing, theirs) = Recorder(), others()
-    house = await open_house(looking(8), telemetry=recorder.telemetry, **OFTEN)
-    shop = House(traced(client, tracing), house.task_queue, house.model)
+    backend = await launch(looking(8), telemetry=recorder.telemetry, **OFTEN)
+    shop = Backend(traced(client, tracing), backend.task_queue, backend.model)
     run = await shop.start(["look_up"], agent=MANY)
     await run.result()
     assert len(await runs_of(run)) > 1
@@ -155,10 +155,10 @@ async def test_a_run_that_goes_on_as_a_new_one_stays_one_trace(
     assert [agent.parent_id] == [one.span_id for one in theirs() if one.parent_id is None]
 
 
-async def test_a_run_that_is_cancelled_or_fails_has_a_last_word(open_house: OpenHouse) -> None:
+async def test_a_run_that_is_cancelled_or_fails_has_a_last_word(launch: Launch) -> None:
     recorder = Recorder()
-    house = await open_house([Answer(calls=[call("pay", amount=7)])], telemetry=recorder.telemetry)
-    run = await house.start(["pay"])
+    backend = await launch([Answer(calls=[call("pay", amount=7)])], telemetry=recorder.telemetry)
+    run = await backend.start(["pay"])
     await run.waiting()
     await run.handle.cancel()
     with pytest.raises(WorkflowFailureError):
@@ -174,17 +174,17 @@ async def test_a_run_that_is_cancelled_or_fails_has_a_last_word(open_house: Open
     assert the(spans, "execute_tool pay").attributes["holdfast.carried_out"] is False
 
     recorder.exporter.clear()
-    broken = await house.start(agent={"model": {"endpoint": "nowhere", "name": "fake"}})
+    broken = await backend.start(agent={"model": {"endpoint": "nowhere", "name": "fake"}})
     assert (await broken.failure()).type in ("invalid_request", "model_error")
     assert len(recorder.seen(broken.id)) == len(recorder.seen())
 
 
 async def test_it_hangs_under_whoever_started_it_and_so_do_workers_of_others(
-    open_house: OpenHouse, client: Client
+    launch: Launch, client: Client
 ) -> None:
     # As Temporal's own tracing writes and reads it, in every language.
     recorder, queue, (tracing, told) = Recorder(), "others", others()
-    house = await open_house(
+    backend = await launch(
         [Answer(calls=[call("ship", to="Ada")]), Answer("done")], telemetry=recorder.telemetry
     )
     starter = traced(client, tracing)
@@ -196,7 +196,7 @@ async def test_it_hangs_under_whoever_started_it_and_so_do_workers_of_others(
 
     theirs = Worker(client, task_queue=queue, activities=[carry_out], interceptors=[tracing])
     async with theirs:
-        run = await House(starter, house.task_queue, house.model).start([ship])
+        run = await Backend(starter, backend.task_queue, backend.model).start([ship])
         await run.result()
     assert tree([*recorder.seen(), *told()]) == [
         "RunActivity:Ship < execute_tool ship",
@@ -209,13 +209,13 @@ async def test_it_hangs_under_whoever_started_it_and_so_do_workers_of_others(
 
 
 async def test_content_is_told_only_where_it_is_asked_for_and_never_a_secret(
-    open_house: OpenHouse,
+    launch: Launch,
 ) -> None:
     said = [Answer(calls=[call("echo", text="the plan: sk-Sesame-42")]), Answer("the end")]
     quiet, open_ = Recorder(), Recorder(content=True, secrets=["sk-Sesame-42"])
     for recorder in (quiet, open_):
-        house = await open_house(said, telemetry=recorder.telemetry)
-        await (await house.start(["echo"], input="the task")).result()
+        backend = await launch(said, telemetry=recorder.telemetry)
+        await (await backend.start(["echo"], input="the task")).result()
     assert not any(word in str(quiet.seen()) for word in ("the plan", "the end", "the task"))
     call_ = the(open_.seen(), "execute_tool echo").attributes
     assert call_["gen_ai.tool.call.arguments"] == '{"text": "the plan: [secret]"}'
@@ -226,11 +226,11 @@ async def test_content_is_told_only_where_it_is_asked_for_and_never_a_secret(
     assert "sk-Sesame-42" not in str(open_.seen())
 
 
-async def test_with_it_a_turn_takes_one_event_more(open_house: OpenHouse) -> None:
+async def test_with_it_a_turn_takes_one_event_more(launch: Launch) -> None:
     taken = []
     for telemetry in (None, Recorder().telemetry):
-        house = await open_house(looking(3), telemetry=telemetry)
-        run = await house.start(["look_up"])
+        backend = await launch(looking(3), telemetry=telemetry)
+        run = await backend.start(["look_up"])
         await run.result()
         taken.append(Counter(event.event_type for event in await run.history()))
     without, with_it = taken
@@ -240,14 +240,14 @@ async def test_with_it_a_turn_takes_one_event_more(open_house: OpenHouse) -> Non
 
 
 async def test_a_run_whose_starter_wants_no_spans_is_counted_alone(
-    open_house: OpenHouse, client: Client
+    launch: Launch, client: Client
 ) -> None:
     unsampled = TracerProvider(ALWAYS_OFF, shutdown_on_exit=False)
     tracing = TracingInterceptor(unsampled.get_tracer("others"))
     recorder = Recorder()
-    house = await open_house(looking(3), telemetry=recorder.telemetry, **SIDE_BY_SIDE)
+    backend = await launch(looking(3), telemetry=recorder.telemetry, **SIDE_BY_SIDE)
     starter = traced(client, tracing)
-    await (await House(starter, house.task_queue, house.model).start(["look_up"])).result()
+    await (await Backend(starter, backend.task_queue, backend.model).start(["look_up"])).result()
     assert recorder.seen() == []
     measured = recorder.measured()
     assert measured["holdfast.calls"] == [({"gen_ai.tool.name": "look_up"}, 2)]
@@ -255,15 +255,15 @@ async def test_a_run_whose_starter_wants_no_spans_is_counted_alone(
 
 
 async def test_a_run_goes_on_whatever_becomes_of_its_trace(
-    open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> None:
         raise ApplicationError("no room", non_retryable=True)
 
     recorder = Recorder()
     monkeypatch.setattr(recorder.telemetry, "record_span", broken)
-    house = await open_house(looking(2), telemetry=recorder.telemetry)
-    assert (await (await house.start(["look_up"])).result())["status"] == "completed"
+    backend = await launch(looking(2), telemetry=recorder.telemetry)
+    assert (await (await backend.start(["look_up"])).result())["status"] == "completed"
 
 
 @pytest.fixture

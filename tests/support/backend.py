@@ -26,7 +26,7 @@ CATALOG = Path(__file__).with_name("catalog")
 SIDE_BY_SIDE: dict[str, Any] = {"max_cached_workflows": 100}
 
 
-class House:
+class Backend:
     """A running worker with its model, and the runs that a test starts on it."""
 
     def __init__(self, client: Client, task_queue: str, model: ModelServer) -> None:
@@ -77,7 +77,7 @@ class Run:
 
     def delegate(self, call_id: str) -> "Run":
         """The run that carries out a call of this one."""
-        assert self._client is not None  # the house started it
+        assert self._client is not None  # the backend started it
         return Run(self._client.get_workflow_handle(f"{self.id}.{call_id}"), self._client)
 
     async def result(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class Run:
     async def listed(self, status: str = "awaiting_approval") -> None:
         """Wait until Temporal's lists, which are a moment behind, have it with this status."""
         client, query = self._client, f'{status_query(status)} AND WorkflowId = "{self.id}"'
-        assert client is not None  # the house started it
+        assert client is not None  # the backend started it
 
         async def is_there() -> bool:
             return (await client.count_workflows(query)).count == 1
@@ -178,7 +178,7 @@ class Run:
 
 
 Answers = list[Answer] | Callable[[int, dict[str, Any]], Answer]
-OpenHouse = Callable[..., Awaitable[House]]
+Launch = Callable[..., Awaitable[Backend]]
 # What stands between the worker and the model at a URL: where it is.
 Before = Callable[[str], AbstractAsyncContextManager[str]]
 
@@ -189,9 +189,9 @@ async def _nothing(url: str) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def house(
+async def backend(
     client: Client, folder: Path, answers: Answers, before: Before = _nothing, **settings: Any
-) -> AsyncIterator[House]:
+) -> AsyncIterator[Backend]:
     """A worker with the tools of `tests/support/tools.py`, and a model that gives the answers;
     `telemetry` is what tells of it."""
     telemetry = settings.pop("telemetry", None)
@@ -213,4 +213,4 @@ async def house(
             )
             loaded = replace(load_resources(made), telemetry=telemetry)
             async with await build_worker(client, made, loaded):
-                yield House(client, task_queue, model)
+                yield Backend(client, task_queue, model)

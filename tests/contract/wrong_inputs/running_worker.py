@@ -13,7 +13,7 @@ from temporalio.service import RPCError
 
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas import names
-from tests.support.house import TOOLS, House, Run
+from tests.support.backend import TOOLS, Backend, Run
 from tests.support.model_server import Answer, ModelServer, call, serve
 
 # For anybody; for two of finance, not for anna; to be denied; beyond what is asked about.
@@ -47,7 +47,7 @@ class Stage:
     `marks` is what the rows' marks stand for.
     """
 
-    house: House
+    backend: Backend
     waiting: Run
     talking: Run
     asking: Run
@@ -61,12 +61,12 @@ async def stage(client: Client, folder: Path) -> AsyncIterator[Stage]:
     with serve(_answer) as model:
         settings = _settings(folder, model)
         async with await build_worker(client, settings):
-            house = House(client, settings.task_queue, model)
-            waiting, talking = await _waiting(house), await _talking(house)
-            asking, planning = await _asking(house), await _planning(house)
+            backend = Backend(client, settings.task_queue, model)
+            waiting, talking = await _waiting(backend), await _talking(backend)
+            asking, planning = await _asking(backend), await _planning(backend)
             deserted = await _deserted(client)
             other = await client.start_workflow("Other", id=_id("other"), task_queue=_EMPTY)
-            ended = await house.start(agent={"tools": []})
+            ended = await backend.start(agent={"tools": []})
             await ended.result()
             marks = {
                 "run": waiting.id,
@@ -79,7 +79,7 @@ async def stage(client: Client, folder: Path) -> AsyncIterator[Stage]:
                 "server": client.service_client.config.target_host,
                 "http": str(urlsplit(model.url).port),
             }
-            yield Stage(house, waiting, talking, asking, planning, marks)
+            yield Stage(backend, waiting, talking, asking, planning, marks)
             runs = (waiting.id, talking.id, asking.id, planning.id, deserted.id, other.id)
             for run in runs:
                 with suppress(RPCError):  # it has ended, as it should
@@ -101,32 +101,32 @@ def _settings(folder: Path, model: ModelServer) -> WorkerSettings:
     )
 
 
-async def _waiting(house: House) -> Run:
+async def _waiting(backend: Backend) -> Run:
     """A run with two calls that wait, and one that was denied."""
-    run = await house.start(["pay", GUARDED], principal={"id": "anna"})
+    run = await backend.start(["pay", GUARDED], principal={"id": "anna"})
     await run.waiting(3)
     await run.decide("t1c3", "deny", by="ben", reason="no")
     await run.decide("t1c2", "approve", by="dora", groups=["finance"])
     return run
 
 
-async def _talking(house: House) -> Run:
-    run = await house.start(conversation=True)
+async def _talking(backend: Backend) -> Run:
+    run = await backend.start(conversation=True)
     await run.handle.execute_update("send", "hello")
     return run
 
 
-async def _asking(house: House) -> Run:
+async def _asking(backend: Backend) -> Run:
     """A run that has had its one turn."""
     budget = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
-    run = await house.start(["look_up"], agent=budget)
+    run = await backend.start(["look_up"], agent=budget)
     await run.waiting()
     return run
 
 
-async def _planning(house: House) -> Run:
+async def _planning(backend: Backend) -> Run:
     """A run whose plan waits for two of finance who are not anna."""
-    run = await house.start(["pay", GUARDED], principal={"id": "anna"}, agent={"plan": "lazy"})
+    run = await backend.start(["pay", GUARDED], principal={"id": "anna"}, agent={"plan": "lazy"})
     await run.waiting()
     return run
 
