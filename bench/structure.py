@@ -15,13 +15,14 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import httpx
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
 
 from bench.process import ROOT
 from bench.server import server
@@ -77,29 +78,20 @@ def static(tree: Path) -> Figures:
     """Read the figures of the source."""
     product, tests = modules(tree, packages(tree)), modules(tree, ["tests"])
     folders = Counter(path.parent for path in product)
-    helpers = used_once = 0
-    longest = (0, "")
+    functions = used_once = longest = 0
     for path in product:
-        source = ast.parse(path.read_text(encoding="utf-8"))
-        nodes = list(ast.walk(source))
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         uses = Counter(
             node.id if isinstance(node, ast.Name) else node.attr
             for node in nodes
             if isinstance(node, ast.Name | ast.Attribute)
         )
         for node in nodes:
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
-            longest = max(longest, (length, node.name))
-            if node.name.startswith("_") and not node.name.startswith("__"):
-                helpers += 1
-                used_once += uses[node.name] == 1
-    functions = sum(
-        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for path in product
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    )
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                functions += 1
+                longest = max(longest, (node.end_lineno or node.lineno) - node.lineno + 1)
+                is_private = node.name.startswith("_") and not node.name.startswith("__")
+                used_once += is_private and uses[node.name] == 1
     largest = folders.most_common(1)[0]
     return {
         "lines of product": f"{lines(product):,}",
@@ -108,7 +100,7 @@ def static(tree: Path) -> Figures:
         "files in the largest folder": f"{largest[1]} (`{largest[0].relative_to(tree)}`)",
         "functions": f"{functions:,}",
         "private functions with one use": f"{used_once:,} ({used_once / functions:.0%} of all)",
-        "longest function, lines": f"{longest[0]}",
+        "longest function, lines": f"{longest}",
     }
 
 
@@ -118,8 +110,9 @@ def command(tree: Path, out: Path, *words: str) -> list[str]:
 
 
 def read(out: Path, only: tuple[str, ...]) -> str:
-    """Read what was recorded: modules and functions."""
+    """Take what was recorded: modules and functions."""
     every = json.loads(out.read_text(encoding="utf-8"))
+    out.unlink()
     found = [each for each in every if each[0].startswith(only) and each[0].endswith(".py")]
     assert found, f"{out.stem} recorded nothing: is a name of structure_profile.py outdated?"
     return f"{len({file for file, _ in found})} modules, {len(found)} functions"
@@ -166,17 +159,12 @@ async def program(
         await process.wait()
 
 
-async def until(check: Callable[[], bool]) -> None:
-    """Wait until a check holds."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not check():
-            await asyncio.sleep(0.05)
-
-
 async def recorded(process: asyncio.subprocess.Process, out: Path, only: tuple[str, ...]) -> str:
-    """Let a program write what it recorded, and read it."""
+    """Have a program write what it recorded, and read it."""
     process.send_signal(signal.SIGUSR2)
-    await until(out.exists)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not await asyncio.to_thread(out.exists):
+            await asyncio.sleep(0.05)
     return read(out, only)
 
 
@@ -204,13 +192,14 @@ class Form(HTMLParser):
         raise AssertionError(f"the page has no form that approves: {self.forms}")
 
 
-async def waiting(client: Client, run: str) -> None:
-    """Start a run, and wait until its call is pending."""
+async def waiting(client: Client, run: str) -> WorkflowHandle[Any, Any]:
+    """Start a run, and return it when its call is pending."""
     request = {"agent": AGENT, "input": "Pay."}
     handle = await client.start_workflow("AgentWorkflow", request, id=run, task_queue="holdfast")
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not await handle.query("approvals"):
             await asyncio.sleep(0.1)
+    return handle
 
 
 async def decisions(tree: Path, folder: Path) -> Figures:
@@ -219,35 +208,36 @@ async def decisions(tree: Path, folder: Path) -> Figures:
     (folder / "tools.py").write_text(TOOLS, encoding="utf-8")
     (folder / "endpoints.yaml").write_text("script: {provider: script, file: script.yaml}\n")
     words = ("--tools", "tools.py", "--endpoints", "endpoints.yaml")
+    product = tuple(packages(tree))
     async with (
         server() as client,
         program(tree, folder, "worker ready", client, "worker", *words) as (worker, _),
         program(tree, folder, "inbox ready", client, "inbox", "--port", "0") as (inbox, line),
     ):
-        worker.send_signal(signal.SIGUSR1)
-        await waiting(client, "signalled")
-        handle = client.get_workflow_handle("signalled")
-        await handle.signal("approve", {"callId": "t1c1", "decision": "approve"})
-        await handle.result()
+        signalled = await waiting(client, "signalled")
+        await signalled.signal("approve", {"callId": "t1c1", "decision": "approve"})
+        await signalled.result()
         by_signal = await recorded(worker, folder / "worker.json", DECIDING)
 
-        await waiting(client, "posted")
+        posted = await waiting(client, "posted")
         link = httpx.URL(line.split("ready: ")[1].strip())
         base = f"http://{link.host}:{link.port}"
-        async with httpx.AsyncClient(
-            base_url=base, headers={"accept": "text/html", "origin": base}, follow_redirects=True
-        ) as browser:
-            await browser.get(link)
+        headers = {"accept": "text/html", "origin": base}
+        async with httpx.AsyncClient(base_url=base, headers=headers) as browser:
+            await browser.get(link, follow_redirects=True)
             inbox.send_signal(signal.SIGUSR1)
-            page = await browser.get("/waiting/posted/t1c1")
+            page = await browser.get("/waiting/posted/t1c1", follow_redirects=True)
+            shown = await recorded(inbox, folder / "inbox.json", product)
             action, fields = Form(page.raise_for_status().text).approving()
+            inbox.send_signal(signal.SIGUSR1)
             sent = await browser.post(action or str(page.url), data=fields)
-            sent.raise_for_status()
-        by_page = await recorded(inbox, folder / "inbox.json", tuple(packages(tree)))
-        await client.get_workflow_handle("posted").result()
+            assert sent.is_success or sent.has_redirect_location, sent.text
+            by_page = await recorded(inbox, folder / "inbox.json", product)
+        await posted.result()
     return {
-        "one run with a decision by signal": by_signal,
-        "the page of a call, and the POST of its decision": by_page,
+        "a decision, from its signal to its activity": by_signal,
+        "page of a call": shown,
+        "POST of its decision": by_page,
     }
 
 

@@ -1,8 +1,13 @@
 """Run a program of a checkout, and list the functions of the checkout that it passes.
 
-`python -P bench/structure_profile.py TREE OUT PROGRAM [ARGUMENT]…` runs the command `worker` or
-`inbox`, which records from SIGUSR1 on and writes OUT at SIGUSR2, or `turn`, one turn with one tool
-call in the driver of the engine's tests. OUT is a list of `[file, function]`, relative to TREE.
+`python -P bench/structure_profile.py TREE OUT PROGRAM [ARGUMENT]…` runs one of three programs. OUT
+is a list of `[file, function]`, relative to TREE.
+
+- `worker` records from the signal `approve` until the workflow schedules the activity `pay`;
+- `inbox` records from SIGUSR1 on;
+- `turn` records one turn with one tool call, in the driver of the engine's tests.
+
+The first two write OUT at SIGUSR2.
 """
 
 import importlib
@@ -19,9 +24,12 @@ from typing import Any
 # Where the turn starts and where it ends: methods of `Run`, by their older and newer names.
 FIRST = ("answered", "model_answered")
 LAST = ("closed",)
+# Where the SDK delivers a signal to a workflow, and where it schedules an activity for one.
+DELIVERS, SCHEDULES = "_apply_signal_workflow", "_apply_schedule_command"
 
 recorded: set[CodeType] = set()
 is_recording = False
+deciding_thread = 0
 
 
 def profile(frame: FrameType, event: str, _: Any) -> None:
@@ -40,6 +48,20 @@ def profile_turn(frame: FrameType, event: str, _: Any) -> None:
     profile(frame, event, _)
     if is_run and event == "return" and code.co_name in LAST:
         is_recording = False
+
+
+def profile_decision(frame: FrameType, event: str, _: Any) -> None:
+    """Record one thread from the signal of a decision until its activity is scheduled."""
+    global deciding_thread
+    if event != "call":
+        return
+    code, thread = frame.f_code, threading.get_ident()
+    if code.co_name == DELIVERS and frame.f_locals["job"].signal_name == "approve":
+        deciding_thread = thread
+    elif thread == deciding_thread:
+        recorded.add(code)
+        if code.co_name == SCHEDULES and frame.f_locals["self"]._input.activity == "pay":
+            deciding_thread = 0
 
 
 def start(*_: object) -> None:
@@ -82,8 +104,9 @@ def main() -> None:
         return
     signal.signal(signal.SIGUSR1, start)
     signal.signal(signal.SIGUSR2, lambda *_: write(tree, out))
-    threading.setprofile(profile)
-    sys.setprofile(profile)
+    profiler = profile_decision if program == "worker" else profile
+    threading.setprofile(profiler)
+    sys.setprofile(profiler)
     arguments = sys.argv[4:]
     if (tree / "holdfast").is_dir():
         sys.argv = ["holdfast", program, *arguments]
