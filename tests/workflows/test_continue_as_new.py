@@ -20,8 +20,8 @@ from temporalio.service import RPCError
 
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.support import tools
-from tests.support.eventually import eventually
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
+from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, call
 from tests.workflows.commands.test_child_workflows import ASK, ASKS, agents, by_agent
 
@@ -157,9 +157,7 @@ async def test_a_delegate_continues_as_new_and_stays_its_parents(
     assert len(await runs_of(helper)) >= 2
 
 
-async def test_a_parent_hears_that_nothing_waits_any_more(
-    launch: Launch, tmp_path: Path
-) -> None:
+async def test_a_parent_hears_that_nothing_waits_any_more(launch: Launch, tmp_path: Path) -> None:
     """Its delegate reports it in the task in which it continues as new.
 
     At that point the delegate has 18 to 21 events, since workflow tasks may coalesce; its next
