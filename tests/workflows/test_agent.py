@@ -17,8 +17,8 @@ from temporalio.client import (
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError, CancelledError
 
-from tests.support.eventually import eventually
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
+from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 from tests.support.tools import MAX_WAIT_SECONDS
 

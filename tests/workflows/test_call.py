@@ -9,8 +9,8 @@ from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationErrorCategory, CancelledError
 
 from tests.support import tools
-from tests.support.eventually import eventually
 from tests.support.backend import SIDE_BY_SIDE, Launch, Run
+from tests.support.eventually import eventually
 
 # What is asked for, and what the failure says of it.
 NO_CALLS: list[tuple[dict[str, Any], str]] = [

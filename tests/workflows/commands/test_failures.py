@@ -8,8 +8,8 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
 from tests.support import tools
-from tests.support.eventually import eventually
 from tests.support.backend import Launch
+from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 
 DONE = Answer("done")

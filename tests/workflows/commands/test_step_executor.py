@@ -7,8 +7,8 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.common import SearchAttributeKey
 
 from tests.support import tools
-from tests.support.eventually import eventually
 from tests.support.backend import Launch, Run
+from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 
 DONE = Answer("done")

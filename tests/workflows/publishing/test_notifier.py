@@ -21,8 +21,8 @@ from holdfast.workflows.publishing import notifier
 from holdfast.workflows.publishing.notifier import ApprovalNotifier
 from tests.engine.asking import approve, asks, decides, open_question
 from tests.engine.driver import FACTS, Play
-from tests.support.eventually import eventually
 from tests.support.backend import Launch, Run
+from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 from tests.support.told import SECRET, Listening, listening
 

@@ -26,8 +26,8 @@ from holdfast.schemas.internal.tracing import HEADER, Tracing
 from holdfast.workflows.publishing.trace import Trace
 from tests.engine.driver import FACTS, NOON, Play, says, tool
 from tests.engine.driver import call as asks
-from tests.support.eventually import eventually
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
+from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 from tests.support.traces import Recorder, Seen, seen, traced, tree
 from tests.workflows.commands.test_child_workflows import ASK, agents, by_agent
