@@ -31,7 +31,6 @@ from holdfast.web.forms.form_values import (
     Place,
     SubmittedForm,
     pointer,
-    typed_key,
 )
 from holdfast.web.forms.schema_shape import initial_value
 from holdfast.web.forms.structure_edits import apply_action
@@ -90,8 +89,8 @@ class DecisionForm:
 
     def redraw(self, pending: PendingCall) -> "DecisionForm":
         """Return the form after its button has changed the fields."""
-        _, _, where = self.action.partition(":")
-        key = typed_key(self.items, where)
+        # The entered name of an added property.
+        key = dict(self.items).get(f"key:{self.action.partition(':')[2]}", "").strip()
         arguments, tools = pending.approval.arguments, pending.tools
         edit = apply_action(self.edit, self.action, pending.schema, key, EDIT)
         result = apply_action(self.result, self.action, pending.output_schema, key, RESULT)

@@ -26,17 +26,16 @@ from holdfast.web.forms.fields import (
 )
 from holdfast.web.forms.form_values import (
     MISSING,
-    EditNotice,
     FormValue,
     Place,
     UnreadableText,
     pointer,
 )
 from holdfast.web.forms.schema_shape import (
+    FORMATS,
     ShapeReader,
     describe_doubt,
     describe_limits,
-    format_request,
     schema_hint,
 )
 
@@ -47,37 +46,26 @@ MAX_ITEMS: Final = 100
 FEW: Final = 10
 
 
-class FieldBuilder:
+class _FieldBuilder:
     """Builds the fields of one form.
 
     `place` is the place of its value among others; `prefix` keeps the ids of its elements apart
     from those of other forms of the page.
     """
 
-    def __init__(
-        self,
-        schema: Any,
-        said: FormValue,
-        *,
-        place: Place = (),
-        prefix: str = "f",
-        room: int = MAX_FIELDS,
-    ) -> None:
-        self._shapes = ShapeReader(schema)
-        self._said = said
+    def __init__(self, schema: Any, form: FormValue, place: Place, prefix: str, room: int) -> None:
+        self.shapes = ShapeReader(schema)
+        self._form = form
         self._place = place
         self._prefix = prefix
         self._ids = count(1)
         self._room = room
-        self.used = 0
+        self._used = 0
 
-    def field(self, label: str = "") -> Field:
-        """Return the field of the whole value."""
-        return self._field(self._shapes.root, self._said.value, (), label, needed=True)
-
-    def _field(self, schema: Any, value: Any, place: Place, label: str, *, needed: bool) -> Field:
-        shape = self._shapes.read(schema)
-        self.used += 1
+    def field(self, schema: Any, value: Any, place: Place, label: str, *, required: bool) -> Field:
+        """Return the field of a value at a place in the form."""
+        shape = self.shapes.read(schema)
+        self._used += 1
         drawn = Field(
             id=f"{self._prefix}{next(self._ids)}",
             place=(*self._place, *place),
@@ -85,89 +73,82 @@ class FieldBuilder:
             label=shape.title or one_line(label, LABEL_CHARS) or "(no name)",
             value=value,
             shape=shape,
-            required=needed,
+            required=required,
             hint=schema_hint(shape),
             limits=describe_limits(shape),
             doubt=describe_doubt(shape, value),
         )
         if isinstance(value, UnreadableText):
             return set_unreadable(drawn, value)
-        if self.used > self._room or len(place) > MAX_DEPTH:
+        if self._used > self._room or len(place) > MAX_DEPTH:
             return set_json(drawn)
-        return self._drawn(drawn, place)
+        return self._set_control(drawn, place)
 
-    def _drawn(self, drawn: Field, place: Place) -> Field:
+    def _set_control(self, drawn: Field, place: Place) -> Field:
         shape, value = drawn.shape, drawn.value
         if shape.branches:
-            return self._branched(drawn, place)
+            return self._set_branch(drawn, place)
         if shape.choices and not isinstance(value, dict | list):
             return set_choices(drawn)
-        holds = "object" in shape.kinds or "array" in shape.kinds
-        if holds and (value is MISSING or value is None):
+        is_container = "object" in shape.kinds or "array" in shape.kinds
+        if is_container and (value is MISSING or value is None):
             return set_absent(drawn)
+        if not isinstance(value, dict | list):
+            return set_scalar(drawn)
         if isinstance(value, dict) and "object" in shape.kinds:
-            keys = [*dict.fromkeys((*shape.properties, *value))]
-            return self._object(drawn, place, keys) if self._has_room(keys) else set_json(drawn)
-        short = isinstance(value, list) and len(value) <= MAX_ITEMS and self._has_room(value)
-        if short and "array" in shape.kinds:
-            return self._list(drawn, place)
-        return set_json(drawn) if isinstance(value, dict | list) else set_scalar(drawn)
+            parts: Sequence[Any] = [*dict.fromkeys((*shape.properties, *value))]
+        elif isinstance(value, list) and "array" in shape.kinds and len(value) <= MAX_ITEMS:
+            parts = value
+        else:
+            return set_json(drawn)
+        has_room = len(parts) <= FEW or self._used + len(parts) <= self._room
+        return self._add_parts(drawn, place, parts) if has_room else set_json(drawn)
 
-    def _has_room(self, parts: Sequence[Any]) -> bool:
-        return len(parts) <= FEW or self.used + len(parts) <= self._room
-
-    def _branched(self, drawn: Field, place: Place) -> Field:
+    def _set_branch(self, drawn: Field, place: Place) -> Field:
         """Build an object that one of several schemas describes."""
-        several, own = drawn.shape.branches, self._said.branches.get(place)
-        chosen = own if own is not None and own < len(several) else self._fitting(drawn)
-        label, nullable = drawn.label, drawn.shape.nullable
-        drawn.shape = replace(several[chosen], nullable=nullable or several[chosen].nullable)
-        drawn.alternatives, drawn.branch = several, chosen
+        branches, number = drawn.shape.branches, self._form.branches.get(place)
+        if number is None or number >= len(branches):
+            # The schema with the fewest violations.
+            root = self.shapes.root if isinstance(self.shapes.root, Mapping) else {}
+            named = {key: root[key] for key in ("$defs", "definitions") if key in root}
+            wrong = [len(violations(drawn.value, {**named, **one.rules})) for one in branches]
+            number = wrong.index(min(wrong))
+        label, nullable = drawn.label, drawn.shape.nullable or branches[number].nullable
+        drawn.shape = replace(branches[number], nullable=nullable)
+        drawn.alternatives, drawn.branch = branches, number
         drawn.branches = [
-            Button(f"branch:{pointer(drawn.place)}:{number}", one.title or f"form {number + 1}")
-            for number, one in enumerate(several)
+            Button(f"branch:{pointer(drawn.place)}:{n}", one.title or f"form {n + 1}")
+            for n, one in enumerate(branches)
         ]
         drawn.limits = describe_limits(drawn.shape)
-        self._drawn(drawn, place)
+        self._set_control(drawn, place)
         drawn.label = label
         return drawn
 
-    def _fitting(self, drawn: Field) -> int:
-        """Return the number of the schema with the fewest violations."""
-        root = self._shapes.root if isinstance(self._shapes.root, Mapping) else {}
-        named = {key: root[key] for key in ("$defs", "definitions") if key in root}
-        rules = [{**named, **one.rules} for one in drawn.shape.branches]
-        wrong = [len(violations(drawn.value, one)) for one in rules]
-        return wrong.index(min(wrong))
-
-    def _object(self, drawn: Field, place: Place, keys: Sequence[str]) -> Field:
-        drawn.control = "object"
+    def _add_parts(self, drawn: Field, place: Place, parts: Sequence[Any]) -> Field:
+        """Add the properties of an object, by name, or the items of a list."""
         shape, value = drawn.shape, drawn.value
-        named = set(shape.properties)
-        for key in keys:
-            inner = (*place, key)
-            given, needed = value.get(key, MISSING), shape.requires(key)
-            one = self._field(shape.property_schema(key), given, inner, key, needed=needed)
-            if key not in named:
-                one.buttons.append(Button(f"drop:{pointer(one.place)}", "Omit"))
+        drawn.control = "list" if isinstance(value, list) else "object"
+        properties = set(shape.properties)
+        for index, key in enumerate(parts):
+            if isinstance(value, list):
+                part = shape.item_schema(index), key, (*place, index), str(index + 1)
+                one, drop = self.field(*part, required=True), f"Remove {index + 1}"
+            else:
+                part = shape.property_schema(key), value.get(key, MISSING), (*place, key), key
+                one = self.field(*part, required=shape.requires(key))
+                drop = "" if key in properties else "Omit"
+            if drop:
+                one.buttons.append(Button(f"drop:{pointer(one.place)}", drop))
             drawn.children.append(one)
-        return add_omit_buttons(drawn)
-
-    def _list(self, drawn: Field, place: Place) -> Field:
-        drawn.control = "list"
-        for index, item in enumerate(drawn.value):
-            schema = drawn.shape.item_schema(index)
-            one = self._field(schema, item, (*place, index), str(index + 1), needed=True)
-            one.buttons.append(Button(f"drop:{pointer(one.place)}", f"Remove {index + 1}"))
-            drawn.children.append(one)
-        if len(drawn.value) < MAX_ITEMS:
+        if isinstance(value, list) and len(value) < MAX_ITEMS:
             drawn.buttons.append(Button(f"add:{pointer(drawn.place)}", "Add entry"))
         return add_omit_buttons(drawn)
 
 
 def build_fields(
     schema: Any,
-    said: FormValue,
+    form: FormValue,
     *,
     place: Place = (),
     prefix: str = "f",
@@ -177,21 +158,19 @@ def build_fields(
 ) -> Field:
     """Return the fields of a form, each with the violations of its value."""
     with bounded():
-        whole = FieldBuilder(schema, said, place=place, prefix=prefix, room=room).field(label)
-    for one in (misfit for misfit in wrong if misfit.said):
-        _nearest(whole, one.place, len(place)).problems.append(one.said)
-    if said.notice is not None:
-        _tell(whole, said.notice, len(place))
+        builder = _FieldBuilder(schema, form, place, prefix, room)
+        whole = builder.field(builder.shapes.root, form.value, (), label, required=True)
+    for one in wrong:
+        if one.said:
+            _nearest(whole, one.place, len(place)).problems.append(one.said)
+    if (notice := form.notice) is not None:
+        found = _nearest(whole, notice.place, len(place))
+        # The notice of a removed field is on the next one, or at the end.
+        if notice.after_children or len(found.place) - len(place) < len(notice.place):
+            found.notice_after = notice.text
+        else:
+            found.notice = notice.text
     return whole
-
-
-def _tell(whole: Field, done: EditNotice, skip: int) -> None:
-    """Put the notice of a button on its field; of a removed field, on the next one or the end."""
-    found = _nearest(whole, done.place, skip)
-    if done.after_children or len(found.place) - skip < len(done.place):
-        found.notice_after = done.text
-    else:
-        found.notice = done.text
 
 
 def _nearest(whole: Field, place: Sequence[Any], skip: int) -> Field:
@@ -208,52 +187,37 @@ def _nearest(whole: Field, place: Sequence[Any], skip: int) -> Field:
 
 def form_violations(value: Any, schema: Any) -> list[Violation]:
     """Return the violations of a value; where a text was not readable, those alone."""
-    unread = [Violation(place, "", "") for place in _misread(value, ())]
-    if unread:
-        return unread
+    if unreadable := [Violation(place, "", "") for place in _unreadable_places(value, ())]:
+        return unreadable
     if value is MISSING:
         return [Violation((), "required", "Required.")]
-    found = [each for one in violations(value, schema) for each in _placed(one, value)]
-    return [_plainly(one) for one in found]
+    found = []
+    for one in violations(value, schema):
+        if one.keyword == "required":
+            # `'amount' is a required property`
+            name = one.said.rpartition(" is a required property")[0][1:-1]
+            one = Violation((*one.place, name), "required", "Required.")
+        elif one.keyword == "format":
+            # `'' is not a 'date'`
+            name = one.said.rpartition(" is not a ")[2].strip("'")
+            need = FORMATS.get(name, f"what fits the format {name}")
+            one = Violation(one.place, "format", f"Give {need}.")
+        found.append(one)
+    return found
 
 
-def _plainly(found: Violation) -> Violation:
-    """Replace the violation of a format by a request: `'' is not a 'date'`."""
-    if found.keyword != "format":
-        return found
-    _, _, name = found.said.rpartition(" is not a ")
-    return Violation(found.place, found.keyword, format_request(name.strip("'")))
-
-
-def _misread(value: Any, place: Place) -> Iterator[Place]:
+def _unreadable_places(value: Any, place: Place) -> Iterator[Place]:
     match value:
         case UnreadableText():
             yield place
         case dict():
             for key, inner in value.items():
-                yield from _misread(inner, (*place, key))
+                yield from _unreadable_places(inner, (*place, key))
         case list():
             for index, inner in enumerate(value):
-                yield from _misread(inner, (*place, index))
-
-
-def _placed(found: Violation, value: Any) -> list[Violation]:
-    """Move the violation of a missing property to the place of that property."""
-    if found.keyword != "required":
-        return [found]
-    for step in found.place:
-        value = value[step]
-    name = next((key for key in _quoted(found.said) if key not in value), None)
-    return [found if name is None else Violation((*found.place, name), "required", "Required.")]
-
-
-def _quoted(said: str) -> Iterator[str]:
-    """Yield the property that a message names: `'amount' is a required property`."""
-    name, _, _ = said.rpartition(" is a required property")
-    if len(name) > 2:
-        yield name[1:-1]
+                yield from _unreadable_places(inner, (*place, index))
 
 
 def field_problems(whole: Field) -> list[tuple[Field, str]]:
     """Return all problems with their fields."""
-    return [(one, said) for one in whole.walk() for said in one.problems]
+    return [(one, text) for one in whole.walk() for text in one.problems]

@@ -5,16 +5,23 @@ as JSON, which can.
 """
 
 from calendar import day_name
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final, Literal
 
 from holdfast.runtime.text_safety import as_json, clean, format_argument, one_line
 from holdfast.schemas.reference import MARK
-from holdfast.web.forms import form_values
-from holdfast.web.forms.form_values import MISSING, Place, UnreadableText, control_name, pointer
-from holdfast.web.forms.schema_shape import Shape, choice_label, format_hint
+from holdfast.web.forms.form_values import (
+    GONE,
+    MISSING,
+    NULL,
+    Place,
+    UnreadableText,
+    control_name,
+    pointer,
+)
+from holdfast.web.forms.schema_shape import FORMATS, Shape, choice_label
 
 # The characters that fit in one line on a phone.
 _LINE_CHARS: Final = 30
@@ -147,6 +154,12 @@ class Field:
         """Report whether properties with any name can be added."""
         return self.control == "object" and self.shape.takes_properties
 
+    @property
+    def actions(self) -> set[str]:
+        """Return the actions of its buttons."""
+        buttons = {button.action for button in (*self.buttons, *self.branches)}
+        return buttons | ({f"key:{pointer(self.place)}"} if self.takes_properties else set())
+
     def walk(self) -> list["Field"]:
         """Return the field and all fields inside it."""
         return [self, *(one for inner in self.children for one in inner.walk())]
@@ -165,7 +178,7 @@ def add_omit_buttons(drawn: Field) -> Field:
 def set_absent(drawn: Field) -> Field:
     """Make the field one of an absent object or list, with a button that adds it."""
     drawn.control = "none"
-    drawn.text = form_values.GONE if drawn.value is MISSING else form_values.NULL
+    drawn.text = GONE if drawn.value is MISSING else NULL
     drawn.buttons = [Button(f"make:{pointer(drawn.place)}", f"Add {drawn.label}")]
     return drawn
 
@@ -196,7 +209,7 @@ def set_unreadable(drawn: Field, value: UnreadableText) -> Field:
         drawn.value = MISSING
         return set_choices(drawn)
     drawn.control = "lines" if value.kind == "json" else "line"
-    return _meant(drawn, value.kind)
+    return _with_meanings(drawn, value.kind)
 
 
 def set_json(drawn: Field) -> Field:
@@ -211,100 +224,65 @@ def set_json(drawn: Field) -> Field:
 
 def set_scalar(drawn: Field) -> Field:
     """Make the field one of a text or a number."""
-    value = drawn.value
-    now = _kind_of(value, drawn.shape)
-    match now:
-        case "text":
-            drawn.text = value
-        case "number" | "json":
-            drawn.text = as_json(value)
-    long = now == "json" or "\n" in drawn.text or len(drawn.text) > _LINE_CHARS
-    drawn.control = "lines" if long else "line"
-    wants_date = drawn.shape.rules.get("format") == "date"
-    if wants_date and (not drawn.text or _is_date(drawn.text)):
-        drawn.control = "date"
-        # A browser shows a date in the format of its user, which differs from that of the hint.
-        drawn.limits = [one for one in drawn.limits if one != format_hint("date")]
-    return _meant(drawn, now)
-
-
-def _meant(drawn: Field, now: str) -> Field:
-    """Return the kinds of value that the content of a control can be read as."""
-    shape = drawn.shape
-    written = [kind for kind in _written(shape) if kind != now]
-    if now in ("text", "number", "json"):
-        written.insert(0, now)
-    unwritten = ["true", "false"] if "boolean" in shape.kinds else []
-    unwritten += [now] if now in ("true", "false") and now not in unwritten else []
-    unwritten += ["null"] if shape.nullable or now == "null" else []
-    unwritten += ["gone"] if not drawn.required or now == "gone" else []
-    drawn.input_mode = _mode(shape)
-    first = written[0] if written else "json"
-    if len(written) <= 1 and len(unwritten) <= 1 and _says_by_nothing(first, unwritten, drawn):
-        both = "/".join([first, *unwritten])
-        drawn.meanings = [Option(both, MEANINGS[first], selected=True)]
-        return drawn
-    drawn.meanings = [
-        # Text that is entered where there was no value is read as text.
-        Option(
-            f"{first}/{each}" if each == now and each in unwritten else each,
-            MEANINGS[each],
-            each == now,
-        )
-        for each in (*written, *unwritten)
-    ]
-    return drawn
-
-
-def _says_by_nothing(first: str, unwritten: Sequence[str], drawn: Field) -> bool:
-    """Report whether an empty control can only mean that there is no value."""
-    if not unwritten:
-        return True
-    rules = drawn.shape.rules
-    never_empty = bool(rules.get("minLength") or rules.get("format") or rules.get("pattern"))
-    empty_now = drawn.value == "" and isinstance(drawn.value, str)
-    fresh = drawn.value is MISSING and drawn.required
-    return unwritten[0] in ("null", "gone") and (
-        first == "number" or fresh or (never_empty and not empty_now)
-    )
-
-
-def _written(shape: Shape) -> list[str]:
-    """Return the kinds of value that are entered as a text."""
-    if not shape.kinds:
-        return ["text", "json"]
-    kinds = {"string": "text", "number": "number", "integer": "number", "boolean": ""}
-    return [kind for kind in dict.fromkeys(kinds.get(one, "json") for one in shape.kinds) if kind]
-
-
-def _kind_of(value: Any, shape: Shape) -> str:
+    value, shape = drawn.value, drawn.shape
     match value:
         case bool():
-            return "true" if value else "false"
+            kind = "true" if value else "false"
         case str():
             # A text with invisible characters, or one that a browser would change, is shown as
             # JSON.
-            return "text" if clean(value) == value else "json"
+            kind = "text" if clean(value) == value else "json"
         case int() | float():
-            return "number" if shape.kinds else "json"
+            kind = "number" if shape.kinds else "json"
         case None:
-            return "null" if shape.kinds or shape.nullable else "json"
+            kind = "null" if shape.kinds or shape.nullable else "json"
         case _:
-            return "gone"
+            kind = "gone"
+    if kind in ("text", "number", "json"):
+        drawn.text = value if kind == "text" else as_json(value)
+    is_long = kind == "json" or "\n" in drawn.text or len(drawn.text) > _LINE_CHARS
+    drawn.control = "lines" if is_long else "line"
+    if shape.rules.get("format") == "date":
+        with suppress(ValueError):
+            if not drawn.text or date.fromisoformat(drawn.text).isoformat() == drawn.text:
+                drawn.control = "date"
+                # A browser shows a date in the format of its user, which differs from the hint.
+                drawn.limits = [one for one in drawn.limits if one != FORMATS["date"]]
+    return _with_meanings(drawn, kind)
 
 
-def _mode(shape: Shape) -> str:
-    """Return the keyboard for a phone."""
+def _with_meanings(drawn: Field, kind: str) -> Field:
+    """Set the kinds of value that the content of a control can be read as; `kind` is selected."""
+    shape, rules = drawn.shape, drawn.shape.rules
+    texts = {"string": "text", "number": "number", "integer": "number", "boolean": ""}
+    written = [texts.get(one, "json") for one in shape.kinds] if shape.kinds else ["text", "json"]
+    if kind in ("text", "number", "json"):
+        written.insert(0, kind)
+    written = [one for one in dict.fromkeys(written) if one]
+    unwritten = ["true", "false"] if "boolean" in shape.kinds else []
+    unwritten += [kind] if kind in ("true", "false") and kind not in unwritten else []
+    unwritten += ["null"] if shape.nullable or kind == "null" else []
+    unwritten += ["gone"] if not drawn.required or kind == "gone" else []
+    # The keyboard of a phone.
+    drawn.input_mode = {"email": "email", "uri": "url"}.get(str(rules.get("format")), "text")
+    least = rules.get("minimum")
     if set(shape.kinds) == {"integer"}:
-        least = shape.rules.get("minimum")
-        return "numeric" if isinstance(least, int) and least >= 0 else "text"
-    if set(shape.kinds) == {"number"}:
-        return "decimal"
-    return {"email": "email", "uri": "url"}.get(str(shape.rules.get("format")), "text")
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
+        drawn.input_mode = "numeric" if isinstance(least, int) and least >= 0 else "text"
+    elif set(shape.kinds) == {"number"}:
+        drawn.input_mode = "decimal"
+    first = written[0] if written else "json"
+    # An empty control can only mean that there is no value.
+    never_empty = bool(rules.get("minLength") or rules.get("format") or rules.get("pattern"))
+    never_empty = never_empty and drawn.value != ""
+    is_new = drawn.value is MISSING and drawn.required
+    is_clear = not unwritten or (
+        unwritten[0] in ("null", "gone") and (first == "number" or is_new or never_empty)
+    )
+    if len(written) <= 1 and len(unwritten) <= 1 and is_clear:
+        drawn.meanings = [Option("/".join([first, *unwritten]), MEANINGS[first], selected=True)]
+        return drawn
+    for one in (*written, *unwritten):
+        # Text that is entered where there was no value is read as text.
+        value = f"{first}/{one}" if one == kind and one in unwritten else one
+        drawn.meanings.append(Option(value, MEANINGS[one], one == kind))
+    return drawn

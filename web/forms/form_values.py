@@ -6,7 +6,6 @@ returned exactly: a number as it was written, a text to the last space, an omitt
 """
 
 import json
-import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -30,9 +29,7 @@ LIST: Final = "list"
 GONE: Final = "gone"
 NULL: Final = "null"
 BRANCH: Final = "branch"
-# The entered name of an added property.
-KEY: Final = "key"
-KINDS: Final = (TEXT, MEANT, PICK, OBJECT, LIST, GONE, NULL, BRANCH, KEY)
+KINDS: Final = (TEXT, MEANT, PICK, OBJECT, LIST, GONE, NULL, BRANCH)
 # The submit buttons that change the fields of a form.
 DO: Final = "do"
 
@@ -40,13 +37,8 @@ DO: Final = "do"
 class Missing:
     """The absence of a value, such as an omitted property; null is a value."""
 
-    def __repr__(self) -> str:
-        return "MISSING"
-
 
 MISSING: Final = Missing()
-
-
 # The marks of values that have no text in the control.
 UNWRITTEN: Final[dict[str, Any]] = {"gone": MISSING, "null": None, "true": True, "false": False}
 
@@ -98,26 +90,57 @@ def pointer(place: Place) -> str:
     return "".join(f"/{quote(step, safe='')}" for step in steps)
 
 
-def pointer_steps(text: str) -> tuple[str, ...] | None:
-    """Return the steps of a pointer; `None` for an invalid one."""
-    found = text.split("/")[1:]
-    try:
-        return tuple(unquote_to_bytes(step).decode("utf-8", "surrogatepass") for step in found)
-    except UnicodeDecodeError:
-        return None
-
-
 @dataclass
 class _Node:
-    said: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
     inside: dict[str, "_Node"] = field(default_factory=dict)
+
+    def value(self, place: Place, branches: dict[Place, int]) -> Any:
+        """Return the value of the controls at a place, and note the selected schemas."""
+        texts = self.texts
+        if texts.get(BRANCH, "").isdecimal():
+            branches[place] = int(texts[BRANCH][:3])
+        if GONE in texts:
+            return MISSING
+        if NULL in texts:
+            return None
+        if PICK in texts:
+            return _parse(texts[PICK], "json") if texts[PICK] else MISSING
+        if TEXT in texts:
+            return parse_text(texts[TEXT], texts.get(MEANT, "text"))
+        if LIST in texts:
+            numbered = {
+                int(key): one for key, one in self.inside.items() if _NUMBERED.fullmatch(key)
+            }
+            items = [numbered[at].value((*place, at), branches) for at in sorted(numbered)]
+            unpicked = UnreadableText("", "pick", "Choose one.")
+            return [unpicked if item is MISSING else item for item in items]
+        if OBJECT in texts:
+            parts = {key: one.value((*place, key), branches) for key, one in self.inside.items()}
+            return {key: part for key, part in parts.items() if part is not MISSING}
+        return MISSING
 
 
 class SubmittedForm:
     """A submitted form, parsed once."""
 
     def __init__(self, items: Iterable[tuple[str, str]]) -> None:
-        self._root = _tree(items)
+        self._root = _Node()
+        for name, text in items:
+            kind, _, where = name.partition(":")
+            try:
+                found = where.split("/")[1:]
+                steps = [unquote_to_bytes(step).decode("utf-8", "surrogatepass") for step in found]
+            except UnicodeDecodeError:
+                continue  # pages have no such control
+            if kind not in KINDS or len(steps) > MAX_JSON_DEPTH:
+                continue
+            node = self._root
+            for step in steps:
+                node = node.inside.setdefault(step, _Node())
+            # A browser sends every line end as two characters; no value of a form has a carriage
+            # return.
+            node.texts[kind] = re.sub(r"\r\n?", "\n", text)
 
     def value_at(self, within: Place = ()) -> FormValue:
         """Return the value at a place."""
@@ -125,58 +148,7 @@ class SubmittedForm:
         node = self._root
         for step in within:
             node = node.inside.get(str(step), _Node())
-        return FormValue(_value(node, (), branches), branches)
-
-
-def typed_key(items: Iterable[tuple[str, str]], pointer: str) -> str:
-    """Return the entered name of a property to add."""
-    return next((text for key, text in items if key == f"{KEY}:{pointer}"), "").strip()
-
-
-def _tree(items: Iterable[tuple[str, str]]) -> _Node:
-    root = _Node()
-    for key, text in items:
-        kind, _, where = key.partition(":")
-        found = pointer_steps(where)
-        if kind not in KINDS or found is None or len(found) > MAX_JSON_DEPTH:
-            continue  # pages have no such control
-        node = root
-        for step in found:
-            node = node.inside.setdefault(step, _Node())
-        # A browser sends every line end as two characters; no value of a form has a carriage
-        # return.
-        node.said[kind] = re.sub(r"\r\n?", "\n", text)
-    return root
-
-
-def _value(node: _Node, place: Place, branches: dict[Place, int]) -> Any:
-    said = node.said
-    if said.get(BRANCH, "").isdecimal():
-        branches[place] = int(said[BRANCH][:3])
-    if GONE in said:
-        return MISSING
-    if NULL in said:
-        return None
-    if PICK in said:
-        return _picked(said[PICK])
-    if TEXT in said:
-        return parse_text(said[TEXT], said.get(MEANT, "text"))
-    if LIST in said:
-        return _list(node, place, branches)
-    if OBJECT in said:
-        inside = ((key, _value(one, (*place, key), branches)) for key, one in node.inside.items())
-        return {key: value for key, value in inside if value is not MISSING}
-    return MISSING
-
-
-def _list(node: _Node, place: Place, branches: dict[Place, int]) -> list[Any]:
-    numbered = {int(key): one for key, one in node.inside.items() if _NUMBERED.fullmatch(key)}
-    found = [_value(numbered[at], (*place, at), branches) for at in sorted(numbered)]
-    return [UnreadableText("", "pick", "Choose one.") if one is MISSING else one for one in found]
-
-
-def _picked(text: str) -> Any:
-    return MISSING if text == "" else _json(text)
+        return FormValue(node.value((), branches), branches)
 
 
 def parse_text(text: str, how: str) -> Any:
@@ -190,46 +162,34 @@ def parse_text(text: str, how: str) -> Any:
         return UNWRITTEN[kind]
     if empty in UNWRITTEN and not text:
         return UNWRITTEN[empty]
-    match kind:
-        case "number":
-            return _number(text)
-        case "json":
-            return _json(text)
-        case _:
-            return text
+    return _parse(text, kind) if kind in ("number", "json") else text
 
 
-def _number(text: str) -> Any:
+def _parse(text: str, kind: str) -> Any:
+    """Return the number or the JSON value of a text, or why it is unreadable."""
+    if kind == "number" and not _NUMBER.fullmatch(text.strip()):
+        empty = "Required: enter a number."
+        return UnreadableText(text, kind, _NO_NUMBER if text.strip() else empty)
     if not text.strip():
-        return UnreadableText(text, "number", "Required: enter a number.")
-    if not _NUMBER.fullmatch(text.strip()):
-        return UnreadableText(text, "number", _NO_NUMBER)
-    return _parsed(text.strip(), "number", _NO_NUMBER)
-
-
-def _json(text: str) -> Any:
-    if not text.strip():
-        return UnreadableText(text, "json", "Enter a JSON value: text in quotes, a number, null, …")
-    return _parsed(text, "json", "Invalid JSON")
-
-
-def _parsed(text: str, kind: str, wrong: str) -> Any:
+        problem = "Enter a JSON value: text in quotes, a number, null, …"
+        return UnreadableText(text, kind, problem)
+    invalid = _NO_NUMBER if kind == "number" else "Invalid JSON"
     try:
         value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_object)
         if is_deeper(value, MAX_JSON_DEPTH):
-            return UnreadableText(
-                text, kind, f"At most {MAX_JSON_DEPTH} levels of nesting are allowed."
-            )
-        json.dumps(value, ensure_ascii=False).encode()
-        if _is_infinite(value):
-            return UnreadableText(text, kind, "A number is too large.")
+            problem = f"At most {MAX_JSON_DEPTH} levels of nesting are allowed."
+            return UnreadableText(text, kind, problem)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        return UnreadableText(text, kind, f"{wrong}: {error.msg} ({where}).")
+        return UnreadableText(text, kind, f"{invalid}: {error.msg} ({where}).")
+    except (ValueError, RecursionError) as error:
+        return UnreadableText(text, kind, f"{invalid}: {error}.")
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
         return UnreadableText(text, kind, "It contains half a character (an unpaired surrogate).")
-    except (ValueError, RecursionError) as error:
-        return UnreadableText(text, kind, f"{wrong}: {error}.")
+    except ValueError:
+        return UnreadableText(text, kind, "A number is too large.")
     return value
 
 
@@ -244,15 +204,3 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"{json.dumps(key)} is in the object twice")
         found[key] = value
     return found
-
-
-def _is_infinite(value: Any) -> bool:
-    match value:
-        case float():
-            return not math.isfinite(value)
-        case dict():
-            return any(map(_is_infinite, value.values()))
-        case list():
-            return any(map(_is_infinite, value))
-        case _:
-            return False

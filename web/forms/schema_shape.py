@@ -4,8 +4,8 @@ A constraint without a control is left to the run's validator, which checks the 
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from holdfast.web.forms.form_values import MISSING
 
 _HINT_CHARS: Final = 2_000
 _SAID_CHARS: Final = 200
-_FORMATS: Final = {
+FORMATS: Final = {
     "date": "a date, such as 2026-03-01",
     "date-time": "a date and time with its zone, such as 2026-03-01T14:00:00Z",
     "time": "a time of day, such as 14:00:00Z",
@@ -51,32 +51,6 @@ _LABEL_CHARS: Final = 120
 _NOTES: Final = ("title", "description", "default", "examples")
 _SCALARS: Final = frozenset({"string", "number", "integer", "boolean"})
 Rules = Mapping[str, Any]
-
-
-def _is_email(text: str) -> bool:
-    return re.fullmatch(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+", text) is not None
-
-
-def _is_moment(text: str) -> bool:
-    try:
-        return "T" in text.upper() and datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return False
-    return bool(parts.scheme) and bool(parts.netloc or parts.path) and not re.search(r"\s", text)
-
-
-_LOOKS_LIKE: Final[dict[str, Callable[[str], bool]]] = {
-    "email": _is_email,
-    "date-time": _is_moment,
-    "uri": _is_address,
-}
 
 
 @dataclass(frozen=True)
@@ -139,104 +113,82 @@ class ShapeReader:
 
     def __init__(self, root: Any) -> None:
         self.root = root
-        self._left = MAX_READ
+        self._room = MAX_READ
 
-    def read(self, schema: Any) -> Shape:
-        """Return the shape of a schema."""
-        return self._shape(schema, MAX_REFERENCES)
-
-    def _shape(self, schema: Any, left: int) -> Shape:
-        rules = self._whole(schema, left)
-        choices = _choices(rules)
-        kinds, nullable = _kinds(rules)
+    def read(self, schema: Any, depth: int = 0) -> Shape:
+        """Return the shape of a schema; `depth` counts the references that led to it."""
+        rules = self._whole(schema, depth)
+        types = rules.get("type")
+        types = [types] if isinstance(types, str) else types if isinstance(types, list) else []
+        if not types and isinstance(rules.get("properties"), Mapping):
+            types = ["object"]
+        names = [kind for kind in types if isinstance(kind, str) and kind != "null"]
+        kinds, nullable, values = tuple(dict.fromkeys(names)), "null" in types, rules.get("enum")
+        choices: tuple[tuple[Any, str], ...] = ()
+        if "const" in rules:
+            title = one_line(str(rules.get("title") or ""), _LABEL_CHARS)
+            choices = ((rules["const"], title or choice_label(rules["const"])),)
+        elif isinstance(values, list) and len(values) <= MAX_CHOICES:
+            choices = tuple((value, choice_label(value)) for value in values)
         if choices:
             nullable = nullable or any(value is None for value, _ in choices)
-            given = tuple(choice for choice in choices if choice[0] is not None)
-            return Shape(rules, kinds, nullable, given)
+            choices = tuple(choice for choice in choices if choice[0] is not None)
+            return Shape(rules, kinds, nullable, choices)
         if kinds == ("boolean",):
             return Shape(rules, kinds, nullable, ((True, "yes (true)"), (False, "no (false)")))
-        return self._branched(Shape(rules, kinds, nullable), left)
+        return self._with_branches(Shape(rules, kinds, nullable), depth)
 
-    def _whole(self, schema: Any, left: int) -> Rules:
+    def _whole(self, schema: Any, depth: int) -> Rules:
         """Return the schema merged with its reference and all of `allOf`."""
-        if not isinstance(schema, Mapping) or left <= 0 or self._left <= 0:
+        if not isinstance(schema, Mapping) or depth >= MAX_REFERENCES or self._room <= 0:
             return {}
         rules = dict(schema)
-        self._left -= _cost(rules)
-        parts = [self._target(rules.pop("$ref"))] if isinstance(rules.get("$ref"), str) else []
-        every = rules.pop("allOf", None)
-        parts += every[:MAX_BRANCHES] if isinstance(every, list) else []
+        # Each reading iterates over the names of a schema.
+        named = (rules.get(key) for key in ("properties", "required", "enum"))
+        names = sum(len(one) for one in named if isinstance(one, dict | list))
+        self._room -= 1 + names // _NAMES_A_READ
+        reference, every = rules.get("$ref"), rules.pop("allOf", None)
+        parts = every[:MAX_BRANCHES] if isinstance(every, list) else []
+        if isinstance(reference, str):
+            del rules["$ref"]
+            found: Any = self.root if re.match("#(/|$)", reference) else None
+            for step in reference.split("/")[1:]:
+                key = step.replace("~1", "/").replace("~0", "~")
+                found = found.get(key) if isinstance(found, Mapping) else None
+            parts = [found, *parts]
         for part in parts:
-            rules = _merged(rules, self._whole(part, left - 1))
+            rules = _merged(rules, self._whole(part, depth + 1))
         return rules
 
-    def _target(self, reference: str) -> Any:
-        found: Any = self.root
-        for step in reference.split("/")[1:] if reference.startswith("#/") else []:
-            key = step.replace("~1", "/").replace("~0", "~")
-            found = found.get(key) if isinstance(found, Mapping) else None
-        return found if reference == "#" or reference.startswith("#/") else None
+    def _with_branches(self, shape: Shape, depth: int) -> Shape:
+        """Read `anyOf` or `oneOf`, where a form can show more of it than JSON.
 
-    def _branched(self, shape: Shape, left: int) -> Shape:
-        """Read `anyOf` or `oneOf`, where a form can show more of it than JSON."""
+        They become one list of choices, one control for several kinds, or branches.
+        """
         several = shape.rules.get("anyOf") or shape.rules.get("oneOf")
-        if not isinstance(several, list) or left <= 0 or len(several) > MAX_BRANCHES:
+        if not isinstance(several, list) or depth >= MAX_REFERENCES or len(several) > MAX_BRANCHES:
             return shape
         base = {key: rule for key, rule in shape.rules.items() if key not in ("anyOf", "oneOf")}
         rest = {key: rule for key, rule in base.items() if key not in _NOTES}
-        wholes = [self._whole(one, left - 1) for one in several]
-        nullable = shape.nullable or any(map(_is_null, wholes))
-        read = [
-            self._shape(_merged(whole, rest), left - 1) for whole in wholes if not _is_null(whole)
+        wholes = [self._whole(one, depth + 1) for one in several]
+        others = [
+            one for one in wholes if one.get("type") != "null" and one.get("const", 0) is not None
         ]
-        if not all(one.kinds or one.choices or one.branches for one in read):
+        nullable = shape.nullable or len(others) < len(wholes)
+        branches = [self.read(_merged(whole, rest), depth + 1) for whole in others]
+        if not all(one.kinds or one.choices or one.branches for one in branches):
             return Shape(base, shape.kinds, nullable)
-        return _joined(base, read, nullable)
-
-
-def _joined(base: Rules, branches: list[Shape], nullable: bool) -> Shape:
-    """Join shapes to one: one list of choices, one control for several kinds, or branches."""
-    nullable = nullable or any(one.nullable for one in branches)
-    if len(branches) == 1:
-        [one] = branches
-        return Shape(_merged(base, one.rules), one.kinds, nullable, one.choices, one.branches)
-    choices = tuple(choice for one in branches for choice in one.choices)
-    if branches and all(one.choices for one in branches) and len(choices) <= MAX_CHOICES:
-        return Shape(base, nullable=nullable, choices=choices)
-    if all(_SCALARS.issuperset(one.kinds) for one in branches):
-        kinds = tuple(dict.fromkeys(kind for one in branches for kind in one.kinds))
-        return Shape(base, kinds, nullable)
-    return Shape(base, (), nullable, branches=tuple(branches))
-
-
-def _cost(rules: Rules) -> int:
-    """Return the share of `MAX_READ` that a schema uses; each reading iterates over its names."""
-    named = (rules.get(key) for key in ("properties", "required", "enum"))
-    return 1 + sum(len(one) for one in named if isinstance(one, dict | list)) // _NAMES_A_READ
-
-
-def _is_null(rules: Rules) -> bool:
-    return rules.get("type") == "null" or ("const" in rules and rules["const"] is None)
-
-
-def _kinds(rules: Rules) -> tuple[tuple[str, ...], bool]:
-    """Return the allowed types, and whether null is one of them."""
-    said = rules.get("type")
-    types = [said] if isinstance(said, str) else said if isinstance(said, list) else []
-    if not types and isinstance(rules.get("properties"), Mapping):
-        types = ["object"]
-    kinds = [kind for kind in types if isinstance(kind, str) and kind != "null"]
-    return tuple(dict.fromkeys(kinds)), "null" in types
-
-
-def _choices(rules: Rules) -> tuple[tuple[Any, str], ...]:
-    if "const" in rules:
-        name = one_line(str(rules.get("title") or ""), _LABEL_CHARS)
-        return ((rules["const"], name or choice_label(rules["const"])),)
-    values = rules.get("enum")
-    if not isinstance(values, list) or not values or len(values) > MAX_CHOICES:
-        return ()
-    return tuple((value, choice_label(value)) for value in values)
+        nullable = nullable or any(one.nullable for one in branches)
+        if len(branches) == 1:
+            [one] = branches
+            return replace(one, rules=_merged(base, one.rules), nullable=nullable)
+        choices = tuple(choice for one in branches for choice in one.choices)
+        if branches and all(one.choices for one in branches) and len(choices) <= MAX_CHOICES:
+            return Shape(base, nullable=nullable, choices=choices)
+        if all(_SCALARS.issuperset(one.kinds) for one in branches):
+            kinds = tuple(dict.fromkeys(kind for one in branches for kind in one.kinds))
+            return Shape(base, kinds, nullable)
+        return Shape(base, (), nullable, branches=tuple(branches))
 
 
 def choice_label(value: Any) -> str:
@@ -260,19 +212,23 @@ def _merged(rules: Rules, more: Rules) -> dict[str, Any]:
 def describe_doubt(shape: Shape, value: Any) -> str:
     """Return a warning where a value does not look like its `format`, which runs do not check."""
     name = str(shape.rules.get("format"))
-    if not isinstance(value, str) or MARK in value or name not in _LOOKS_LIKE:
+    if not isinstance(value, str) or MARK in value:
         return ""
-    return "" if _LOOKS_LIKE[name](value) else f"this does not look like {_FORMATS[name]}."
-
-
-def format_hint(format_: str) -> str:
-    """Describe a format; empty for an unknown one."""
-    return _FORMATS.get(format_, "")
-
-
-def format_request(format_: str) -> str:
-    """Return what to enter for a format that runs check."""
-    return f"Give {_FORMATS.get(format_, f'what fits the format {format_}')}."
+    try:
+        match name:
+            case "email":
+                fits = bool(re.fullmatch(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+", value))
+            case "date-time":
+                fits = "T" in value.upper() and datetime.fromisoformat(value).tzinfo is not None
+            case "uri":
+                parts = urlsplit(value)
+                is_whole = bool(parts.scheme and (parts.netloc or parts.path))
+                fits = is_whole and not re.search(r"\s", value)
+            case _:
+                return ""
+    except ValueError:
+        fits = False
+    return "" if fits else f"this does not look like {FORMATS[name]}."
 
 
 def schema_hint(shape: Shape) -> str:
@@ -284,7 +240,7 @@ def schema_hint(shape: Shape) -> str:
 def describe_limits(shape: Shape) -> list[str]:
     """Describe the constraints of a value, a few words each."""
     rules = shape.rules
-    said = [_FORMATS[rules["format"]]] if rules.get("format") in _FORMATS else []
+    said = [FORMATS[rules["format"]]] if rules.get("format") in FORMATS else []
     if shape.kinds == ("integer",):
         said.append("a whole number")
     for key, words in _BOUNDS:

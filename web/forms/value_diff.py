@@ -35,9 +35,9 @@ class Difference:
 
 def differences(old: Any, new: Any) -> list[Difference]:
     """Return the differences: at most `MAX_DIFFERENCES`, and one that counts the rest."""
-    told = [*_Comparing().values(old, new, ())]
-    more = len(told) - MAX_DIFFERENCES
-    return [*told[:MAX_DIFFERENCES], Difference("…", "", f"{more} more")] if more > 0 else told
+    found = [*_Comparison().differences(old, new, ())]
+    more = len(found) - MAX_DIFFERENCES
+    return [*found[:MAX_DIFFERENCES], Difference("…", "", f"{more} more")] if more > 0 else found
 
 
 def is_same(typed: Any, given: Any) -> bool:
@@ -58,35 +58,30 @@ def is_plain(value: Any) -> bool:
             return value is not MISSING
 
 
-class _Comparing:
+class _Comparison:
     def __init__(self) -> None:
-        self._left = MAX_COMPARED
+        self._room = MAX_COMPARED
 
-    def values(self, old: Any, new: Any, place: Place) -> Iterator[Difference]:
+    def differences(self, old: Any, new: Any, place: Place) -> Iterator[Difference]:
         """Yield the differences at a place."""
         if isinstance(old, dict) and isinstance(new, dict):
             for key in dict.fromkeys([*old, *new]):
                 inner = (old.get(key, MISSING), new.get(key, MISSING))
-                yield from self.values(*inner, (*place, key))
+                yield from self.differences(*inner, (*place, key))
         elif isinstance(old, list) and isinstance(new, list):
-            yield from self._lists(old, new, place)
-        elif not _same(old, new):
+            ours, theirs = [*map(canonical_json, old)], [*map(canonical_json, new)]
+            blocks = self._blocks(ours, theirs)
+            if blocks is None:
+                yield Difference(_name(place), _shown(old), _shown(new))
+                return
+            for start, end, begin, stop in blocks:
+                yield from self._block(old[start:end], new[begin:stop], (start, begin), place)
+            others = len(old) - sum(end - start for start, end, _, _ in blocks)
+            if others and any(end - start != stop - begin for start, end, begin, stop in blocks):
+                text = f"{others} {'other' if others == 1 else 'others'} unchanged"
+                yield Difference(_name(place), "", text, "same")
+        elif MISSING in (old, new) or canonical_json(old) != canonical_json(new):
             yield Difference(_name(place), _shown(old), _shown(new))
-
-    def _lists(self, old: list[Any], new: list[Any], place: Place) -> Iterator[Difference]:
-        ours, theirs = [*map(canonical_json, old)], [*map(canonical_json, new)]
-        if ours == theirs:
-            return
-        blocks = self._blocks(ours, theirs)
-        if blocks is None:
-            yield Difference(_name(place), _shown(old), _shown(new))
-            return
-        for start, end, begin, stop in blocks:
-            yield from self._block(old[start:end], new[begin:stop], (start, begin), place)
-        others = len(old) - sum(end - start for start, end, _, _ in blocks)
-        if others and any(end - start != stop - begin for start, end, begin, stop in blocks):
-            said = f"{others} {'other' if others == 1 else 'others'} unchanged"
-            yield Difference(_name(place), "", said, "same")
 
     def _blocks(
         self, old: Sequence[bytes], new: Sequence[bytes]
@@ -99,11 +94,13 @@ class _Comparing:
         pairs = enumerate(zip(old, new, strict=False))
         placed = [(n, n + 1, n, n + 1) for n, (one, other) in pairs if one != other]
         first = placed[0][0] if placed else min(len(old), len(new))
-        last = _alike_at_end(old[first:], new[first:])
+        ends = enumerate(zip(reversed(old[first:]), reversed(new[first:]), strict=False))
+        shorter = min(len(old), len(new)) - first
+        last = next((n for n, (one, other) in ends if one != other), shorter)
         ours, theirs = old[first : len(old) - last], new[first : len(new) - last]
-        if len(ours) * len(theirs) > self._left:
+        if len(ours) * len(theirs) > self._room:
             return placed if len(old) == len(new) else None
-        self._left -= len(ours) * len(theirs)
+        self._room -= len(ours) * len(theirs)
         compared = SequenceMatcher(None, ours, theirs, autojunk=False)
         found = [
             (start + first, end + first, begin + first, stop + first)
@@ -123,23 +120,11 @@ class _Comparing:
         for n, (before, after) in enumerate(zip(old[:pairs], new[:pairs], strict=True)):
             number, now = at[0] + n + 1, at[1] + n + 1
             step = str(number) if number == now else f"{number} (now {now})"
-            yield from self.values(before, after, (*place, step))
+            yield from self.differences(before, after, (*place, step))
         for n, gone in enumerate(old[pairs:], start=at[0] + pairs):
             yield Difference(_name((*place, n)), _shown(gone), _REMOVED, "removed")
         for n, come in enumerate(new[pairs:], start=at[1] + pairs):
             yield Difference(_name((*place, n)), _NOT_THERE, _shown(come), "added")
-
-
-def _alike_at_end(old: Sequence[bytes], new: Sequence[bytes]) -> int:
-    """Count the equal entries at the end."""
-    pairs = zip(reversed(old), reversed(new), strict=False)
-    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
-
-
-def _same(old: Any, new: Any) -> bool:
-    if old is MISSING or new is MISSING:
-        return old is new
-    return canonical_json(old) == canonical_json(new)
 
 
 def _name(place: Place) -> str:
@@ -158,12 +143,12 @@ def _shown(value: Any) -> str:
 
 
 def _lines(value: dict[str, Any] | list[Any], before: str) -> Iterator[str]:
-    named = (
-        ((f"{_plain(key)}:", one) for key, one in value.items())
-        if isinstance(value, dict)
-        else ((f"{n}.", one) for n, one in enumerate(value, start=1))
-    )
-    for name, one in named:
+    names, inner = [f"{n}." for n in range(1, len(value) + 1)], value
+    if isinstance(value, dict):
+        unclear = {key for key in value if clean(key) != key or "\n" in key}
+        names = [f"{as_json(key) if key in unclear else key}:" for key in value]
+        inner = [*value.values()]
+    for name, one in zip(names, inner, strict=True):
         if isinstance(one, dict | list) and one:
             yield f"{before}{name}"
             yield from _lines(one, f"{before}  ")
@@ -172,7 +157,3 @@ def _lines(value: dict[str, Any] | list[Any], before: str) -> Iterator[str]:
             written = format_argument(one)
             several = "\n" in written
             yield f"{before}{name} {as_json(one) if several else written}"
-
-
-def _plain(key: str) -> str:
-    return key if clean(key) == key and "\n" not in key else as_json(key)
