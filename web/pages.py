@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, WRONG_COMMAND, CommandError
 from holdfast.runtime.text_safety import as_sentence, clean, one_line
 from holdfast.web.http.problems import RefusedRequest, problem_of
+from holdfast.web.page_text import display_time
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -65,6 +66,7 @@ ENVIRONMENT = Environment(
 )
 ENVIRONMENT.globals["address"] = address
 ENVIRONMENT.filters["line"] = partial(one_line, limit_chars=LINE_CHARS)
+ENVIRONMENT.filters["moment"] = display_time
 ENVIRONMENT.filters["plain"] = clean
 
 

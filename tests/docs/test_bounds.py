@@ -9,7 +9,7 @@ from holdfast.client import question_text
 from holdfast.web.api import api_request as api_asked
 from holdfast.web.api import runs
 from holdfast.web.auth import sessions
-from holdfast.web.call import history, loader, plan
+from holdfast.web.call import history, loader
 from holdfast.web.codec import shared_secret
 from holdfast.web.forms import field_builder
 from holdfast.web.http import request_body, streaming
@@ -40,7 +40,7 @@ BOUNDS = {
         f"a form has {field_builder.MAX_FIELDS} fields, {field_builder.MAX_ITEMS} items in a list, "
         f"{field_builder.MAX_DEPTH} levels",
         f"A plan's page shows {question_text.MAX_CALLS} steps",
-        f"Arguments above {plan.MAX_EDIT_BYTES // 1000} KB",
+        f"Arguments above {loader.MAX_EDIT_BYTES // 1000} KB",
         f"the last {history.MAX_ENTRIES} entries are read",
         f"a page shows {snapshot.PAGE_ENTRIES} entries",
         f"of a text, {timeline.BODY_CHARS:,} characters; {delegate_tree.MAX_DELEGATES} delegates; "

@@ -14,27 +14,25 @@ from starlette.datastructures import FormData
 
 from holdfast.client.question_text import CannotStrikeError, strike_calls
 from holdfast.runtime.text_safety import as_sentence
-from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decision, shown_calls
+from holdfast.schemas.base import canonical_json
+from holdfast.schemas.decision import Decision
 from holdfast.schemas.reference import MARK
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.validator import Violation
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.loader import PendingCall
-from holdfast.web.call.plan import arguments_schema, call_place, describe_unusable, steps_of
+from holdfast.web.call.plan import PlanSteps, call_place, describe_unusable
 from holdfast.web.forms.field_builder import build_fields, form_violations
-from holdfast.web.forms.fields import Field
 from holdfast.web.forms.form_values import (
     DO,
     MISSING,
     FormValue,
     Place,
     SubmittedForm,
-    pointer,
 )
 from holdfast.web.forms.schema_shape import initial_value
 from holdfast.web.forms.structure_edits import apply_action
-from holdfast.web.forms.value_diff import is_same
+from holdfast.web.forms.value_diff import Difference, is_same
 
 # The places of the values in the forms of the page.
 EDIT: Final[Place] = ("arguments",)
@@ -91,38 +89,30 @@ class DecisionForm:
         """Return the form after its button has changed the fields."""
         # The entered name of an added property.
         key = dict(self.items).get(f"key:{self.action.partition(':')[2]}", "").strip()
-        arguments, tools = pending.approval.arguments, pending.tools
         edit = apply_action(self.edit, self.action, pending.schema, key, EDIT)
         result = apply_action(self.result, self.action, pending.output_schema, key, RESULT)
         calls = {
-            one: apply_action(
-                value, self.action, arguments_schema(arguments, tools, one), key, call_place(one)
+            step.id: apply_action(
+                self.calls[step.id], self.action, step.schema, key, call_place(step.id)
             )
-            for one, value in self.calls.items()
+            for step in PlanSteps(pending.approval.arguments, pending.tools).all
+            if step.id in self.calls
         }
         return replace(self, edit=edit, result=result, calls=calls)
 
 
 @dataclass(frozen=True)
 class FormProblem:
-    """The reason why a form is no decision, and the violations in its values."""
+    """The reason why a form is no decision, and the violations in its values.
+
+    `differences` are the changes since the page of the form was opened.
+    """
 
     message: str
+    differences: Sequence[Difference] = ()
     edit: Sequence[Violation] = ()
     result: Sequence[Violation] = ()
     calls: Mapping[str, Sequence[Violation]] = field(default_factory=dict)
-
-
-def doubts_mark(pending: PendingCall, edited: FormValue) -> str:
-    """Return a mark of the doubtful values in edited arguments; empty for none."""
-    doubtful = doubtful_fields(build_fields(pending.schema, edited))
-    found = [(pointer(one.place), one.value) for one in doubtful]
-    return sha256(canonical_json(found)) if found else ""
-
-
-def doubtful_fields(form: Field) -> list[Field]:
-    """Return the fields whose values do not look like their format."""
-    return [one for one in form.walk() if one.doubt]
 
 
 def read_decision(
@@ -131,7 +121,7 @@ def read_decision(
     """Return the decision of a form, or the problem that prevents it."""
     match form.verdict:
         case "edit" if pending.approval.kind == "plan":
-            fields = plan_decision(form, pending)
+            fields = _plan_decision(form, pending)
         case "edit":
             fields = _edit(form, pending)
         case "respond" | "happened":
@@ -163,8 +153,8 @@ def _edit(form: DecisionForm, pending: PendingCall) -> dict[str, Any] | FormProb
         return FormProblem("The arguments are invalid; see the marked fields.", edit=found)
     if canonical_json(value) == canonical_json(pending.approval.arguments):
         return FormProblem("Nothing was changed. Approve it to execute it as requested.")
-    doubts = "" if form.action else doubts_mark(pending, form.edit)
-    if doubts and form.seen_doubts != doubts:
+    doubts = build_fields(pending.schema, form.edit, place=EDIT).doubts_mark
+    if doubts not in ("", form.seen_doubts) and not form.action:
         return FormProblem("Not sent yet. Check these values; approve again to send them anyway.")
     return {"arguments": value}
 
@@ -180,55 +170,41 @@ def _result(form: DecisionForm, pending: PendingCall) -> dict[str, Any] | FormPr
     return {"result": value}
 
 
-def plan_decision(form: DecisionForm, pending: PendingCall) -> dict[str, Any] | FormProblem:
+def _plan_decision(form: DecisionForm, pending: PendingCall) -> dict[str, Any] | FormProblem:
     """Return an approval of a plan, or an edit where steps are removed or changed."""
-    approval = pending.approval
-    removed = [
-        call["id"] for call in shown_calls(approval.arguments) if call["id"] not in form.kept_calls
-    ]
-    changed = _changed_steps(form, pending, removed)
-    if isinstance(changed, FormProblem):
-        return changed
+    approval, steps = pending.approval, PlanSteps(pending.approval.arguments, pending.tools)
+    removed = [step.id for step in steps.all if step.id not in form.kept_calls]
+    changed: dict[str, Any] = {}
+    problems: dict[str, Sequence[Violation]] = {}
+    for step in steps.all:
+        value = form.calls.get(step.id, _NO_VALUE).value
+        if step.id in removed or value is MISSING:
+            continue
+        # The value of a reference is not known yet.
+        violations = [
+            one
+            for one in form_violations(value, step.schema)
+            if not _is_reference(value, one.place)
+        ]
+        if violations:
+            problems[step.id] = violations
+        elif canonical_json(value) != canonical_json(step.arguments):
+            changed[step.id] = value
+    if problems:
+        return FormProblem("A step is invalid; see the marked fields.", calls=problems)
     if not removed and not changed:
         return {"decision": "approve"}
-    steps = steps_of(approval.arguments, pending.tools)
     if unusable := steps.unusable_steps(removed, changed):
         return FormProblem(describe_unusable(unusable))
     try:
         remaining = strike_calls(approval, removed)
     except CannotStrikeError as error:
         return FormProblem(as_sentence(str(error)))
-    for call in remaining["calls"]:
-        if call["id"] in changed:
-            call["arguments"] = changed[call["id"]]
-    return {"arguments": remaining}
-
-
-def _changed_steps(
-    form: DecisionForm, pending: PendingCall, removed: Sequence[str]
-) -> dict[str, Any] | FormProblem:
-    """Return the new arguments of the remaining steps that were changed."""
-    arguments, tools = pending.approval.arguments, pending.tools
-    changed: dict[str, Any] = {}
-    problems: dict[str, Sequence[Violation]] = {}
-    for call in shown_calls(arguments):
-        one = call["id"]
-        entered = form.calls.get(one, _NO_VALUE)
-        if one in removed or entered.value is MISSING:
-            continue
-        # The value of a reference is not known yet.
-        violations = [
-            each
-            for each in form_violations(entered.value, arguments_schema(arguments, tools, one))
-            if not _is_reference(entered.value, each.place)
-        ]
-        if violations:
-            problems[one] = violations
-        elif canonical_json(entered.value) != canonical_json(call.get("arguments")):
-            changed[one] = entered.value
-    if problems:
-        return FormProblem("A step is invalid; see the marked fields.", calls=problems)
-    return changed
+    calls = [
+        {**call, "arguments": changed[call["id"]]} if call["id"] in changed else call
+        for call in remaining["calls"]
+    ]
+    return {"arguments": {**remaining, "calls": calls}}
 
 
 def _is_reference(value: Any, place: Place) -> bool:

@@ -3,7 +3,7 @@
 … records before │ request │ decisions, edits │ decided or expired │ outcome …
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from itertools import pairwise
@@ -71,7 +71,7 @@ class StepResult:
     id: str
     label: str
     text: str
-    tone: Literal["good", "bad", "asks", "dim"]
+    tone: str
     body: str = ""
     is_pending: bool = False
     outside: bool = False
@@ -122,72 +122,77 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
     narration = LogNarration(run_id, with_all_arguments=True, with_commands=False)
     narrated: list[Narrated] = []
     for record in map(read_record, entries):
-        lines = [replace(line, at=_utc_clock(record)) for line in narration.lines(record)]
-        narrated.append((record, lines))
+        time = local_time(record.at)
+        clock = time.astimezone(UTC).strftime("%H:%M:%S") if time else ""
+        narrated.append((record, [replace(line, at=clock) for line in narration.lines(record)]))
     records = [record for record, _ in narrated]
-    requests = [index for index, one in enumerate(records) if _is_request(one, call_id)]
+    asking = [
+        (index, one.entry)
+        for index, one in enumerate(records)
+        if isinstance(one.entry, ConfirmationRequiredEntry) and not one.entry.reminder
+    ]
+    requests = [(index, entry.approval) for index, entry in asking if entry.call_id == call_id]
     if not requests:
         return CallHistory()
-    index = requests[-1]
-    request = records[index].entry
-    assert isinstance(request, ConfirmationRequiredEntry)
-    approval, ending = request.approval, _ending(records[index:], call_id)
-    decisions = [
-        one.entry
-        for one in records[index:]
-        if isinstance(one.entry, DecisionEntry) and one.entry.call_id == call_id
+    earlier = []
+    for (start, before), (end, _) in pairwise(requests):
+        closing = _ending(records[start:end], call_id)
+        at, decided = (closing[0].at, closing[1].decided) if closing else (records[start].at, None)
+        earlier.append(EarlierRequest(before.kind, at, decided))
+    index, approval = requests[-1]
+    ending = _ending(records[index:], call_id)
+    verdict = ending[1].decided if ending else None
+    after = [one for one in narrated if ending and one[0].n > ending[0].n]
+    outcome = [
+        # The error of a denied call is the decision, not a failure.
+        replace(line, tone="plain")
+        if line.tone == "bad" and verdict is not None and verdict.decision == "deny"
+        else line
+        for one, lines in after
+        if _call_id(one) == call_id and not isinstance(one.entry, ConfirmationRequiredEntry)
+        for line in lines
     ]
-    versions = [*_versions(approval, decisions)]
-    lead_up, hidden = _lead_up(
-        narrated[:index], [call_id, *brief_arguments("plan", approval.arguments)]
-    )
-    starts = [
+    decisions = [
+        line
+        for one, lines in narrated
+        if isinstance(one.entry, DecisionEntry) and one.entry.call_id != call_id
+        for line in lines
+        if not one.entry.ignored
+    ]
+    started = [
         one.at
         for one in records
         if isinstance(one.entry, ToolStartEntry) and one.entry.call_id == call_id
     ]
-    after = [one for one in narrated if ending is not None and one[0].n > ending[0]]
-    verdict = ending[1].decided if ending is not None else None
+    own = [
+        one.entry
+        for one in records[index:]
+        if isinstance(one.entry, DecisionEntry) and one.entry.call_id == call_id
+    ]
+    versions = _versions(approval, own)
+    lead_up, hidden = _lead_up(narrated[:index], call_id, approval)
+    limits = [
+        entry.approval.arguments.get(approval.tool)
+        for _, entry in asking
+        if (entry.approval.kind, entry.approval.tool) == ("budget", approval.tool)
+    ]
     return CallHistory(
         approval=approval,
         entry_number=records[index].n,
         versions=versions,
         lead_up=lead_up,
-        earlier_decisions=_lines(narrated, lambda one: _is_decision(one, but=call_id))[
-            -MAX_DECISIONS:
-        ],
-        outcome_lines=_outcome_lines(after, call_id, verdict),
-        earlier_requests=[
-            _earlier_request(records[start:end], call_id) for start, end in pairwise(requests)
-        ],
-        steps=_step_results(approval, versions[-1], after, verdict) if ending is not None else [],
+        earlier_decisions=decisions[-MAX_DECISIONS:],
+        outcome_lines=outcome[:MAX_LINES],
+        earlier_requests=earlier,
+        steps=_step_results(approval, versions[-1], after, verdict) if ending else [],
         hidden_entries=hidden,
-        stage=_stage(approval, [one for one, _ in after]) if ending is not None else "settled",
-        decisions=[one.decided for one in decisions if one.decided is not None],
+        stage=_stage(approval, [one for one, _ in after]) if ending else "settled",
+        decisions=[one.decided for one in own if one.decided is not None],
         verdict=verdict,
         expired=ending is not None and ending[1].outcome == "expired",
-        first_limit=_first_limit(records, approval),
-        started_at=starts[-1] if starts else "",
+        first_limit=limits[0] if limits and records[0].n == 1 else None,
+        started_at=started[-1] if started else "",
     )
-
-
-def _utc_clock(record: LogRecord) -> str:
-    time = local_time(record.at)
-    return time.astimezone(UTC).strftime("%H:%M:%S") if time else ""
-
-
-def _is_request(record: LogRecord, call_id: str) -> bool:
-    match record.entry:
-        case ConfirmationRequiredEntry(call_id=one, reminder=reminder):
-            return one == call_id and not reminder
-    return False
-
-
-def _is_decision(record: LogRecord, *, but: str) -> bool:
-    match record.entry:
-        case DecisionEntry(call_id=call_id, ignored=ignored):
-            return call_id != but and not ignored
-    return False
 
 
 def _call_id(record: LogRecord) -> str:
@@ -199,75 +204,48 @@ def _call_id(record: LogRecord) -> str:
             return str(getattr(entry, "call_id", ""))
 
 
-def _ending(records: Sequence[LogRecord], call_id: str) -> tuple[int, DecisionEntry] | None:
-    """Return the number and the entry of the decision or the timeout that ended a wait."""
+def _ending(records: Sequence[LogRecord], call_id: str) -> tuple[LogRecord, DecisionEntry] | None:
+    """Return the record and the entry of the decision or the timeout that ended a wait."""
     for record in records:
         match record.entry:
             case DecisionEntry(call_id=one, outcome="decided" | "expired") as entry:
                 if one == call_id:
-                    return record.n, entry
-    return None
-
-
-def _earlier_request(records: Sequence[LogRecord], call_id: str) -> EarlierRequest:
-    """Return an earlier question, the first of these records, and how it ended."""
-    request, ending = records[0].entry, _ending(records, call_id)
-    assert isinstance(request, ConfirmationRequiredEntry)
-    if ending is None:
-        return EarlierRequest(request.approval.kind, records[0].at)
-    at = next(one.at for one in records if one.n == ending[0])
-    return EarlierRequest(request.approval.kind, at, ending[1].decided)
-
-
-def _first_limit(records: Sequence[LogRecord], approval: PendingApproval) -> Any:
-    """Return the limit of a run when it requested more of this budget for the first time."""
-    if approval.kind != "budget" or records[0].n > 1:
-        return None
-    for record in records:
-        match record.entry:
-            case ConfirmationRequiredEntry(approval=one):
-                if (one.kind, one.tool) == ("budget", approval.tool):
-                    return one.arguments.get(one.tool)
+                    return record, entry
     return None
 
 
 def _versions(
     approval: PendingApproval, decisions: Sequence[DecisionEntry]
-) -> Iterator[ArgumentsVersion]:
-    """Yield the requested arguments, and the arguments after each edit."""
-    arguments = approval.arguments
-    yield ArgumentsVersion(approval.digest, arguments)
+) -> list[ArgumentsVersion]:
+    """Return the requested arguments, and the arguments after each edit."""
+    versions = [ArgumentsVersion(approval.digest, approval.arguments)]
     for entry in decisions:
         decided, edit = entry.decided, entry.arguments
-        if decided is not None and decided.decision == "edit" and isinstance(edit, dict):
-            arguments = _edited(approval.kind, arguments, edit)
-            yield ArgumentsVersion(str(decided.digest), arguments, decided.by or "somebody")
+        if decided is None or decided.decision != "edit" or not isinstance(edit, dict):
+            continue
+        changed: dict[str, Any] = edit
+        if approval.kind == "plan":
+            # A plan's edit has the remaining calls, and the arguments that it changes.
+            before = versions[-1].arguments
+            others = {call["id"]: call.get("arguments") for call in shown_calls(edit)}
+            calls = [
+                call if others[call["id"]] is None else {**call, "arguments": others[call["id"]]}
+                for call in shown_calls(before)
+                if call["id"] in others
+            ]
+            changed = {**before, "calls": calls}
+        versions.append(ArgumentsVersion(str(decided.digest), changed, decided.by or "somebody"))
+    return versions
 
 
-def _edited(kind: Kind, before: dict[str, Any], edit: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments after an edit; a plan's edit has the remaining calls and changes."""
-    if kind != "plan":
-        return edit
-    others = {call["id"]: call.get("arguments") for call in shown_calls(edit)}
-    calls = [
-        call if others[call["id"]] is None else {**call, "arguments": others[call["id"]]}
-        for call in shown_calls(before)
-        if call["id"] in others
-    ]
-    return {**before, "calls": calls}
-
-
-def _lines(
-    narrated: Sequence[Narrated], includes: Callable[[LogRecord], bool]
-) -> list[NarrationLine]:
-    return [line for record, lines in narrated if includes(record) for line in lines]
-
-
-def _lead_up(narrated: Sequence[Narrated], own: Sequence[str]) -> tuple[list[NarrationLine], int]:
+def _lead_up(
+    narrated: Sequence[Narrated], call_id: str, approval: PendingApproval
+) -> tuple[list[NarrationLine], int]:
     """Return the lines before a question, and the number of hidden entries before the first line.
 
     The lines of the question's own calls are left out.
     """
+    own = [call_id, *brief_arguments("plan", approval.arguments)]
     found = [
         (record.n, line)
         for record, lines in narrated
@@ -295,22 +273,6 @@ def _stage(approval: PendingApproval, after: Sequence[LogRecord]) -> CallStage:
     return "begun" if any(isinstance(entry, ToolStartEntry) for entry in entries) else "ready"
 
 
-def _outcome_lines(
-    after: Sequence[Narrated], call_id: str, verdict: Decided | None
-) -> list[NarrationLine]:
-    """Return the lines about a call after its wait ended."""
-    lines = _lines(
-        after,
-        lambda one: (
-            _call_id(one) == call_id and not isinstance(one.entry, ConfirmationRequiredEntry)
-        ),
-    )[:MAX_LINES]
-    if verdict is None or verdict.decision != "deny":
-        return lines
-    # The error of a denied call is the decision, not a failure.
-    return [replace(line, tone="plain") if line.tone == "bad" else line for line in lines]
-
-
 def _step_results(
     approval: PendingApproval,
     last: ArgumentsVersion,
@@ -324,39 +286,35 @@ def _step_results(
     is_denied = verdict is not None and verdict.decision == "deny"
     found = []
     for step in PlanSteps(approval.arguments, {}).all:
-        shown = (step.number, step.id, step.label)
-        if is_denied:
-            found.append(StepResult(*shown, "not executed", "dim"))
-        elif step.id not in remaining:
-            found.append(StepResult(*shown, "removed: not executed", "dim"))
+        own = [one for one in after if _call_id(one[0]) == step.id]
+        entries = [record.entry for record, _ in own]
+        end = next((entry for entry in entries if isinstance(entry, ToolEndEntry)), None)
+        # The line of the result has the value; without it, the line of the end has it.
+        values = [
+            line
+            for record, lines in own
+            if isinstance(record.entry, MessageEntry | ToolEndEntry)
+            for line in lines
+            if line.body
+        ]
+        body, tone, outside, is_pending = "", "dim", False, False
+        if is_denied or step.id not in remaining:
+            text = "not executed" if is_denied else "removed: not executed"
+        elif end is None and entries and isinstance(entries[-1], ConfirmationRequiredEntry):
+            text, tone, is_pending = "waiting for approval", "asks", True
+        elif end is None:
+            is_started = any(isinstance(entry, ToolStartEntry) for entry in entries)
+            text = "running" if is_started else "not started"
+        elif end.error is not None:
+            code = one_line(end.error.code, _CODE_CHARS)
+            text, tone = f"failed: {code}", "bad"
+            body = clean(message_after_code(code, end.error.message))
+            if code in _NOT_STARTED:
+                text, tone = _NOT_STARTED[code], "dim"
         else:
-            own = [one for one in after if _call_id(one[0]) == step.id]
-            found.append(_step_result(shown, own))
+            text, tone = "executed", "good"
+            body, outside = (values[-1].body, values[-1].outside) if values else ("", False)
+        found.append(
+            StepResult(step.number, step.id, step.label, text, tone, body, is_pending, outside)
+        )
     return found
-
-
-def _step_result(shown: tuple[int, str, str], own: Sequence[Narrated]) -> StepResult:
-    entries = [record.entry for record, _ in own]
-    end = next((entry for entry in entries if isinstance(entry, ToolEndEntry)), None)
-    if end is None:
-        if entries and isinstance(entries[-1], ConfirmationRequiredEntry):
-            return StepResult(*shown, "waiting for approval", "asks", is_pending=True)
-        is_started = any(isinstance(entry, ToolStartEntry) for entry in entries)
-        return StepResult(*shown, "running" if is_started else "not started", "dim")
-    if end.error is not None:
-        code = one_line(end.error.code, _CODE_CHARS)
-        body = clean(message_after_code(code, end.error.message))
-        if code in _NOT_STARTED:
-            return StepResult(*shown, _NOT_STARTED[code], "dim", body)
-        return StepResult(*shown, f"failed: {code}", "bad", body)
-    # The line of the result has the value; without it, the line of the end has it.
-    results = [
-        line
-        for record, lines in own
-        if isinstance(record.entry, MessageEntry | ToolEndEntry)
-        for line in lines
-        if line.body
-    ]
-    if not results:
-        return StepResult(*shown, "executed", "good")
-    return StepResult(*shown, "executed", "good", results[-1].body, outside=results[-1].outside)

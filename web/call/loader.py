@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from holdfast.client.command_errors import NO_SUCH, CommandError
 from holdfast.client.run_handle import RunHandle
-from holdfast.client.run_lists import RunFilter, RunListing, list_runs, status_query
+from holdfast.client.run_lists import RunFilter, list_runs, status_query
 from holdfast.client.visibility import NEWEST, first_runs
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.agent import Budget
-from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.base import canonical_json, json_size, sha256
 from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import ShownTool
@@ -27,6 +27,7 @@ from holdfast.web.run.snapshot import RunInfo, read_run_info
 from holdfast.web.services import Services, is_whole
 
 MAX_TOOLS: Final = 30
+MAX_EDIT_BYTES: Final = 200_000
 MAX_SIMILAR: Final = 5
 SIMILAR_SECONDS: Final = 1.5
 _NAME_CHARS: Final = 80
@@ -60,11 +61,25 @@ class PendingCall:
         return is_whole(self.approval)
 
     @property
+    def is_editable(self) -> bool:
+        """Report whether the arguments can be changed on the page."""
+        return self.is_whole and json_size(self.approval.arguments) <= MAX_EDIT_BYTES
+
+    @property
     def schema(self) -> Any:
         """Return the schema of its arguments; for a budget, the schema of its limit."""
-        if self.approval.kind == "budget":
-            return _limit_schema(self.approval)
-        return True if self.tool is None else self.tool.parameters
+        if self.approval.kind != "budget":
+            return True if self.tool is None else self.tool.parameters
+        [name, *_] = self.approval.arguments
+        rules = dict(Budget.model_json_schema(by_alias=True)["properties"][name])
+        kinds = [one for one in rules.pop("anyOf", []) if one.get("type") != "null"]
+        rules.pop("default", None)
+        return {
+            "type": "object",
+            "properties": {name: {**rules, **(kinds[0] if kinds else {}), "title": _NEW_LIMIT}},
+            "required": [name],
+            "additionalProperties": False,
+        }
 
     @property
     def output_schema(self) -> Any:
@@ -158,19 +173,6 @@ async def load_tools(run: RunHandle, approval: PendingApproval) -> dict[str, Sho
     return found
 
 
-def _limit_schema(approval: PendingApproval) -> dict[str, Any]:
-    [name, *_] = approval.arguments
-    rules = dict(Budget.model_json_schema(by_alias=True)["properties"][name])
-    kinds = [one for one in rules.pop("anyOf", []) if one.get("type") != "null"]
-    rules.pop("default", None)
-    return {
-        "type": "object",
-        "properties": {name: {**rules, **(kinds[0] if kinds else {}), "title": _NEW_LIMIT}},
-        "required": [name],
-        "additionalProperties": False,
-    }
-
-
 async def find_next_pending(
     parts: Services, run_id: str, call_id: str, person: Person
 ) -> str | None:
@@ -180,22 +182,19 @@ async def find_next_pending(
     """
     with suppress(CommandError, TimeoutError):
         async with asyncio.timeout(NEXT_SECONDS):
-            wanted = RunFilter(groups=(names.FOR_ANYBODY, *person.groups))
-            query = status_query("awaiting_approval") + wanted.terms()
+            wanted = {names.FOR_ANYBODY, *person.groups}
+            groups_terms = RunFilter(groups=(names.FOR_ANYBODY, *person.groups)).terms()
+            query = status_query("awaiting_approval") + groups_terms
             runs = [run.id for run in await first_runs(parts.client, query, NEWEST, _MAX_NEXT_RUNS)]
             for one in dict.fromkeys([run_id, *runs]):
                 with suppress(CommandError):
                     for approval in await parts.run(one).pending_approvals():
                         is_other = (one, approval.call_id) != (run_id, call_id)
-                        if is_other and _may_decide(approval, person):
+                        has_decided = any(each.by == person.name for each in approval.decisions)
+                        groups = approval.approvers or [names.FOR_ANYBODY]
+                        if is_other and not has_decided and not wanted.isdisjoint(groups):
                             return address("waiting", one, approval.call_id)
     return None
-
-
-def _may_decide(approval: PendingApproval, person: Person) -> bool:
-    has_decided = any(one.by == person.name for one in approval.decisions)
-    in_group = not approval.approvers or bool(set(approval.approvers) & set(person.groups))
-    return in_group and not has_decided
 
 
 @dataclass(frozen=True)
@@ -213,32 +212,26 @@ async def find_similar_calls(parts: Services, pending: PendingCall) -> list[Simi
     Calls with the same arguments come first. The search ends after `SIMILAR_SECONDS`: the result is
     a hint against approving something twice.
     """
-    found: list[SimilarCall] = []
     if pending.approval.kind not in ("call", "plan"):
-        return found
+        return []
+    found: list[SimilarCall] = []
+    tool, own = pending.approval.tool, canonical_json(pending.approval.arguments)
+
+    async def search(run_id: str) -> None:
+        with suppress(CommandError):
+            for one in await parts.run(run_id).pending_approvals():
+                if one.tool == tool:
+                    here = address("waiting", run_id, one.call_id)
+                    is_same = canonical_json(one.arguments) == own
+                    found.append(SimilarCall(here, one_line(run_id, _NAME_CHARS), is_same))
+
     with suppress(CommandError, TimeoutError):
         async with asyncio.timeout(SIMILAR_SECONDS):
             info = pending.run_info
             by_agent = "" if info.principal else info.agent
-            wanted = RunFilter(by_agent, pending.approval.tool, info.principal)
-            query = status_query("awaiting_approval") + wanted.terms()
+            query = status_query("awaiting_approval")
+            query += RunFilter(by_agent, tool, info.principal).terms()
             runs = await list_runs(parts.client, query, MAX_SIMILAR + 1)
-            others = [run for run in runs if run.id != pending.run_id][:MAX_SIMILAR]
-            calls = await asyncio.gather(*(_similar_in(parts, run, pending) for run in others))
-            found = [one for several in calls for one in several]
+            others = [run.id for run in runs if run.id != pending.run_id]
+            await asyncio.gather(*map(search, others[:MAX_SIMILAR]))
     return sorted(found, key=lambda one: not one.same_arguments)[:MAX_SIMILAR]
-
-
-async def _similar_in(parts: Services, run: RunListing, pending: PendingCall) -> list[SimilarCall]:
-    own = canonical_json(pending.approval.arguments)
-    with suppress(CommandError):
-        return [
-            SimilarCall(
-                address("waiting", run.id, one.call_id),
-                one_line(run.id, _NAME_CHARS),
-                canonical_json(one.arguments) == own,
-            )
-            for one in await parts.run(run.id).pending_approvals()
-            if one.tool == pending.approval.tool
-        ]
-    return []

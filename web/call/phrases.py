@@ -5,19 +5,18 @@ written by a model or a tool's author.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.client.question_text import call_name
 from holdfast.runtime.narration.phrases import decision_phrase, timeout_phrase
-from holdfast.runtime.text_safety import format_argument, one_line
+from holdfast.runtime.text_safety import clean, format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
 from holdfast.validation.text_safety import normalized_person
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, CallStage
 from holdfast.web.page_text import budget_in_sentence, extended_limit, limit_reached
-from holdfast.workflows.engine.approvals.policy import strictest_policy
 
 _GROUPS_CHARS: Final = 300
 _NAME_CHARS: Final = 100
@@ -47,12 +46,7 @@ class Eligibility:
 
     may_decide: bool
     reason: str = ""
-    terms: list[str] = field(default_factory=list)
-
-
-def shown_policy(tools: Sequence[ShownTool]) -> ApprovalPolicy | None:
-    """Return the strictest approval policy of the tools, as far as they are known."""
-    return strictest_policy([tool.approval for tool in tools]) if tools else None
+    terms: Sequence[str] = ()
 
 
 def check_eligibility(
@@ -63,14 +57,10 @@ def check_eligibility(
     *,
     signs: bool,
 ) -> Eligibility:
-    """Check whether a person may decide; the run checks it again.
+    """Check whether a person may decide on a run of `principal`; the run checks it again.
 
-    Args:
-        approval: the pending call.
-        policy: its approval policy, if known.
-        person: the person who looks at the page.
-        principal: the principal of the run.
-        signs: the inbox signs decisions for the person.
+    `policy` is the approval policy of the call, if known; `signs`: the inbox signs decisions for
+    the person.
     """
     not_own = policy is not None and policy.not_by == "principal"
     is_own = bool(principal) and normalized_person(person.name) == normalized_person(principal)
@@ -148,13 +138,24 @@ def timeout_policy(approval: PendingApproval, policy: ApprovalPolicy | None) -> 
     return on_timeout if on_timeout in ("approve", "fail") else ""
 
 
-def approve_button(approval: PendingApproval, used: Any = None, granted: Any = None) -> str:
+def approve_button(
+    approval: PendingApproval, budget: Mapping[str, Any] | None = None, granted: Any = None
+) -> str:
     """Return the label of the button that approves: `Approve: Refund an order, 7, 20`.
 
-    It names every value or none: a label with a part of them would look complete.
+    It names every value or none: a label with a part of them would look complete. For a limit, it
+    names the limits after an approval: `Extend: calls from 5 to 10`. `budget` is that of the status
+    of the run, `granted` the first limit.
     """
     if approval.kind == "budget":
-        return f"Extend: {extended_limits(approval, used, granted)}"
+        texts = []
+        for name, limit in approval.arguments.items():
+            used = ((budget or {}).get(name) or {}).get("used")
+            more = extended_limit(name, limit, used, granted)
+            least = "at least " if used is None and name in _REPORTED else ""
+            after = f"from {format_argument(limit)} to {least}{format_argument(more)}"
+            texts.append(f"{budget_in_sentence(name)} {after if more else 'by its first limit'}")
+        return f"Extend: {', '.join(texts)}"
     values = list(approval.arguments.values())
     named = ", ".join([f"Approve: {call_name(approval)}", *map(format_argument, values)])
     plain = all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values)
@@ -162,22 +163,11 @@ def approve_button(approval: PendingApproval, used: Any = None, granted: Any = N
     return named if plain and fits else f"Approve as shown: {call_name(approval)}"
 
 
-def extended_limits(approval: PendingApproval, used: Any, granted: Any) -> str:
-    """Return the limits after an approval: `calls from 5 to 10`."""
-    texts = []
-    for name, limit in approval.arguments.items():
-        more = extended_limit(name, limit, used, granted)
-        least = "at least " if used is None and name in _REPORTED else ""
-        after = f"from {format_argument(limit)} to {least}{format_argument(more)}"
-        texts.append(f"{budget_in_sentence(name)} {after if more else 'by its first limit'}")
-    return ", ".join(texts)
-
-
 def limit_outcome(
-    approval: PendingApproval, decided: Decided, last: Mapping[str, Any], now: Any
+    approval: PendingApproval, decided: Decided | None, last: Mapping[str, Any], now: Any
 ) -> str:
     """Return the outcome of a limit; `last` are the decided arguments, `now` the current limit."""
-    if approval.kind != "budget" or decided.decision not in ("approve", "edit"):
+    if approval.kind != "budget" or decided is None or decided.decision not in ("approve", "edit"):
         return ""
     [(name, limit), *_] = approval.arguments.items()
     was = f"The limit of {budget_in_sentence(name)} was {format_argument(limit)}"
@@ -188,8 +178,10 @@ def limit_outcome(
     return f"{was}, and is now {format_argument(now)}."
 
 
-def decision_text(decided: Decided, kind: Kind, you: str) -> str:
+def decision_text(decided: Decided | None, kind: Kind, you: str) -> str:
     """Return a decision and its author: `Approved by you`, `It happened (grace, signed)`."""
+    if decided is None:
+        return "Withdrawn"
     words = decision_phrase(decided.decision, kind)
     by = "you" if decided.by == you else one_line(decided.by or "", _NAME_CHARS) or "a person"
     if kind == "reconcile":
@@ -215,6 +207,12 @@ def outcome_text(history: CallHistory) -> str:
     if history.verdict is None and history.stage == "failed":
         return "" if is_reconcile else "Not executed."
     return _STAGES[history.stage]
+
+
+def unknown_reason(approval: PendingApproval, heading: str) -> str:
+    """Return the reason why an outcome is unknown, without the part for terminals."""
+    text = clean(approval.question).partition(" Did it happen?")[0]
+    return text.replace(f"`{approval.tool}`", heading).replace("`", "").rstrip(".")
 
 
 def ordinal(number: int) -> str:

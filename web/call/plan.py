@@ -9,10 +9,8 @@ from typing import Any, Final
 
 from holdfast.client import question_text
 from holdfast.runtime.text_safety import clean, one_line
-from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
 from holdfast.schemas.reference import (
-    OutputPath,
     Path,
     Reference,
     parse_output_path,
@@ -28,7 +26,6 @@ from holdfast.web.forms.form_values import FormValue, Place
 from holdfast.web.forms.value_diff import Difference, differences, is_plain, is_same
 from holdfast.workflows.engine.state.references import references
 
-MAX_EDIT_BYTES: Final = 200_000
 MAX_NAMED: Final = 10
 _PLAN_FIELDS: Final = 120
 _DESCRIPTION_CHARS: Final = 300
@@ -47,6 +44,7 @@ class PlanStep:
     tool: str
     label: str
     arguments: Any
+    schema: Any
     waits_for: Collection[str]
     places: tuple[Path, ...]
     errors: tuple[Path, ...]
@@ -69,18 +67,38 @@ class UnusableStep:
     step: PlanStep
     missing: Sequence[PlanStep]
 
-    @property
-    def missing_titles(self) -> str:
-        """Return the titles of the removed steps."""
-        return join_words([one.title for one in self.missing])
-
 
 class PlanSteps:
     """The steps of one plan and their dependencies."""
 
-    def __init__(self, arguments: Mapping[str, Any], labels: Mapping[str, str]) -> None:
-        calls = enumerate(shown_calls(arguments), start=1)
-        self.all = [_step(number, call, labels) for number, call in calls]
+    def __init__(self, arguments: Mapping[str, Any], tools: Mapping[str, ShownTool]) -> None:
+        self.all: list[PlanStep] = []
+        for number, call in enumerate(shown_calls(arguments), start=1):
+            name, label = str(call.get("tool") or ""), str(call.get("label") or "")
+            tool = tools.get(name)
+            if tool is not None and label in ("", name):
+                title = tool.label or tool.parameters.get("title")
+                label = title if isinstance(title, str) else label
+            result, _, error = str(call.get("writes") or "").partition(" || ")
+            try:
+                places = parse_output_path(result).result if result else ()
+                errors = parse_output_path(error).result if error else ()
+            except ValueError:
+                places, errors = (), ()
+            waits = call.get("waitsFor")
+            self.all.append(
+                PlanStep(
+                    number,
+                    call["id"],
+                    name,
+                    one_line(label or name, _NAME_CHARS),
+                    call.get("arguments") or {},
+                    tool.parameters if tool else {},
+                    frozenset(map(str, waits)) if isinstance(waits, list) else frozenset(),
+                    places,
+                    errors,
+                )
+            )
         self._of = {step.id: step for step in self.all}
         self._uses = {step.id: [*references(step.arguments)] for step in self.all}
 
@@ -146,16 +164,13 @@ class PlanSteps:
         if not isinstance(value, str) or not step.waits_for:
             return ""
         if (reference := parse_reference(value)) is not None:
-            return self._told(step, reference)
+            texts = [self._value(step, path) for path in reference.paths]
+            if reference.choose == "all":
+                return f"{texts[-1]}, once {' and '.join(texts[:-1])} exists"
+            return ", or else ".join(texts)
         if paths_inside(value):
             return replace_inside(value, lambda path: f"[{self._value(step, path)}]")
         return ""
-
-    def _told(self, step: PlanStep, reference: Reference) -> str:
-        told = [self._value(step, path) for path in reference.paths]
-        if reference.choose == "all":
-            return f"{told[-1]}, once {' and '.join(told[:-1])} exists"
-        return ", or else ".join(told)
 
     def _value(self, step: PlanStep, path: Path) -> str:
         """Describe the value at a path: `“paid” of the result of step 1`."""
@@ -176,67 +191,32 @@ class PlanSteps:
         return f"“{inside}” of {source}" if inside else source
 
 
-def steps_of(arguments: Mapping[str, Any], tools: Mapping[str, ShownTool]) -> PlanSteps:
-    """Return the steps of a plan, named by the labels of their tools."""
-    named = {}
-    for name, tool in tools.items():
-        label = tool.label or tool.parameters.get("title")
-        named[name] = label if isinstance(label, str) else ""
-    return PlanSteps(arguments, named)
-
-
 def step_numbers(steps: Sequence[PlanStep]) -> str:
     """Return `step 1` or `steps 1, 2 and 5`."""
-    told = [str(step.number) for step in steps]
-    return f"step{'' if len(told) == 1 else 's'} {join_words(told)}"
+    return f"step{'' if len(steps) == 1 else 's'} {join_words([str(one.number) for one in steps])}"
 
 
-def join_words(told: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Join words to `a, b and c`, with a count in place of those beyond `MAX_NAMED`."""
-    if len(told) > MAX_NAMED:
-        told = [*told[:MAX_NAMED], f"{len(told) - MAX_NAMED} more"]
-    *most, last = told
+    if len(words) > MAX_NAMED:
+        words = [*words[:MAX_NAMED], f"{len(words) - MAX_NAMED} more"]
+    *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def describe_unusable(found: Sequence[UnusableStep]) -> str:
     """Return why a plan cannot be approved with these steps, and what to do."""
-    texts = []
-    for missing in dict.fromkeys(one.missing_titles for one in found):
-        users = [one.step.title for one in found if one.missing_titles == missing]
-        need = "needs" if len(users) == 1 else "need"
-        texts.append(f"{join_words(users)} {need} the result of {missing}")
+    users: dict[str, list[str]] = {}
+    for one in found:
+        missing = join_words([step.title for step in one.missing])
+        users.setdefault(missing, []).append(one.step.title)
+    texts = [
+        f"{join_words(titles)} {'needs' if len(titles) == 1 else 'need'} the result of {missing}"
+        for missing, titles in users.items()
+    ]
     text = "; ".join(texts)
     also = f"Remove {step_numbers([one.step for one in found])} too, or change the arguments"
     return f"{text[:1].upper()}{text[1:]}, which would be removed. {also}."
-
-
-def _step(number: int, call: Mapping[str, Any], labels: Mapping[str, str]) -> PlanStep:
-    tool = str(call.get("tool") or "")
-    own = str(call.get("label") or "")
-    label = labels.get(tool, "") if own in ("", tool) else own
-    written = _written(call.get("writes"))
-    waits = call.get("waitsFor")
-    return PlanStep(
-        number,
-        call["id"],
-        tool,
-        one_line(label or own or tool, _NAME_CHARS),
-        call.get("arguments") or {},
-        frozenset(map(str, waits)) if isinstance(waits, list) else frozenset(),
-        written.result,
-        written.error,
-    )
-
-
-def _written(writes: Any) -> OutputPath:
-    """Read the output path of a call of a plan."""
-    before, _, behind = str(writes or "").partition(" || ")
-    try:
-        result = parse_output_path(before).result if before else ()
-        return OutputPath(result, parse_output_path(behind).result if behind else ())
-    except ValueError:
-        return OutputPath(())
 
 
 def _along(steps: Sequence[str | int]) -> str:
@@ -247,16 +227,6 @@ def _along(steps: Sequence[str | int]) -> str:
 def call_place(call_id: str) -> Place:
     """Return the place of a call's arguments in the form of a plan."""
     return ("calls", call_id)
-
-
-def arguments_schema(
-    arguments: Mapping[str, Any], tools: Mapping[str, ShownTool], call_id: str
-) -> Any:
-    """Return the schema of the arguments of a call of a plan."""
-    for call in shown_calls(arguments):
-        if call["id"] == call_id and str(call.get("tool")) in tools:
-            return tools[str(call.get("tool"))].parameters
-    return {}
 
 
 @dataclass(frozen=True)
@@ -293,39 +263,39 @@ def plan_rows(
     kept_calls: Collection[str] | None,
     problems: Mapping[str, Sequence[Violation]],
 ) -> list[PlanRow]:
-    """Return the steps of a plan; none for another kind of question.
+    """Return the steps of a plan.
 
     Args:
         approval: the question.
         tools: the tools of its calls, as far as they are known.
-        may_edit: the person may decide, and all arguments are known.
+        may_edit: the person may change the arguments of the calls.
         entered: the entered arguments, by call.
         kept_calls: the selected calls; `None` if nothing was selected yet.
         problems: the violations in entered arguments, by call.
     """
-    if approval.kind != "plan":
-        return []
-    arguments = approval.arguments
-    calls = list(shown_calls(arguments))
+    calls = list(shown_calls(approval.arguments))
     # A step that is not shown can be neither kept nor removed.
     may_edit = may_edit and len(calls) <= question_text.MAX_CALLS
-    may_edit = may_edit and json_size(arguments) <= MAX_EDIT_BYTES
     room = max(_PLAN_FIELDS // max(len(calls), 1), 1)
-    steps, found = steps_of(arguments, tools), list[PlanRow]()
+    steps, found = PlanSteps(approval.arguments, tools), list[PlanRow]()
     for step, call in zip(steps.all, calls[: question_text.MAX_CALLS], strict=False):
-        said = entered.get(step.id, FormValue(step.arguments, {}))
+        form = entered.get(step.id, FormValue(step.arguments, {}))
         wrong, tool = problems.get(step.id, ()), tools.get(step.tool)
-        schema, users = arguments_schema(arguments, tools, step.id), steps.steps_using(step)
-        is_changed = not is_same(said.value, step.arguments)
+        is_changed, users = not is_same(form.value, step.arguments), steps.steps_using(step)
         values = build_fields(
-            schema, FormValue(step.arguments, {}), prefix="v", room=5 * MAX_FIELDS
+            step.schema, FormValue(step.arguments, {}), prefix="v", room=5 * MAX_FIELDS
         )
         for one in values.walk():
             one.reference_text = steps.reference_text(step, one.value)
         edit = None
         if may_edit:
             place, prefix = call_place(step.id), f"c{step.number}-"
-            edit = build_fields(schema, said, place=place, prefix=prefix, room=room, wrong=wrong)
+            edit = build_fields(
+                step.schema, form, place=place, prefix=prefix, room=room, wrong=wrong
+            )
+        side_effect = "side effects unknown"
+        if tool is not None:
+            side_effect = _SIDE_EFFECTS if tool.side_effects else ""
         instance = one_line(str(call.get("instance") or ""), _TEXT_CHARS)
         order = [steps.order_text(step), f"for {instance}" if instance else ""]
         found.append(
@@ -334,7 +304,7 @@ def plan_rows(
                 number=step.number,
                 label=step.label,
                 description=one_line(tool.description, _DESCRIPTION_CHARS) if tool else "",
-                side_effect=_side_effect(tool),
+                side_effect=side_effect,
                 order=", ".join(filter(None, order)),
                 writes=one_line(str(call.get("writes") or ""), _TEXT_CHARS),
                 executor=question_text.plan_call_delegate(call),
@@ -344,19 +314,13 @@ def plan_rows(
                 edit=edit,
                 keep=kept_calls is None or step.id in kept_calls,
                 is_changed=is_changed,
-                is_open=bool(wrong) or is_changed or said.notice is not None,
-                changes=differences(step.arguments, said.value)
-                if is_changed and is_plain(said.value)
+                is_open=bool(wrong) or is_changed or form.notice is not None,
+                changes=differences(step.arguments, form.value)
+                if is_changed and is_plain(form.value)
                 else (),
             )
         )
     return found
-
-
-def _side_effect(tool: ShownTool | None) -> str:
-    if tool is None:
-        return "side effects unknown"
-    return _SIDE_EFFECTS if tool.side_effects else ""
 
 
 def side_effect_warnings(rows: Sequence[PlanRow]) -> list[str]:
@@ -376,7 +340,7 @@ def argument_differences(
         return differences(old, new)
     remaining = {call["id"]: call for call in shown_calls(new)}
     found: list[Difference] = []
-    for step in steps_of(old, tools).all:
+    for step in PlanSteps(old, tools).all:
         name = f"Step {step.number}: {step.label}"
         if step.id not in remaining:
             found.append(Difference(name, "to be executed", "removed"))

@@ -22,7 +22,7 @@ from holdfast.runtime.text_safety import as_sentence, clean, one_line
 from holdfast.schemas import names
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.call import phrases
-from holdfast.web.call.decision_form import CHECK, DecisionForm, FormProblem, read_decision
+from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.loader import (
     CLOSED_MARK,
     ClosedCall,
@@ -32,7 +32,7 @@ from holdfast.web.call.loader import (
     load_call,
 )
 from holdfast.web.call.plan import argument_differences
-from holdfast.web.call.view_model import Notice, build_call_page, build_closed_page
+from holdfast.web.call.view_model import build_call_page, build_closed_page
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.routing import RunRoute
 from holdfast.web.http.streaming import (
@@ -79,35 +79,36 @@ class CallPages:
 
     async def decide(self, request: Request) -> Response:
         """Send a decision, or change the fields of a form."""
-        form = DecisionForm.of(await read_form(request))
+        form, is_sent = DecisionForm.of(await read_form(request)), False
         try:
-            return await self._decide(request, form, await self._load(request))
+            found = await self._load(request)
+            if isinstance(found, ClosedCall):
+                return await self._closed_page(request, found, form)
+            if form.action:
+                form = await asyncio.to_thread(form.redraw, found)
+                return await self._page(request, found, form=form)
+            if form.digest != found.approval.digest:
+                return await self._changed_page(request, found, form)
+            decision = await asyncio.to_thread(read_decision, form, found, person_of(request))
+            if isinstance(decision, FormProblem):
+                return await self._page(request, found, 422, form=form, problem=decision)
+            try:
+                is_sent = True
+                await self._parts.decide(found.run_id, found.approval, decision)
+            except DecisionNotSent as refusal:
+                is_sent = False
+                return await self._rejected_page(request, form, refusal)
         except CommandError as error:
-            return self._not_sent(request, form, error)
+            is_sent = is_sent and error.code == UNREACHABLE
+            values = {"form": form, "sent": is_sent, "here": _here(request)}
+            values["run"] = address("run", request.path_params["run"])
+            values["problem"] = as_sentence(clean(str(error)))
+            status = 503 if error.code == UNREACHABLE else 409
+            return page(request, "call/not_sent.html", status, **values)
+        return RedirectResponse(_here(request), 303)
 
     async def _load(self, request: Request) -> PendingCall | ClosedCall:
         return await load_call(self._parts, request.path_params["run"], request.path_params["call"])
-
-    async def _decide(
-        self, request: Request, form: DecisionForm, found: PendingCall | ClosedCall
-    ) -> Response:
-        if isinstance(found, ClosedCall):
-            return await self._closed_page(request, found, form)
-        if form.action:
-            drawn = await asyncio.to_thread(form.redraw, found)
-            return await self._page(request, found, form=drawn, checked=form)
-        if form.digest != found.approval.digest:
-            return await self._changed_page(request, found, form)
-        decision = await asyncio.to_thread(read_decision, form, found, person_of(request))
-        if isinstance(decision, FormProblem):
-            return await self._page(request, found, 422, form=form, problem=decision)
-        try:
-            await self._parts.decide(found.run_id, found.approval, decision)
-        except DecisionNotSent as refusal:
-            return await self._rejected_page(request, form, refusal)
-        except CommandError as error:
-            return self._not_sent(request, form, error, sent=error.code == UNREACHABLE)
-        return RedirectResponse(_here(request), 303)
 
     async def _page(
         self,
@@ -116,24 +117,16 @@ class CallPages:
         status: int = 200,
         *,
         form: DecisionForm | None = None,
-        checked: DecisionForm | None = None,
         problem: FormProblem | None = None,
-        notice: Notice | None = None,
     ) -> Response:
-        person = person_of(request)
-        if checked is not None and checked.action == CHECK:
-            decision = await asyncio.to_thread(read_decision, checked, pending, person)
-            problem = decision if isinstance(decision, FormProblem) else None
-        signs = self._parts.signer is not None
         # An untrusted schema can be slow to render and to check, within its bounds.
         values = await asyncio.to_thread(
             build_call_page,
             pending,
-            person,
-            signs=signs,
+            person_of(request),
+            signs=self._parts.signer is not None,
             form=form,
             problem=problem,
-            notice=notice,
         )
         similar = await find_similar_calls(self._parts, pending)
         return page(request, "call/page.html", status, call=values, similar=similar)
@@ -147,8 +140,8 @@ class CallPages:
         found = argument_differences(now.kind, old, now.arguments, pending.tools)
         by = pending.history.versions[-1].by if pending.history.versions else None
         who = f"{one_line(by, _NAME_CHARS) or 'A person'} changed it. " if by else ""
-        notice = Notice("bad", f"{who}{_CHANGED}", found)
-        return await self._page(request, pending, 409, form=form, notice=notice)
+        problem = FormProblem(f"{who}{_CHANGED}", found)
+        return await self._page(request, pending, 409, form=form, problem=problem)
 
     async def _rejected_page(
         self, request: Request, form: DecisionForm, refusal: DecisionNotSent
@@ -160,8 +153,8 @@ class CallPages:
         if refusal.code == names.INVALID_DECISION and form.digest != found.approval.digest:
             return await self._changed_page(request, found, form)
         status = 422 if refusal.code == names.INVALID_DECISION else 409
-        notice = Notice("bad", f"Decision rejected: {clean(str(refusal)).rstrip('.')}.")
-        return await self._page(request, found, status, form=form, notice=notice)
+        problem = FormProblem(f"Decision rejected: {clean(str(refusal)).rstrip('.')}.")
+        return await self._page(request, found, status, form=form, problem=problem)
 
     async def _closed_page(
         self, request: Request, closed: ClosedCall, form: DecisionForm | None = None
@@ -172,24 +165,6 @@ class CallPages:
         values = build_closed_page(closed, person)
         status = 200 if form is None else 409
         return page(request, "call/closed.html", status, next_call=next_call, form=form, **values)
-
-    def _not_sent(
-        self, request: Request, form: DecisionForm, error: CommandError, *, sent: bool = False
-    ) -> Response:
-        """Show that the run did not answer, with the input to send again.
-
-        `sent`: the run may have accepted the decision.
-        """
-        return page(
-            request,
-            "call/not_sent.html",
-            503 if error.code == UNREACHABLE else 409,
-            here=_here(request),
-            run=address("run", request.path_params["run"]),
-            problem=as_sentence(clean(str(error))),
-            form=form,
-            sent=sent,
-        )
 
 
 def _here(request: Request) -> str:
@@ -226,8 +201,12 @@ class CallStreams:
             except CommandError:
                 place = None  # so that the next round loads the call again
             if found is not None and found.mark != seen:
-                is_outcome = isinstance(found, ClosedCall) and seen.startswith(CLOSED_MARK)
-                yield frame("outcome" if is_outcome else "news", _news(found, seen, person))
+                is_closed, had_outcome = isinstance(found, ClosedCall), seen.startswith(CLOSED_MARK)
+                values = build_closed_page(found, person) if isinstance(found, ClosedCall) else {}
+                values |= {"found": found, "is_closed": is_closed, "had_outcome": had_outcome}
+                values |= {"phrases": phrases, "you": person.name}
+                event = "outcome" if is_closed and had_outcome else "news"
+                yield frame(event, ENVIRONMENT.get_template(f"call/{event}.html").render(**values))
                 seen = found.mark
             if found is not None and is_last_event(found, follows_outcome=follows_outcome):
                 yield frame("over", "")
@@ -243,17 +222,3 @@ def is_last_event(found: PendingCall | ClosedCall, *, follows_outcome: bool) -> 
     if isinstance(found, PendingCall):
         return follows_outcome
     return found.is_settled or not follows_outcome
-
-
-def _news(found: PendingCall | ClosedCall, seen: str, person: Person) -> str:
-    """Return the notice about a call that has changed, or the outcome for a page that has one."""
-    is_closed, had_outcome = isinstance(found, ClosedCall), seen.startswith(CLOSED_MARK)
-    if isinstance(found, ClosedCall) and had_outcome:
-        values = build_closed_page(found, person)
-        return ENVIRONMENT.get_template("call/outcome.html").render(**values)
-    approval = found.approval
-    decisions = found.history.decisions if is_closed else approval.decisions
-    last = phrases.decision_text(decisions[-1], approval.kind, person.name) if decisions else ""
-    return ENVIRONMENT.get_template("call/news.html").render(
-        found=found, decision=last, is_closed=is_closed, is_requested_again=had_outcome
-    )

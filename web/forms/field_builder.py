@@ -216,8 +216,3 @@ def _unreadable_places(value: Any, place: Place) -> Iterator[Place]:
         case list():
             for index, inner in enumerate(value):
                 yield from _unreadable_places(inner, (*place, index))
-
-
-def field_problems(whole: Field) -> list[tuple[Field, str]]:
-    """Return all problems with their fields."""
-    return [(one, text) for one in whole.walk() for text in one.problems]

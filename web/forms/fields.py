@@ -11,6 +11,7 @@ from datetime import date
 from typing import Any, Final, Literal
 
 from holdfast.runtime.text_safety import as_json, clean, format_argument, one_line
+from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.reference import MARK
 from holdfast.web.forms.form_values import (
     GONE,
@@ -159,6 +160,12 @@ class Field:
         """Return the actions of its buttons."""
         buttons = {button.action for button in (*self.buttons, *self.branches)}
         return buttons | ({f"key:{pointer(self.place)}"} if self.takes_properties else set())
+
+    @property
+    def doubts_mark(self) -> str:
+        """Return a mark of the values that do not look like their format; empty for none."""
+        found = [(pointer(one.place), one.value) for one in self.walk() if one.doubt]
+        return sha256(canonical_json(found)) if found else ""
 
     def walk(self) -> list["Field"]:
         """Return the field and all fields inside it."""

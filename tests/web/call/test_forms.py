@@ -12,8 +12,7 @@ from holdfast.schemas.tool import ShownTool
 from holdfast.web.call import routes
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
-from holdfast.web.call.loader import ClosedCall, PendingCall
-from holdfast.web.call.plan import MAX_EDIT_BYTES
+from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedCall, PendingCall
 from holdfast.web.call.view_model import build_call_page, build_closed_page
 from holdfast.web.pages import ENVIRONMENT
 from holdfast.web.run.snapshot import RunInfo
@@ -38,9 +37,7 @@ CHECK = ("do", "check")
 def page(one: PendingCall, said: DecisionForm | None = None) -> str:
     """The page of a question once a form of it was sent that decides nothing."""
     drawn = said.redraw(one) if said and said.action else said
-    meant = read_decision(said, one, ANN) if said and said.action == "check" else None
-    amiss = meant if isinstance(meant, FormProblem) else None
-    values = build_call_page(one, ANN, signs=False, form=drawn, problem=amiss)
+    values = build_call_page(one, ANN, signs=False, form=drawn)
     template = ENVIRONMENT.get_template("call/page.html")
     return template.render(person=ANN, path="/", call=values, similar=[])
 
@@ -79,7 +76,7 @@ def test_what_a_check_finds_wrong_stands_there_too_and_warns_of_nothing() -> Non
     refused = build_call_page(
         pays(), ANN, signs=False, form=typed("edit", *wrong), problem=FormProblem("No.")
     )
-    assert not refused.is_checked
+    assert not refused["is_checked"]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +231,7 @@ def test_where_nothing_was_filled_in_nothing_is_answered() -> None:
         assert wrong in held.message
         # The page that says so takes it, if that is the answer.
         values = build_call_page(one, ANN, signs=False, form=said, problem=held)
-        assert not values.is_untouched
+        assert values["is_answer"]
     again = read_decision(replace(said, is_untouched=False), one, ANN)
     assert isinstance(again, Decision)
     assert again.result == []
@@ -286,7 +283,7 @@ def test_what_was_changed_in_a_plan_is_told_step_by_step() -> None:
     # So it is while others have to agree.
     now = past.versions[-1].arguments
     one = question(kind="plan", arguments=now, past=past, tool={})
-    asks = build_call_page(one, ANN, signs=False).changes
+    asks = build_call_page(one, ANN, signs=False)["changes"]
     assert [(each.place, each.before, each.after) for each in asks] == steps
 
 

@@ -10,8 +10,7 @@ from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
-from holdfast.web.call.loader import ClosedCall, PendingCall
-from holdfast.web.call.plan import MAX_EDIT_BYTES
+from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedCall, PendingCall
 from holdfast.web.call.view_model import build_call_page, build_closed_page
 from holdfast.web.pages import ENVIRONMENT
 from holdfast.web.run.snapshot import RunInfo
@@ -72,7 +71,7 @@ def test_who_may_not_decide_is_told_why_and_has_no_form(
     assert ("You cannot decide this." in text) is bool(why_not)
     assert why_not in text
     assert ('name="digest"' in text) is not bool(why_not)
-    assert (build_call_page(one, who, signs=False).edit is None) is bool(why_not)
+    assert (build_call_page(one, who, signs=False)["edit"] is None) is bool(why_not)
 
 
 def test_who_has_decided_already_is_told_so() -> None:
@@ -142,7 +141,7 @@ def test_what_looks_wrong_is_held_back_once_and_not_where_it_is_only_checked() -
     assert isinstance(held, FormProblem)
     assert "Check these values" in held.message
     assert isinstance(read_decision(typed("edit", *edit, ("do", "check")), one, ANN), Decision)
-    doubted = build_call_page(one, ANN, signs=False, form=typed("edit", *edit)).doubts_mark
+    doubted = build_call_page(one, ANN, signs=False, form=typed("edit", *edit))["edit"].doubts_mark
     assert isinstance(read_decision(typed("edit", *edit, ("doubted", doubted)), one, ANN), Decision)
 
 
@@ -185,12 +184,12 @@ def test_a_page_shows_so_many_fields_and_a_plan_shares_them_out() -> None:
     many = {f"p{n}": n for n in range(1_200)}
     for count, fields in ((999, 1_000), (1_200, 1)):
         one = question(arguments=dict(list(many.items())[:count]), tool={})
-        assert len(build_call_page(one, ANN, signs=False).values.walk()) == fields
+        assert len(build_call_page(one, ANN, signs=False)["arguments"].walk()) == fields
     wide = dict(list(many.items())[:15])
     for steps, fields in ((2, 16), (60, 1)):
         calls = [{"id": f"t1c{n}", "tool": "pay", "arguments": wide} for n in range(steps)]
         one = question(kind="plan", arguments={"calls": calls}, tool={})
-        plan = build_call_page(one, ANN, signs=False).plan
+        plan = build_call_page(one, ANN, signs=False)["plan"]
         assert {len(step.edit.walk()) for step in plan if step.edit} == {fields}
 
 
@@ -199,7 +198,7 @@ def test_a_step_that_was_changed_stands_open() -> None:
     one = question(kind="plan", arguments={"calls": calls}, tool={})
     at = "text:/calls/t1c1/amount"
     form = [("call", "t1c1"), ("object:/calls/t1c1", ""), (at, "9"), ("meant" + at[4:], "number")]
-    found = build_call_page(one, ANN, signs=False, form=typed("edit", *form)).plan
+    found = build_call_page(one, ANN, signs=False, form=typed("edit", *form))["plan"]
     assert [step.is_open for step in found] == [True, False]
 
 

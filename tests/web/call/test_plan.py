@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.schemas.tool import ShownTool
 from holdfast.web.call.plan import PlanStep, PlanSteps, describe_unusable, join_words
 
 
@@ -24,7 +25,8 @@ REFUND = [
 
 def steps(*calls: dict[str, Any]) -> PlanSteps:
     """The steps of a plan."""
-    return PlanSteps({"calls": [*calls]}, {"tool_2": "Refund"})
+    tool = {"name": "tool_2", "label": "Refund", "parameters": {}, "approval": {}}
+    return PlanSteps({"calls": [*calls]}, {"tool_2": ShownTool.read(tool)})
 
 
 def lost(plan: PlanSteps, *struck: str, **edited: Any) -> list[str]:

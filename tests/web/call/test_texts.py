@@ -172,7 +172,8 @@ def test_what_the_rules_make_of_it_is_told_by_the_question_or_else_by_its_tools(
 def test_the_button_says_what_a_yes_would_grant(
     budget: dict[str, Any], used: Any, granted: Any, button: str
 ) -> None:
-    assert phrases.approve_button(waiting("budget", **budget), used, granted) == button
+    status = {name: {"used": used} for name in budget}
+    assert phrases.approve_button(waiting("budget", **budget), status, granted) == button
 
 
 @pytest.mark.parametrize("name", ["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"])

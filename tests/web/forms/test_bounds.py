@@ -9,7 +9,6 @@ from holdfast.web.forms.field_builder import (
     MAX_DEPTH,
     MAX_ITEMS,
     build_fields,
-    field_problems,
     form_violations,
 )
 from holdfast.web.forms.fields import Field
@@ -122,7 +121,7 @@ def test_what_is_wrong_stands_beside_its_field_wherever_the_form_stands() -> Non
     whole = build_fields(
         schema, FormValue(value, {}), place=("calls", "t1c1"), wrong=form_violations(value, schema)
     )
-    assert [one.key for one, _ in field_problems(whole)] == ["it"]
+    assert [one.key for one in whole.walk() if one.problems] == ["it"]
 
 
 def test_differences_are_told_up_to_a_bound_and_the_rest_is_counted() -> None:

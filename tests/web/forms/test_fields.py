@@ -13,7 +13,6 @@ from holdfast.validation.work_budget import MAX_CHECKS, WorkBudget
 from holdfast.web.forms.field_builder import (
     MAX_FIELDS,
     build_fields,
-    field_problems,
     form_violations,
 )
 from holdfast.web.forms.fields import Field
@@ -223,7 +222,8 @@ def test_what_is_no_number_stays_in_its_control(text: str, why: str) -> None:
     assert isinstance(found, UnreadableText)
     assert why in found.problem
     whole = build_fields(REFUND, said, wrong=form_violations(said.value, REFUND))
-    [(field, told)] = [(one.key, told) for one, told in field_problems(whole) if told]
+    problems = [(one.key, told) for one in whole.walk() for told in one.problems]
+    [(field, told)] = problems
     assert field == "amount"
     assert why in told
     assert ("text:/amount", text) in submitted(html(whole))
@@ -252,9 +252,10 @@ def test_what_does_not_fit_is_told_beside_its_field() -> None:
     value = {"amount": 900, "lines": [{"count": 1}], "day": "tomorrow"}
     told = {
         (field.key, said)
-        for field, said in field_problems(
-            build_fields(REFUND, FormValue(value, {}), wrong=form_violations(value, REFUND))
-        )
+        for field in build_fields(
+            REFUND, FormValue(value, {}), wrong=form_violations(value, REFUND)
+        ).walk()
+        for said in field.problems
     }
     assert ("order_id", "Required.") in told
     assert ("item", "Required.") in told
@@ -267,7 +268,9 @@ def test_a_day_that_was_emptied_is_asked_for_in_a_calendar() -> None:
     schema["required"] = ["day"]
     said = read(changed(form({"day": "2026-03-01"}, schema), text__day=""))
     whole = build_fields(schema, said, wrong=form_violations(said.value, schema))
-    assert [told for _, told in field_problems(whole)] == ["Give a date, such as 2026-03-01."]
+    assert [told for one in whole.walk() for told in one.problems] == [
+        "Give a date, such as 2026-03-01."
+    ]
     assert whole.children[0].control == "date"
 
 
