@@ -73,9 +73,9 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
     agent = _agent(definition, name, parts)
     size_bytes = _size_bytes(agent)
     if size_bytes > MAX_AGENT_BYTES:
-        mend = f"at most {MAX_AGENT_BYTES}: give it fewer or smaller tools"
+        fix = f"at most {MAX_AGENT_BYTES}: give it fewer or smaller tools"
         raise InvalidValueError(
-            [ValueProblem((), f"the agent has {size_bytes} bytes, tools resolved", mend)]
+            [ValueProblem((), f"the agent has {size_bytes} bytes, tools resolved", fix)]
         )
     return agent
 
@@ -118,8 +118,8 @@ def _faults(
 ) -> Iterator[ValueProblem]:
     endpoint = definition.model.endpoint
     if world.endpoints is not None and endpoint not in world.endpoints:
-        mend = suggest_names(endpoint, world.endpoints, _NO_ENDPOINTS)
-        yield ValueProblem(("model", "endpoint"), f"there is no endpoint `{endpoint}`", mend)
+        fix = suggest_names(endpoint, world.endpoints, _NO_ENDPOINTS)
+        yield ValueProblem(("model", "endpoint"), f"there is no endpoint `{endpoint}`", fix)
     for key in ("input", "output", "state"):
         schema = getattr(definition, key)
         if schema is not None:

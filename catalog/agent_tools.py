@@ -106,8 +106,8 @@ def _read_tools(part: ToolPart, written: dict[str, Any], world: DefinitionRegist
 def _agents_name_faults(definition: AgentDefinition, known: list[str]) -> Iterator[ValueProblem]:
     choice = definition.tool_choice
     if isinstance(choice, ForcedTool) and choice.name not in known:
-        mend = suggest_names(choice.name, known, "the agent has no tools")
-        yield ValueProblem(("toolChoice", "name"), f"the agent has no tool `{choice.name}`", mend)
+        fix = suggest_names(choice.name, known, "the agent has no tools")
+        yield ValueProblem(("toolChoice", "name"), f"the agent has no tool `{choice.name}`", fix)
     for name in definition.approval.auto:
         if name not in known:
             reason = f"`approval.auto` names `{name}`, which is not among the agent's tools"

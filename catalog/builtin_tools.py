@@ -117,13 +117,13 @@ def _text_faults(text: str) -> Iterator[ValueProblem]:
 
 def _file_faults(file: str, world: DefinitionRegistry) -> Iterator[ValueProblem]:
     if world.is_inline or world.folder is None:
-        mend = "write its text here (`text`), or have an agent in the worker's catalog"
-        yield ValueProblem((), "only an agent of the catalog can name a file", mend)
+        fix = "write its text here (`text`), or have an agent in the worker's catalog"
+        yield ValueProblem((), "only an agent of the catalog can name a file", fix)
         return
     try:
         read_knowledge(world.folder, file)
     except UnreadableError as error:
-        yield ValueProblem((), error.reason, error.mend.replace(f"{world.folder.resolve()}/", ""))
+        yield ValueProblem((), error.reason, error.fix.replace(f"{world.folder.resolve()}/", ""))
 
 
 def read_knowledge(folder: Path, file: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from holdfast.runtime.settings_files.file_problems import FileProblem
 from holdfast.runtime.settings_files.source import Signature, file_stamp, path_suggestion
 from holdfast.schemas.phrases import closest_names
+from holdfast.validation.problems import FixableError
 
 _NEARLY = 0.85
 # Files with lists of records, which are no mistake. Files that editors put beside another do not
@@ -26,12 +27,8 @@ AGENT_SUFFIXES = (*TOOL_SUFFIXES, ".md")
 MAX_FILES = 10_000
 
 
-class UnlistableFolderError(Exception):
+class UnlistableFolderError(FixableError):
     """An existing folder whose files cannot be listed."""
-
-    def __init__(self, reason: str, mend: str) -> None:
-        super().__init__(reason, mend)
-        self.reason, self.mend = reason, mend
 
 
 def list_files(folder: Path, suffixes: tuple[str, ...]) -> Signature | None:
@@ -120,8 +117,8 @@ def _mislaid(folder: Path) -> Iterator[FileProblem]:
         yield _no_folder(folder)
         return
     if folder.resolve().name in (TOOLS, AGENTS) and not any(map(Path.is_dir, _rooms(folder))):
-        mend = f"name the folder around it: `{folder.parent}`"
-        yield FileProblem(str(folder), None, "this is the inside of a catalog", mend)
+        fix = f"name the folder around it: `{folder.parent}`"
+        yield FileProblem(str(folder), None, "this is the inside of a catalog", fix)
     names = sorted(each.name for each in folder.iterdir() if each.is_dir())
     for name in (TOOLS, AGENTS):
         for close in closest_names(name, set(names) - {TOOLS, AGENTS}, _NEARLY):
@@ -146,8 +143,8 @@ def _in(folder: Path, suffixes: tuple[str, ...]) -> Iterator[FileProblem]:
     for path in sorted(islice(_paths(folder), MAX_FILES)):
         suffix = path.suffix.lower()
         if path.is_dir() and path.is_symlink():
-            mend = "put the folder itself here, or link its files"
-            yield FileProblem(str(path), None, "a link to a folder is not followed", mend)
+            fix = "put the folder itself here, or link its files"
+            yield FileProblem(str(path), None, "a link to a folder is not followed", fix)
         elif suffix in suffixes and path.is_dir():
             yield FileProblem(str(path), None, "this is a folder", f"call it `{path.stem}`")
         elif path.is_file() and (meant := _meant(path, suffixes)):

@@ -9,10 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
-from typing import TypeVar
 
 import httpx
-from pydantic import BaseModel, ValidationError
 
 from holdfast.providers.anthropic.format import AnthropicFormat
 from holdfast.providers.base import Provider
@@ -24,11 +22,11 @@ from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.script import Scenarios, ScriptedAnswers, ScriptProvider
 from holdfast.providers.transport.http import HttpProvider, ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
-from holdfast.runtime.settings_files.source import Source, read_source
+from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.runtime.settings_files.source import Source, load_source
 from holdfast.runtime.tls import trusted_certificates
 from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, ProviderName
-from holdfast.validation.problems import ValueProblem, problems_of
+from holdfast.validation.problems import ValueProblem
 
 FORMATS: dict[ProviderName, ProviderFormat] = {
     "openai": OpenAIFormat(),
@@ -55,8 +53,6 @@ _IN_HEADER = (
     "remove the part before the `@`; `headersEnv: {authorization: VARIABLE}` has it sent, "
     "as `Basic …`, from the environment"
 )
-
-Said = TypeVar("Said", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -132,8 +128,8 @@ def load_models(
     Raises:
         LoadError: the file, or a script that it names, does not load.
     """
-    source = Source("the environment", _usual(environ)) if file is None else _source(file)
-    endpoints = _checked(_by_name(source), Endpoints).root
+    source = Source("the environment", _usual(environ)) if file is None else load_source(file)
+    endpoints = _by_name(source).parse_as(Endpoints, _hide_value).root
     problems = [
         source.problem(fault)
         for name, endpoint in endpoints.items()
@@ -158,8 +154,8 @@ def _by_name(source: Source) -> Source:
     """
     value = source.value
     if not isinstance(value, dict) or isinstance(value.get("provider"), str):
-        mend = "write each under a name of your own, `NAME: {provider: …}`, and let agents name it"
-        raise LoadError([source.problem(ValueProblem((), "endpoints are listed by name", mend))])
+        fix = "write each under a name of your own, `NAME: {provider: …}`, and let agents name it"
+        raise LoadError([source.problem(ValueProblem((), "endpoints are listed by name", fix))])
     endpoints = {name: endpoint for name, endpoint in value.items() if name != "$schema"}
     return replace(source, value=endpoints)
 
@@ -170,11 +166,11 @@ def load_script(file: Path) -> ScriptProvider:
     Raises:
         LoadError: the script does not load.
     """
-    source = _source(file)
+    source = load_source(file)
     kind: type[ScriptedAnswers | Scenarios] = (
         ScriptedAnswers if isinstance(source.value, list) else Scenarios
     )
-    return ScriptProvider(_checked(source, kind))
+    return ScriptProvider(source.parse_as(kind, _hide_value))
 
 
 def _usual(environ: Mapping[str, str]) -> dict[str, object]:
@@ -214,22 +210,7 @@ def _served(target: EndpointTarget, http: httpx.AsyncClient, folder: Path) -> Se
             return ServedEndpoint(target, HttpProvider(FORMATS[provider], target, http))
 
 
-def _source(file: Path) -> Source:
-    try:
-        return read_source(file)
-    except UnreadableError as error:
-        raise LoadError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
-
-
-def _checked(source: Source, model: type[Said]) -> Said:
-    try:
-        return model.model_validate(source.value, by_alias=True, by_name=False, strict=True)
-    except ValidationError as error:
-        faults = map(_discreet, problems_of(error, source.value, model))
-        raise LoadError(source.problems(faults)) from None
-
-
-def _discreet(fault: ValueProblem) -> ValueProblem:
+def _hide_value(fault: ValueProblem) -> ValueProblem:
     """Remove the value from a problem if it may be a key."""
     if _SECRET.isdisjoint(fault.where) or fault.reason.startswith("unknown field"):
         return fault
@@ -241,8 +222,8 @@ def _wrong(name: str, endpoint: Endpoint) -> list[ValueProblem]:
     faults = []
     variable = endpoint.api_key_env
     if variable is not None and not _VARIABLE.match(variable):
-        mend = "write the name of the environment variable that holds the key, never the key"
-        faults.append(ValueProblem((name, "apiKeyEnv"), "this names no environment variable", mend))
+        fix = "write the name of the environment variable that holds the key, never the key"
+        faults.append(ValueProblem((name, "apiKeyEnv"), "this names no environment variable", fix))
     if endpoint.base_url is not None:
         faults += [fault.under(name, "baseUrl") for fault in _wrong_address(endpoint.base_url)]
     faults += [

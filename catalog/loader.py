@@ -173,22 +173,22 @@ class _Loading:
         lost = list(unread_file_problems(folder))
         self.problems.extend(lost)
         if tools is None and agents is None and not lost:
-            mend = "make one of them, or name another folder with `--catalog`"
-            self._problem(folder, "it has neither a folder `tools` nor a folder `agents`", mend)
+            fix = "make one of them, or name another folder with `--catalog`"
+            self._problem(folder, "it has neither a folder `tools` nor a folder `agents`", fix)
         read = [_read(path) for path in agents or ()]
         named = None if len(self.problems) > problems else _agent_names(read)
         self.world = replace(self.world, agents=named, folder=folder.absolute())
         self._add_each(map(_read, tools or ()), self._add_tools)
         self._add_each(read, self._add_agent)
 
-    def _problem(self, file: Path, reason: str, mend: str) -> None:
-        self.problems.append(FileProblem(str(file), None, reason, mend))
+    def _problem(self, file: Path, reason: str, fix: str) -> None:
+        self.problems.append(FileProblem(str(file), None, reason, fix))
 
     def _files(self, folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
         try:
             found = list_files(folder, suffixes)
         except UnlistableFolderError as error:
-            self._problem(folder, error.reason, error.mend)
+            self._problem(folder, error.reason, error.fix)
             return []
         return None if found is None else [Path(path) for path in found]
 
@@ -204,8 +204,8 @@ class _Loading:
     def _add_activity(self, found: PythonActivity) -> None:
         if found.name in names.RESERVED_ACTIVITIES:
             reason = f"the activity name `{found.name}` is the worker's own"
-            mend = 'give it another: `@activity.defn(name="…")`'
-            self.problems.append(found.source.problem(ValueProblem((), reason, mend)))
+            fix = 'give it another: `@activity.defn(name="…")`'
+            self.problems.append(found.source.problem(ValueProblem((), reason, fix)))
         elif self._is_free("activity", found.name, found.source):
             self.activities[found.name] = found
 
@@ -257,7 +257,7 @@ def _read(path: Path) -> Source | FileProblem:
     try:
         return read_source(path)
     except UnreadableError as error:
-        return FileProblem(str(path), error.line, error.reason, error.mend)
+        return FileProblem(str(path), error.line, error.reason, error.fix)
 
 
 def _agent_names(read: Iterable[Source | FileProblem]) -> frozenset[str] | None:

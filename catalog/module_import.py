@@ -40,8 +40,8 @@ def import_module(name: str) -> ModuleType:
     path = Path(name)
     by_path = path.suffix == ".py"
     if not by_path and not _DOTTED.match(name):
-        mend = "write its dotted name, or the path of its `.py` file"
-        raise ImportFailedError(FileProblem(name or '""', None, "this is no Python module", mend))
+        fix = "write its dotted name, or the path of its `.py` file"
+        raise ImportFailedError(FileProblem(name or '""', None, "this is no Python module", fix))
     _search(path.resolve().parent if by_path else Path.cwd())
     try:
         return _import_file(path) if by_path else importlib.import_module(name)
@@ -101,8 +101,8 @@ def stuck_import_problem(
     reason = f"loading has not ended in {format_duration(timeout)}"
     if theirs is None:
         return FileProblem("holdfast", None, reason, "give it more time with `--timeout`")
-    mend = "make requests and wait in activities, not while the module is imported"
-    return FileProblem(theirs.filename, theirs.lineno, f"{reason}: it is at this line", mend)
+    fix = "make requests and wait in activities, not while the module is imported"
+    return FileProblem(theirs.filename, theirs.lineno, f"{reason}: it is at this line", fix)
 
 
 def user_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSummary | None:

@@ -74,8 +74,8 @@ def _fold_one(key: str, schema: Any, folded: NormalizedTool) -> Iterator[ValuePr
         folded.chosen[key] = schema
         yield from (fault.under(*where) for fault in _chosen_faults(schema))
     else:
-        mend = f'fix it: {{"const": …}}, or "{key}": … at the top of the tool'
-        yield ValueProblem(where, f"`{key}` is not for the model to choose", mend)
+        fix = f'fix it: {{"const": …}}, or "{key}": … at the top of the tool'
+        yield ValueProblem(where, f"`{key}` is not for the model to choose", fix)
 
 
 def _chosen_faults(schema: Any) -> list[ValueProblem]:
@@ -89,8 +89,8 @@ def _chosen_faults(schema: Any) -> list[ValueProblem]:
 def _unknown_meta(keys: Mapping[str, Any], where: Where) -> Iterator[ValueProblem]:
     for key in keys:
         if key.startswith("_") and key not in META_PROPERTIES:
-            mend = suggest_names(key, META_PROPERTIES)
-            yield ValueProblem((*where, key), f"unknown meta-property `{key}`", mend)
+            fix = suggest_names(key, META_PROPERTIES)
+            yield ValueProblem((*where, key), f"unknown meta-property `{key}`", fix)
 
 
 def _without_meta(

@@ -79,10 +79,10 @@ def read_module(name: str, read_definition: DefinitionReader) -> list[PythonActi
         try:
             found.append(_read_activity(run, definition, file, line))
         except UnreadableError as error:
-            raise ImportFailedError(FileProblem(file, line, error.reason, error.mend)) from error
+            raise ImportFailedError(FileProblem(file, line, error.reason, error.fix)) from error
     if not found:
-        mend = "decorate a function with `@activity.defn`, or leave the module out"
-        raise ImportFailedError(FileProblem(own_file, None, "it has no activities", mend))
+        fix = "decorate a function with `@activity.defn`, or leave the module out"
+        raise ImportFailedError(FileProblem(own_file, None, "it has no activities", fix))
     return found
 
 
@@ -91,8 +91,8 @@ def _read_activity(
 ) -> PythonActivity:
     name, types = definition.name, definition.arg_types or []
     if name is None:
-        mend = "give it a name: it would answer for every activity that this worker does not have"
-        raise UnreadableError(line, "this activity is dynamic", mend)
+        fix = "give it a name: it would answer for every activity that this worker does not have"
+        raise UnreadableError(line, "this activity is dynamic", fix)
     if len(types) != 1 or not inspect.isclass(types[0]) or not issubclass(types[0], BaseModel):
         return PythonActivity(name, run, Source(file, None, {(): line}), is_tool=False)
     written = _tool_schema(name, run, types[0], line)

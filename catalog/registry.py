@@ -50,8 +50,8 @@ def activity_problems(written: ActivityRef, world: DefinitionRegistry) -> Iterat
     yield from _presence_faults(written, world)
     binding = binding_of(written)
     if binding.local and binding.task_queue is not None:
-        mend = "leave out `taskQueue`, or `local`"
-        yield ValueProblem(("local",), "a local activity runs on the run's own worker", mend)
+        fix = "leave out `taskQueue`, or `local`"
+        yield ValueProblem(("local",), "a local activity runs on the run's own worker", fix)
 
 
 def hook_problems(
@@ -93,5 +93,5 @@ def _presence_faults(written: ActivityRef, world: DefinitionRegistry) -> Iterato
         yield ValueProblem(where, reason, "name another")
     elif binding.type not in world.activities and not world.is_incomplete:
         near = suggest_names(binding.type, world.activities, "`--tools` gives it some")
-        mend = f"{near} (an activity of another worker needs its `taskQueue`)"
-        yield ValueProblem(where, f"this worker has no activity `{binding.type}`", mend)
+        fix = f"{near} (an activity of another worker needs its `taskQueue`)"
+        yield ValueProblem(where, f"this worker has no activity `{binding.type}`", fix)

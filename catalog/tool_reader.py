@@ -67,8 +67,8 @@ def resolve_tool_entry(entry: Any, world: DefinitionRegistry) -> Tool:
         InvalidValueError: there is no such tool, or it does not load.
     """
     if not isinstance(entry, str | dict):
-        mend = "write the name of a tool, or a JSON Schema object"
-        raise InvalidValueError([ValueProblem((), "this is no tool", mend)])
+        fix = "write the name of a tool, or a JSON Schema object"
+        raise InvalidValueError([ValueProblem((), "this is no tool", fix)])
     if not isinstance(entry, str):
         return resolve_tool(entry, None, world)
     if entry not in world.tools:
@@ -129,8 +129,8 @@ def _path_faults(path: str) -> Iterator[ValueProblem]:
     try:
         parse_output_path(path)
     except ValueError as error:
-        reason, _, mend = str(error).partition("; ")
-        yield ValueProblem(("_outputPath",), reason, mend)
+        reason, _, fix = str(error).partition("; ")
+        yield ValueProblem(("_outputPath",), reason, fix)
 
 
 def _carrier_faults(
@@ -150,8 +150,8 @@ def _activity_faults(
 ) -> Iterator[ValueProblem]:
     yield from (fault.under("_activity") for fault in activity_problems(written, world))
     if binding_of(written).local and definition.side_effects and not definition.idempotent:
-        mend = "leave out `local`, or say `_idempotent: true` if it is so"
-        yield ValueProblem(("_activity", "local"), "a local activity may run twice", mend)
+        fix = "leave out `local`, or say `_idempotent: true` if it is so"
+        yield ValueProblem(("_activity", "local"), "a local activity may run twice", fix)
 
 
 def _two_carriers(fixed: Mapping[str, Any]) -> Iterator[ValueProblem]:
@@ -163,8 +163,8 @@ def _two_carriers(fixed: Mapping[str, Any]) -> Iterator[ValueProblem]:
 
 def _delegate_faults(agent: str, world: DefinitionRegistry) -> Iterator[ValueProblem]:
     if world.agents is not None and agent not in (ANONYMOUS, *world.agents):
-        mend = suggest_names(agent, (ANONYMOUS, *world.agents))
-        yield ValueProblem(("_delegate",), f"there is no agent `{agent}`", mend)
+        fix = suggest_names(agent, (ANONYMOUS, *world.agents))
+        yield ValueProblem(("_delegate",), f"there is no agent `{agent}`", fix)
 
 
 def _latent_faults(
@@ -174,12 +174,12 @@ def _latent_faults(
     if definition.output is None:
         reason = f"this worker has no activity `{name}` to run the tool"
         ways = f"name one with `_activity` ({near}), an agent with `_delegate`"
-        mend = f"{ways}, or have the model itself answer by `_output`"
-        yield ValueProblem((), reason, mend)
+        fix = f"{ways}, or have the model itself answer by `_output`"
+        yield ValueProblem((), reason, fix)
     elif definition.side_effects:
         reason = f"the model itself answers `{name}`, which has no effect on the world"
-        mend = f"name what has one with `_activity` ({near}), or leave `_sideEffects` out"
-        yield ValueProblem(("_sideEffects",), reason, mend)
+        fix = f"name what has one with `_activity` ({near}), or leave `_sideEffects` out"
+        yield ValueProblem(("_sideEffects",), reason, fix)
 
 
 def _activity(definition: ToolDefinition, world: DefinitionRegistry) -> ActivityBinding | None:

@@ -74,7 +74,7 @@ class StoredReferences(PayloadCodec):
         try:
             return await self._driver.fetch(reference.claim_data.get("sha256", ""))
         except StoreError as error:
-            raise DecryptError(error.wrong, error.todo) from None
+            raise DecryptError(error.reason, error.fix) from None
 
 
 def store_location(text: str) -> StoreLocation | None:
@@ -145,4 +145,4 @@ async def _references(
         async with open_store_at(place, writing=False) as store:
             yield StoredReferences(store)
     except StoreError as error:
-        raise wrong_command(error.wrong, error.todo) from None
+        raise wrong_command(error.reason, error.fix) from None

@@ -20,6 +20,7 @@ from holdfast.cli.prompts.answers import user_name
 from holdfast.client.command_errors import DONE, wrong_command, wrong_settings
 from holdfast.client.connection import connect
 from holdfast.client.signing import load_signer
+from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.web.http.origins import is_loopback, own_origins
 
 if TYPE_CHECKING:
@@ -87,7 +88,6 @@ async def _entrance(
 ) -> AsyncIterator["SignInSetup"]:
     from holdfast.web.auth.auth_middleware import open_sign_in
     from holdfast.web.auth.link import LinkOwner
-    from holdfast.web.inbox_settings import SettingsError
 
     file = settings or os.environ.get(SETTINGS_VARIABLE)
     path = None if file is None else Path(file)
@@ -101,7 +101,7 @@ async def _entrance(
                 todo = "leave out --by and --groups"
                 raise wrong_command("the settings say how it is known who decides", todo)
             yield opened
-    except SettingsError as error:
+    except LoadError as error:
         named_by = "`--settings`" if settings else SETTINGS_VARIABLE
         raise wrong_settings(named_by, error.problems) from None
 

@@ -95,7 +95,7 @@ class _Told(PayloadCodec):
         try:
             return await self._inner.decode(payloads)
         except DecryptError as error:
-            raise EncryptedError(error.wrong, error.todo) from None
+            raise EncryptedError(error.reason, error.fix) from None
 
 
 def _settings() -> ClientConnectConfig:
@@ -117,4 +117,4 @@ def _read_strictly() -> ClientConfig:
 
 def _command_error(trouble: ConnectionProblem) -> CommandError:
     code = WRONG_COMMAND if trouble.in_settings else UNREACHABLE
-    return CommandError(trouble.wrong, trouble.todo, code)
+    return CommandError(trouble.reason, trouble.fix, code)

@@ -165,11 +165,11 @@ async def with_whole_output(ending: RunEnding, run_id: str, converter: DataConve
         output = await _fetched(stored, converter)
     except StoreError as error:
         told = _told(stored, f"they cannot be had: {error}")
-        wrong = f"the output of run {run_id} cannot be had: {error.wrong}"
+        wrong = f"the output of run {run_id} cannot be had: {error.reason}"
         return replace(
             ending,
             stored_output_note=told,
-            output_error=CommandError(wrong, error.todo, RUN_FAILED),
+            output_error=CommandError(wrong, error.fix, RUN_FAILED),
         )
     return replace(ending, result=ending.result.model_copy(update={"output": output}))
 

@@ -13,7 +13,6 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Final, NamedTuple, NoReturn, TextIO
 
@@ -69,7 +68,7 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
     try:
         check_store_location(settings.store)
     except StoreError as error:
-        problems = [FileProblem("--store", None, error.wrong, error.todo)]
+        problems = [FileProblem("--store", None, error.reason, error.fix)]
     try:
         resources = load_resources(settings, secrets)
         if problems:
@@ -116,7 +115,7 @@ def _composed_schema(resources: WorkerResources, target: str) -> str:
 
 def _failure(problems: Sequence[FileProblem], options: CheckOptions) -> CheckResult:
     if options.json:
-        written = json.dumps([asdict(problem) for problem in problems], indent=2)
+        written = json.dumps([problem.to_json() for problem in problems], indent=2)
         return CheckResult(WRONG_SETUP, out=f"{written}\n")
     return CheckResult(WRONG_SETUP, err="".join(f"{problem}\n" for problem in problems))
 

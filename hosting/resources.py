@@ -152,7 +152,7 @@ def _read_each(option: str, read: Callable[[str], T], texts: Sequence[str]) -> l
     try:
         return [read(text) for text in texts]
     except AddressError as error:
-        raise LoadError([FileProblem(option, None, error.reason, error.mend)]) from None
+        raise LoadError([FileProblem(option, None, error.reason, error.fix)]) from None
 
 
 def _http_clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
@@ -162,15 +162,15 @@ def _http_clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.As
     except (ValueError, ImportError, httpx.InvalidURL):
         # The error's text may hold the proxy's password.
         reason = "a proxy that it names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used"
-        mend = "write it like http://proxy.acme.org:3128 (SOCKS is not supported)"
-        raise LoadError([FileProblem("the environment", None, reason, mend)]) from None
+        fix = "write it like http://proxy.acme.org:3128 (SOCKS is not supported)"
+        raise LoadError([FileProblem("the environment", None, reason, fix)]) from None
 
 
 def _telemetry_settings() -> TelemetrySettings:
     try:
         return read_telemetry(os.environ)
     except TelemetrySettingsError as error:
-        problem = FileProblem("the environment", None, error.wrong, error.todo)
+        problem = FileProblem("the environment", None, error.reason, error.fix)
         raise LoadError([problem]) from None
 
 

@@ -142,7 +142,7 @@ def _read_strictly() -> ClientConfig:
 
 def _start_error(trouble: ConnectionProblem) -> StartError:
     made = wrong_setup if trouble.in_settings else unreachable_server
-    return made(trouble.wrong, trouble.todo)
+    return made(trouble.reason, trouble.fix)
 
 
 async def open_store(place: StoreLocation | None, stack: AsyncExitStack) -> Store | None:
@@ -156,7 +156,7 @@ async def open_store(place: StoreLocation | None, stack: AsyncExitStack) -> Stor
     try:
         return await stack.enter_async_context(open_store_at(place, writing=True))
     except StoreError as error:
-        raise wrong_setup(error.wrong, error.todo) from error
+        raise wrong_setup(error.reason, error.fix) from error
 
 
 def with_store(converter: DataConverter, store: Store | None) -> DataConverter:

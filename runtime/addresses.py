@@ -12,22 +12,18 @@ from typing import Self
 import httpx
 
 from holdfast.schemas.phrases import quote_value
-from holdfast.validation.problems import ValueProblem
+from holdfast.validation.problems import FixableError, ValueProblem
 
 MAX_ADDRESS_CHARACTERS = 2_000
 _PORTS = {"http": 80, "https": 443}
 
 
-class AddressError(ValueError):
-    """An address that is invalid or not allowed; `reason` and what to do."""
-
-    def __init__(self, reason: str, mend: str) -> None:
-        super().__init__(f"{reason}; {mend}")
-        self.reason, self.mend = reason, mend
+class AddressError(FixableError):
+    """An address that is invalid or not allowed."""
 
     def as_value_problem(self) -> ValueProblem:
         """Return the error as a problem of the value."""
-        return ValueProblem((), self.reason, self.mend)
+        return ValueProblem((), self.reason, self.fix)
 
 
 @dataclass(frozen=True)
@@ -65,8 +61,8 @@ def allowed_address(text: str, prefixes: Collection[AddressPrefix]) -> httpx.URL
     url = parse_address(text)
     if any(prefix.covers(url) for prefix in prefixes):
         return url
-    mend = "have the worker started with a `--knowledge-url` that it begins with"
-    raise AddressError(f"the worker does not allow {quote_value(display_address(url))}", mend)
+    fix = "have the worker started with a `--knowledge-url` that it begins with"
+    raise AddressError(f"the worker does not allow {quote_value(display_address(url))}", fix)
 
 
 def parse_address(text: str) -> httpx.URL:
@@ -86,8 +82,8 @@ def parse_address(text: str) -> httpx.URL:
         raise AddressError(f"{quote_value(text)} is no web address", "write https://…")
     if url.userinfo:
         # Not shown: it may hold a password.
-        mend = "remove the part before the `@`"
-        raise AddressError("the address holds a user's name or password", mend)
+        fix = "remove the part before the `@`"
+        raise AddressError("the address holds a user's name or password", fix)
     # Some servers read `..;x` as `..`.
     steps = {step.partition(";")[0] for step in url.path.split("/")}
     if "\\" in url.path or steps & {".", ".."}:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from holdfast.schemas.phrases import closest_names, quote_value, suggest_names
 
 CONFIG_FILE: Final = "TEMPORAL_CONFIG_FILE"
-_MEND_SETTINGS: Final = "fix temporal.toml or the TEMPORAL_ variables"
+_FIX_SETTINGS: Final = "fix temporal.toml or the TEMPORAL_ variables"
 _TLS_PAIR: Final = "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH"
 _MAX_QUOTED_CHARS: Final = 300
 _MAX_PORT: Final = 65535
@@ -28,8 +28,8 @@ _VARIABLES: Final = (
 class ConnectionProblem(NamedTuple):
     """A problem and its fix; `in_settings` is true if no request was sent to a server."""
 
-    wrong: str
-    todo: str
+    reason: str
+    fix: str
     in_settings: bool = False
 
 
@@ -67,16 +67,16 @@ def settings_problem(
         wrong = (
             f"{error.filename}, which Temporal's settings name, cannot be read: {error.strerror}"
         )
-        return ConnectionProblem(wrong, _MEND_SETTINGS, True)
+        return ConnectionProblem(wrong, _FIX_SETTINGS, True)
     profile = re.match(r"Profile '(.*)' not found", str(error))
     if profile is not None:
         nothing = f"there is none: check {CONFIG_FILE}"
-        mend = suggest_names(profile.group(1), profiles(), nothing)
+        fix = suggest_names(profile.group(1), profiles(), nothing)
         return ConnectionProblem(
-            f"TEMPORAL_PROFILE: no profile {quote_value(profile.group(1))}", mend, True
+            f"TEMPORAL_PROFILE: no profile {quote_value(profile.group(1))}", fix, True
         )
     wrong = f"Temporal's settings cannot be read: {_toml(error, environ)}"
-    return ConnectionProblem(wrong, _MEND_SETTINGS, True)
+    return ConnectionProblem(wrong, _FIX_SETTINGS, True)
 
 
 def address_problem(address: str) -> ConnectionProblem | None:
@@ -98,13 +98,13 @@ def connection_problem(address: str, error: BaseException, todo: str) -> Connect
     wrong = f"no Temporal server answers at {address}"
     if not text or "ConnectionRefused" in text:
         return ConnectionProblem(wrong, todo)
-    for pattern, reason, mend in _REASONS:
+    for pattern, reason, fix in _REASONS:
         if re.search(pattern, text):
-            return ConnectionProblem(f"{wrong}: {reason}", mend)
+            return ConnectionProblem(f"{wrong}: {reason}", fix)
     for pattern, reason, setting in _IN_SETTINGS:
         if re.search(pattern, text):
-            mend = f"set both {setting}" if setting else "rename or unset it"
-            return ConnectionProblem(reason, mend, True)
+            fix = f"set both {setting}" if setting else "rename or unset it"
+            return ConnectionProblem(reason, fix, True)
     return ConnectionProblem(f"{wrong} ({text[:_MAX_QUOTED_CHARS]})", todo)
 
 

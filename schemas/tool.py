@@ -228,8 +228,8 @@ class ToolDefinition(Strict):
     def _known_meta_properties(self) -> "ToolDefinition":
         for name in self.model_extra or {}:
             if name.startswith("_"):
-                mend = suggest_names(name, META_PROPERTIES)
-                raise ValueError(f"unknown meta-property `{name}`; {mend}")
+                fix = suggest_names(name, META_PROPERTIES)
+                raise ValueError(f"unknown meta-property `{name}`; {fix}")
         return self
 
 

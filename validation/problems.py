@@ -69,6 +69,14 @@ MAX_FAULTS_TOLD = 5
 MAX_TOLD_CHARS = 2_000
 
 
+class FixableError(Exception):
+    """An error with the two parts of its message: what is wrong, and what to do."""
+
+    def __init__(self, reason: str, fix: str) -> None:
+        super().__init__(f"{reason}; {fix}")
+        self.reason, self.fix = reason, fix
+
+
 @dataclass(frozen=True)
 class ValueProblem:
     """One problem of a value that does not load; `where` is its place in the value."""
@@ -106,8 +114,8 @@ def name_problem(name: str, key: str) -> ValueProblem | None:
     """
     if re.match(NAME_PATTERN, name):
         return None
-    mend = f"give the file another, or say one with `{key}`: {NAME_WORDS}"
-    return ValueProblem((), f"the file's name {quote_value(name)} is no good name", mend)
+    fix = f"give the file another, or say one with `{key}`: {NAME_WORDS}"
+    return ValueProblem((), f"the file's name {quote_value(name)} is no good name", fix)
 
 
 def problems_of(error: ValidationError, value: Any, model: type[BaseModel]) -> list[ValueProblem]:
@@ -123,9 +131,9 @@ def problems_of(error: ValidationError, value: Any, model: type[BaseModel]) -> l
     for each in deepest:
         at_place.setdefault(each.where, []).append(each.details)
     faults = [
-        ValueProblem(where, reason, mend)
+        ValueProblem(where, reason, fix)
         for where, errors in at_place.items()
-        for reason, mend in _said(errors, field_names(model, where[:-1]))
+        for reason, fix in _said(errors, field_names(model, where[:-1]))
     ]
     return [fault for fault in faults if not _is_misspelt(fault, faults)]
 
@@ -239,13 +247,13 @@ def _reason(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str]:
         case "missing":
             return f"`{last}` is missing", "add it"
         case "value_error":
-            reason, _, mend = error["msg"].removeprefix("Value error, ").partition("; ")
-            if mend or isinstance(error["input"], dict | list):
-                return reason, mend
+            reason, _, fix = error["msg"].removeprefix("Value error, ").partition("; ")
+            if fix or isinstance(error["input"], dict | list):
+                return reason, fix
             return misfit_reason(error["input"]), reason
         case _:
-            mend = _meant([error]) or f"write {expected_value(error)}{corrected_value(error)}"
-            return misfit_reason(error["input"]), mend
+            fix = _meant([error]) or f"write {expected_value(error)}{corrected_value(error)}"
+            return misfit_reason(error["input"]), fix
 
 
 def _meant(errors: list[ErrorDetails]) -> str:

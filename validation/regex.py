@@ -18,6 +18,8 @@ from typing import Any
 
 import re2
 
+from holdfast.validation.problems import FixableError
+
 MAX_PATTERN_CHARACTERS = 4_000
 # About this many instructions of a compiled pattern, which takes twenty milliseconds.
 MAX_PATTERN_STEPS = 60_000
@@ -57,13 +59,8 @@ _CATEGORIES = {
 }  # fmt: skip
 
 
-class PatternRefused(ValueError):
-    """A pattern that is rejected: `reason` is the problem, `fix` the text to write instead."""
-
-    def __init__(self, reason: str, mend: str = "mend it") -> None:
-        super().__init__(f"{reason}; {mend}")
-        self.reason = reason
-        self.mend = mend
+class PatternRefused(FixableError):
+    """A pattern that is rejected; `fix` is the text to write instead."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,7 @@ def pattern(written: str) -> Pattern:
     """
     made = _made(written)
     if isinstance(made, PatternRefused):
-        raise PatternRefused(made.reason, made.mend)
+        raise PatternRefused(made.reason, made.fix)
     return made
 
 
@@ -131,7 +128,7 @@ def _compiled(text: str) -> Any:
     except re2.error as error:
         [said] = error.args
         why = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-        raise PatternRefused(f"it is no regular expression: {why[:200]}") from None
+        raise PatternRefused(f"it is no regular expression: {why[:200]}", "fix it") from None
 
 
 @dataclass(frozen=True)
@@ -198,13 +195,13 @@ class _Reading:
 
     def _group(self, depth: int) -> list[_Atom]:
         if depth > MAX_GROUP_DEPTH:
-            mend = f"at most {MAX_GROUP_DEPTH} groups within each other"
-            raise PatternRefused("a pattern is nested too deep", mend)
+            fix = f"at most {MAX_GROUP_DEPTH} groups within each other"
+            raise PatternRefused("a pattern is nested too deep", fix)
         atoms: list[_Atom] = []
         while not self._takes(")"):
             if self._at >= len(self._text):
-                mend = "write `)`, or `\\(` for the character"
-                raise PatternRefused("a group is not closed", mend)
+                fix = "write `)`, or `\\(` for the character"
+                raise PatternRefused("a group is not closed", fix)
             self._atom(atoms, depth)
         return atoms
 
@@ -304,8 +301,8 @@ class _Reading:
     def _member(self) -> _Atom:
         """Return one member of a class; `counted` marks what is more than one character."""
         if self._at >= len(self._text):
-            mend = "write `]`, or `\\[` for the character"
-            raise PatternRefused("a class of characters is not closed", mend)
+            fix = "write `]`, or `\\[` for the character"
+            raise PatternRefused("a class of characters is not closed", fix)
         mark = self._text[self._at]
         self._at += 1
         if mark != "\\":
@@ -364,15 +361,15 @@ class _Reading:
 
     def _check(self, steps: int) -> None:
         if steps > MAX_PATTERN_STEPS:
-            mend = "use smaller counts, or `minLength` and `maxLength`"
-            raise PatternRefused("a pattern takes too much to search for", mend)
+            fix = "use smaller counts, or `minLength` and `maxLength`"
+            raise PatternRefused("a pattern takes too much to search for", fix)
 
     def _no_looking(self) -> PatternRefused:
-        mend = (
+        fix = (
             "it may do so right after `^` or right before `$`; else write"
             ' `{"not": {"pattern": …}}`, or a second `pattern` in `allOf`'
         )
-        return PatternRefused("a pattern looks ahead or behind in the middle of a text", mend)
+        return PatternRefused("a pattern looks ahead or behind in the middle of a text", fix)
 
 
 def _character(mark: str) -> _Atom:

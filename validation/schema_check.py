@@ -77,10 +77,8 @@ def _size_faults(schema: Any) -> list[ValueProblem]:
             ValueProblem((), f"the schema has {size_bytes} bytes", f"at most {MAX_SCHEMA_BYTES}")
         ]
     if sum(map(steps_of, _patterns(schema))) > MAX_PATTERNS_STEPS:
-        mend = "use smaller counts, or `minLength` and `maxLength`"
-        return [
-            ValueProblem((), "the schema's patterns together take too much to search for", mend)
-        ]
+        fix = "use smaller counts, or `minLength` and `maxLength`"
+        return [ValueProblem((), "the schema's patterns together take too much to search for", fix)]
     return []
 
 
@@ -98,8 +96,8 @@ def _too_much(value: Any) -> ValueProblem | None:
         where, each = rest.pop()
         parts += 1
         if len(where) > MAX_SCHEMA_DEPTH:
-            mend = f"at most {MAX_SCHEMA_DEPTH} levels"
-            return ValueProblem(where, "the schema is nested too deep", mend)
+            fix = f"at most {MAX_SCHEMA_DEPTH} levels"
+            return ValueProblem(where, "the schema is nested too deep", fix)
         if parts > MAX_SCHEMA_PARTS:
             return ValueProblem((), "the schema has too many parts", f"at most {MAX_SCHEMA_PARTS}")
         items = each.items() if isinstance(each, dict) else enumerate(each)
@@ -112,8 +110,8 @@ def _too_much(value: Any) -> ValueProblem | None:
 def _draft_faults(schema: Any) -> Iterator[ValueProblem]:
     for where, each in _subschemas(schema):
         if each.get("$schema", DRAFT).rstrip("#") != DRAFT:
-            mend = f"leave it out, or write {DRAFT}"
-            yield ValueProblem((*where, "$schema"), f"`{each['$schema']}` is not read", mend)
+            fix = f"leave it out, or write {DRAFT}"
+            yield ValueProblem((*where, "$schema"), f"`{each['$schema']}` is not read", fix)
 
 
 def _reference_faults(schema: dict[str, Any]) -> list[ValueProblem]:
@@ -149,14 +147,14 @@ def _lookup_faults(
         if not isinstance(reference, str):
             continue
         if not reference.startswith("#"):
-            mend = "nothing is fetched: copy what it names under `$defs`, and refer to `#/$defs/…`"
+            fix = "nothing is fetched: copy what it names under `$defs`, and refer to `#/$defs/…`"
             yield ValueProblem(
-                (*where, keyword), f"`{reference[:200]}` is outside of this schema", mend
+                (*where, keyword), f"`{reference[:200]}` is outside of this schema", fix
             )
         elif target(reference) is None:
-            mend = suggest_names(reference, known, "write it under this schema's own `$defs`")
+            fix = suggest_names(reference, known, "write it under this schema's own `$defs`")
             yield ValueProblem(
-                (*where, keyword), f"`{reference[:200]}` is nowhere in this schema", mend
+                (*where, keyword), f"`{reference[:200]}` is nowhere in this schema", fix
             )
 
 
@@ -180,12 +178,8 @@ def _endless(schema: dict[str, Any], target: Target) -> Iterator[ValueProblem]:
     depths: dict[int, int] = {}
     for where, each in _subschemas(schema):
         if _depth(each, target, depths, 1) > MAX_SCHEMA_DEPTH:
-            mend = (
-                "let it go through `properties` or `items`, so that it gets to the end of a value"
-            )
-            yield ValueProblem(
-                where, "checking with this schema would never end, or too late", mend
-            )
+            fix = "let it go through `properties` or `items`, so that it gets to the end of a value"
+            yield ValueProblem(where, "checking with this schema would never end, or too late", fix)
             return
 
 

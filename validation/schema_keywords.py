@@ -79,8 +79,8 @@ def tool_keyword_problems(written: Mapping[str, Any]) -> Iterator[ValueProblem]:
         if key == "name":
             yield ValueProblem((key,), "unknown keyword `name`", "a tool's name is its `_tool`")
         elif key in OTHERS_PARAMETERS:
-            mend = "a tool is the JSON Schema of its parameters itself: they are its `properties`"
-            yield ValueProblem((key,), f"unknown keyword `{key}`", mend)
+            fix = "a tool is the JSON Schema of its parameters itself: they are its `properties`"
+            yield ValueProblem((key,), f"unknown keyword `{key}`", fix)
         elif close:
             yield _unknown((key,), [_AT_TOP[each] for each in close])
 
@@ -99,7 +99,7 @@ def value_fault(error: ValidationError) -> ValueProblem:
             reason = (
                 f"{quote_value(value)} is no regular expression to check with: {refused.reason}"
             )
-            return ValueProblem(where, reason, refused.mend)
+            return ValueProblem(where, reason, refused.fix)
         case "uniqueItems":
             return ValueProblem(where, "it holds an item twice", "keep one of them")
         case "minItems":
@@ -114,8 +114,8 @@ def value_fault(error: ValidationError) -> ValueProblem:
 
 def _unknown(where: Where, close: list[str]) -> ValueProblem:
     meant = " or ".join(f"`{name}`" for name in close)
-    mend = f"did you mean {meant}? One of your own begins with `x-`"
-    return ValueProblem(where, f"unknown keyword {quote_value(where[-1])}", mend)
+    fix = f"did you mean {meant}? One of your own begins with `x-`"
+    return ValueProblem(where, f"unknown keyword {quote_value(where[-1])}", fix)
 
 
 def _is_known(key: str) -> bool:

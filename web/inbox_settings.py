@@ -10,26 +10,17 @@ from pathlib import Path
 from typing import Final
 
 import httpx
-from pydantic import ValidationError
 
 from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
 from holdfast.runtime.identity.key_sets import LiveKeySet
 from holdfast.runtime.identity.key_settings import OPTION, load_key_sets
-from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
-from holdfast.runtime.settings_files.source import Source, read_source
+from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.runtime.settings_files.source import Source, load_source
 from holdfast.schemas.settings.inbox import InboxSettings
-from holdfast.validation.problems import ValueProblem, problems_of
+from holdfast.validation.problems import ValueProblem
 from holdfast.web.http.origins import read_origin
 
 _NAME_IT: Final = "write the name of the variable that holds the secret, never the secret"
-
-
-class SettingsError(Exception):
-    """The settings cannot be used; it has each problem and its place."""
-
-    def __init__(self, problems: Sequence[FileProblem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = list(problems)
 
 
 @dataclass(frozen=True)
@@ -47,24 +38,10 @@ def load_inbox_settings(
     """Return the settings of a file.
 
     Raises:
-        SettingsError: the settings cannot be used.
+        LoadError: the settings cannot be used.
     """
-    try:
-        source = read_source(file)
-    except UnreadableError as error:
-        problem = FileProblem(str(file), error.line, error.reason, error.mend)
-        raise SettingsError([problem]) from None
-    try:
-        said = InboxSettings.model_validate(source.value, by_alias=True, by_name=False, strict=True)
-    except ValidationError as error:
-        # The value of `clientSecretEnv` may be the secret itself.
-        found = [
-            replace(each, reason="this names no environment variable", fix=_NAME_IT)
-            if each.where[-1:] == ("clientSecretEnv",)
-            else each
-            for each in problems_of(error, source.value, InboxSettings)
-        ]
-        raise SettingsError(source.problems(found)) from None
+    source = load_source(file)
+    said = source.parse_as(InboxSettings, _hide_value)
     problems = source.problems(_faults(said, environ))
     keys: Sequence[LiveKeySet] = ()
     try:
@@ -73,11 +50,18 @@ def load_inbox_settings(
     except LoadError as error:
         problems += error.problems
     if problems:
-        raise SettingsError(problems)
+        raise LoadError(problems)
     variable = said.oidc.client_secret_env if said.oidc else None
     url = None if said.url is None else read_origin(said.url)
     secret = None if variable is None else environ[variable].strip()
     return LoadedInboxSettings(said.model_copy(update={"url": url}), keys, secret)
+
+
+def _hide_value(fault: ValueProblem) -> ValueProblem:
+    """Return the problem without the value, which may be the secret itself."""
+    if fault.where[-1:] != ("clientSecretEnv",):
+        return fault
+    return replace(fault, reason="this names no environment variable", fix=_NAME_IT)
 
 
 def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValueProblem]:

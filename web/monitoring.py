@@ -50,7 +50,7 @@ async def export_metrics(client: Client, environ: Mapping[str, str]) -> AsyncIte
     try:
         telemetry = start_telemetry(read_telemetry(environ), SERVICE, environ, secrets)
     except TelemetrySettingsError as error:
-        raise wrong_command(error.wrong, error.todo) from None
+        raise wrong_command(error.reason, error.fix) from None
     if telemetry is not None:
         register_gauges(telemetry.meter, client)
     try:

@@ -12,7 +12,6 @@ from email.headerregistry import Address
 from pathlib import Path
 
 import httpx
-from pydantic import ValidationError
 
 from holdfast.activities.notify.base import EnvironmentValue, Notifier
 from holdfast.activities.notify.channels import NotificationChannels, ServedChannel
@@ -20,11 +19,11 @@ from holdfast.activities.notify.mail import MailNotifier
 from holdfast.activities.notify.slack import SlackNotifier
 from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, signing_secrets
 from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
-from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
-from holdfast.runtime.settings_files.source import Source, read_source
+from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.runtime.settings_files.source import load_source
 from holdfast.schemas.phrases import NAME_PATTERN, NAME_WORDS, quote_value
 from holdfast.schemas.settings.notify import Mail, Notifiers, Webhook
-from holdfast.validation.problems import ValueProblem, problems_of
+from holdfast.validation.problems import ValueProblem
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _NAME_IT = "write the name of the environment variable that holds it, never the value"
@@ -40,7 +39,10 @@ def load_notifiers(
     """
     if file is None:
         return NotificationChannels()
-    source, settings = _read(file)
+    source = load_source(file)
+    if isinstance(source.value, dict):
+        source.value.pop("$schema", None)
+    settings = source.parse_as(Notifiers, _hide_value)
     faults: list[ValueProblem] = []
     try:
         inbox = parse_address(settings.inbox)
@@ -75,26 +77,10 @@ def load_notifiers(
     return NotificationChannels(settings.inbox, served)
 
 
-def _read(file: Path) -> tuple[Source, Notifiers]:
-    try:
-        source = read_source(file)
-    except UnreadableError as error:
-        raise LoadError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
-    value = source.value
-    if isinstance(value, dict):
-        value = {name: each for name, each in value.items() if name != "$schema"}
-    try:
-        settings = Notifiers.model_validate(value, by_alias=True, by_name=False, strict=True)
-    except ValidationError as error:
-        # Not with a value that may be a secret.
-        faults = [
-            replace(fault, reason="the value does not fit")
-            if any(isinstance(step, str) and step.endswith("Env") for step in fault.where)
-            else fault
-            for fault in problems_of(error, value, Notifiers)
-        ]
-        raise LoadError(source.problems(faults)) from None
-    return source, settings
+def _hide_value(fault: ValueProblem) -> ValueProblem:
+    """Return the problem without its value, which may be a secret."""
+    is_hidden = any(isinstance(step, str) and step.endswith("Env") for step in fault.where)
+    return replace(fault, reason="the value does not fit") if is_hidden else fault
 
 
 def _wrong_webhook(webhook: Webhook, environ: Mapping[str, str]) -> Iterator[ValueProblem]:

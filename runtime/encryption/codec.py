@@ -22,6 +22,7 @@ from holdfast.runtime.encryption.key import UnsealError
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.schemas import names
 from holdfast.schemas.phrases import quote_value
+from holdfast.validation.problems import FixableError
 
 VARIABLE = "HOLDFAST_ENCRYPTION"
 ENCODING = "encoding"
@@ -39,13 +40,8 @@ MAX_INFLATED_BYTES = 64 * 1024 * 1024
 MAX_ON_LOOP_BYTES = 16 * 1024
 
 
-class DecryptError(Exception):
-    """A payload that cannot be decrypted; the problem and what to do."""
-
-    def __init__(self, wrong: str, todo: str) -> None:
-        super().__init__(f"{wrong}; {todo}")
-        self.wrong = wrong
-        self.todo = todo
+class DecryptError(FixableError):
+    """A payload that cannot be decrypted."""
 
 
 class KeylessCodec(PayloadCodec):

@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from holdfast.runtime.encryption.key import KEY_BYTES, AesKey, read_key
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
-from holdfast.runtime.settings_files.source import Source, read_source, read_text
+from holdfast.runtime.settings_files.source import Source, load_source, read_text
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.settings.encryption import Encryption, EncryptionKey
-from holdfast.validation.problems import ValueProblem, Where, problems_of
+from holdfast.validation.problems import ValueProblem, Where
 
 MAX_KEY_FILE_BYTES = 1_000
 _WRITTEN = f"write {KEY_BYTES} bytes in base64: openssl rand -base64 {KEY_BYTES}"
@@ -63,27 +61,20 @@ class KeyRing:
 
 
 class _WrongKeyError(Exception):
-    def __init__(self, where: Where, reason: str, mend: str) -> None:
+    def __init__(self, where: Where, reason: str, fix: str) -> None:
         super().__init__(reason)
-        self.fault = ValueProblem(where, reason, mend)
+        self.fault = ValueProblem(where, reason, fix)
 
 
 def _source(file: Path) -> Source:
     if read_key(str(file)) is not None:
-        mend = "name the file that says where the keys are kept"
-        raise LoadError([FileProblem("the name of the file", None, "this is a key itself", mend)])
-    try:
-        return read_source(file)
-    except UnreadableError as error:
-        raise LoadError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
+        fix = "name the file that says where the keys are kept"
+        raise LoadError([FileProblem("the name of the file", None, "this is a key itself", fix)])
+    return load_source(file)
 
 
 def _checked(source: Source) -> Encryption:
-    try:
-        said = Encryption.model_validate(source.value, by_alias=True, by_name=False, strict=True)
-    except ValidationError as error:
-        wrong = map(_discreet, problems_of(error, source.value, Encryption))
-        raise LoadError(source.problems(wrong)) from None
+    said = source.parse_as(Encryption, _hide_value)
     faults = [
         ValueProblem(("keys", n, name), "this is a key, or looks like one", _ELSEWHERE)
         for n, entry in enumerate(said.keys)
@@ -95,7 +86,7 @@ def _checked(source: Source) -> Encryption:
     return said
 
 
-def _discreet(fault: ValueProblem) -> ValueProblem:
+def _hide_value(fault: ValueProblem) -> ValueProblem:
     """Remove the value from a problem: it may be a key."""
     if fault.reason.startswith("unknown field") and fault.where[:1] == ("keys",):
         return replace(fault, fix=_ELSEWHERE)
@@ -108,9 +99,9 @@ def _doubles(entries: Sequence[EncryptionKey]) -> Iterator[ValueProblem]:
     seen = set()
     for n, entry in enumerate(entries):
         if entry.id in seen:
-            mend = "give each key an id of its own, and never give it to another"
+            fix = "give each key an id of its own, and never give it to another"
             yield ValueProblem(
-                ("keys", n, "id"), f"there is a key {quote_value(entry.id)} already", mend
+                ("keys", n, "id"), f"there is a key {quote_value(entry.id)} already", fix
             )
         seen.add(entry.id)
 
@@ -134,4 +125,4 @@ def _text(path: Path, place: Where) -> str:
     try:
         return read_text(path, MAX_KEY_FILE_BYTES)
     except UnreadableError as error:
-        raise _WrongKeyError(place, f"{path}: {error.reason}", error.mend) from None
+        raise _WrongKeyError(place, f"{path}: {error.reason}", error.fix) from None

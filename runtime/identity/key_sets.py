@@ -154,7 +154,7 @@ class UrlKeySet(LiveKeySet):
         try:
             value, lines = read_json(text)
         except UnreadableError as error:
-            raise LoadError([FileProblem(where, error.line, error.reason, error.mend)]) from None
+            raise LoadError([error.in_file(where)]) from None
         source = Source(where, value, lines)
         found = parse_key_set(source)
         faults = found.faults or (() if found.keys else found.unusable)
@@ -209,7 +209,7 @@ def read_key_file(file: Path) -> tuple[PublicKey, ...]:
             return parse_pem_keys(text)
         source = read_source(file)
     except UnreadableError as error:
-        raise LoadError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
+        raise LoadError([error.in_file(file)]) from None
     found = parse_key_set(source)
     if faults := (*found.faults, *found.unusable):
         raise LoadError(source.problems(faults))

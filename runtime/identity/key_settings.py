@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
-from pydantic import ValidationError
 
 from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
 from holdfast.runtime.identity.key_sets import FileKeySet, LiveKeySet, UrlKeySet
@@ -17,7 +16,7 @@ from holdfast.runtime.identity.public_keys import is_pem
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import MAX_FILE_BYTES, Source, read_source, read_text
 from holdfast.schemas.settings.keys import KeySet, KeySets
-from holdfast.validation.problems import ValueProblem, problems_of
+from holdfast.validation.problems import ValueProblem
 
 OPTION, PRINCIPAL_TOKENS = "--keys", "--principal-tokens"
 # The name of the only set if the settings give it none.
@@ -35,8 +34,8 @@ def load_key_sets(
     sets = [] if place is None else _load(place, http)
     if for_principals and not any("principals" in keys.settings.for_ for keys in sets):
         reason = "there are no keys to check them with"
-        mend = "name some with `--keys`, of which a set is for `principals`"
-        raise LoadError([FileProblem(PRINCIPAL_TOKENS, None, reason, mend)])
+        fix = "name some with `--keys`, of which a set is for `principals`"
+        raise LoadError([FileProblem(PRINCIPAL_TOKENS, None, reason, fix)])
     return sets
 
 
@@ -61,7 +60,7 @@ def _source(file: Path) -> Source | None:
             return None
         source = read_source(file)
     except UnreadableError as error:
-        raise LoadError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
+        raise LoadError([error.in_file(file)]) from None
     is_set = isinstance(source.value, dict) and isinstance(source.value.get("keys"), list)
     return None if is_set else source
 
@@ -85,13 +84,9 @@ def _checked(source: Source) -> dict[str, KeySet]:
     value = source.value if isinstance(source.value, dict) else {}
     sets = {name: each for name, each in value.items() if name != "$schema"}
     if not sets or isinstance(value.get("file", value.get("url")), str):
-        mend = "write each under a name of your own, `NAME: {file: …}`"
-        raise LoadError([source.problem(ValueProblem((), "key sets are listed by name", mend))])
-    named = replace(source, value=sets)
-    try:
-        return KeySets.model_validate(named.value, by_alias=True, by_name=False, strict=True).root
-    except ValidationError as error:
-        raise LoadError(source.problems(problems_of(error, named.value, KeySets))) from None
+        fix = "write each under a name of your own, `NAME: {file: …}`"
+        raise LoadError([source.problem(ValueProblem((), "key sets are listed by name", fix))])
+    return replace(source, value=sets).parse_as(KeySets).root
 
 
 def _from_file(name: str, settings: KeySet, source: Source, folder: Path) -> LiveKeySet:
@@ -103,8 +98,8 @@ def _from_file(name: str, settings: KeySet, source: Source, folder: Path) -> Liv
             (name, "file"), "this is a key", "put it in a file, and name that here"
         )
     elif not file.is_file():
-        mend = "write its path as seen from the folder of this file"
-        fault = ValueProblem((name, "file"), f"there is no file `{file}`", mend)
+        fix = "write its path as seen from the folder of this file"
+        fault = ValueProblem((name, "file"), f"there is no file `{file}`", fix)
     else:
         return FileKeySet(name, settings, file)
     raise LoadError([source.problem(fault)])
@@ -119,7 +114,7 @@ def _from_url(
         if url.scheme == "http" and not is_loopback(url.host):
             raise AddressError("keys that come over `http` may be anybody's", "write https://…")
     except AddressError as error:
-        fault = ValueProblem((name, "url"), error.reason, error.mend)
-        problem = FileProblem(OPTION, None, error.reason, error.mend)
+        fault = ValueProblem((name, "url"), error.reason, error.fix)
+        problem = FileProblem(OPTION, None, error.reason, error.fix)
         raise LoadError([problem if source is None else source.problem(fault)]) from None
     return UrlKeySet(name, settings, url, http)

@@ -19,7 +19,7 @@ from jwt.exceptions import InvalidKeyError
 from holdfast.runtime.settings_files.file_problems import UnreadableError
 from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.phrases import quote_value
-from holdfast.validation.problems import ValueProblem, Where
+from holdfast.validation.problems import FixableError, ValueProblem, Where
 
 MIN_RSA_BITS, MAX_RSA_BITS = 2_048, 8_192
 # A token that does not name its key is verified with each of them.
@@ -35,14 +35,14 @@ _PEM = re.compile(r"^-----BEGIN ([A-Z0-9 ]{1,50})-----\n.*?^-----END \1-----[ \t
 _BEGINNING = re.compile(r"^-----BEGIN ", re.M)
 
 
-class PublicKeyError(ValueError):
+class PublicKeyError(FixableError):
     """An invalid key, or, if `is_unusable`, a valid key of a kind not used here."""
 
     def __init__(
-        self, reason: str, mend: str, *, is_unusable: bool = False, field: str = ""
+        self, reason: str, fix: str, *, is_unusable: bool = False, field: str = ""
     ) -> None:
-        super().__init__(reason)
-        self.reason, self.mend, self.is_odd, self.field = reason, mend, is_unusable, field
+        super().__init__(reason, fix)
+        self.is_unusable, self.field = is_unusable, field
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def parse_key_set(source: Source) -> ParsedKeySet:
     """Parse a JWK set."""
     listed = source.value.get("keys") if isinstance(source.value, dict) else None
     if not isinstance(listed, list):
-        mend = 'write `{"keys": [...]}`, or name a file that is one'
-        return ParsedKeySet((), (ValueProblem((), "this is no JWK set", mend),))
+        fix = 'write `{"keys": [...]}`, or name a file that is one'
+        return ParsedKeySet((), (ValueProblem((), "this is no JWK set", fix),))
     if len(listed) > MAX_KEYS:
         reason = f"{len(listed)} keys are too many"
         return ParsedKeySet((), (ValueProblem(("keys",), reason, f"keep at most {MAX_KEYS}"),))
@@ -81,8 +81,8 @@ def parse_key_set(source: Source) -> ParsedKeySet:
         except PublicKeyError as error:
             field = (error.field,) if error.field else ()
             where: Where = ("keys", index, *field)
-            told = odd if error.is_odd else faults
-            told.append(ValueProblem(where, error.reason, error.mend))
+            told = odd if error.is_unusable else faults
+            told.append(ValueProblem(where, error.reason, error.fix))
     if not (keys or faults or odd):
         faults.append(
             ValueProblem(("keys",), "there is no key in it", "add one, of Ed25519 or RSA")
@@ -116,11 +116,11 @@ def _pem_key(block: re.Match[str], text: str) -> PublicKey:
         if "PRIVATE KEY" in kind:
             raise _private()
         if not kind.endswith("PUBLIC KEY"):
-            mend = "write the public key itself (`-----BEGIN PUBLIC KEY-----`)"
-            raise PublicKeyError(f"this is a {quote_value(kind)}, and no public key", mend)
+            fix = "write the public key itself (`-----BEGIN PUBLIC KEY-----`)"
+            raise PublicKeyError(f"this is a {quote_value(kind)}, and no public key", fix)
         return _usable(None, load_pem_public_key(block.group().encode()))
     except PublicKeyError as error:
-        raise UnreadableError(line, error.reason, error.mend) from None
+        raise UnreadableError(line, error.reason, error.fix) from None
     except (ValueError, UnsupportedAlgorithm):
         raise UnreadableError(line, "this is no public key", "create the PEM file again") from None
 
@@ -135,8 +135,8 @@ def _key(said: Any) -> PublicKey:
         raise PublicKeyError("a key is an object", 'write it as `{"kty": …}`')
     kind = said.get("kty")
     if kind == "oct":
-        mend = "take it out, and have whoever signs use a key pair: Ed25519 or RSA"
-        raise PublicKeyError("this is a shared secret (kty `oct`)", mend)
+        fix = "take it out, and have whoever signs use a key pair: Ed25519 or RSA"
+        raise PublicKeyError("this is a shared secret (kty `oct`)", fix)
     if not _SECRET.isdisjoint(said):
         raise _private()
     _check_kind(said)
@@ -144,8 +144,8 @@ def _key(said: Any) -> PublicKey:
     if key_id is not None and not (
         isinstance(key_id, str) and len(key_id) <= MAX_KEY_ID_CHARACTERS
     ):
-        mend = f"write a text of at most {MAX_KEY_ID_CHARACTERS} characters"
-        raise PublicKeyError("`kid` does not fit", mend, field="kid")
+        fix = f"write a text of at most {MAX_KEY_ID_CHARACTERS} characters"
+        raise PublicKeyError("`kid` does not fit", fix, field="kid")
     read = OKPAlgorithm.from_jwk if kind == "OKP" else RSAAlgorithm.from_jwk
     try:
         return _usable(key_id, read(said))
@@ -183,18 +183,18 @@ def _usable(key_id: str | None, public: object) -> PublicKey:
         case RSAPublicKey(key_size=bits):
             if MIN_RSA_BITS <= bits <= MAX_RSA_BITS:
                 return PublicKey(key_id, "RS256", public)
-            mend = f"make one of {MIN_RSA_BITS} to {MAX_RSA_BITS} bits"
-            raise PublicKeyError(f"an RSA key of {bits} bits is not taken", mend)
+            fix = f"make one of {MIN_RSA_BITS} to {MAX_RSA_BITS} bits"
+            raise PublicKeyError(f"an RSA key of {bits} bits is not taken", fix)
         case _:
             raise PublicKeyError("this is a key of another type", "make one of Ed25519 or RSA")
 
 
 def _private() -> PublicKeyError:
-    mend = "write its public key here, and treat it as known: make a new one"
-    return PublicKeyError("this is a private key", mend)
+    fix = "write its public key here, and treat it as known: make a new one"
+    return PublicKeyError("this is a private key", fix)
 
 
-def _odd(field: str, value: Any, mend: str) -> PublicKeyError:
+def _odd(field: str, value: Any, fix: str) -> PublicKeyError:
     return PublicKeyError(
-        f"`{field}` {quote_value(value)} is not read", mend, is_unusable=True, field=field
+        f"`{field}` {quote_value(value)} is not read", fix, is_unusable=True, field=field
     )

@@ -6,9 +6,10 @@ with a line. A run's request has no file: its problems are reported with their p
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from holdfast.schemas.phrases import quote_value
-from holdfast.validation.problems import ValueProblem, Where
+from holdfast.validation.problems import FixableError, ValueProblem, Where
 
 Lines = dict[Where, int]
 """The line of each place in a value, from 1."""
@@ -26,15 +27,16 @@ class InvalidValueError(Exception):
         super().__init__(". ".join(str(fault) for fault in self.faults))
 
 
-class UnreadableError(Exception):
-    """A text that is not in its format; `line` is the line of the problem, from 1.
+class UnreadableError(FixableError):
+    """A text that is not in its format; `line` counts from 1, and is None if there is no text."""
 
-    `line` is None if there is no text.
-    """
+    def __init__(self, line: int | None, reason: str, fix: str) -> None:
+        super().__init__(reason, fix)
+        self.line = line
 
-    def __init__(self, line: int | None, reason: str, mend: str) -> None:
-        super().__init__(line, reason, mend)
-        self.line, self.reason, self.mend = line, reason, mend
+    def in_file(self, file: object) -> "FileProblem":
+        """Return the problem with its file."""
+        return FileProblem(str(file), self.line, self.reason, self.fix)
 
 
 @dataclass(frozen=True)
@@ -47,18 +49,21 @@ class FileProblem:
     file: str
     line: int | None
     reason: str
-    mend: str
+    fix: str
     field: str = ""
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
-        field = "" if self._names_field() else f"{quote_value(self.field)}: "
-        said = f"{self.reason}; {self.mend}" if self.mend else self.reason
+        names = (self.field, self.field.rpartition(".")[2])
+        is_named = not self.field or any(f"`{name}`" in self.reason for name in names)
+        field = "" if is_named else f"{quote_value(self.field)}: "
+        said = f"{self.reason}; {self.fix}" if self.fix else self.reason
         return " ".join(f"{place}: {field}{said}".split())
 
-    def _names_field(self) -> bool:
-        named = (self.field, self.field.rpartition(".")[2])
-        return not self.field or any(f"`{name}`" in self.reason for name in named)
+    def to_json(self) -> dict[str, Any]:
+        """Return the problem as programs read it."""
+        place = {"file": self.file, "line": self.line}
+        return {**place, "reason": self.reason, "mend": self.fix, "field": self.field}
 
 
 class LoadError(Exception):

@@ -7,17 +7,26 @@ can be reported with its line.
 import json
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from holdfast.runtime.settings_files.file_problems import FileProblem, Lines, UnreadableError
+from pydantic import BaseModel, ValidationError
+
+from holdfast.runtime.settings_files.file_problems import (
+    FileProblem,
+    Lines,
+    LoadError,
+    UnreadableError,
+)
 from holdfast.runtime.settings_files.json_text import read_json
 from holdfast.runtime.settings_files.yaml_text import read_yaml
 from holdfast.schemas.phrases import closest_names, suggest_names
-from holdfast.validation.problems import ValueProblem, Where, format_place
+from holdfast.validation.problems import ValueProblem, Where, format_place, problems_of
+
+Parsed = TypeVar("Parsed", bound=BaseModel)
 
 Stamp = tuple[int, int, int] | str | None
 """A file's size in bytes, and the times in ns at which it and its inode changed; or why it cannot
@@ -56,6 +65,22 @@ class Source:
             (self.lines[full[:n]] for n in range(len(full), -1, -1) if full[:n] in self.lines), 1
         )
 
+    def parse_as(
+        self,
+        model: type[Parsed],
+        hide_value: Callable[[ValueProblem], ValueProblem] = lambda fault: fault,
+    ) -> Parsed:
+        """Read the value as a model; `hide_value` removes what may be a secret from a problem.
+
+        Raises:
+            LoadError: the value does not fit the model.
+        """
+        try:
+            return model.model_validate(self.value, by_alias=True, by_name=False, strict=True)
+        except ValidationError as error:
+            faults = map(hide_value, problems_of(error, self.value, model))
+            raise LoadError(self.problems(faults)) from None
+
     def problem(self, fault: ValueProblem) -> FileProblem:
         """Return the problem with its file and line."""
         field = format_place((*self.base_path, *fault.where))
@@ -89,6 +114,18 @@ def read_source(path: Path) -> Source:
     return Source(str(path), value, lines)
 
 
+def load_source(path: Path) -> Source:
+    """Read a file as `read_source` does.
+
+    Raises:
+        LoadError: the file cannot be read, is too large, or is not in the format of its name.
+    """
+    try:
+        return read_source(path)
+    except UnreadableError as error:
+        raise LoadError([error.in_file(path)]) from None
+
+
 def read_text(path: Path, most_bytes: int) -> str:
     r"""Read the text of a file, with `\n` at the end of each line.
 
@@ -116,8 +153,8 @@ def _bytes(path: Path, most_bytes: int) -> bytes:
         raise UnreadableError(None, "this is a folder", "name a file") from error
     except FileNotFoundError as error:
         if path.is_symlink():
-            mend = "fix the link, or remove it"
-            raise UnreadableError(None, "this link leads nowhere", mend) from error
+            fix = "fix the link, or remove it"
+            raise UnreadableError(None, "this link leads nowhere", fix) from error
         raise UnreadableError(None, "there is no such file", path_suggestion(path)) from error
     except (OSError, ValueError) as error:
         reason = f"it cannot be read: {getattr(error, 'strerror', None) or error}"
@@ -139,19 +176,19 @@ def _check_json(value: Any) -> None:
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError as error:
-        mend = "take out infinite numbers and half characters (lone surrogates)"
-        raise UnreadableError(1, "it holds what JSON does not have", mend) from error
+        fix = "take out infinite numbers and half characters (lone surrogates)"
+        raise UnreadableError(1, "it holds what JSON does not have", fix) from error
 
 
 def _read_markdown(text: str) -> tuple[Any, Lines]:
     rows = text.split("\n")
     fences = [n for n, row in enumerate(rows) if row.rstrip() == "---"][:2]
     if not fences or fences[0] != 0:
-        mend = "begin the file with the agent's fields in YAML between two lines `---`"
-        raise UnreadableError(1, "it has no front matter", mend)
+        fix = "begin the file with the agent's fields in YAML between two lines `---`"
+        raise UnreadableError(1, "it has no front matter", fix)
     if len(fences) < 2:
-        mend = "write a line `---` between the agent's fields and its instructions"
-        raise UnreadableError(1, "the front matter is never closed", mend)
+        fix = "write a line `---` between the agent's fields and its instructions"
+        raise UnreadableError(1, "the front matter is never closed", fix)
     value, lines = read_yaml("\n".join(rows[1 : fences[1]]), first_line=2)
     body = "\n".join(rows[fences[1] + 1 :]).strip()
     if value is None:

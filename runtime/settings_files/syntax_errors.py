@@ -51,22 +51,22 @@ _YAML = (
 
 def json_mistake(text: str, error: json.JSONDecodeError) -> UnreadableError:
     """Explain a JSON syntax error, with its line and column."""
-    place, reason, mend = _json_mistake(text, error)
+    place, reason, fix = _json_mistake(text, error)
     line = text.count("\n", 0, place) + 1
     column = place - text.rfind("\n", 0, place)
-    return UnreadableError(line, f"this is no JSON: {reason} (column {column})", mend)
+    return UnreadableError(line, f"this is no JSON: {reason} (column {column})", fix)
 
 
 def yaml_mistake(text: str, error: yaml.YAMLError, first_line: int) -> UnreadableError:
     """Explain a YAML syntax error; `first_line` is the text's own line in its file."""
     line, opened = _yaml_lines(text, error)
     problem = str(getattr(error, "problem", None) or error).partition("\n")[0]
-    for pattern, reason, mend in _YAML:
+    for pattern, reason, fix in _YAML:
         found = re.search(pattern, problem)
         if found:
             words = {"opened": first_line + opened}
-            reason, mend = reason.format(*found.groups(), **words), mend.format(*found.groups())
-            return UnreadableError(first_line + line, f"this is no YAML: {reason}", mend)
+            reason, fix = reason.format(*found.groups(), **words), fix.format(*found.groups())
+            return UnreadableError(first_line + line, f"this is no YAML: {reason}", fix)
     return UnreadableError(first_line + line, f"this is no YAML: {problem[:200]}", "fix it here")
 
 
@@ -92,9 +92,9 @@ _TRAILING = ("a comma is before the bracket", "take the comma out")
 
 
 def _said(message: str) -> tuple[str, str]:
-    for beginning, reason, mend in _JSON:
+    for beginning, reason, fix in _JSON:
         if message.startswith(beginning):
-            return reason, mend
+            return reason, fix
     return message, "fix it here"
 
 

@@ -51,11 +51,11 @@ def read_yaml(text: str, first_line: int = 1) -> tuple[Any, Lines]:
     except yaml.YAMLError as error:
         raise yaml_mistake(text, error, first_line) from error
     except RecursionError as error:
-        mend = f"use at most {MAX_DEPTH} levels"
-        raise UnreadableError(first_line, "it is nested too deep", mend) from error
+        fix = f"use at most {MAX_DEPTH} levels"
+        raise UnreadableError(first_line, "it is nested too deep", fix) from error
     except ValueError as error:
         reason = "this is no YAML: " + " ".join(str(error).split())[:200]
-        raise UnreadableError(first_line, reason, "mend it") from error
+        raise UnreadableError(first_line, reason, "fix it") from error
     builder = _Builder(first_line)
     value = builder.build(node, ()) if node is not None else None
     return value, builder.lines
@@ -72,8 +72,8 @@ class _Builder:
         line = self._line_of(node)
         self._values += 1
         if self._values > MAX_VALUES or len(where) > MAX_DEPTH:
-            mend = f"use at most {MAX_VALUES} values, {MAX_DEPTH} levels deep, aliases unfolded"
-            raise UnreadableError(line, "it holds too much", mend)
+            fix = f"use at most {MAX_VALUES} values, {MAX_DEPTH} levels deep, aliases unfolded"
+            raise UnreadableError(line, "it holds too much", fix)
         self.lines.setdefault(where, line)
         if isinstance(node, yaml.MappingNode) and node.tag == _PREFIX + "map":
             return dict(self._pairs(node, where))

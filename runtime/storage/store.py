@@ -30,6 +30,7 @@ from temporalio.converter import (
 from holdfast.schemas import names
 from holdfast.schemas.base import sha256
 from holdfast.schemas.phrases import quote_value
+from holdfast.validation.problems import FixableError
 
 # A reference is hardly smaller than a value below this. A long log has many pages, so that small
 # pages together must leave room, too.
@@ -37,13 +38,8 @@ LEAST_STORED_BYTES = 1024
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class StoreError(Exception):
-    """A store that cannot be used or lacks a value; the problem and what to do."""
-
-    def __init__(self, wrong: str, todo: str) -> None:
-        super().__init__(f"{wrong}; {todo}")
-        self.wrong = wrong
-        self.todo = todo
+class StoreError(FixableError):
+    """A store that cannot be used or lacks a value."""
 
 
 class Store(ABC):

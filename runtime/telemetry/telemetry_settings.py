@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from holdfast.runtime.secrets import address_secrets, header_secrets
+from holdfast.validation.problems import FixableError
 
 CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 SIGNALS: Final = ("TRACES", "METRICS", "LOGS")
@@ -36,13 +37,8 @@ _SAMPLERS: Final = tuple(
 _MAX_INTERVAL_MS: Final = 86_400_000
 
 
-class TelemetrySettingsError(Exception):
-    """An invalid variable; the problem and what to do."""
-
-    def __init__(self, wrong: str, todo: str) -> None:
-        super().__init__(f"{wrong}; {todo}")
-        self.wrong = wrong
-        self.todo = todo
+class TelemetrySettingsError(FixableError):
+    """An invalid variable."""
 
 
 @dataclass(frozen=True)

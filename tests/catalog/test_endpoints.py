@@ -1,4 +1,4 @@
-"""Endpoints are checked at start, told with file, line and mend, and keep their keys."""
+"""Endpoints are checked at start, told with file, line and fix, and keep their keys."""
 
 import textwrap
 from pathlib import Path

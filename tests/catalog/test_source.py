@@ -133,7 +133,7 @@ def test_what_cannot_be_read_is_refused_by_line(
     refused = refusal(tmp_path, name, text)
     assert refused.line == line
     assert reason in refused.reason
-    assert refused.mend
+    assert refused.fix
 
 
 def test_a_file_over_a_megabyte_is_not_read(tmp_path: Path) -> None:

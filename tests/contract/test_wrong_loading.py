@@ -1,4 +1,4 @@
-"""§13: what loading refuses, told in one line each: the place, what is wrong, and the mend."""
+"""§13: what loading refuses, told in one line each: the place, what is wrong, and the fix."""
 
 import asyncio
 import json

@@ -50,7 +50,7 @@ def refused(folder: Path, text: str, name: str = "keys.yaml") -> str:
     """Why such a file does not load."""
     with pytest.raises(LoadError) as error:
         load(folder, text, name)
-    assert all(problem.mend for problem in error.value.problems)
+    assert all(problem.fix for problem in error.value.problems)
     return str(error.value).replace(f"{folder}/", "")
 
 

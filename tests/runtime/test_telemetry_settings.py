@@ -77,9 +77,9 @@ def test_the_core_is_told_where_the_collector_is_and_how_one_is_let_in() -> None
 def test_what_cannot_be_meant_so_is_refused(name: str, value: str, wrong: str) -> None:
     with pytest.raises(TelemetrySettingsError) as refused:
         read_telemetry({**COLLECTOR, **A_PART, name: value})
-    assert wrong in refused.value.wrong
-    assert name in refused.value.wrong
-    assert refused.value.todo.startswith(("write it", "set it"))
+    assert wrong in refused.value.reason
+    assert name in refused.value.reason
+    assert refused.value.fix.startswith(("write it", "set it"))
 
 
 def test_what_the_collector_alone_is_sent_is_a_secret() -> None:

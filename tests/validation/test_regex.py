@@ -116,7 +116,7 @@ def test_what_is_not_searched_for_is_refused_with_the_mend(written: str, why: st
     for _ in range(2):  # the second time from what is remembered
         with pytest.raises(PatternRefused, match=why) as refused:
             pattern(written)
-    assert refused.value.mend
+    assert refused.value.fix
 
 
 @pytest.mark.parametrize(

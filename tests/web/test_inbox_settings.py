@@ -1,4 +1,4 @@
-"""`inbox.yaml`: whatever is wrong with it is told before anything is served, with line and mend."""
+"""`inbox.yaml`: whatever is wrong with it is told before anything is served, with line and fix."""
 
 import json
 from collections.abc import Callable
@@ -9,7 +9,8 @@ import httpx
 import pytest
 import yaml
 
-from holdfast.web.inbox_settings import LoadedInboxSettings, SettingsError, load_inbox_settings
+from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
 from tests.support.signing import Signer, write_keys
 
 OIDC = {"issuer": "https://login.example", "clientId": "inbox"}
@@ -78,11 +79,11 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("said", "told"), WRONG.values(), ids=list(WRONG))
 def test_what_is_wrong_is_told_with_its_line_and_mend(read: Load, said: Any, told: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(LoadError) as caught:
         read(said)
     [problem] = caught.value.problems
     assert told in str(problem)
-    assert problem.mend
+    assert problem.fix
     assert "s3cr3t" not in str(problem)
 
 
@@ -90,15 +91,15 @@ def test_keys_for_decisions_alone_know_no_programs(read: Load, tmp_path: Path) -
     write_keys(tmp_path / "people.json", Signer())
     keys = {"people": {"file": "people.json", "for": ["decisions"]}}
     (tmp_path / "keys.json").write_text(json.dumps(keys))
-    with pytest.raises(SettingsError, match="none of these keys is for the tokens of programs"):
+    with pytest.raises(LoadError, match="none of these keys is for the tokens of programs"):
         read({"tokens": "keys.json"})
 
 
 def test_everything_that_is_wrong_is_told_at_once(read: Load) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(LoadError) as caught:
         read("tokens: none.json\noidc:\n  issuer: ftp://x.y\n  clientId: a\nurl: http://a.b\n")
     assert len(caught.value.problems) == 1, "first its form"
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(LoadError) as caught:
         read("tokens: none.json\noidc:\n  issuer: http://x.y\n  clientId: a\nurl: http://a.b\n")
     lines = [problem.line for problem in caught.value.problems]
     assert lines == [3, 5, None]

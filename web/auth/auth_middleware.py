@@ -219,7 +219,7 @@ async def open_sign_in(
     """Return the sign-in of the settings file; without `oidc` and `proxy`, a link for `whose`.
 
     Raises:
-        SettingsError: the settings cannot be used.
+        LoadError: the settings cannot be used.
     """
     async with httpx.AsyncClient(timeout=HTTP_TIMEOUT_SECONDS) as http:
         loaded = LoadedInboxSettings() if file is None else load_inbox_settings(file, environ, http)

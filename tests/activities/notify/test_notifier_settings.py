@@ -28,7 +28,7 @@ def refused(folder: Path, http: httpx.AsyncClient, text: str, environ: dict[str,
     file.write_text(text)
     with pytest.raises(LoadError) as error:
         load_notifiers(file, environ, http)
-    assert all(problem.mend for problem in error.value.problems)
+    assert all(problem.fix for problem in error.value.problems)
     return str(error.value).replace(f"{folder}/", "")
 
 
