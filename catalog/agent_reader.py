@@ -1,27 +1,30 @@
 """Resolve agents from their written form to the one that a run stores.
 
-Tools are resolved and defaults are filled in.
+The tools of an agent are in parts: its own, and those of each of its skills. They are read before
+the agent as a whole, since their own problems are more precise than a problem of the whole list.
+Knowledge and memory follow when the agent is known to be well formed. A run has the agent's own
+part and that of one skill: within these two, each name is unique, and the tools that a tool waits
+for must be among them.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
-from holdfast.catalog.agent_tools import (
-    ToolPart,
-    add_knowledge,
-    name_problems,
-    part_problems,
-    read_tool_parts,
-)
+from holdfast.catalog.builtin_tools import knowledge_tool, memory_tools
 from holdfast.catalog.registry import (
     DefinitionRegistry,
     activity_problems,
     hook_bindings,
     hook_problems,
 )
-from holdfast.catalog.tool_reader import approval_problems
+from holdfast.catalog.tool_reader import (
+    approval_problems,
+    reserved_name_problems,
+    resolve_tool_entry,
+)
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import (
     BUDGET_DEFAULTS,
@@ -30,12 +33,13 @@ from holdfast.schemas.agent import (
     Agent,
     AgentApproval,
     AgentDefinition,
+    ForcedTool,
     Skill,
     SkillDefinition,
 )
 from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.phrases import suggest_names
-from holdfast.schemas.tool import APPROVAL_DEFAULTS, binding_of
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, Tool, binding_of
 from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of
 from holdfast.validation.schema_check import schema_problems
 
@@ -44,6 +48,41 @@ _NO_ENDPOINTS = (
     "this worker has none: set a key such as OPENAI_API_KEY, or name a file of them with"
     " `--endpoints`"
 )
+
+
+@dataclass
+class _ToolPart:
+    """The tools of the agent itself, or of the skill at `where` beside the agent's own.
+
+    `places` are the places of the tools, one for one; `lost` are those of tools that do not load.
+    """
+
+    where: Where = ()
+    beside: "_ToolPart | None" = None
+    tools: list[Tool] = field(default_factory=list)
+    places: list[Where] = field(default_factory=list)
+    faults: list[ValueProblem] = field(default_factory=list)
+    lost: list[Where] = field(default_factory=list)
+
+    def add_tool(self, tool: Tool, *place: str | int) -> None:
+        """Add a tool and the place where it is written."""
+        self.tools.append(tool)
+        self.places.append((*self.where, *place))
+
+    def add_problems(self, refused: InvalidValueError, *place: str | int) -> None:
+        """Add the problems of a tool that does not load."""
+        self.faults.extend(fault.under(*self.where, *place) for fault in refused.faults)
+        self.lost.append((*self.where, *place))
+
+    def problems(self) -> Iterator[ValueProblem]:
+        """Yield the problems of the tools, and the names that a run would have twice."""
+        yield from self.faults
+        seen = set() if self.beside is None else {tool.name for tool in self.beside.tools}
+        for tool, where in zip(self.tools, self.places, strict=True):
+            yield from (fault.under(*where) for fault in reserved_name_problems(tool.name))
+            if tool.name in seen:
+                yield ValueProblem(where, f"it has `{tool.name}` twice", "keep one of them")
+            seen.add(tool.name)
 
 
 def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Agent:
@@ -58,26 +97,153 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
         InvalidValueError: the agent does not load; the error has every problem.
     """
     if not isinstance(written, dict):
-        raise InvalidValueError(
-            [ValueProblem((), "this is no agent", "write an object with `model` in it")]
-        )
+        reason, fix = "this is no agent", "write an object with `model` in it"
+        raise InvalidValueError([ValueProblem((), reason, fix)])
     unfit = None if "name" in written else name_problem(name, "name")
     named = {"name": name, **written} if unfit is None else written
-    outside = [] if unfit is None else [unfit]
-    parts = read_tool_parts(written, world)
-    definition = _validated(named, parts, outside)
-    add_knowledge(parts, definition, definition.name or name, world)
-    faults = [*outside, *part_problems(parts), *_faults(definition, parts, world)]
+    faults = [] if unfit is None else [unfit]
+    parts = _read_tool_parts(written, world)
+    try:
+        definition = AgentDefinition.model_validate(
+            named, by_alias=True, by_name=False, strict=True
+        )
+    except ValidationError as error:
+        found = problems_of(error, named, AgentDefinition)
+        # The tools in `lost` have their own problems, which are more precise than pydantic's.
+        lost = [place for part in parts for place in part.lost]
+        new = [
+            each for each in found if not any(each.where[: len(place)] == place for place in lost)
+        ]
+        own = [fault for part in parts for fault in part.problems()]
+        raise InvalidValueError([*faults, *own, *new]) from None
+    _add_knowledge(parts, definition, definition.name or name, world)
+    faults += (fault for part in parts for fault in part.problems())
+    faults += _definition_problems(definition, world)
+    if not any(part.lost for part in parts):
+        faults += _tool_name_problems(definition, parts)
     if faults:
         raise InvalidValueError(faults)
     agent = _agent(definition, name, parts)
     size_bytes = _size_bytes(agent)
     if size_bytes > MAX_AGENT_BYTES:
         fix = f"at most {MAX_AGENT_BYTES}: give it fewer or smaller tools"
-        raise InvalidValueError(
-            [ValueProblem((), f"the agent has {size_bytes} bytes, tools resolved", fix)]
-        )
+        reason = f"the agent has {size_bytes} bytes, tools resolved"
+        raise InvalidValueError([ValueProblem((), reason, fix)])
     return agent
+
+
+def _read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list[_ToolPart]:
+    """Read the tools of a written agent: its own first, then those of each skill."""
+    own = _ToolPart()
+    parts = [(own, written)]
+    skills = written.get("skills")
+    for n, skill in enumerate(skills if isinstance(skills, list) else []):
+        part = _ToolPart(("skills", n), own)
+        parts.append((part, skill if isinstance(skill, dict) else {}))
+    for part, holder in parts:
+        tools = holder.get("tools")
+        for n, entry in enumerate(tools if isinstance(tools, list) else []):
+            try:
+                part.add_tool(resolve_tool_entry(entry, world), "tools", n)
+            except InvalidValueError as refused:
+                part.add_problems(refused, "tools", n)
+    return [part for part, _ in parts]
+
+
+def _add_knowledge(
+    parts: list[_ToolPart], definition: AgentDefinition, name: str, world: DefinitionRegistry
+) -> None:
+    """Add the knowledge of the agent and of its skills, and the agent's memory, as tools."""
+    holders: list[AgentDefinition | SkillDefinition] = [definition, *definition.skills]
+    for part, holder in zip(parts, holders, strict=True):
+        for n, written in enumerate(holder.knowledge):
+            try:
+                part.add_tool(knowledge_tool(written, world), "knowledge", n)
+            except InvalidValueError as refused:
+                part.add_problems(refused, "knowledge", n)
+    for tool in memory_tools(name, world) if definition.memory else ():
+        parts[0].add_tool(tool, "memory")
+
+
+def _definition_problems(
+    definition: AgentDefinition, world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
+    endpoint = definition.model.endpoint
+    if world.endpoints is not None and endpoint not in world.endpoints:
+        fix = suggest_names(endpoint, world.endpoints, _NO_ENDPOINTS)
+        yield ValueProblem(("model", "endpoint"), f"there is no endpoint `{endpoint}`", fix)
+    for key in ("input", "output", "state"):
+        schema = getattr(definition, key)
+        if schema is not None:
+            yield from (fault.under(key) for fault in schema_problems(schema))
+    yield from (fault.under("approval") for fault in approval_problems(definition.approval))
+    yield from hook_problems(definition, world)
+    seen: set[str] = set()
+    for n, skill in enumerate(definition.skills):
+        if skill.name in seen:
+            reason = f"it has the skill `{skill.name}` twice"
+            yield ValueProblem(("skills", n, "name"), reason, "give one of them another name")
+        seen.add(skill.name)
+        if skill.activity is None:
+            continue
+        faults = activity_problems(skill.activity, world)
+        yield from (fault.under("skills", n, "activity") for fault in faults)
+        for key in FOR_A_MODEL:
+            if key in skill.model_fields_set:
+                reason = "an activity does the work of this skill, without a model"
+                fix = "leave it out, or leave out `activity`"
+                yield ValueProblem(("skills", n, key), reason, fix)
+
+
+def _tool_name_problems(
+    definition: AgentDefinition, parts: list[_ToolPart]
+) -> Iterator[ValueProblem]:
+    """Yield references to tools that the agent lacks."""
+    known = [tool.name for part in parts for tool in part.tools]
+    choice = definition.tool_choice
+    if isinstance(choice, ForcedTool) and choice.name not in known:
+        fix = suggest_names(choice.name, known, "the agent has no tools")
+        yield ValueProblem(("toolChoice", "name"), f"the agent has no tool `{choice.name}`", fix)
+    for name in definition.approval.auto:
+        if name not in known:
+            reason = f"`approval.auto` names `{name}`, which is not among the agent's tools"
+            fix = suggest_names(name, known, "it has none")
+            yield ValueProblem(("approval", "auto"), reason, fix)
+    for part in parts:
+        # An agent's own tool may wait for one of a skill.
+        runs = parts if part.beside is None else [part, part.beside]
+        known = [tool.name for each in runs for tool in each.tools]
+        who = "agent" if part.beside is None else "skill"
+        for tool, where in zip(part.tools, part.places, strict=True):
+            for other in tool.limits.after:
+                if other not in known:
+                    reason = f"`{tool.name}` runs only after `{other}`, which the {who} lacks"
+                    yield ValueProblem(where, reason, suggest_names(other, known))
+
+
+def _agent(definition: AgentDefinition, name: str, parts: list[_ToolPart]) -> Agent:
+    same = {key: value for key, value in definition if key in Agent.model_fields}
+    approval = {key: value for key, value in definition.approval if value is not None}
+    settled = {
+        "name": definition.name or name,
+        "description": definition.description or "",
+        "tools": parts[0].tools,
+        "skills": [
+            Skill(
+                name=written.name,
+                description=written.description,
+                instructions=written.instructions,
+                tools=part.tools,
+                activity=None if written.activity is None else binding_of(written.activity),
+            )
+            for written, part in zip(definition.skills, parts[1:], strict=True)
+        ],
+        "hooks": hook_bindings(definition),
+        "budget": definition.budget.over(BUDGET_DEFAULTS),
+        "on_limit": {**ON_LIMIT_DEFAULTS, **definition.on_limit},
+        "approval": AgentApproval.model_validate({**dict(APPROVAL_DEFAULTS), **approval}),
+    }
+    return Agent.model_validate(same | settled)
 
 
 def _size_bytes(agent: Agent) -> int:
@@ -94,99 +260,3 @@ def _size_bytes(agent: Agent) -> int:
 
 def _whole_bytes(kept: Lenient) -> int:
     return json_size(kept.model_dump(mode="json", by_alias=True))
-
-
-def _validated(
-    written: dict[str, Any], parts: list[ToolPart], outside: list[ValueProblem]
-) -> AgentDefinition:
-    try:
-        return AgentDefinition.model_validate(written, by_alias=True, by_name=False, strict=True)
-    except ValidationError as error:
-        found = problems_of(error, written, AgentDefinition)
-        # The tools in `lost` have their own problems, which are more precise than pydantic's.
-        lost = [place for part in parts for place in part.lost]
-        new = [fault for fault in found if not _is_within(fault.where, lost)]
-        raise InvalidValueError([*outside, *part_problems(parts), *new]) from None
-
-
-def _is_within(where: Where, places: list[Where]) -> bool:
-    return any(where[: len(place)] == place for place in places)
-
-
-def _faults(
-    definition: AgentDefinition, parts: list[ToolPart], world: DefinitionRegistry
-) -> Iterator[ValueProblem]:
-    endpoint = definition.model.endpoint
-    if world.endpoints is not None and endpoint not in world.endpoints:
-        fix = suggest_names(endpoint, world.endpoints, _NO_ENDPOINTS)
-        yield ValueProblem(("model", "endpoint"), f"there is no endpoint `{endpoint}`", fix)
-    for key in ("input", "output", "state"):
-        schema = getattr(definition, key)
-        if schema is not None:
-            yield from (fault.under(key) for fault in schema_problems(schema))
-    yield from (fault.under("approval") for fault in approval_problems(definition.approval))
-    yield from hook_problems(definition, world)
-    yield from _skill_faults(definition, world)
-    yield from name_problems(definition, parts)
-
-
-def _skill_faults(definition: AgentDefinition, world: DefinitionRegistry) -> Iterator[ValueProblem]:
-    seen: set[str] = set()
-    for n, skill in enumerate(definition.skills):
-        if skill.name in seen:
-            reason = f"it has the skill `{skill.name}` twice"
-            yield ValueProblem(("skills", n, "name"), reason, "give one of them another name")
-        seen.add(skill.name)
-        yield from (fault.under("skills", n) for fault in _work_faults(skill, world))
-
-
-def _work_faults(skill: SkillDefinition, world: DefinitionRegistry) -> Iterator[ValueProblem]:
-    if skill.activity is None:
-        return
-    yield from (fault.under("activity") for fault in activity_problems(skill.activity, world))
-    for key in FOR_A_MODEL:
-        if key in skill.model_fields_set:
-            reason = "an activity does the work of this skill, without a model"
-            yield ValueProblem((key,), reason, "leave it out, or leave out `activity`")
-
-
-def _agent(definition: AgentDefinition, name: str, parts: list[ToolPart]) -> Agent:
-    own, *skills = parts
-    return Agent(
-        name=definition.name or name,
-        description=definition.description or "",
-        instructions=definition.instructions,
-        model=definition.model,
-        calling=definition.calling,
-        tools=own.tools,
-        skills=[
-            _skill(written, part) for written, part in zip(definition.skills, skills, strict=True)
-        ],
-        hooks=hook_bindings(definition),
-        plan=definition.plan,
-        input=definition.input,
-        output=definition.output,
-        state=definition.state,
-        tool_choice=definition.tool_choice,
-        budget=definition.budget.over(BUDGET_DEFAULTS),
-        on_limit=dict((ON_LIMIT_DEFAULTS | definition.on_limit).items()),
-        concurrency=definition.concurrency,
-        approval=_approval(definition),
-        principal_scopes=definition.principal_scopes,
-        reasoning_for_call=definition.reasoning_for_call,
-    )
-
-
-def _skill(written: SkillDefinition, part: ToolPart) -> Skill:
-    return Skill(
-        name=written.name,
-        description=written.description,
-        instructions=written.instructions,
-        tools=part.tools,
-        activity=None if written.activity is None else binding_of(written.activity),
-    )
-
-
-def _approval(definition: AgentDefinition) -> AgentApproval:
-    own = {name: value for name, value in definition.approval if value is not None}
-    return AgentApproval.model_validate({**dict(APPROVAL_DEFAULTS), **own})

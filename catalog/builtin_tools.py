@@ -22,19 +22,21 @@ from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool
 from holdfast.validation.problems import ValueProblem
 
-_READ = (
-    "Read from your memory, which outlives this run. With a key: what is kept under it. Without:"
-    " the keys there are, the newest first."
-)
-_SEARCH = (
-    "Search your memory, which outlives this run, for entries in whose key or text any of the"
-    " words occurs. The best come first."
-)
-_WRITE = (
-    "Keep a text in your memory, which outlives this run, for later ones to read. What was kept"
-    f" under the key before is replaced; null deletes it. A text has at most {MAX_VALUE_BYTES}"
-    " bytes."
-)
+_DESCRIPTIONS = {
+    names.MEMORY_READ: (
+        "Read from your memory, which outlives this run. With a key: what is kept under it."
+        " Without: the keys there are, the newest first."
+    ),
+    names.MEMORY_SEARCH: (
+        "Search your memory, which outlives this run, for entries in whose key or text any of the"
+        " words occurs. The best come first."
+    ),
+    names.MEMORY_WRITE: (
+        "Keep a text in your memory, which outlives this run, for later ones to read. What was kept"
+        " under the key before is replaced; null deletes it. A text has at most"
+        f" {MAX_VALUE_BYTES} bytes."
+    ),
+}
 _KEY = {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARACTERS}
 _PARAMETERS: dict[str, dict[str, Any]] = {
     names.MEMORY_READ: {
@@ -82,7 +84,21 @@ def knowledge_tool(written: Knowledge, world: DefinitionRegistry) -> Tool:
     Raises:
         InvalidValueError: the knowledge is invalid; the error has every problem.
     """
-    faults = list(_faults(written, world))
+    faults: list[ValueProblem] = []
+    if written.file is not None:
+        faults += (fault.under("file") for fault in _file_problems(written.file, world))
+    if written.url is not None:
+        try:
+            allowed_address(written.url, world.knowledge_urls)
+        except AddressError as error:
+            faults.append(error.as_value_problem().under("url"))
+    if written.text is not None:
+        size_bytes = len(written.text.encode("utf-8", "surrogatepass"))
+        if not written.text.strip():
+            faults.append(ValueProblem(("text",), "the text is empty", "write something in it"))
+        elif size_bytes > MAX_KNOWLEDGE_BYTES:
+            reason = f"{size_bytes} bytes are too many"
+            faults.append(ValueProblem(("text",), reason, f"at most {MAX_KNOWLEDGE_BYTES}"))
     if faults:
         raise InvalidValueError(faults)
     return Tool(
@@ -95,27 +111,7 @@ def knowledge_tool(written: Knowledge, world: DefinitionRegistry) -> Tool:
     )
 
 
-def _faults(written: Knowledge, world: DefinitionRegistry) -> Iterator[ValueProblem]:
-    if written.file is not None:
-        yield from (fault.under("file") for fault in _file_faults(written.file, world))
-    if written.url is not None:
-        try:
-            allowed_address(written.url, world.knowledge_urls)
-        except AddressError as error:
-            yield error.as_value_problem().under("url")
-    if written.text is not None:
-        yield from (fault.under("text") for fault in _text_faults(written.text))
-
-
-def _text_faults(text: str) -> Iterator[ValueProblem]:
-    size_bytes = len(text.encode("utf-8", "surrogatepass"))
-    if not text.strip():
-        yield ValueProblem((), "the text is empty", "write something in it")
-    elif size_bytes > MAX_KNOWLEDGE_BYTES:
-        yield ValueProblem((), f"{size_bytes} bytes are too many", f"at most {MAX_KNOWLEDGE_BYTES}")
-
-
-def _file_faults(file: str, world: DefinitionRegistry) -> Iterator[ValueProblem]:
+def _file_problems(file: str, world: DefinitionRegistry) -> Iterator[ValueProblem]:
     if world.is_inline or world.folder is None:
         fix = "write its text here (`text`), or have an agent in the worker's catalog"
         yield ValueProblem((), "only an agent of the catalog can name a file", fix)
@@ -132,33 +128,27 @@ def read_knowledge(folder: Path, file: str) -> str:
     Raises:
         UnreadableError: the file is outside of the folder, is too large, or is not readable text.
     """
-    path = _within(folder, file)
-    # Opening a pipe would block until a process writes into it.
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise UnreadableError(None, f"{quote_value(file)} is no file", "name a file")
-    text = read_text(path, MAX_KNOWLEDGE_BYTES)
-    if not text.strip():
-        raise UnreadableError(
-            None, f"the file {quote_value(file)} is empty", "write something in it"
-        )
-    return text
-
-
-def _within(folder: Path, file: str) -> Path:
+    shown = quote_value(file)
     if PurePosixPath(file).is_absolute() or PureWindowsPath(file).anchor:
-        reason = f"the path {quote_value(file)} is absolute"
-        raise UnreadableError(None, reason, "write it as seen from the catalog's folder")
+        fix = "write it as seen from the catalog's folder"
+        raise UnreadableError(None, f"the path {shown} is absolute", fix)
     try:
         path = (folder / file).resolve()
         # From Python 3.13 on, a circular link raises no error.
         if path.is_symlink():
             raise ValueError("circular link")
     except (OSError, ValueError, RuntimeError) as error:
-        raise UnreadableError(None, f"{quote_value(file)} is no path", "name a file") from error
+        raise UnreadableError(None, f"{shown} is no path", "name a file") from error
     if not path.is_relative_to(folder.resolve()):
-        reason = f"{quote_value(file)} is outside of the catalog's folder"
-        raise UnreadableError(None, reason, "put the file itself into the folder")
-    return path
+        fix = "put the file itself into the folder"
+        raise UnreadableError(None, f"{shown} is outside of the catalog's folder", fix)
+    # Opening a pipe would block until a process writes into it.
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UnreadableError(None, f"{shown} is no file", "name a file")
+    text = read_text(path, MAX_KNOWLEDGE_BYTES)
+    if not text.strip():
+        raise UnreadableError(None, f"the file {shown} is empty", "write something in it")
+    return text
 
 
 def memory_tools(agent: str, world: DefinitionRegistry) -> list[Tool]:
@@ -169,18 +159,13 @@ def memory_tools(agent: str, world: DefinitionRegistry) -> list[Tool]:
     """
     owner = MemoryOwner(agent=agent, inline=world.is_inline)
     return [
-        _tool(names.MEMORY_READ, _READ, owner, untrusted=True),
-        _tool(names.MEMORY_SEARCH, _SEARCH, owner, untrusted=True),
-        _tool(names.MEMORY_WRITE, _WRITE, owner, untrusted=False),
+        Tool(
+            name=name,
+            description=description,
+            parameters=_PARAMETERS[name],
+            activity=ActivityBinding(type=name),
+            memory=owner,
+            untrusted=name != names.MEMORY_WRITE,
+        )
+        for name, description in _DESCRIPTIONS.items()
     ]
-
-
-def _tool(name: str, description: str, owner: MemoryOwner, *, untrusted: bool) -> Tool:
-    return Tool(
-        name=name,
-        description=description,
-        parameters=_PARAMETERS[name],
-        activity=ActivityBinding(type=name),
-        memory=owner,
-        untrusted=untrusted,
-    )

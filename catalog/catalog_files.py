@@ -24,6 +24,7 @@ _SLIPS = {".markdown": ".md"}
 TOOLS, AGENTS = "tools", "agents"
 TOOL_SUFFIXES = (".json", ".yaml", ".yml")
 AGENT_SUFFIXES = (*TOOL_SUFFIXES, ".md")
+_SUFFIXES = {TOOLS: TOOL_SUFFIXES, AGENTS: AGENT_SUFFIXES}
 MAX_FILES = 10_000
 
 
@@ -50,8 +51,19 @@ def folder_signature(folder: Path | None) -> Signature:
     """Return the signature of a catalog folder's files; empty without a folder."""
     if folder is None:
         return {}
-    found = _folders(folder)
-    for name, suffixes in ((TOOLS, TOOL_SUFFIXES), (AGENTS, AGENT_SUFFIXES)):
+    found: Signature = {}
+    try:
+        with os.scandir(folder) as entries:
+            # The names of folders: an unknown one may be a misspelling. Python creates
+            # `__pycache__` beside an imported module of tools.
+            found = {
+                entry.path: None
+                for entry in islice(entries, MAX_FILES)
+                if entry.is_dir() and entry.name != "__pycache__"
+            }
+    except OSError as error:
+        found = {str(folder): error.strerror or str(error)}
+    for name, suffixes in _SUFFIXES.items():
         try:
             found.update(_seen(folder / name, suffixes) or {})
         except UnlistableFolderError as error:
@@ -71,22 +83,9 @@ def _seen(folder: Path, suffixes: tuple[str, ...]) -> Signature | None:
     if len(entries) > MAX_FILES:
         raise UnlistableFolderError("it holds too many files", f"use at most {MAX_FILES}")
     return {
-        entry.path: file_stamp(entry) if _is_read(entry, suffixes) else None for entry in entries
+        entry.path: file_stamp(entry) if entry.name.lower().endswith(suffixes) else None
+        for entry in entries
     }
-
-
-def _folders(folder: Path) -> Signature:
-    """Return the names of a catalog's folders: an unknown folder may be a misspelling."""
-    try:
-        with os.scandir(folder) as entries:
-            return {
-                entry.path: None
-                for entry in islice(entries, MAX_FILES)
-                # Python creates this one beside an imported module of tools.
-                if entry.is_dir() and entry.name != "__pycache__"
-            }
-    except OSError as error:
-        return {str(folder): error.strerror or str(error)}
 
 
 def _entries(folder: str | Path) -> Iterator[os.DirEntry[str]]:
@@ -99,66 +98,53 @@ def _entries(folder: str | Path) -> Iterator[os.DirEntry[str]]:
                 yield from _entries(entry.path)
 
 
-def _is_read(entry: os.DirEntry[str], suffixes: tuple[str, ...]) -> bool:
-    return entry.name.lower().endswith(suffixes)
-
-
 def unread_file_problems(folder: Path) -> Iterator[FileProblem]:
     """Yield a problem for each file that is not read because its name is slightly wrong."""
     try:
-        yield from _mislaid(folder)
+        if folder.is_dir():
+            yield from _misnamed_folders(folder)
+            for name, suffixes in _SUFFIXES.items():
+                yield from _misnamed_files(folder / name, suffixes)
+        elif folder.exists():
+            yield FileProblem(str(folder), None, "this is a file", "name a folder with `--catalog`")
+        else:
+            fix = path_suggestion(folder)
+            yield FileProblem(str(folder), None, "there is no such folder", fix)
     except OSError as error:
         reason = f"it cannot be read: {error.strerror or error}"
         yield FileProblem(str(folder), None, reason, "make it a readable folder")
 
 
-def _mislaid(folder: Path) -> Iterator[FileProblem]:
-    if not folder.is_dir():
-        yield _no_folder(folder)
-        return
-    if folder.resolve().name in (TOOLS, AGENTS) and not any(map(Path.is_dir, _rooms(folder))):
+def _misnamed_folders(folder: Path) -> Iterator[FileProblem]:
+    names = sorted(each.name for each in folder.iterdir() if each.is_dir())
+    if folder.resolve().name in _SUFFIXES and _SUFFIXES.keys().isdisjoint(names):
         fix = f"name the folder around it: `{folder.parent}`"
         yield FileProblem(str(folder), None, "this is the inside of a catalog", fix)
-    names = sorted(each.name for each in folder.iterdir() if each.is_dir())
-    for name in (TOOLS, AGENTS):
-        for close in closest_names(name, set(names) - {TOOLS, AGENTS}, _NEARLY):
-            if name not in names:
-                reason = "a folder of this name is not read"
-                yield FileProblem(str(folder / close), None, reason, f"call it `{name}`")
-    for name, suffixes in ((TOOLS, TOOL_SUFFIXES), (AGENTS, AGENT_SUFFIXES)):
-        yield from _in(folder / name, suffixes)
+    for name in [name for name in _SUFFIXES if name not in names]:
+        for close in closest_names(name, set(names) - _SUFFIXES.keys(), _NEARLY):
+            reason = "a folder of this name is not read"
+            yield FileProblem(str(folder / close), None, reason, f"call it `{name}`")
 
 
-def _rooms(folder: Path) -> tuple[Path, Path]:
-    return folder / TOOLS, folder / AGENTS
-
-
-def _no_folder(folder: Path) -> FileProblem:
-    if folder.exists():
-        return FileProblem(str(folder), None, "this is a file", "name a folder with `--catalog`")
-    return FileProblem(str(folder), None, "there is no such folder", path_suggestion(folder))
-
-
-def _in(folder: Path, suffixes: tuple[str, ...]) -> Iterator[FileProblem]:
-    for path in sorted(islice(_paths(folder), MAX_FILES)):
-        suffix = path.suffix.lower()
+def _misnamed_files(folder: Path, suffixes: tuple[str, ...]) -> Iterator[FileProblem]:
+    paths: list[Path] = []
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths += (Path(parent, name) for name in (*folders, *files) if not name.startswith("."))
+        if len(paths) > MAX_FILES:
+            break
+    for path in sorted(paths[:MAX_FILES]):
         if path.is_dir() and path.is_symlink():
             fix = "put the folder itself here, or link its files"
             yield FileProblem(str(path), None, "a link to a folder is not followed", fix)
-        elif suffix in suffixes and path.is_dir():
+        elif path.suffix.lower() in suffixes and path.is_dir():
             yield FileProblem(str(path), None, "this is a folder", f"call it `{path.stem}`")
-        elif path.is_file() and (meant := _meant(path, suffixes)):
+        elif path.is_file() and (meant := _intended_name(path, suffixes)):
             reason = f"a file that ends in `{''.join(path.suffixes[-2:])}` is not read"
             yield FileProblem(str(path), None, reason, f"call it `{meant}`")
 
 
-def _paths(folder: Path) -> Iterator[Path]:
-    for parent, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        yield from (Path(parent, name) for name in (*folders, *files) if not name.startswith("."))
-
-
-def _meant(path: Path, suffixes: tuple[str, ...]) -> str | None:
+def _intended_name(path: Path, suffixes: tuple[str, ...]) -> str | None:
     """Return the name under which the file would be read, or None if it is another kind of file."""
     suffix, stem = path.suffix.lower(), Path(path.stem)
     if suffix in (".txt", ".text") and stem.suffix.lower() in suffixes:

@@ -34,9 +34,17 @@ FORMATS: dict[ProviderName, ProviderFormat] = {
     "gemini": GeminiFormat(),
     "ollama": OllamaFormat(),
 }
-DEFAULT_OPENAI_URL = "https://api.openai.com/v1"
-DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
-DEFAULT_GEMINI_URL = "https://generativelanguage.googleapis.com"
+# The variables of each provider's own client: the key (the first that is set), and the address.
+_USUAL_VARIABLES = (
+    ("openai", ["OPENAI_API_KEY"], "OPENAI_BASE_URL", "https://api.openai.com/v1"),
+    ("anthropic", ["ANTHROPIC_API_KEY"], "ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+    (
+        "gemini",
+        ["GOOGLE_API_KEY", "GEMINI_API_KEY"],
+        "GOOGLE_GEMINI_BASE_URL",
+        "https://generativelanguage.googleapis.com",
+    ),
+)
 MAX_CONNECTIONS = 1_000
 MAX_KEPT_CONNECTIONS = 100
 # Longer than most tools take. A few servers close an idle connection later without notice.
@@ -128,36 +136,29 @@ def load_models(
     Raises:
         LoadError: the file, or a script that it names, does not load.
     """
-    source = Source("the environment", _usual(environ)) if file is None else load_source(file)
-    endpoints = _by_name(source).parse_as(Endpoints, _hide_value).root
-    problems = [
-        source.problem(fault)
-        for name, endpoint in endpoints.items()
-        for fault in _wrong(name, endpoint)
-    ]
-    if problems:
-        raise LoadError(problems)
-    folder = file.parent if file is not None else Path()
-    return ModelEndpoints(
-        {
-            name: _served(EndpointTarget(name, endpoint, environ), http, folder)
-            for name, endpoint in endpoints.items()
-        }
-    )
-
-
-def _by_name(source: Source) -> Source:
-    """Return the source without `$schema`.
-
-    Raises:
-        LoadError: the source is not a map of endpoints by name.
-    """
-    value = source.value
-    if not isinstance(value, dict) or isinstance(value.get("provider"), str):
+    found = _endpoints_of(environ) if file is None else None
+    source = Source("the environment", found) if file is None else load_source(file)
+    if not isinstance(source.value, dict) or isinstance(source.value.get("provider"), str):
         fix = "write each under a name of your own, `NAME: {provider: …}`, and let agents name it"
         raise LoadError([source.problem(ValueProblem((), "endpoints are listed by name", fix))])
-    endpoints = {name: endpoint for name, endpoint in value.items() if name != "$schema"}
-    return replace(source, value=endpoints)
+    source.value.pop("$schema", None)
+    endpoints = source.parse_as(Endpoints, _hide_value).root
+    faults = [
+        fault.under(name) for name, each in endpoints.items() for fault in _endpoint_problems(each)
+    ]
+    if faults:
+        raise LoadError(map(source.problem, faults))
+    folder = Path() if file is None else file.parent
+    served = {}
+    for name, endpoint in endpoints.items():
+        target = EndpointTarget(name, endpoint, environ)
+        provider: Provider
+        if endpoint.provider == "script":
+            provider = load_script(folder / (endpoint.file or ""))
+        else:
+            provider = HttpProvider(FORMATS[endpoint.provider], target, http)
+        served[name] = ServedEndpoint(target, provider)
+    return ModelEndpoints(served)
 
 
 def load_script(file: Path) -> ScriptProvider:
@@ -173,41 +174,19 @@ def load_script(file: Path) -> ScriptProvider:
     return ScriptProvider(source.parse_as(kind, _hide_value))
 
 
-def _usual(environ: Mapping[str, str]) -> dict[str, object]:
-    found = {
-        "openai": _usual_with_key("openai", DEFAULT_OPENAI_URL, environ),
-        "anthropic": _usual_with_key("anthropic", DEFAULT_ANTHROPIC_URL, environ),
-        "gemini": _usual_gemini(environ),
-        "ollama": ollama_endpoint(environ),
-    }
-    return {name: endpoint for name, endpoint in found.items() if endpoint is not None}
+def _endpoints_of(environ: Mapping[str, str]) -> dict[str, object]:
+    """Return the endpoints that the environment has keys for.
 
-
-def _usual_with_key(
-    provider: str, default_url: str, environ: Mapping[str, str]
-) -> dict[str, object] | None:
-    key = f"{provider.upper()}_API_KEY"
-    if not environ.get(key):
-        return None
-    url = environ.get(f"{provider.upper()}_BASE_URL") or default_url
-    return {"provider": provider, "baseUrl": url, "apiKeyEnv": key}
-
-
-def _usual_gemini(environ: Mapping[str, str]) -> dict[str, object] | None:
-    """Read the variables of Google's own client, with its precedence: the first wins."""
-    key = next((name for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY") if environ.get(name)), None)
-    if key is None:
-        return None
-    url = environ.get("GOOGLE_GEMINI_BASE_URL") or DEFAULT_GEMINI_URL
-    return {"provider": "gemini", "baseUrl": url, "apiKeyEnv": key}
-
-
-def _served(target: EndpointTarget, http: httpx.AsyncClient, folder: Path) -> ServedEndpoint:
-    match target.endpoint.provider:
-        case "script":
-            return ServedEndpoint(target, load_script(folder / (target.endpoint.file or "")))
-        case provider:
-            return ServedEndpoint(target, HttpProvider(FORMATS[provider], target, http))
+    For Gemini these are the variables of Google's own client, with its precedence.
+    """
+    found: dict[str, object] = {}
+    for provider, keys, address, default in _USUAL_VARIABLES:
+        key = next((name for name in keys if environ.get(name)), None)
+        if key is not None:
+            url = environ.get(address) or default
+            found[provider] = {"provider": provider, "baseUrl": url, "apiKeyEnv": key}
+    ollama = ollama_endpoint(environ)
+    return found if ollama is None else {**found, "ollama": ollama}
 
 
 def _hide_value(fault: ValueProblem) -> ValueProblem:
@@ -217,43 +196,33 @@ def _hide_value(fault: ValueProblem) -> ValueProblem:
     return replace(fault, reason="the value does not fit")
 
 
-def _wrong(name: str, endpoint: Endpoint) -> list[ValueProblem]:
-    """List problems that pydantic does not find, without values: one of them may be a key."""
-    faults = []
+def _endpoint_problems(endpoint: Endpoint) -> Iterator[ValueProblem]:
+    """Yield problems that pydantic does not find, without values: one of them may be a key."""
     variable = endpoint.api_key_env
     if variable is not None and not _VARIABLE.match(variable):
         fix = "write the name of the environment variable that holds the key, never the key"
-        faults.append(ValueProblem((name, "apiKeyEnv"), "this names no environment variable", fix))
+        yield ValueProblem(("apiKeyEnv",), "this names no environment variable", fix)
     if endpoint.base_url is not None:
-        faults += [fault.under(name, "baseUrl") for fault in _wrong_address(endpoint.base_url)]
-    faults += [
-        ValueProblem((name, "headersEnv", header), "this names no environment variable", _NAME_IT)
-        for header, variable in endpoint.headers_env.items()
-        if not _VARIABLE.match(variable)
-    ]
-    faults += [
-        ValueProblem(
-            (name, "headersEnv", header), "this is no header", "use plain ASCII, on one line"
-        )
-        for header in endpoint.headers_env
-        if not _HEADER.match(header)
-    ]
-    faults += [
-        ValueProblem((name, "headers", header), "this is no header", "use plain ASCII, on one line")
-        for header, value in endpoint.headers.items()
-        if not _HEADER.match(header) or not (value.isascii() and value.isprintable())
-    ]
-    return faults
+        yield from (fault.under("baseUrl") for fault in _address_problems(endpoint.base_url))
+    for header, variable in endpoint.headers_env.items():
+        if not _VARIABLE.match(variable):
+            reason = "this names no environment variable"
+            yield ValueProblem(("headersEnv", header), reason, _NAME_IT)
+    headers = [("headersEnv", name, "") for name in endpoint.headers_env]
+    headers += (("headers", name, value) for name, value in endpoint.headers.items())
+    for field, name, value in headers:
+        if not _HEADER.match(name) or not (value.isascii() and value.isprintable()):
+            fix = "use plain ASCII, on one line"
+            yield ValueProblem((field, name), "this is no header", fix)
 
 
-def _wrong_address(url: str) -> list[ValueProblem]:
+def _address_problems(url: str) -> Iterator[ValueProblem]:
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
-        return [ValueProblem((), "this is no address", _WHOLE)]
+        parsed = httpx.URL()
     has_port = parsed.port is None or 0 < parsed.port <= MAX_PORT
     if parsed.scheme not in ("http", "https") or not parsed.host or not has_port:
-        return [ValueProblem((), "this is no address", _WHOLE)]
-    if parsed.userinfo:
-        return [ValueProblem((), "the address holds a user's name or password", _IN_HEADER)]
-    return []
+        yield ValueProblem((), "this is no address", _WHOLE)
+    elif parsed.userinfo:
+        yield ValueProblem((), "the address holds a user's name or password", _IN_HEADER)

@@ -4,7 +4,7 @@ Tools come from a folder and from Python modules, agents from the folder. All pr
 at once, each with its file, line, reason and fix, and stop the worker.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,7 @@ from holdfast.catalog.catalog_files import (
     list_files,
     unread_file_problems,
 )
-from holdfast.catalog.module_import import ImportFailedError
-from holdfast.catalog.python_module import DefinitionReader, PythonActivity, read_module
+from holdfast.catalog.python_module import ImportFailedError, PythonActivity, read_module
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import resolve_tool
 from holdfast.runtime.addresses import AddressPrefix
@@ -33,7 +32,7 @@ from holdfast.runtime.settings_files.file_problems import (
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas import names
 from holdfast.schemas.agent import Agent
-from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, Tool
+from holdfast.schemas.tool import ANONYMOUS, Tool
 from holdfast.validation.problems import ValueProblem
 
 
@@ -53,10 +52,6 @@ class Catalog:
     @property
     def unbound_activities(self) -> list[PythonActivity]:
         """Return the activities that are not tools, and that no tool, hook or skill names."""
-        bound = {binding.type for binding in self._bindings() if binding is not None}
-        return [each for each in self.python_activities if each.name not in bound]
-
-    def _bindings(self) -> Iterator[ActivityBinding | None]:
         agents = self.agents.values()
         skills = [skill for agent in agents for skill in agent.skills]
         tools = [
@@ -64,10 +59,12 @@ class Catalog:
             *(tool for agent in agents for tool in agent.tools),
             *(tool for skill in skills for tool in skill.tools),
         ]
-        yield from (tool.activity for tool in tools)
-        yield from (skill.activity for skill in skills)
+        bindings = [tool.activity for tool in tools]
+        bindings += (skill.activity for skill in skills)
         for hooks in (*(tool.hooks for tool in tools), *(agent.hooks for agent in agents)):
-            yield from (hooks.prepare, hooks.repair, hooks.before, hooks.after)
+            bindings += (hooks.prepare, hooks.repair, hooks.before, hooks.after)
+        bound = {binding.type for binding in bindings if binding is not None}
+        return [each for each in self.python_activities if each.name not in bound]
 
 
 @dataclass
@@ -81,7 +78,6 @@ def load_catalog(
     folder: Path | None = None,
     modules: Sequence[str] = (),
     *,
-    read_definition: DefinitionReader,
     endpoints: Collection[str] | None = (),
     task_queue: str = names.TASK_QUEUE,
     knowledge_urls: Collection[AddressPrefix] = (),
@@ -91,7 +87,6 @@ def load_catalog(
     Args:
         folder: holds `tools/` (`.json`, `.yaml`, `.yml`) and `agents/` (these, and `.md`).
         modules: dotted names, or paths of `.py` files.
-        read_definition: returns the definition of an activity, and None for any other value.
         endpoints: the names of the endpoints that agents may use; None if they are unknown.
         task_queue: the worker's own task queue: activities on it must be among those of the
             modules.
@@ -100,16 +95,20 @@ def load_catalog(
     Raises:
         LoadError: a tool, an agent or a module does not load.
     """
-    loading = _Loading(
-        DefinitionRegistry(
-            task_queue=task_queue, endpoints=endpoints, knowledge_urls=knowledge_urls
-        )
+    world = DefinitionRegistry(
+        task_queue=task_queue, endpoints=endpoints, knowledge_urls=knowledge_urls
     )
     before = Path.cwd()
-    loading.imported(loading.modules(modules, read_definition))
+    activities: list[PythonActivity] = []
+    problems: list[FileProblem] = []
+    for name in dict.fromkeys(modules):
+        try:
+            activities += read_module(name)
+        except ImportFailedError as error:
+            problems.append(error.problem)
     if folder is not None and Path.cwd() != before:  # a module has changed the working folder
         folder = before / folder
-    return loading.catalog(folder)
+    return _Loading(world, activities, problems).catalog(folder)
 
 
 def reload_catalog(catalog: Catalog, folder: Path) -> Catalog:
@@ -121,153 +120,127 @@ def reload_catalog(catalog: Catalog, folder: Path) -> Catalog:
     Raises:
         LoadError: a tool or an agent does not load.
     """
-    loading = _Loading(catalog.definitions)
-    loading.imported(catalog.python_activities)
-    return loading.catalog(folder)
+    return _Loading(catalog.definitions, catalog.python_activities, []).catalog(folder)
 
 
 class _Loading:
-    def __init__(self, world: DefinitionRegistry) -> None:
+    """The tools and agents that load, and the problems of the others, which `catalog` raises."""
+
+    def __init__(
+        self,
+        world: DefinitionRegistry,
+        activities: Iterable[PythonActivity],
+        problems: list[FileProblem],
+    ) -> None:
+        """Add the modules' activities, all of them before any tool is read."""
+        self._problems = problems
         self._tools: dict[str, Tool] = {}
         self._broken: set[str] = set()
-        self.world = replace(world, tools=self._tools, broken_tools=self._broken, agents=None)
-        self.activities: dict[str, PythonActivity] = {}
-        self.agents: dict[str, Agent] = {}
-        self.problems: list[FileProblem] = []
-        self._places: dict[tuple[str, str], Source] = {}
+        self._agents: dict[str, Agent] = {}
+        self._sources: dict[tuple[str, str], Source] = {}
+        self._activities: dict[str, PythonActivity] = {}
+        for found in activities:
+            if found.name in names.RESERVED_ACTIVITIES:
+                reason = f"the activity name `{found.name}` is the worker's own"
+                fix = 'give it another: `@activity.defn(name="…")`'
+                problems.append(found.source.problem(ValueProblem((), reason, fix)))
+            elif self._is_free("activity", found.name, found.source):
+                self._activities[found.name] = found
+        self._world = replace(
+            world,
+            tools=self._tools,
+            broken_tools=self._broken,
+            agents=None,
+            activities=frozenset(self._activities),
+            is_incomplete=bool(problems),
+        )
+        for found in self._activities.values():
+            if found.is_tool:
+                self._add_tool(found.source, found.name)
 
     def catalog(self, folder: Path | None) -> Catalog:
         """Return the catalog, with the folder's tools and agents."""
         if folder is not None:
-            self._folder(folder)
-        if self.problems:
-            raise LoadError(self.problems)
-        world = replace(self.world, agents=frozenset(self.agents))
-        return Catalog(world, self.agents, tuple(self.activities.values()))
+            self._read_folder(folder)
+        if self._problems:
+            raise LoadError(self._problems)
+        world = replace(self._world, agents=frozenset(self._agents))
+        return Catalog(world, self._agents, tuple(self._activities.values()))
 
-    def modules(
-        self, modules: Sequence[str], read_definition: DefinitionReader
-    ) -> Iterator[PythonActivity]:
-        for name in dict.fromkeys(modules):
-            try:
-                yield from read_module(name, read_definition)
-            except ImportFailedError as error:
-                self.problems.append(error.problem)
-
-    def imported(self, activities: Iterable[PythonActivity]) -> None:
-        """Add the modules' activities, all of them before any tool is read."""
-        for found in activities:
-            self._add_activity(found)
-        self.world = replace(
-            self.world, activities=frozenset(self.activities), is_incomplete=bool(self.problems)
-        )
-        for found in self.activities.values():
-            if found.is_tool:
-                self._add_tool(found.source, found.name)
-
-    def _folder(self, folder: Path) -> None:
+    def _read_folder(self, folder: Path) -> None:
         """Read the folder; agents name tools, and tools need only the names of agents."""
-        problems = len(self.problems)
+        count = len(self._problems)
         tools = self._files(folder / TOOLS, TOOL_SUFFIXES)
         agents = self._files(folder / AGENTS, AGENT_SUFFIXES)
         lost = list(unread_file_problems(folder))
-        self.problems.extend(lost)
+        self._problems.extend(lost)
         if tools is None and agents is None and not lost:
+            reason = "it has neither a folder `tools` nor a folder `agents`"
             fix = "make one of them, or name another folder with `--catalog`"
-            self._problem(folder, "it has neither a folder `tools` nor a folder `agents`", fix)
-        read = [_read(path) for path in agents or ()]
-        named = None if len(self.problems) > problems else _agent_names(read)
-        self.world = replace(self.world, agents=named, folder=folder.absolute())
-        self._add_each(map(_read, tools or ()), self._add_tools)
-        self._add_each(read, self._add_agent)
-
-    def _problem(self, file: Path, reason: str, fix: str) -> None:
-        self.problems.append(FileProblem(str(file), None, reason, fix))
+            self._problems.append(FileProblem(str(folder), None, reason, fix))
+        written = [source for path in agents or () if (source := self._read(path)) is not None]
+        # Unknown if one cannot be read.
+        named = (
+            None
+            if len(self._problems) > count
+            else frozenset(_name_in(each.value, "name") or Path(each.file).stem for each in written)
+        )
+        self._world = replace(self._world, agents=named, folder=folder.absolute())
+        for source in filter(None, map(self._read, tools or ())):
+            if isinstance(source.value, list):
+                for n in range(len(source.value)):
+                    self._add_tool(source.child(n), None)
+            else:
+                self._add_tool(source, Path(source.file).stem)
+        for source in written:
+            self._add_agent(source)
 
     def _files(self, folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
         try:
             found = list_files(folder, suffixes)
         except UnlistableFolderError as error:
-            self._problem(folder, error.reason, error.fix)
+            self._problems.append(FileProblem(str(folder), None, error.reason, error.fix))
             return []
         return None if found is None else [Path(path) for path in found]
 
-    def _add_each(
-        self, read: Iterable[Source | FileProblem], add: Callable[[Source, str], None]
-    ) -> None:
-        for found in read:
-            if isinstance(found, FileProblem):
-                self.problems.append(found)
-            else:
-                add(found, Path(found.file).stem)
-
-    def _add_activity(self, found: PythonActivity) -> None:
-        if found.name in names.RESERVED_ACTIVITIES:
-            reason = f"the activity name `{found.name}` is the worker's own"
-            fix = 'give it another: `@activity.defn(name="…")`'
-            self.problems.append(found.source.problem(ValueProblem((), reason, fix)))
-        elif self._is_free("activity", found.name, found.source):
-            self.activities[found.name] = found
-
-    def _add_tools(self, source: Source, stem: str) -> None:
-        if not isinstance(source.value, list):
-            self._add_tool(source, stem)
-            return
-        for n in range(len(source.value)):
-            self._add_tool(source.child(n), None)
+    def _read(self, path: Path) -> Source | None:
+        try:
+            return read_source(path)
+        except UnreadableError as error:
+            self._problems.append(error.in_file(path))
+            return None
 
     def _add_tool(self, source: Source, name: str | None) -> None:
         try:
-            tool = resolve_tool(source.value, name, self.world)
+            tool = resolve_tool(source.value, name, self._world)
         except InvalidValueError as refused:
             self._broken.add(_name_in(source.value, "_tool") or name or "")
-            self.problems.extend(source.problems(refused.faults))
+            self._problems.extend(source.problems(refused.faults))
             return
         if self._is_free("tool", tool.name, source):
             self._tools[tool.name] = tool
 
-    def _add_agent(self, source: Source, stem: str) -> None:
+    def _add_agent(self, source: Source) -> None:
         try:
-            agent = resolve_definition(source.value, stem, self.world)
+            agent = resolve_definition(source.value, Path(source.file).stem, self._world)
         except InvalidValueError as refused:
-            self.problems.extend(source.problems(refused.faults))
+            self._problems.extend(source.problems(refused.faults))
             return
         if agent.name == ANONYMOUS:
             reason = f"a delegate `{ANONYMOUS}` is none of the catalog's agents"
-            self.problems.append(source.problem(ValueProblem((), reason, "give it another name")))
+            self._problems.append(source.problem(ValueProblem((), reason, "give it another name")))
         elif self._is_free("agent", agent.name, source):
-            self.agents[agent.name] = agent
+            self._agents[agent.name] = agent
 
     def _is_free(self, kind: str, name: str, source: Source) -> bool:
-        first = self._places.setdefault((kind, name), source)
-        if (first.file, first.base_path, first.line()) == (
-            source.file,
-            source.base_path,
-            source.line(),
-        ):
+        first = self._sources.setdefault((kind, name), source)
+        one, two = ((each.file, each.base_path, each.line()) for each in (first, source))
+        if one == two:
             return True
         reason = f"the {kind} name `{name}` is taken by {first.file}:{first.line()}"
-        self.problems.append(
-            source.problem(ValueProblem((), reason, "give one of them another name"))
-        )
+        fault = ValueProblem((), reason, "give one of them another name")
+        self._problems.append(source.problem(fault))
         return False
-
-
-def _read(path: Path) -> Source | FileProblem:
-    try:
-        return read_source(path)
-    except UnreadableError as error:
-        return FileProblem(str(path), error.line, error.reason, error.fix)
-
-
-def _agent_names(read: Iterable[Source | FileProblem]) -> frozenset[str] | None:
-    """Return the names of the agents, or None if one of them cannot be read."""
-    names = set()
-    for each in read:
-        if isinstance(each, FileProblem):
-            return None
-        names.add(_name_in(each.value, "name") or Path(each.file).stem)
-    return frozenset(names)
 
 
 def _name_in(written: Any, key: str) -> str | None:

@@ -1,14 +1,25 @@
 """The activities of a user's Python modules, and the tools that are derived from them.
 
 A module imports `temporalio` and `pydantic` and nothing of Holdfast. Each function in it with
-`@activity.defn` is registered; one whose single parameter is a pydantic model is a tool too.
+`@activity.defn` is registered; one whose single parameter is a pydantic model is a tool too. A
+module that cannot be imported is reported with the line at which it fails.
 """
 
+import hashlib
+import importlib
+import importlib.util
 import inspect
 import json
-from collections.abc import Callable, Sequence
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from datetime import timedelta
+from itertools import dropwhile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from pydantic import BaseModel, PydanticUserError, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
@@ -16,38 +27,21 @@ from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from holdfast.catalog.module_import import ImportFailedError, import_module
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
-from holdfast.runtime.settings_files.source import Source
+from holdfast.runtime.settings_files.source import Source, path_suggestion
+from holdfast.schemas.base import format_duration
 from holdfast.schemas.names import ErrorCode
 
-
-class ActivityDefinition(Protocol):
-    """The attributes of an activity's definition in Temporal's SDK."""
-
-    @property
-    def name(self) -> str | None:
-        """Return the activity's name; None for a dynamic activity."""
-        ...
-
-    @property
-    def is_async(self) -> bool:
-        """Return True for a coroutine function."""
-        ...
-
-    @property
-    def no_thread_cancel_exception(self) -> bool:
-        """Return True if a cancellation raises no exception in the activity's thread."""
-        ...
-
-    @property
-    def arg_types(self) -> Sequence[type] | None:
-        """Return the types of the parameters, or None if one has no annotation."""
-        ...
+MAX_MESSAGE_CHARS = 300
+_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 
 
-DefinitionReader = Callable[[Any], ActivityDefinition | None]
-"""Returns the definition of an activity, and None for any other value."""
+class ImportFailedError(Exception):
+    """A module that cannot be imported, or an activity in it that cannot be read."""
+
+    def __init__(self, problem: FileProblem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
 
 
 @dataclass(frozen=True)
@@ -60,7 +54,7 @@ class PythonActivity:
     is_tool: bool
 
 
-def read_module(name: str, read_definition: DefinitionReader) -> list[PythonActivity]:
+def read_module(name: str) -> list[PythonActivity]:
     """Import a module, by dotted name or by the path of its `.py` file, and list its activities.
 
     Raises:
@@ -70,7 +64,7 @@ def read_module(name: str, read_definition: DefinitionReader) -> list[PythonActi
     own_file = module.__file__ or name
     found = []
     for run in vars(module).values():
-        definition = None if inspect.isclass(run) else read_definition(run)
+        definition = None if inspect.isclass(run) else _definition(run)
         if definition is None:
             continue
         code = getattr(inspect.unwrap(getattr(run, "__func__", run)), "__code__", None)
@@ -79,15 +73,112 @@ def read_module(name: str, read_definition: DefinitionReader) -> list[PythonActi
         try:
             found.append(_read_activity(run, definition, file, line))
         except UnreadableError as error:
-            raise ImportFailedError(FileProblem(file, line, error.reason, error.fix)) from error
+            raise ImportFailedError(error.in_file(file)) from error
     if not found:
         fix = "decorate a function with `@activity.defn`, or leave the module out"
         raise ImportFailedError(FileProblem(own_file, None, "it has no activities", fix))
     return found
 
 
+def import_module(name: str) -> ModuleType:
+    """Import a module by dotted name, or by the path of its `.py` file.
+
+    Raises:
+        ImportFailedError: the module does not exist, or raises; the error has the line in the
+            module.
+    """
+    path = Path(name)
+    by_path = path.suffix == ".py"
+    if not by_path and not _DOTTED.match(name):
+        fix = "write its dotted name, or the path of its `.py` file"
+        raise ImportFailedError(FileProblem(name or '""', None, "this is no Python module", fix))
+    folder = str(path.resolve().parent if by_path else Path.cwd())
+    # At the end, where it shadows no module of the worker.
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        return _import_file(path) if by_path else importlib.import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise ImportFailedError(_import_problem(name, error)) from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise FileNotFoundError("there is no such file")
+    full = str(path.resolve())
+    name = f"{path.stem}_{hashlib.sha256(full.encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None  # the name ends in `.py`
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _import_problem(name: str, error: BaseException) -> FileProblem:
+    try:
+        # Without the place, which is reported separately.
+        text = error.msg if isinstance(error, SyntaxError) else str(error)
+    except Exception:
+        text = "it has no message"
+    message = " ".join(text.split())[:MAX_MESSAGE_CHARS]
+    reason = f"it cannot be imported: {type(error).__name__}: {message}"
+    if isinstance(error, SyntaxError) and error.filename:
+        return FileProblem(error.filename, error.lineno, reason, "fix it there")
+    if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+        fix = "check the name, and where it is run"
+        return FileProblem(name, None, "there is no such module", fix)
+    if isinstance(error, FileNotFoundError) and not error.errno:
+        return FileProblem(name, None, "there is no such file", path_suggestion(Path(name)))
+    theirs = _user_frame(traceback.extract_tb(error.__traceback__))
+    if theirs is None:
+        return FileProblem(name, None, reason, "fix the module")
+    return FileProblem(theirs.filename, theirs.lineno, reason, "fix it there")
+
+
+def stuck_import_problem(
+    stack: Iterable[traceback.FrameSummary], timeout: timedelta
+) -> FileProblem:
+    """Return the problem of an import that exceeds its time limit, with its current line."""
+    theirs = _user_frame(stack)
+    reason = f"loading has not ended in {format_duration(timeout)}"
+    if theirs is None:
+        return FileProblem("holdfast", None, reason, "give it more time with `--timeout`")
+    fix = "make requests and wait in activities, not while the module is imported"
+    return FileProblem(theirs.filename, theirs.lineno, f"{reason}: it is at this line", fix)
+
+
+def _user_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSummary | None:
+    """Return the frame of the user's module: the first after our own."""
+    imported = dropwhile(lambda frame: frame.filename != __file__, frames)
+    theirs = (
+        frame
+        for frame in imported
+        if "importlib" not in frame.filename and frame.filename != __file__
+    )
+    return next(theirs, None)
+
+
+def _definition(value: Any) -> "activity._Definition | None":
+    """Return the definition that `@activity.defn` attaches, which has no public reader."""
+    try:
+        found = activity._Definition.from_callable(value)
+    except Exception:
+        return None  # an object of a user's module may raise on any attribute
+    return found if isinstance(found, activity._Definition) else None
+
+
 def _read_activity(
-    run: Callable[..., Any], definition: ActivityDefinition, file: str, line: int
+    run: Callable[..., Any], definition: "activity._Definition", file: str, line: int
 ) -> PythonActivity:
     name, types = definition.name, definition.arg_types or []
     if name is None:
@@ -95,9 +186,8 @@ def _read_activity(
         raise UnreadableError(line, "this activity is dynamic", fix)
     if len(types) != 1 or not inspect.isclass(types[0]) or not issubclass(types[0], BaseModel):
         return PythonActivity(name, run, Source(file, None, {(): line}), is_tool=False)
-    written = _tool_schema(name, run, types[0], line)
-    validated = _with_validation(run, name, types[0], definition)
-    return PythonActivity(name, validated, Source(file, written, {(): line}), is_tool=True)
+    source = Source(file, _tool_schema(name, run, types[0], line), {(): line})
+    return PythonActivity(name, _with_validation(run, types[0], definition), source, is_tool=True)
 
 
 class _UntitledSchema(GenerateJsonSchema):
@@ -133,21 +223,18 @@ def _tool_schema(
     description = inspect.getdoc(run) or schema.get("description")
     if description:
         schema["description"] = description
-    return {**schema, "_activity": _binding(name, schema.get("_activity"), line)}
-
-
-def _binding(name: str, options: Any, line: int) -> dict[str, Any]:
+    options = schema.get("_activity")
     if options is not None and (not isinstance(options, dict) or "type" in options):
         reason = f"`_activity` of `{name}` names an activity, but the function is the activity"
         raise UnreadableError(line, reason, "give options alone, such as startToCloseTimeout")
     if options and options.get("input") == "call":
         reason = f"`{name}` takes one parameter, and `input: call` passes three"
         raise UnreadableError(line, reason, "leave out `input`")
-    return {**(options or {}), "type": name}
+    return {**schema, "_activity": {**(options or {}), "type": name}}
 
 
 def _with_validation(
-    run: Callable[..., Any], name: str, model: type[BaseModel], definition: ActivityDefinition
+    run: Callable[..., Any], model: type[BaseModel], definition: "activity._Definition"
 ) -> Callable[..., Any]:
     """Return the activity with its arguments validated here.
 
@@ -155,29 +242,30 @@ def _with_validation(
     arguments`. Validated here, the error is not retried, and names the field.
     """
 
+    def read(raw: RawValue) -> Any:
+        try:
+            return activity.payload_converter().from_payload(raw.payload, model)
+        except ValidationError as error:
+            wrong = "; ".join(
+                f"`{'.'.join(map(str, each['loc'])) or 'arguments'}`: {each['msg']}"
+                for each in error.errors(
+                    include_url=False, include_input=False, include_context=False
+                )
+            )
+            raise ApplicationError(
+                wrong,
+                type=ErrorCode.INVALID_ARGUMENTS,
+                non_retryable=True,
+                category=ApplicationErrorCategory.BENIGN,
+            ) from None
+
     async def run_async(arguments: RawValue) -> Any:
-        return await run(_arguments(arguments, model))
+        return await run(read(arguments))
 
     def run_sync(arguments: RawValue) -> Any:
-        return run(_arguments(arguments, model))
+        return run(read(arguments))
 
     decorate = activity.defn(
-        name=name, no_thread_cancel_exception=definition.no_thread_cancel_exception
+        name=definition.name, no_thread_cancel_exception=definition.no_thread_cancel_exception
     )
     return decorate(run_async if definition.is_async else run_sync)
-
-
-def _arguments(raw: RawValue, model: type[BaseModel]) -> Any:
-    try:
-        return activity.payload_converter().from_payload(raw.payload, model)
-    except ValidationError as error:
-        wrong = "; ".join(
-            f"`{'.'.join(map(str, each['loc'])) or 'arguments'}`: {each['msg']}"
-            for each in error.errors(include_url=False, include_input=False, include_context=False)
-        )
-        raise ApplicationError(
-            wrong,
-            type=ErrorCode.INVALID_ARGUMENTS,
-            non_retryable=True,
-            category=ApplicationErrorCategory.BENIGN,
-        ) from None

@@ -59,7 +59,13 @@ def hook_problems(
 ) -> Iterator[ValueProblem]:
     """Yield the reasons why hooks cannot run."""
     for name, written in _hooks(definition):
-        for fault in (*_presence_faults(written, world), *_use_faults(written)):
+        said = written.model_fields_set if isinstance(written, ActivityBinding) else ()
+        useless = [
+            ValueProblem((key,), "this option is not for hooks", "leave it out")
+            for key in NOT_FOR_HOOKS
+            if key in said
+        ]
+        for fault in (*_presence_faults(written, world), *useless):
             yield fault.under(f"_{name}")
 
 
@@ -73,14 +79,6 @@ def _hooks(definition: ToolDefinition | AgentDefinition) -> Iterator[tuple[str, 
         written = getattr(definition, name)
         if written is not None:
             yield name, written
-
-
-def _use_faults(written: ActivityRef) -> Iterator[ValueProblem]:
-    """Yield options that a hook's activity does not have."""
-    said = written.model_fields_set if isinstance(written, ActivityBinding) else ()
-    for key in NOT_FOR_HOOKS:
-        if key in said:
-            yield ValueProblem((key,), "this option is not for hooks", "leave it out")
 
 
 def _presence_faults(written: ActivityRef, world: DefinitionRegistry) -> Iterator[ValueProblem]:

@@ -4,14 +4,11 @@ The folder is checked once a second. Change notifications do not exist on every 
 mounts, folders shared with a container), and an editor, a ConfigMap or a deployment replaces files;
 comparing signatures works everywhere. A change is loaded if the files stay the same from one check
 to the next and during the loading: half of a `git pull` is never loaded.
-
-The module is in `catalog` and not in `hosting`, which depends on `schemas` alone: it handles the
-files of a catalog, and the problems of loading them.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from datetime import timedelta
 from pathlib import Path
@@ -77,54 +74,48 @@ class CatalogReloader:
 
     def check_once(self) -> None:
         """Look at all files once, and reload or report what changed and is complete."""
-        self._look_at_what_is_read_once()
+        known = self._once.known or {}
+        stamps = file_signature(known)
+        if self._once.is_settled_change(stamps):
+            for file, stamp in stamps.items():
+                if stamp != known[file]:
+                    logger.warning("%s %s", file, GONE if isinstance(stamp, str) else CHANGED)
+            self._once.known = stamps
         now = folder_signature(self._folder)
         if self._in_folder.is_settled_change(now):
-            self._read(now)
+            self._reload(now)
         elif self._in_folder.restless_looks == MAX_RESTLESS_LOOKS:
             said = "%s keeps changing; it is read when the changes stop"
             logger.warning(said, self._folder)
 
-    def _look_at_what_is_read_once(self) -> None:
-        now = file_signature(self._once.known or ())
-        if not self._once.is_settled_change(now):
-            return
-        for file, stamp in now.items():
-            if stamp != (self._once.known or {})[file]:
-                logger.warning("%s %s", file, GONE if isinstance(stamp, str) else CHANGED)
-        self._once.known = now
-
-    def _read(self, now: Signature) -> None:
+    def _reload(self, now: Signature) -> None:
         assert self._folder is not None  # a path that does not exist does not change
         self._in_folder.known = now
-        found: Catalog | LoadError
+        catalog: Catalog | None = None
+        problems: list[FileProblem] = []
         try:
-            found = reload_catalog(self._shelf.catalog, self._folder)
+            catalog = reload_catalog(self._shelf.catalog, self._folder)
         except LoadError as error:
-            found = error
+            problems = error.problems
         except OSError as error:
             reason = f"it cannot be read: {error.strerror or error}"
-            found = LoadError([FileProblem(str(self._folder), None, reason, "make it readable")])
+            problems = [FileProblem(str(self._folder), None, reason, "make it readable")]
         if folder_signature(self._folder) != now:
             # The files have changed again, and the loaded ones may be half of a change.
             self._in_folder.known = None
-        elif isinstance(found, Catalog):
-            self._take_up(found)
+        elif catalog is None:
+            self._report_problems(list(map(str, problems)))
         else:
-            self._refuse(found.problems)
+            changes = describe_changes(self._shelf.catalog, catalog)
+            self._shelf.catalog = catalog
+            happened = "loads again" if self._told else "has changed"
+            if changes:
+                logger.info("the catalog %s; for new runs: %s", happened, changes)
+            elif self._told:
+                logger.info("the catalog %s, and is as it was before", happened)
+            self._told = []
 
-    def _take_up(self, catalog: Catalog) -> None:
-        changes = describe_changes(self._shelf.catalog, catalog)
-        self._shelf.catalog = catalog
-        happened = "loads again" if self._told else "has changed"
-        if changes:
-            logger.info("the catalog %s; for new runs: %s", happened, changes)
-        elif self._told:
-            logger.info("the catalog %s, and is as it was before", happened)
-        self._told = []
-
-    def _refuse(self, problems: list[FileProblem]) -> None:
-        said = [str(problem) for problem in problems]
+    def _report_problems(self, said: list[str]) -> None:
         if said == self._told:
             logger.warning("the catalog has changed and has the same problems; %s", STAYS)
             return
@@ -144,18 +135,10 @@ def describe_changes(old: Catalog, new: Catalog) -> str:
     }
     found: dict[str, list[str]] = {"new": [], "changed": [], "gone": []}
     for kind, (was, now) in kinds.items():
-        for name, how in _changes(was, now):
-            found[how].append(f"{kind} `{name}`")
+        for name in sorted({*was, *now}):
+            if was.get(name) != now.get(name):
+                how = "new" if name not in was else "changed" if name in now else "gone"
+                found[how].append(f"{kind} `{name}`")
     return "; ".join(
         f"{how}: {first_names(names, MAX_NAMES_TOLD)}" for how, names in found.items() if names
     )
-
-
-def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name in sorted({*was, *now}):
-        if name not in was:
-            yield name, "new"
-        elif name not in now:
-            yield name, "gone"
-        elif was[name] != now[name]:
-            yield name, "changed"

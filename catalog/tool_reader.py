@@ -1,14 +1,17 @@
 """Resolve tools from the JSON Schema that a person writes to the tool that a run stores.
 
-A tool is first normalized, then read, then checked for the definitions that it refers to.
+A tool is first normalized: every meta-property moves to the top, as a value. It is written there as
+a value, or under `properties` as a schema: a `const` fixes a value, and some can be left to the
+model. Then the tool is read, then checked for the definitions that it refers to. A problem names
+the place where its value is written.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
-from holdfast.catalog.normalize import NormalizedTool, normalize_tool
 from holdfast.catalog.registry import (
     DefinitionRegistry,
     activity_problems,
@@ -21,17 +24,19 @@ from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.reference import parse_output_path
 from holdfast.schemas.tool import (
     ANONYMOUS,
+    CHOSEN_BY_MODEL,
+    META_PROPERTIES,
     ActivityBinding,
-    ActivityRef,
     ApprovalPolicy,
-    CallLimits,
     Tool,
     ToolDefinition,
     binding_of,
 )
-from holdfast.validation.problems import ValueProblem, name_problem, problems_of
+from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of
 from holdfast.validation.schema_check import schema_problems
+from holdfast.validation.schema_keywords import tool_keyword_problems
 
+_OUR_SCHEMAS = ("tool.schema.json", "urn:holdfast:tool")
 # Keywords that are not in the schema of the parameters: the description is offered beside it.
 _NOT_PARAMETERS = ("$schema", "$id", "description")
 
@@ -47,17 +52,55 @@ def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> T
     Raises:
         InvalidValueError: the tool does not load; the error has every problem.
     """
-    folded = normalize_tool(written)
-    if name is not None and "_tool" not in folded.fixed:
+    if not isinstance(written, dict):
+        raise InvalidValueError([ValueProblem((), "this is no tool", "write a JSON Schema object")])
+    normalized = _NormalizedTool(written)
+    fixed, faults = normalized.fixed, normalized.faults
+    if name is not None and "_tool" not in fixed:
         unfit = name_problem(name, "_tool")
-        folded.faults.extend([] if unfit is None else [unfit])
-        folded.fixed["_tool"] = name if unfit is None else "unnamed"
-    folded.faults.extend(map(folded.at_source, _two_carriers(folded.fixed)))
-    definition = _validated(folded)
-    folded.faults.extend(folded.at_source(fault) for fault in _faults(definition, folded, world))
-    if folded.faults:
-        raise InvalidValueError(folded.faults)
-    return _tool(definition, folded, world)
+        faults.extend([] if unfit is None else [unfit])
+        fixed["_tool"] = name if unfit is None else "unnamed"
+    # Reported even if one of the two does not load.
+    if fixed.get("_delegate") is not None and fixed.get("_activity") is not None:
+        reason = "`_delegate` and `_activity` each name what runs the tool"
+        normalized.add([ValueProblem(("_delegate",), reason, "keep one of them")])
+    whole = {**normalized.schema, **fixed}
+    try:
+        definition = ToolDefinition.model_validate(whole, by_alias=True, by_name=False, strict=True)
+    except ValidationError as error:
+        normalized.add(problems_of(error, whole, ToolDefinition))
+        raise InvalidValueError(faults) from None
+    activity = None
+    if definition.activity is not None:
+        activity = binding_of(definition.activity)
+    # If activities are missing, the tool's own may be among them.
+    elif definition.tool in world.activities or world.is_incomplete:
+        activity = ActivityBinding(type=definition.tool or "?")
+    normalized.add(_part_problems(definition, normalized.schema))
+    normalized.add(_executor_problems(definition, activity, world))
+    normalized.add(hook_problems(definition, world))
+    if faults:
+        raise InvalidValueError(faults)
+    # What is unset has the same default in both.
+    same = {
+        key: value
+        for key in ToolDefinition.model_fields
+        if key in Tool.model_fields and (value := getattr(definition, key)) is not None
+    }
+    parameters = {
+        key: value for key, value in normalized.schema.items() if key not in _NOT_PARAMETERS
+    }
+    idempotent = definition.idempotent
+    settled = {
+        "name": definition.tool or "",
+        "label": definition.label or definition.title,
+        "parameters": {"type": "object", "properties": {}, **parameters},
+        "chosen": normalized.chosen,
+        "activity": None if definition.delegate is not None else activity,
+        "hooks": hook_bindings(definition),
+        "idempotent": not definition.side_effects if idempotent is None else idempotent,
+    }
+    return Tool.model_validate(same | settled)
 
 
 def resolve_tool_entry(entry: Any, world: DefinitionRegistry) -> Tool:
@@ -66,51 +109,20 @@ def resolve_tool_entry(entry: Any, world: DefinitionRegistry) -> Tool:
     Raises:
         InvalidValueError: there is no such tool, or it does not load.
     """
-    if not isinstance(entry, str | dict):
+    if isinstance(entry, dict):
+        return resolve_tool(entry, None, world)
+    if not isinstance(entry, str):
         fix = "write the name of a tool, or a JSON Schema object"
         raise InvalidValueError([ValueProblem((), "this is no tool", fix)])
-    if not isinstance(entry, str):
-        return resolve_tool(entry, None, world)
-    if entry not in world.tools:
-        fault = ValueProblem((), f"there is no tool `{entry}`", _instead(entry, world))
-        raise InvalidValueError(
-            [] if entry in world.broken_tools or world.is_incomplete else [fault]
-        )
-    return world.tools[entry]
-
-
-def _instead(name: str, world: DefinitionRegistry) -> str:
+    if entry in world.tools:
+        return world.tools[entry]
+    if entry in world.broken_tools or world.is_incomplete:
+        raise InvalidValueError([])
     bound = {tool.activity.type for tool in world.tools.values() if tool.activity is not None}
-    if name in world.activities and name not in bound:
-        return "the activity takes no pydantic model: give it one, or a file in `tools/`"
-    return suggest_names(name, world.tools, "the catalog has no tools")
-
-
-def _validated(folded: NormalizedTool) -> ToolDefinition:
-    whole = {**folded.schema, **folded.fixed}
-    try:
-        return ToolDefinition.model_validate(whole, by_alias=True, by_name=False, strict=True)
-    except ValidationError as error:
-        found = problems_of(error, whole, ToolDefinition)
-        raise InvalidValueError([*folded.faults, *map(folded.at_source, found)]) from None
-
-
-def _faults(
-    definition: ToolDefinition, folded: NormalizedTool, world: DefinitionRegistry
-) -> Iterator[ValueProblem]:
-    if definition.tool is None:
-        yield ValueProblem((), "the tool has no name", 'give it one: "_tool": "…"')
-    else:
-        yield from reserved_name_problems(definition.tool)
-    yield from schema_problems(folded.schema)
-    if definition.output is not None:
-        yield from (fault.under("_output") for fault in schema_problems(definition.output))
-    if definition.approval is not None:
-        yield from (fault.under("_approval") for fault in approval_problems(definition.approval))
-    if definition.output_path is not None:
-        yield from _path_faults(definition.output_path)
-    yield from _carrier_faults(definition, world)
-    yield from hook_problems(definition, world)
+    fix = suggest_names(entry, world.tools, "the catalog has no tools")
+    if entry in world.activities and entry not in bound:
+        fix = "the activity takes no pydantic model: give it one, or a file in `tools/`"
+    raise InvalidValueError([ValueProblem((), f"there is no tool `{entry}`", fix)])
 
 
 def reserved_name_problems(name: str) -> Iterator[ValueProblem]:
@@ -125,101 +137,111 @@ def approval_problems(policy: ApprovalPolicy) -> Iterator[ValueProblem]:
         yield from (fault.under("when") for fault in schema_problems(policy.when))
 
 
-def _path_faults(path: str) -> Iterator[ValueProblem]:
-    try:
-        parse_output_path(path)
-    except ValueError as error:
-        reason, _, fix = str(error).partition("; ")
-        yield ValueProblem(("_outputPath",), reason, fix)
+class _NormalizedTool:
+    """A tool with every meta-property at the top, as a value, and the problems found so far."""
+
+    def __init__(self, written: dict[str, Any]) -> None:
+        properties = written.get("properties")
+        properties = properties if isinstance(properties, dict) else {}
+        self.faults = list(tool_keyword_problems(written))
+        left_out = [fault.where[0] for fault in self.faults]
+        self.schema = {
+            key: value
+            for key, value in written.items()
+            # `$schema` may name a schema for editors, which is no dialect of JSON Schema.
+            if not (key.startswith("_") or key in left_out)
+            and not (key == "$schema" and isinstance(value, str) and value.endswith(_OUR_SCHEMAS))
+        }
+        if isinstance(self.schema.get("properties"), dict):
+            plain = {key: each for key, each in properties.items() if not key.startswith("_")}
+            self.schema["properties"] = plain
+        if isinstance(required := self.schema.get("required"), list):
+            plain_names = [key for key in required if not str(key).startswith("_")]
+            self.schema["required"] = plain_names
+        self.fixed = {key: value for key, value in written.items() if key in META_PROPERTIES}
+        self.chosen: dict[str, Any] = {}
+        # The places of the meta-properties under `properties`.
+        self._moved: dict[str, Where] = {}
+        for where, keys in (((), written), (("properties",), properties)):
+            for key in keys:
+                if key.startswith("_") and key not in META_PROPERTIES:
+                    fix = suggest_names(key, META_PROPERTIES)
+                    reason = f"unknown meta-property `{key}`"
+                    self.faults.append(ValueProblem((*where, key), reason, fix))
+        for key in [key for key in properties if key in META_PROPERTIES]:
+            faults = self._move(key, properties[key])
+            self.faults += (fault.under("properties", key) for fault in faults)
+
+    def add(self, faults: Iterable[ValueProblem]) -> None:
+        """Add problems at the places where their values are written."""
+        for fault in faults:
+            moved = self._moved.get(str(fault.where[0])) if fault.where else None
+            where = fault.where if moved is None else (*moved, *fault.where[1:])
+            self.faults.append(replace(fault, where=where))
+
+    def _move(self, key: str, schema: Any) -> Iterable[ValueProblem]:
+        where: Where = ("properties", key)
+        if key in self.fixed:
+            reason = f"`{key}` is set here and at the top of the tool"
+            return [ValueProblem((), reason, "keep one of them")]
+        if key == "_output":
+            self.fixed[key], self._moved[key] = schema, where
+        elif isinstance(schema, dict) and "const" in schema:
+            self.fixed[key], self._moved[key] = schema["const"], (*where, "const")
+        elif key not in CHOSEN_BY_MODEL:
+            fix = f'fix it: {{"const": …}}, or "{key}": … at the top of the tool'
+            return [ValueProblem((), f"`{key}` is not for the model to choose", fix)]
+        elif not isinstance(schema, dict | bool):
+            fix = "write a JSON Schema, or fix the value with `const`"
+            return [ValueProblem((), "this is no schema", fix)]
+        else:
+            self.chosen[key] = schema
+            return schema_problems(schema)
+        return ()
 
 
-def _carrier_faults(
-    definition: ToolDefinition, world: DefinitionRegistry
+def _part_problems(definition: ToolDefinition, schema: Mapping[str, Any]) -> Iterator[ValueProblem]:
+    """Yield the problems of the parts that refer to nothing outside of the tool."""
+    if definition.tool is None:
+        yield ValueProblem((), "the tool has no name", 'give it one: "_tool": "…"')
+    else:
+        yield from reserved_name_problems(definition.tool)
+    yield from schema_problems(schema)
+    if definition.output is not None:
+        yield from (fault.under("_output") for fault in schema_problems(definition.output))
+    if definition.approval is not None:
+        yield from (fault.under("_approval") for fault in approval_problems(definition.approval))
+    if definition.output_path is not None:
+        try:
+            parse_output_path(definition.output_path)
+        except ValueError as error:
+            reason, _, fix = str(error).partition("; ")
+            yield ValueProblem(("_outputPath",), reason, fix)
+
+
+def _executor_problems(
+    definition: ToolDefinition, activity: ActivityBinding | None, world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
     """Yield the problems of the activity, the agent, or the model that runs the tool."""
     if definition.activity is not None:
-        yield from _activity_faults(definition, definition.activity, world)
-    if definition.delegate is not None:
-        yield from _delegate_faults(definition.delegate, world)
-    elif definition.tool is not None and _activity(definition, world) is None:
-        yield from _latent_faults(definition, definition.tool, world)
-
-
-def _activity_faults(
-    definition: ToolDefinition, written: ActivityRef, world: DefinitionRegistry
-) -> Iterator[ValueProblem]:
-    yield from (fault.under("_activity") for fault in activity_problems(written, world))
-    if binding_of(written).local and definition.side_effects and not definition.idempotent:
-        fix = "leave out `local`, or say `_idempotent: true` if it is so"
-        yield ValueProblem(("_activity", "local"), "a local activity may run twice", fix)
-
-
-def _two_carriers(fixed: Mapping[str, Any]) -> Iterator[ValueProblem]:
-    """Yield a problem if the tool names two executors, even if one of them does not load."""
-    if fixed.get("_delegate") is not None and fixed.get("_activity") is not None:
-        reason = "`_delegate` and `_activity` each name what runs the tool"
-        yield ValueProblem(("_delegate",), reason, "keep one of them")
-
-
-def _delegate_faults(agent: str, world: DefinitionRegistry) -> Iterator[ValueProblem]:
-    if world.agents is not None and agent not in (ANONYMOUS, *world.agents):
-        fix = suggest_names(agent, (ANONYMOUS, *world.agents))
-        yield ValueProblem(("_delegate",), f"there is no agent `{agent}`", fix)
-
-
-def _latent_faults(
-    definition: ToolDefinition, name: str, world: DefinitionRegistry
-) -> Iterator[ValueProblem]:
-    near = suggest_names(name, world.activities, "`--tools` gives it some")
-    if definition.output is None:
-        reason = f"this worker has no activity `{name}` to run the tool"
-        ways = f"name one with `_activity` ({near}), an agent with `_delegate`"
-        fix = f"{ways}, or have the model itself answer by `_output`"
-        yield ValueProblem((), reason, fix)
-    elif definition.side_effects:
-        reason = f"the model itself answers `{name}`, which has no effect on the world"
-        fix = f"name what has one with `_activity` ({near}), or leave `_sideEffects` out"
-        yield ValueProblem(("_sideEffects",), reason, fix)
-
-
-def _activity(definition: ToolDefinition, world: DefinitionRegistry) -> ActivityBinding | None:
-    """Return the activity that runs the tool: the one it names, or the one with its own name."""
-    if definition.delegate is not None:
-        return None
-    if definition.activity is not None:
-        return binding_of(definition.activity)
-    # If activities are missing, the tool's own may be among them.
-    is_there = definition.tool in world.activities or world.is_incomplete
-    return ActivityBinding(type=definition.tool or "?") if is_there else None
-
-
-def _parameters(folded: NormalizedTool) -> dict[str, Any]:
-    kept = {key: value for key, value in folded.schema.items() if key not in _NOT_PARAMETERS}
-    return {"type": "object", "properties": {}, **kept}
-
-
-def _tool(definition: ToolDefinition, folded: NormalizedTool, world: DefinitionRegistry) -> Tool:
-    idempotent = definition.idempotent
-    return Tool(
-        name=definition.tool or "",
-        label=definition.label or definition.title,
-        description=definition.description or "",
-        parameters=_parameters(folded),
-        chosen=folded.chosen,
-        output=definition.output,
-        output_path=definition.output_path,
-        output_method=definition.output_method or "set",
-        scopes=definition.scopes or [],
-        instance=definition.instance,
-        delegate=definition.delegate,
-        activity=_activity(definition, world),
-        hooks=hook_bindings(definition),
-        side_effects=definition.side_effects,
-        idempotent=not definition.side_effects if idempotent is None else idempotent,
-        approval=definition.approval or ApprovalPolicy(),
-        requires=definition.requires,
-        sequential=definition.sequential,
-        limits=definition.limits or CallLimits(),
-        untrusted=definition.untrusted,
-        show=definition.show,
-    )
+        faults = activity_problems(definition.activity, world)
+        yield from (fault.under("_activity") for fault in faults)
+        is_local = binding_of(definition.activity).local
+        if is_local and definition.side_effects and not definition.idempotent:
+            fix = "leave out `local`, or say `_idempotent: true` if it is so"
+            yield ValueProblem(("_activity", "local"), "a local activity may run twice", fix)
+    name, agent = definition.tool, definition.delegate
+    if agent is not None:
+        if world.agents is not None and agent not in (ANONYMOUS, *world.agents):
+            fix = suggest_names(agent, (ANONYMOUS, *world.agents))
+            yield ValueProblem(("_delegate",), f"there is no agent `{agent}`", fix)
+    elif name is not None and activity is None:
+        near = suggest_names(name, world.activities, "`--tools` gives it some")
+        if definition.output is None:
+            reason = f"this worker has no activity `{name}` to run the tool"
+            ways = f"name one with `_activity` ({near}), an agent with `_delegate`"
+            yield ValueProblem((), reason, f"{ways}, or have the model itself answer by `_output`")
+        elif definition.side_effects:
+            reason = f"the model itself answers `{name}`, which has no effect on the world"
+            fix = f"name what has one with `_activity` ({near}), or leave `_sideEffects` out"
+            yield ValueProblem(("_sideEffects",), reason, fix)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final, NamedTuple, NoReturn, TextIO
 
-from holdfast.catalog.module_import import stuck_import_problem
+from holdfast.catalog.python_module import stuck_import_problem
 from holdfast.hosting.options import CheckOptions, WorkerSettings
 from holdfast.hosting.process_exit import STOPPED, WRONG_SETUP
 from holdfast.hosting.resources import (

@@ -20,7 +20,6 @@ from holdfast.catalog.loader import CurrentCatalog, load_catalog
 from holdfast.catalog.reload import CatalogReloader
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.process_exit import StartError
-from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.providers.ollama.host import with_local_ollama
 from holdfast.runtime.addresses import AddressError, AddressPrefix
 from holdfast.runtime.encryption.key_ring import KeyRing
@@ -133,7 +132,6 @@ def _load_catalog(
     catalog = load_catalog(
         settings.catalog,
         settings.tools,
-        read_definition=activity_definition,
         endpoints=endpoints,
         task_queue=settings.task_queue,
         knowledge_urls=_read_each("--knowledge-url", AddressPrefix.read, settings.knowledge_urls),

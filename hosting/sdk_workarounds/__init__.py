@@ -1,8 +1,7 @@
-"""All code that depends on private names of `temporalio`.
+"""Workarounds that depend on private names of `temporalio`.
 
 - `shared_sandbox`: one sandbox for all runs of a worker
 - `query_divergence`: fail the workflow task of a run that got ahead of its history
 - `cache_eviction`: remove a run that may be ahead from the cache
-- `activity_definitions`: the registered name of an activity
 - `workflow_runner`: which of these are in use, by the version of `temporalio`
 """
