@@ -5,13 +5,22 @@ schema, validate. Coercion changes a value only if its meaning is unambiguous, a
 null. The original text is stored elsewhere, unchanged.
 """
 
+import json
+import math
+import re
 from typing import Any
 
+from holdfast.schemas.base import MAX_JSON_DEPTH
 from holdfast.schemas.tool import Schema
-from holdfast.validation.coercion import coerce
 from holdfast.validation.lenient_json import ensure_json, read_json
-from holdfast.validation.validator import errors
-from holdfast.validation.work_budget import bounded
+from holdfast.validation.validator import errors, validator
+from holdfast.validation.work_budget import CannotCheck, bounded, spend
+
+# The number of items, types or characters of a reference that count as one step.
+_LOOKED_AT_A_CHECK = 8
+# Parsing a text of this length as JSON takes the time of one step.
+_READ_A_CHECK = 1_000
+_NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][+-]?[0-9]{1,3})?\Z")
 
 
 class InvalidArguments(Exception):
@@ -51,3 +60,143 @@ def fit(value: Any, schema: Schema | bool) -> Any:
     if problems:
         raise InvalidArguments(*problems)
     return coerced
+
+
+def coerce(value: Any, schema: Schema | bool) -> Any:
+    """Return the value, coerced toward the schema if the intended value is unambiguous."""
+    with bounded():
+        try:
+            return _Coercion(schema).apply(value, schema, 0)
+        except CannotCheck:
+            return value
+
+
+class _Coercion:
+    """One pass over a value and its schema; `root` is the schema that `$ref` points into."""
+
+    def __init__(self, root: Schema | bool) -> None:
+        self._root = root
+        self._validator = validator(root)
+
+    def apply(self, value: Any, schema: Any, depth: int) -> Any:
+        if not isinstance(schema, dict) or depth > MAX_JSON_DEPTH or value is None:
+            return value
+        spend(1)
+        if isinstance(reference := schema.get("$ref"), str):
+            value = self.apply(value, self._target(reference), depth + 1)
+        for part in _list_of(schema, "allOf"):
+            value = self.apply(value, part, depth + 1)
+        for name in ("anyOf", "oneOf"):
+            value = self._branch(value, _list_of(schema, name), depth + 1)
+        value = _to_type(value, schema.get("type"))
+        if not isinstance(value, dict | list):
+            return value
+        spend(len(value) // _LOOKED_AT_A_CHECK)
+        if isinstance(value, list):
+            prefix, rest = _list_of(schema, "prefixItems"), schema.get("items", True)
+            schemas = [*prefix[: len(value)], *[rest] * (len(value) - len(prefix))]
+            pairs = zip(value, schemas, strict=True)
+            return [self.apply(item, inner, depth + 1) for item, inner in pairs]
+        properties = schema.get("properties")
+        known = properties if isinstance(properties, dict) else {}
+        # Validation decides which pattern a key matches.
+        other = True if "patternProperties" in schema else schema.get("additionalProperties", True)
+        return {
+            key: self.apply(item, known.get(key, other), depth + 1) for key, item in value.items()
+        }
+
+    def _branch(self, value: Any, branches: list[Any], depth: int) -> Any:
+        """Return the value as the first of several schemas coerces it to fit that schema."""
+        if any(self._fits(value, branch) for branch in branches):
+            return value
+        for branch in branches:
+            coerced = self.apply(value, branch, depth)
+            if self._fits(coerced, branch):
+                return coerced
+        return value
+
+    def _fits(self, value: Any, branch: Any) -> bool:
+        try:
+            return next(iter(self._validator.descend(value, branch)), None) is None
+        except CannotCheck:
+            raise
+        except Exception:  # as in `_errors`, which reports it
+            return False
+
+    def _target(self, reference: str) -> Any:
+        """Return the schema that a local `$ref` points to; other references coerce nothing."""
+        if not reference.startswith("#/"):
+            return self._root if reference == "#" else True
+        spend(len(reference) // _LOOKED_AT_A_CHECK)
+        found: Any = self._root
+        for step in reference[2:].split("/"):
+            key = step.replace("~1", "/").replace("~0", "~")
+            found = found.get(key, True) if isinstance(found, dict) else True
+        return found
+
+
+def _list_of(schema: Schema, key: str) -> list[Any]:
+    found = schema.get(key)
+    return found if isinstance(found, list) else []
+
+
+def _to_type(value: Any, types: Any) -> Any:
+    """Return the value as the first type that it has, or else that it can be converted to."""
+    wanted = [types] if isinstance(types, str) else types if isinstance(types, list) else []
+    spend(len(wanted) // _LOOKED_AT_A_CHECK)
+    if not wanted or any(_is(value, name) for name in wanted):
+        return value
+    converted = ((name, _converted(value, name)) for name in wanted)
+    return next((each for name, each in converted if _is(each, name)), value)
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "object": (dict,),
+    "array": (list,),
+    "null": (type(None),),
+}
+
+
+def _is(value: Any, name: Any) -> bool:
+    kinds = _TYPES.get(name, ()) if isinstance(name, str) else ()
+    return isinstance(value, kinds) and (name == "boolean" or not isinstance(value, bool))
+
+
+def _converted(value: Any, name: Any) -> Any:
+    match name, value:
+        case "integer", float() if value.is_integer():
+            return int(value)
+        case (("number" | "integer"), str()) if _NUMBER.match(text := value.strip()):
+            number = float(text) if any(mark in text for mark in ".eE") else int(text)
+            if isinstance(number, float) and name == "integer" and number.is_integer():
+                return int(number)
+            return number if math.isfinite(number) else text
+        case "boolean", "true" | "false":
+            return value == "true"
+        case "boolean", 0 | 1:
+            return value == 1
+        case "string", bool():
+            return "true" if value else "false"
+        case "string", int() | float():
+            return json.dumps(value)
+        case (("object" | "array"), str()):
+            parsed = _parsed(value, "{" if name == "object" else "[")
+            return parsed if name == "object" or isinstance(parsed, list) else [value]
+        case "array", bool() | int() | float():
+            return [value]
+        case _:
+            return value
+
+
+def _parsed(text: str, opening: str) -> Any:
+    if not text.lstrip().startswith(opening):
+        return text
+    spend(len(text) // _READ_A_CHECK)
+    try:
+        return read_json(text)
+    except ValueError:
+        return text

@@ -26,7 +26,20 @@ def read_json(text: str) -> Any:
     Raises:
         ValueError: the text is still not JSON, or is JSON that cannot be stored.
     """
-    value = ensure_json(_loads(_unfenced(text)))
+    written, fenced = text, text.strip()
+    if fenced.startswith("```") and fenced.endswith("```") and len(fenced) >= 6:
+        first, newline, rest = fenced[3:-3].partition("\n")
+        is_language = newline and _LANGUAGE.match(first)
+        written = rest if is_language else fenced[3:-3].removeprefix("json")
+    try:
+        value = _strict(written)
+    except ValueError as first_error:
+        fixed = _STRING_OR_COMMA.sub(lambda m: m.group(0) if m.group(0) != "," else "", written)
+        try:
+            value = _strict(fixed)
+        except ValueError:
+            raise first_error from None
+    value = ensure_json(value)
     return _without_halves(value) if _HALF.search(text) else value
 
 
@@ -41,26 +54,6 @@ def ensure_json(value: Any) -> Any:
     if not _is_finite(value):
         raise ValueError("it holds NaN or an infinity, which JSON does not have")
     return value
-
-
-def _unfenced(text: str) -> str:
-    fenced = text.strip()
-    if not (fenced.startswith("```") and fenced.endswith("```") and len(fenced) >= 6):
-        return text
-    inner = fenced[3:-3]
-    first, newline, rest = inner.partition("\n")
-    return rest if newline and _LANGUAGE.match(first) else inner.removeprefix("json")
-
-
-def _loads(text: str) -> Any:
-    try:
-        return _strict(text)
-    except ValueError as first:
-        mended = _STRING_OR_COMMA.sub(lambda m: m.group(0) if m.group(0) != "," else "", text)
-        try:
-            return _strict(mended)
-        except ValueError:
-            raise first from None
 
 
 def _strict(text: str) -> Any:

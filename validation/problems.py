@@ -130,21 +130,23 @@ def problems_of(error: ValidationError, value: Any, model: type[BaseModel]) -> l
     at_place: dict[Where, list[ErrorDetails]] = {}
     for each in deepest:
         at_place.setdefault(each.where, []).append(each.details)
-    faults = [
-        ValueProblem(where, reason, fix)
-        for where, errors in at_place.items()
-        for reason, fix in _said(errors, field_names(model, where[:-1]))
+    faults = []
+    for where, errors in at_place.items():
+        if len(errors) > 1 and all(is_wrong_type(each) for each in errors):
+            wants = list(dict.fromkeys(map(expected_value, errors)))
+            fix = _suggestion(errors) or f"write {', or '.join(wants)}"
+            faults.append(ValueProblem(where, misfit_reason(errors[0]["input"]), fix))
+        else:
+            known = field_names(model, where[:-1])
+            faults += (ValueProblem(where, *_reason_and_fix(each, known)) for each in errors)
+    # A missing field may be present under a misspelt name, which is reported.
+    misspelt = {(each.where[:-1], each.fix) for each in faults}
+    return [
+        each
+        for each in faults
+        if not each.reason.endswith("is missing")
+        or (each.where, f"did you mean {each.reason.partition(' ')[0]}?") not in misspelt
     ]
-    return [fault for fault in faults if not _is_misspelt(fault, faults)]
-
-
-def _is_misspelt(missing: ValueProblem, faults: list[ValueProblem]) -> bool:
-    """Return whether a missing field is present under a misspelt name that is reported."""
-    return missing.reason.endswith("is missing") and any(
-        other.where[:-1] == missing.where
-        and other.fix == f"did you mean {missing.reason.partition(' ')[0]}?"
-        for other in faults
-    )
 
 
 def field_names(model: type[BaseModel], where: Where = ()) -> set[str]:
@@ -152,12 +154,13 @@ def field_names(model: type[BaseModel], where: Where = ()) -> set[str]:
     whole = _schema(model)
     objects = list(_branches(whole, whole))
     for step in where:
-        objects = [
-            branch
+        inner = [
+            each.get("items")
+            if isinstance(step, int)
+            else each.get("properties", {}).get(step, each.get("additionalProperties"))
             for each in objects
-            for inner in _inner(each, step)
-            for branch in _branches(inner, whole)
         ]
+        objects = [branch for each in inner for branch in _branches(each, whole)]
     return {name for each in objects for name in each.get("properties", {})}
 
 
@@ -177,13 +180,6 @@ def _branches(schema: Any, whole: Mapping[str, Any]) -> Iterator[Mapping[str, An
     yield schema
 
 
-def _inner(schema: Mapping[str, Any], step: str | int) -> Iterator[Any]:
-    if isinstance(step, int):
-        yield schema.get("items")
-    else:
-        yield schema.get("properties", {}).get(step, schema.get("additionalProperties"))
-
-
 @dataclass(frozen=True)
 class _Found:
     """One of pydantic's errors: its place in the value, and whether it is within a union."""
@@ -197,9 +193,11 @@ class _Found:
         where: list[str | int] = []
         skipped = tagged = False
         for step in details["loc"]:
-            if not tagged and isinstance(value, dict) and value.get("type") == step:
+            is_object = isinstance(value, dict)
+            steps = value if is_object else range(len(value)) if isinstance(value, list) else ()
+            if not tagged and is_object and value.get("type") == step:
                 skipped = tagged = True  # the branch of a union that `type` names
-            elif _has(value, step):
+            elif step in steps:
                 tagged = False
                 where.append(step)
                 value = value[step]
@@ -219,24 +217,7 @@ class _Found:
         )
 
 
-def _has(value: Any, step: str | int) -> bool:
-    if isinstance(value, dict):
-        return step in value
-    return isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value)
-
-
-def _said(errors: list[ErrorDetails], known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the reason and the fix of the problem at one place."""
-    if len(errors) > 1 and all(is_wrong_type(error) for error in errors):
-        wants = list(dict.fromkeys(map(expected_value, errors)))
-        near = _meant(errors)
-        yield misfit_reason(errors[0]["input"]), near or f"write {', or '.join(wants)}"
-        return
-    for error in errors:
-        yield _reason(error, known)
-
-
-def _reason(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str]:
+def _reason_and_fix(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str]:
     last = str(error["loc"][-1]) if error["loc"] else ""
     match error["type"]:
         case "extra_forbidden":
@@ -252,11 +233,11 @@ def _reason(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str]:
                 return reason, fix
             return misfit_reason(error["input"]), reason
         case _:
-            fix = _meant([error]) or f"write {expected_value(error)}{corrected_value(error)}"
+            fix = _suggestion([error]) or f"write {expected_value(error)}{corrected_value(error)}"
             return misfit_reason(error["input"]), fix
 
 
-def _meant(errors: list[ErrorDetails]) -> str:
+def _suggestion(errors: list[ErrorDetails]) -> str:
     """Return a suggestion of the allowed word closest to the value, or an empty text."""
     words = [
         word
@@ -285,7 +266,12 @@ def expected_value(error: ErrorDetails) -> str:
     words = _WANTED.get(error["type"])
     if words is None:
         return re.sub(r"^(Input|String|Value|List) should (be |have )?", "", error["msg"])
-    said = words.format(**{key: _number(value) for key, value in context.items()})
+    said = words.format(
+        **{
+            key: int(each) if isinstance(each, float) and each.is_integer() else each
+            for key, each in context.items()
+        }
+    )
     return said.replace("'", "`")
 
 
@@ -299,7 +285,3 @@ def corrected_value(error: ErrorDetails) -> str:
     if error["type"] == "string_type" and isinstance(value, int | float):
         return f', in quotes: "{json.dumps(value)}"'
     return ""
-
-
-def _number(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value

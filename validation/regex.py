@@ -50,6 +50,14 @@ _NO_SPACE = (
     r"\x{0}-\x{8}\x{e}-\x{1f}!-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}"
     r"\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}"
 )
+_CLASSES = {
+    "d": (r"\d", 4),
+    "D": (r"\D", _WIDE_STEPS),
+    "w": (r"\w", 4),
+    "W": (r"\W", _WIDE_STEPS),
+    "s": (_SPACE, _WIDE_STEPS),
+    "S": (_NO_SPACE, _WIDE_STEPS),
+}
 _ANY = r"[^\n\r\x{2028}\x{2029}]"
 # Those long names of Unicode's categories that are in use.
 _CATEGORIES = {
@@ -80,16 +88,19 @@ class Pattern:
         )
 
 
+@lru_cache(maxsize=MAX_KEPT_PATTERNS)
 def pattern(written: str) -> Pattern:
     """Return the compiled pattern.
 
     Raises:
         PatternRefused: the text is not a pattern, or not a supported one.
     """
-    made = _made(written)
-    if isinstance(made, PatternRefused):
-        raise PatternRefused(made.reason, made.fix)
-    return made
+    if len(written) > MAX_PATTERN_CHARACTERS:
+        reason = f"a pattern has {len(written)} characters"
+        raise PatternRefused(reason, f"at most {MAX_PATTERN_CHARACTERS}")
+    found = _Reading(written).whole()
+    wanted = tuple(_compiled(text) for text in found.wanted)
+    return Pattern(wanted, tuple(_compiled(text) for text in found.unwanted), found.steps)
 
 
 def steps_of(written: str) -> int:
@@ -101,21 +112,6 @@ def steps_of(written: str) -> int:
         return _Reading(written[:MAX_PATTERN_CHARACTERS]).whole().steps
     except PatternRefused:
         return 0
-
-
-@lru_cache(maxsize=MAX_KEPT_PATTERNS)
-def _made(written: str) -> Pattern | PatternRefused:
-    try:
-        if len(written) > MAX_PATTERN_CHARACTERS:
-            raise PatternRefused(
-                f"a pattern has {len(written)} characters", f"at most {MAX_PATTERN_CHARACTERS}"
-            )
-        found = _Reading(written).whole()
-        wanted = tuple(_compiled(text) for text in found.wanted)
-        unwanted = tuple(_compiled(text) for text in found.unwanted)
-    except PatternRefused as refused:
-        return refused
-    return Pattern(wanted, unwanted, found.steps)
 
 
 def _compiled(text: str) -> Any:
@@ -163,7 +159,18 @@ class _Reading:
         while begins and (look := _LOOK.match(self._text, self._at)) and len(look[1]) == 1:
             self._at = look.end()
             self._looks.append((look[1] == "=", f"^(?:{self._inner()})"))
-        body = self._body()
+        body: list[_Atom] = []
+        while self._at < len(self._text):
+            look = _LOOK.match(self._text, self._at)
+            if look is None:
+                self._atom(body, 0)
+                continue
+            self._at = look.end()
+            inner = self._inner()
+            # A lookaround at the end is before a last `$`.
+            if len(look[1]) == 1 or self._text[self._at :] != "$":
+                raise self._no_looking()
+            self._looks.append((look[1] == "<=", f"(?:{inner})$"))
         text = ("^" if begins else "") + "".join(atom.text for atom in body)
         if self._looks and any(atom.text == "|" for atom in body):
             raise self._no_looking()
@@ -171,21 +178,6 @@ class _Reading:
         wanted = [look for is_wanted, look in self._looks if is_wanted]
         unwanted = [look for is_wanted, look in self._looks if not is_wanted]
         return _Found([text, *wanted], unwanted, self._steps)
-
-    def _body(self) -> list[_Atom]:
-        """Return all atoms up to the end; a lookaround at the end is before a last `$`."""
-        atoms: list[_Atom] = []
-        while self._at < len(self._text):
-            look = _LOOK.match(self._text, self._at)
-            if look is None:
-                self._atom(atoms, 0)
-                continue
-            self._at = look.end()
-            inner = self._inner()
-            if len(look[1]) == 1 or self._text[self._at :] != "$":
-                raise self._no_looking()
-            self._looks.append((look[1] == "<=", f"(?:{inner})$"))
-        return atoms
 
     def _inner(self) -> str:
         """Return the pattern of a lookaround whose group has started; its steps are counted."""
@@ -210,26 +202,24 @@ class _Reading:
         mark = self._text[self._at]
         if mark in "*+?" or (mark == "{" and _COUNT.match(self._text, self._at)):
             self._repeat(atoms)
-        elif mark == "(":
+            return
+        if mark == "(":
             atoms.append(self._opened(depth + 1))
-        else:
-            self._at += 1
-            atoms.append(self._simple(mark))
-
-    def _simple(self, mark: str) -> _Atom:
+            return
+        self._at += 1
         match mark:
             case "^" | "$" | "|":
-                return _Atom(mark, 1)
+                atoms.append(_Atom(mark, 1))
             case ".":
-                return _Atom(_ANY, _WIDE_STEPS)
+                atoms.append(_Atom(_ANY, _WIDE_STEPS))
             case "[":
-                return self._class()
+                atoms.append(self._class())
             case "\\":
-                return self._escape()
+                atoms.append(self._escape())
             case ")":
                 raise PatternRefused("a group is closed that was not begun", "write `\\)`")
             case _:
-                return _character(mark)
+                atoms.append(_character(mark))
 
     def _opened(self, depth: int) -> _Atom:
         if flag := _FLAG.match(self._text, self._at):
@@ -261,25 +251,24 @@ class _Reading:
                 raise PatternRefused("a count is counted", "put what is repeated in `(?:…)`")
             atom.counted = False
             return
+        atom.counted = True
         if count is None:
             atom.text += self._text[self._at]
             self._at += 1
-        else:
-            self._at = count.end()
-            self._counted(atom, *count.groups())
-        atom.counted = True
-
-    def _counted(self, atom: _Atom, least: str, comma: str, most: str) -> None:
+            return
+        self._at = count.end()
+        least, comma, most = count.groups()
         low = int(least)
         high = low if not comma else int(most) if most else None
         if high is not None and high < low:
             raise PatternRefused(f"a count goes from {low} to {high}", "write the lesser one first")
-        atom.steps *= max(low, high or 0, 1)
+        repeats = max(low, high or 0, 1)
+        atom.steps *= repeats
         self._check(atom.steps)
         at_once = _MAX_COUNT // atom.repeats
         beyond = f"{atom.text}*" if high is None else _times(atom.text, "0,", high - low, at_once)
         atom.text = f"(?:{_times(atom.text, '', low, at_once)}{beyond})"
-        atom.repeats *= min(max(low, high or 0, 1), at_once)
+        atom.repeats *= min(repeats, at_once)
 
     def _class(self) -> _Atom:
         inverted = self._takes("^")
@@ -314,7 +303,7 @@ class _Reading:
         rest = self._text[self._at : self._at + 60]
         if code := _CODE.match(rest):
             self._at += code.end()
-            return _Atom(self._numbered(code), _BEYOND_STEPS)
+            return _Atom(f"\\x{{{self._number(code):x}}}", _BEYOND_STEPS)
         if named := _PROPERTY.match(rest):
             self._at += named.end()
             name = _CATEGORIES.get(named[1], named[1])
@@ -322,33 +311,28 @@ class _Reading:
         mark, self._at = rest[:1], self._at + 1
         if mark in _SINGLE:
             return _character(_SINGLE[mark])
-        if mark and mark in "dDwW":
-            return _Atom(f"\\{mark}", _WIDE_STEPS if mark.isupper() else 4, in_class)
-        if mark and mark in "sS":
-            said = _SPACE if mark == "s" else _NO_SPACE
-            return _Atom(said if in_class else f"[{said}]", _WIDE_STEPS, in_class)
+        if mark in _CLASSES:
+            text, steps = _CLASSES[mark]
+            return _Atom(text if in_class else f"[{text}]", steps, in_class)
         if not in_class and mark and mark in "bBAZz":
             # Python's `\Z` is `\z` in other languages.
             return _Atom("\\z" if mark == "Z" else f"\\{mark}", 1)
-        return self._itself(mark)
-
-    def _itself(self, mark: str) -> _Atom:
         if mark and mark in "123456789k":
             raise PatternRefused("it refers back to a group", "write what it repeats once more")
         if not mark or (mark.isalnum() and mark.isascii()):
             raise PatternRefused(f"`\\{mark}` is not known here", "leave the backslash out")
         return _character(mark)
 
-    def _numbered(self, code: re.Match[str]) -> str:
-        """Return a character by its number; two halves of a surrogate pair are joined."""
+    def _number(self, code: re.Match[str]) -> int:
+        """Return the number of a character; two halves of a surrogate pair are joined."""
         if code[4]:
-            return f"\\x{{{ord(code[4]) % 32:x}}}"
+            return ord(code[4]) % 32
         number = int(code[1] or code[2] or code[3] or "0", 16)
         low = _LOW_HALF.match(self._text, self._at) if 0xD800 <= number < 0xDC00 else None
-        if low is not None:
-            self._at = low.end()
-            number = 0x10000 + ((number - 0xD800) << 10) + int(low[1], 16) - 0xDC00
-        return f"\\x{{{number:x}}}"
+        if low is None:
+            return number
+        self._at = low.end()
+        return 0x10000 + ((number - 0xD800) << 10) + int(low[1], 16) - 0xDC00
 
     def _takes(self, mark: str) -> bool:
         taken = self._text.startswith(mark, self._at)

@@ -57,40 +57,34 @@ def schema_problems(schema: Any) -> list[ValueProblem]:
     """Return the problems that prevent the use of the schema; empty if there are none."""
     if isinstance(schema, bool):
         return []
-    too_large = _size_faults(schema)
-    if too_large:
-        return too_large
-    misspelt = list(islice(keyword_faults(schema), MAX_FAULTS))
+    too_large = _size_problem(schema)
+    if too_large is not None:
+        return [too_large]
+    faults = list(islice(keyword_faults(schema), MAX_FAULTS))
     error = best_match(_META.iter_errors(schema))
     if error is not None:
-        return [*misspelt, value_fault(error)]
-    return [*misspelt, *_reference_faults(schema), *_draft_faults(schema)]
+        return [*faults, value_fault(error)]
+    resource = DRAFT202012.create_resource(schema)
+    # Anchors are found once, and not again for each reference to one.
+    resolver = Registry().with_resource("", resource).crawl().resolver()
+
+    def target(reference: str) -> Any:
+        try:
+            return resolver.lookup(reference).contents
+        except Unresolvable:
+            return None
+
+    wrong = list(islice(_reference_problems(schema, target), MAX_FAULTS))
+    faults += wrong or _endless_problems(schema, target)
+    for where, each in _subschemas(schema):
+        if each.get("$schema", DRAFT).rstrip("#") != DRAFT:
+            reason, fix = f"`{each['$schema']}` is not read", f"leave it out, or write {DRAFT}"
+            faults.append(ValueProblem((*where, "$schema"), reason, fix))
+    return faults
 
 
-def _size_faults(schema: Any) -> list[ValueProblem]:
-    too_much = _too_much(schema)
-    if too_much is not None:
-        return [too_much]
-    size_bytes = json_size(schema)
-    if size_bytes > MAX_SCHEMA_BYTES:
-        return [
-            ValueProblem((), f"the schema has {size_bytes} bytes", f"at most {MAX_SCHEMA_BYTES}")
-        ]
-    if sum(map(steps_of, _patterns(schema))) > MAX_PATTERNS_STEPS:
-        fix = "use smaller counts, or `minLength` and `maxLength`"
-        return [ValueProblem((), "the schema's patterns together take too much to search for", fix)]
-    return []
-
-
-def _patterns(schema: Any) -> Iterator[str]:
-    for _, each in _subschemas(schema):
-        properties = each.get("patternProperties")
-        names = list(properties) if isinstance(properties, dict) else []
-        yield from (text for text in (each.get("pattern"), *names) if isinstance(text, str))
-
-
-def _too_much(value: Any) -> ValueProblem | None:
-    rest: list[tuple[Where, Any]] = [((), value)]
+def _size_problem(schema: Any) -> ValueProblem | None:
+    rest: list[tuple[Where, Any]] = [((), schema)]
     parts = 0
     while rest:
         where, each = rest.pop()
@@ -104,58 +98,37 @@ def _too_much(value: Any) -> ValueProblem | None:
         rest.extend(
             ((*where, key), inner) for key, inner in items if isinstance(inner, dict | list)
         )
+    size_bytes = json_size(schema)
+    if size_bytes > MAX_SCHEMA_BYTES:
+        reason = f"the schema has {size_bytes} bytes"
+        return ValueProblem((), reason, f"at most {MAX_SCHEMA_BYTES}")
+    patterns: list[Any] = []
+    for _, each in _subschemas(schema):
+        properties = each.get("patternProperties")
+        patterns += [each.get("pattern"), *(properties if isinstance(properties, dict) else ())]
+    if sum(steps_of(text) for text in patterns if isinstance(text, str)) > MAX_PATTERNS_STEPS:
+        reason = "the schema's patterns together take too much to search for"
+        fix = "use smaller counts, or `minLength` and `maxLength`"
+        return ValueProblem((), reason, fix)
     return None
 
 
-def _draft_faults(schema: Any) -> Iterator[ValueProblem]:
-    for where, each in _subschemas(schema):
-        if each.get("$schema", DRAFT).rstrip("#") != DRAFT:
-            fix = f"leave it out, or write {DRAFT}"
-            yield ValueProblem((*where, "$schema"), f"`{each['$schema']}` is not read", fix)
-
-
-def _reference_faults(schema: dict[str, Any]) -> list[ValueProblem]:
-    target = _targets(schema)
+def _reference_problems(schema: dict[str, Any], target: Target) -> Iterator[ValueProblem]:
     known = [f"#/$defs/{name}" for name in islice(schema.get("$defs", {}), MAX_MEANT)]
-    faults = (
-        fault
+    references = (
+        ((*where, keyword), each[keyword])
         for where, each in _subschemas(schema)
-        for fault in _lookup_faults(where, each, target, known)
+        for keyword in _REFERENCES
+        if isinstance(each.get(keyword), str)
     )
-    return list(islice(faults, MAX_FAULTS)) or list(_endless(schema, target))
-
-
-def _targets(schema: dict[str, Any]) -> Target:
-    resource = DRAFT202012.create_resource(schema)
-    # Anchors are found once, and not again for each reference to one.
-    resolver = Registry().with_resource("", resource).crawl().resolver()
-
-    def target(reference: str) -> Any:
-        try:
-            return resolver.lookup(reference).contents
-        except Unresolvable:
-            return None
-
-    return target
-
-
-def _lookup_faults(
-    where: Where, schema: dict[str, Any], target: Target, known: list[str]
-) -> Iterator[ValueProblem]:
-    for keyword in _REFERENCES:
-        reference = schema.get(keyword)
-        if not isinstance(reference, str):
-            continue
+    for where, reference in references:
+        shown = f"`{reference[:200]}`"
         if not reference.startswith("#"):
             fix = "nothing is fetched: copy what it names under `$defs`, and refer to `#/$defs/…`"
-            yield ValueProblem(
-                (*where, keyword), f"`{reference[:200]}` is outside of this schema", fix
-            )
+            yield ValueProblem(where, f"{shown} is outside of this schema", fix)
         elif target(reference) is None:
             fix = suggest_names(reference, known, "write it under this schema's own `$defs`")
-            yield ValueProblem(
-                (*where, keyword), f"`{reference[:200]}` is nowhere in this schema", fix
-            )
+            yield ValueProblem(where, f"{shown} is nowhere in this schema", fix)
 
 
 def _subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, dict[str, Any]]]:
@@ -173,36 +146,30 @@ def _subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, dict[st
             yield from _subschemas(value, (*where, key))
 
 
-def _endless(schema: dict[str, Any], target: Target) -> Iterator[ValueProblem]:
-    """Yield schemas that apply each other to one and the same value, in a cycle or a long chain."""
+def _endless_problems(schema: dict[str, Any], target: Target) -> list[ValueProblem]:
+    """Return the first schema of a cycle or a long chain, all applied to one and the same value."""
     depths: dict[int, int] = {}
+
+    def depth(schema: Any, above: int) -> int:
+        """Return the length of the chain that begins here, with `above` schemas before it."""
+        if not isinstance(schema, dict) or above > MAX_SCHEMA_DEPTH:
+            return above
+        if id(schema) not in depths:
+            # Until the depth is known, a path back to the schema is a cycle.
+            depths[id(schema)] = MAX_SCHEMA_DEPTH + 1
+            references = (schema.get(keyword) for keyword in _REFERENCES)
+            below = [target(each) for each in references if isinstance(each, str)]
+            for keyword in _IN_PLACE:
+                value = schema.get(keyword)
+                below += value if isinstance(value, list) else [value]
+            below += schema.get("dependentSchemas", {}).values()
+            deepest = max((depth(each, above + 1) for each in below), default=above)
+            depths[id(schema)] = deepest - above + 1
+        return depths[id(schema)] + above - 1
+
     for where, each in _subschemas(schema):
-        if _depth(each, target, depths, 1) > MAX_SCHEMA_DEPTH:
+        if depth(each, 1) > MAX_SCHEMA_DEPTH:
+            reason = "checking with this schema would never end, or too late"
             fix = "let it go through `properties` or `items`, so that it gets to the end of a value"
-            yield ValueProblem(where, "checking with this schema would never end, or too late", fix)
-            return
-
-
-def _depth(schema: Any, target: Target, depths: dict[int, int], above: int) -> int:
-    """Return the number of schemas in a chain that are applied to one value.
-
-    `above` of them were met on the way.
-    """
-    if not isinstance(schema, dict) or above > MAX_SCHEMA_DEPTH:
-        return above
-    if id(schema) not in depths:
-        # Until the depth is known, a path back to the schema is a cycle.
-        depths[id(schema)] = MAX_SCHEMA_DEPTH + 1
-        below = (_depth(each, target, depths, above + 1) for each in _in_place(schema, target))
-        depths[id(schema)] = max(below, default=above) - above + 1
-    return depths[id(schema)] + above - 1
-
-
-def _in_place(schema: dict[str, Any], target: Target) -> Iterator[Any]:
-    for keyword in _REFERENCES:
-        if isinstance(schema.get(keyword), str):
-            yield target(schema[keyword])
-    for keyword in _IN_PLACE:
-        value = schema.get(keyword)
-        yield from value if isinstance(value, list) else [value]
-    yield from schema.get("dependentSchemas", {}).values()
+            return [ValueProblem(where, reason, fix)]
+    return []

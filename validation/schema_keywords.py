@@ -5,7 +5,7 @@ a symptom: `requierd` requires nothing. Such a keyword is rejected; all others a
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import filterfalse, islice
 from typing import Any
 
 from jsonschema.exceptions import ValidationError
@@ -62,14 +62,20 @@ def keyword_faults(schema: Any) -> Iterator[ValueProblem]:
     """Yield problems for misspelt keywords, and for misspelt required properties."""
     words = 0
     for where, each in _schemas(schema, ()):
-        for key in each:
-            if _is_known(key):
-                continue
+        for key in filterfalse(_is_known, each):
             words += 1
             close = closest_names(key, _CANDIDATES, _NEARLY) if words <= MAX_WORDS_COMPARED else []
             if close:
                 yield _unknown((*where, key), close)
-        yield from _required_faults(where, each)
+        properties, required = each.get("properties"), each.get("required")
+        if not isinstance(properties, dict) or not isinstance(required, list):
+            continue
+        for n, name in enumerate(required[:MAX_NAMES_COMPARED]):
+            beside = () if name in properties else islice(properties, MAX_NAMES_COMPARED)
+            if close := closest_names(str(name), beside, _NEARLY):
+                reason = f"{quote_value(name)} is required, and there is no such property"
+                fix = suggest_names(str(name), close)
+                yield ValueProblem((*where, "required", n), reason, fix)
 
 
 def tool_keyword_problems(written: Mapping[str, Any]) -> Iterator[ValueProblem]:
@@ -91,10 +97,18 @@ def value_fault(error: ValidationError) -> ValueProblem:
     value: Any = error.instance
     wants: Any = error.validator_value
     if where and "type" in (where[-1], where[-2:-1]) and error.validator == "anyOf":
-        return ValueProblem(where, _no_type(value), _type_meant(value))
+        return _type_problem(where, value)
     match error.validator:
         case "type":
-            return ValueProblem(where, misfit_reason(value), _kind_meant(where, wants))
+            kinds = [wants] if isinstance(wants, str) else wants
+            fix = "write " + " or ".join(_WANTED.get(each, each) for each in kinds)
+            if where[-1:] == ("required",):
+                fix = "write the list of the required properties' names beside `properties`"
+            elif where[-1:] == ("items",):
+                fix = "write one schema; a list of schemas is `prefixItems`"
+            elif kinds == ["object", "boolean"]:
+                fix = "write a schema"
+            return ValueProblem(where, misfit_reason(value), fix)
         case "format" if isinstance(refused := error.cause, PatternRefused):
             reason = (
                 f"{quote_value(value)} is no regular expression to check with: {refused.reason}"
@@ -122,20 +136,6 @@ def _is_known(key: str) -> bool:
     return key in KEYWORDS or key in EXTENSIONS or key.startswith(("x-", "_"))
 
 
-def _required_faults(where: Where, schema: Mapping[str, Any]) -> Iterator[ValueProblem]:
-    properties = schema.get("properties")
-    required = schema.get("required")
-    if not isinstance(properties, dict) or not isinstance(required, list):
-        return
-    for n, name in enumerate(required[:MAX_NAMES_COMPARED]):
-        if name in properties:
-            continue
-        close = closest_names(str(name), islice(properties, MAX_NAMES_COMPARED), _NEARLY)
-        if close:
-            reason = f"{quote_value(name)} is required, and there is no such property"
-            yield ValueProblem((*where, "required", n), reason, suggest_names(str(name), close))
-
-
 def _schemas(schema: Any, where: Where) -> Iterator[tuple[Where, Mapping[str, Any]]]:
     """Yield the schema and its subschemas, where the draft has schemas: `examples` holds none."""
     if not isinstance(schema, dict):
@@ -144,37 +144,22 @@ def _schemas(schema: Any, where: Where) -> Iterator[tuple[Where, Mapping[str, An
     for key in _ONE:
         yield from _schemas(schema.get(key), (*where, key))
     for key in _SEVERAL:
-        for step, each in _items(schema.get(key)):
+        several = schema.get(key)
+        if isinstance(several, list):
+            several = dict(enumerate(several))
+        for step, each in several.items() if isinstance(several, dict) else ():
             yield from _schemas(each, (*where, key, step))
 
 
-def _items(schemas: Any) -> list[tuple[str | int, Any]]:
-    if isinstance(schemas, dict):
-        return list(schemas.items())
-    return list(enumerate(schemas)) if isinstance(schemas, list) else []
-
-
-def _no_type(value: Any) -> str:
-    return f"{quote_value(value)} is no type" if isinstance(value, str) else misfit_reason(value)
-
-
-def _type_meant(value: Any) -> str:
-    if value is None:
-        return 'the type of nothing is written in quotes: "null"'
-    other = _OTHER_TYPES.get(value.casefold()) if isinstance(value, str) else None
-    if other is not None:
-        return f"write `{other}`"
-    close = closest_names(value, TYPES) if isinstance(value, str) else []
-    return suggest_names(value, close) if close else "the types are " + ", ".join(TYPES)
-
-
-def _kind_meant(where: Where, kinds: str | list[str]) -> str:
-    match where[-1] if where else None:
-        case "required":
-            return "write the list of the required properties' names beside `properties`"
-        case "items":
-            return "write one schema; a list of schemas is `prefixItems`"
-    if kinds == ["object", "boolean"]:
-        return "write a schema"
-    wants = [kinds] if isinstance(kinds, str) else kinds
-    return "write " + " or ".join(_WANTED.get(each, each) for each in wants)
+def _type_problem(where: Where, value: Any) -> ValueProblem:
+    """Return the problem of a value of `type` that names no type."""
+    if not isinstance(value, str):
+        fix = "the types are " + ", ".join(TYPES)
+        fix = 'the type of nothing is written in quotes: "null"' if value is None else fix
+        return ValueProblem(where, misfit_reason(value), fix)
+    reason = f"{quote_value(value)} is no type"
+    if other := _OTHER_TYPES.get(value.casefold()):
+        return ValueProblem(where, reason, f"write `{other}`")
+    close = closest_names(value, TYPES)
+    fix = suggest_names(value, close) if close else "the types are " + ", ".join(TYPES)
+    return ValueProblem(where, reason, fix)

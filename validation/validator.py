@@ -99,14 +99,12 @@ def _cannot_apply(error: Exception) -> CannotCheck:
 
 
 def _lines(found: list[ValidationError]) -> list[str]:
-    lines = [_line(error) for error in found[:MAX_ERRORS]]
+    lines = []
+    for error in found[:MAX_ERRORS]:
+        place = _shortened(".".join(str(step) for step in error.absolute_path))
+        message = _shortened(error.message)
+        lines.append(f"{place}: {message}" if place else message)
     return [*lines, "and more"] if len(found) > MAX_ERRORS else lines
-
-
-def _line(error: ValidationError) -> str:
-    place = ".".join(str(step) for step in error.absolute_path)
-    message = _shortened(error.message)
-    return f"{_shortened(place)}: {message}" if place else message
 
 
 def _identity(error: ValidationError) -> tuple[Any, ...]:

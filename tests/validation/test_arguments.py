@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
-from holdfast.validation.coercion import coerce
+from holdfast.validation.arguments import InvalidArguments, coerce, fit, read_arguments
 from holdfast.validation.validator import errors, fits, new_errors
 
 

@@ -11,8 +11,7 @@ from holdfast.schemas.base import canonical_json
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.reference import parse_reference
-from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
-from holdfast.validation.coercion import coerce
+from holdfast.validation.arguments import InvalidArguments, coerce, fit, read_arguments
 from holdfast.validation.validator import errors, fits
 from holdfast.validation.work_budget import CannotCheck
 from holdfast.workflows.engine.approvals.question import DecisionRejected
