@@ -31,8 +31,7 @@ from holdfast.workflows.continue_as_new import (
 )
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
-from holdfast.workflows.engine.run import Run
-from holdfast.workflows.engine.steps import (
+from holdfast.workflows.engine.execution_base import (
     AskModel,
     AskPeople,
     AwaitMessage,
@@ -41,6 +40,7 @@ from holdfast.workflows.engine.steps import (
     RunCalls,
     Step,
 )
+from holdfast.workflows.engine.run import Run
 from holdfast.workflows.handler_input import (
     MISSING_PAYLOAD,
     InvalidInputError,
@@ -138,7 +138,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
                 await executor.ask_model(run, pointer)
             case RunCalls(turn):
                 await executor.execute_turn(turn)
-                run.closed()
+                run.closed(turn)
             case AskPeople(question):
                 started.publisher.update()  # choosing the step opened the question
                 await executor.wait_for_ruling(question)
@@ -146,7 +146,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
             case AwaitMessage(idle):
                 line = "Waits for the next message (see User Metadata)"
                 if not await wait_in_time(self._has_message, idle, line):
-                    run.close()
+                    run.mailbox.close()
             case Finish() | Fail():
                 raise AssertionError("the end is not a step to take")
             case _:

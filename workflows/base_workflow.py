@@ -34,15 +34,13 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.commands import failures, token_verification
 from holdfast.workflows.commands.step_executor import StepExecutor
-from holdfast.workflows.engine import tool_view
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import DecisionRejected
-from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.engine.execution_base import ExecutionBase, Fail, Finish, Step
 from holdfast.workflows.engine.log.spans import SpansProgress
+from holdfast.workflows.engine.run_state import NoSuchTool
 from holdfast.workflows.engine.state.data import Data
-from holdfast.workflows.engine.state.instances import check_instance
-from holdfast.workflows.engine.steps import Fail, Finish, Step
-from holdfast.workflows.engine.tool_view import NoSuchTool
+from holdfast.workflows.engine.state.references import check_instance
 from holdfast.workflows.handler_input import (
     MISSING_PAYLOAD,
     InvalidInputError,
@@ -260,7 +258,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         assert self._started is not None  # the validator found the call
         try:
             meant = await token_verification.verify_decision(self._pending, _decision(decision))
-            receipt = self._started.work.decide(meant)
+            receipt = self._started.work.questions.count(meant)
         except token_verification.TokenRejected as error:
             fail(names.INVALID_DECISION, str(error))
         except DecisionRejected as error:
@@ -310,7 +308,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             "status": work.status,
             "turn": work.turn_number,
             "skill": work.state.skill,
-            "instances": work.state.data.instances(),
+            "instances": work.state.data.instances,
             "pending": [
                 {key: one[key] for key in ("callId", "kind", "tool", "label")} for one in waiting
             ],
@@ -344,7 +342,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         """Return a tool of the run as `schemas.tool.ShownTool`."""
         if self._work is None:
             raise NoSuchTool("the run has not begun; ask again in a moment")
-        return tool_view.show_tool(payload_value(name), self._work.state).to_json()
+        return self._work.state.show_tool(payload_value(name)).to_json()
 
     @workflow.query(name=names.CONTEXT, description="The run's log, page by page: {after, limit}")
     @raw_payload_handler

@@ -12,8 +12,7 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.authorization import authorize
 from holdfast.workflows.base_workflow import FAILURES, BaseWorkflow, StartedWork
-from holdfast.workflows.engine.single_call import SingleCall
-from holdfast.workflows.engine.steps import RunCalls, Step
+from holdfast.workflows.engine.execution_base import RunCalls, SingleCall, Step
 from holdfast.workflows.handler_input import (
     MISSING_PAYLOAD,
     fail,
@@ -53,4 +52,4 @@ class CallWorkflow(BaseWorkflow[SingleCall]):
     async def _execute(self, started: StartedWork[SingleCall], step: Step) -> None:
         assert isinstance(step, RunCalls)  # a single call has no other step but its end
         await started.executor.execute_turn(step.turn)
-        started.work.closed()
+        started.work.closed(step.turn)

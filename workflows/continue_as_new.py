@@ -92,7 +92,9 @@ def continue_as_new(
     """
     carried = snapshot_of(run, request, snapshot, notes=notes, spans=trace.progress)
     stored = snapshot.worker.store
-    values = start_arguments(carried, run.state.log, stored=stored, forgettable=run.forgettable)
+    values = start_arguments(
+        carried, run.state.log, stored=stored, forgettable=run.summaries.progress.since
+    )
     if values is not None:
         # A copy, since the update below is for this history and not for the next run.
         attributes = TypedSearchAttributes(list(workflow.info().typed_search_attributes))

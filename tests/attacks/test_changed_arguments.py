@@ -137,15 +137,17 @@ def test_nobody_approves_of_what_another_made_of_it_without_having_seen_it() -> 
     play = Vault([PAYS], tools=[pay({"quorum": 2})])
     question = play.to_question()
     edits = {"callId": "t1c1", "decision": "edit", "arguments": {"amount": 9_000}, "by": "eve"}
-    play.run.decide(Decision.model_validate(edits))
+    play.run.questions.count(Decision.model_validate(edits))
     approves = {"callId": "t1c1", "decision": "approve", "by": "ann"}
 
     with pytest.raises(
         DecisionRejected, match="eve has changed the arguments since this was asked"
     ):
-        play.run.decide(Decision.model_validate(approves))
+        play.run.questions.count(Decision.model_validate(approves))
     with pytest.raises(DecisionRejected, match="look at it again"):
-        play.run.decide(Decision.model_validate({**approves, "digest": digest({"amount": 5})}))
+        play.run.questions.count(
+            Decision.model_validate({**approves, "digest": digest({"amount": 5})})
+        )
     assert question.ruling is None
     assert f"--digest {question.digest}" in DetailsPage(play.run, "run-1").read()
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Hooks
-from holdfast.workflows.engine.call.hooks import HookFailed
+from holdfast.workflows.engine.call.tool_call import Failure
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import call, tool
 
@@ -23,7 +23,7 @@ NONSENSE: list[Any] = [
     {"decision": "approve"},
     {"arguments": {"amount": "much"}},
     {"arguments": {"amount": 5}, "approved": True},
-    HookFailed("it is down"),
+    Failure("other", "it is down"),
 ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from holdfast.schemas.agent import Skill
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.call.outcome import Unknown
+from holdfast.workflows.engine.call.tool_call import Unknown
 from tests.attacks.vault import AMOUNT, PAYS, Vault, pay
 from tests.engine.approvals.test_signed_decision import decision, token
 from tests.engine.driver import call, tool

@@ -7,7 +7,7 @@ from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.tool import ApprovalPolicy, Tool
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import ToolCall
-from holdfast.workflows.engine.steps import RunCalls
+from holdfast.workflows.engine.execution_base import RunCalls
 from tests.engine.driver import Play, call, says, tool
 
 NUMBER = {"type": "number"}

@@ -16,9 +16,8 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Tool
 from holdfast.validation.text_safety import visible
 from holdfast.workflows.engine.approvals.signed_decision import sign_with_claims
-from holdfast.workflows.engine.call.outcome import Succeeded, Unknown, fail
-from holdfast.workflows.engine.call.tool_call import ToolCall
-from holdfast.workflows.engine.steps import AskPeople, RunCalls
+from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall, Unknown, fail
+from holdfast.workflows.engine.execution_base import AskPeople, RunCalls
 from holdfast.workflows.publishing.summaries import (
     MAX_SUMMARY_CHARACTERS,
     call_summary,
@@ -152,7 +151,7 @@ def test_in_a_run_with_instances_it_says_whose_data_a_waiting_call_is_about() ->
 def test_the_data_that_it_holds_ready_decide_the_call() -> None:
     play = waiting(call("pay", {"amount": 1}), call("pay", {"amount": 2}))
     for decision in data(page(play)):
-        play.run.decide(Decision.model_validate(decision))
+        play.run.questions.count(Decision.model_validate(decision))
     assert play.desk.list_open() == []
 
 
@@ -160,7 +159,7 @@ def test_it_says_who_has_to_decide_and_how_far_that_is() -> None:
     policy = ApprovalPolicy(approvers=["finance"], quorum=2, on_timeout="fail")
     play = waiting(call("pay"), tools=(PAY.model_copy(update={"approval": policy}),))
     decision = {"callId": "t1c1", "decision": "approve", "by": "grace", "groups": ["finance"]}
-    play.run.decide(Decision.model_validate(decision))
+    play.run.questions.count(Decision.model_validate(decision))
     text = page(play)
     assert (
         "Only these groups decide: finance.\n2 people must agree.\nDecided: approved by grace."
@@ -181,7 +180,7 @@ def test_it_says_that_only_signed_decisions_count_and_who_has_signed() -> None:
     claims = DecisionClaims(
         sub="grace", digest=ready["digest"], workflow_id="ada-1042", exp=0, decision="approve"
     )
-    play.run.decide(sign_with_claims(decision, claims, "ada-1042"))
+    play.run.questions.count(sign_with_claims(decision, claims, "ada-1042"))
     text = page(play)
     assert "Only signed decisions count: with a `token` of the approver." in text
     assert "Decided: approved by grace (signed)." in text
@@ -192,7 +191,7 @@ def test_arguments_that_somebody_changed_are_said_to_be_changed() -> None:
     policy = ApprovalPolicy(quorum=2)
     play = waiting(call("pay", {"amount": 1}), tools=(PAY.model_copy(update={"approval": policy}),))
     decision = {"callId": "t1c1", "decision": "edit", "arguments": {"amount": 9}, "by": "grace"}
-    play.run.decide(Decision.model_validate(decision))
+    play.run.questions.count(Decision.model_validate(decision))
     text = page(play)
     assert "- **amount**: `9`" in text
     assert "Changed by grace." in text
@@ -201,7 +200,7 @@ def test_arguments_that_somebody_changed_are_said_to_be_changed() -> None:
 def test_an_unknown_outcome_is_asked_about_in_its_own_words() -> None:
     play = waiting(call("pay"))
     decision = {"callId": "t1c1", "decision": "approve"}
-    play.run.decide(Decision.model_validate(decision))
+    play.run.questions.count(Decision.model_validate(decision))
     step = play.run.next()
     assert isinstance(step, RunCalls)
     (one,) = step.turn.calls
@@ -263,7 +262,7 @@ def test_a_plan_is_shown_call_by_call_with_the_commands_that_decide_it() -> None
     assert "`holdfast decide ada-1042 t1-plan approve --strike CALL`" in text
     assert "it is denied." in text
     (ready,) = data(text)
-    play.run.decide(Decision.model_validate(ready))
+    play.run.questions.count(Decision.model_validate(ready))
     assert play.desk.list_open() == []
 
 
@@ -401,13 +400,15 @@ def test_a_story_read_as_it_grows_is_the_one_read_at_its_end() -> None:
     play = waiting(call("pay"))
     details = DetailsPage(play.run, RUN)
     assert "waits" in details.read()
-    play.run.decide(Decision.model_validate({"callId": "t1c1", "decision": "deny", "reason": "no"}))
+    play.run.questions.count(
+        Decision.model_validate({"callId": "t1c1", "decision": "deny", "reason": "no"})
+    )
     assert "denied" in details.read()
     step = play.run.next()
     assert isinstance(step, RunCalls)
     play.run.calls.apply_ruling(1, step.turn.calls[0])
     play.run.calls.close(1, step.turn.calls)
-    play.run.closed()
+    play.run.closed(step.turn)
     play.to_end()
     assert details.read() == page(play)
 
@@ -488,7 +489,7 @@ def test_a_summary_names_the_turn_what_is_done_and_who_decided_so() -> None:
     (one,) = step.turn.calls
     said = call_summary(3, one, "approved by grace")
     assert said.startswith("Turn 3: Refund an order, approved by grace: order=1042, note=xxx")
-    asked = question_summary(3, play.run.calls.question_of(one))
+    asked = question_summary(3, play.run.questions.of(one))
     assert asked.startswith("Turn 3: decision needed (see User Metadata): Refund an order: ord")
     assert {len(said), len(asked)} == {MAX_SUMMARY_CHARACTERS}
 

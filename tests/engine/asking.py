@@ -9,7 +9,7 @@ from holdfast.schemas.decision import Decision
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import DecisionRejected
-from holdfast.workflows.engine.steps import RunCalls
+from holdfast.workflows.engine.execution_base import RunCalls
 from tests.engine.driver import Play, call, says, tool
 
 SCHEMA = {
@@ -61,7 +61,7 @@ def open_question(play: Play) -> Any:
 
 
 def decides(play: Play, decision: Any) -> Any:
-    return play.run.decide(Decision.model_validate({"callId": "t1c1", **decision}))
+    return play.run.questions.count(Decision.model_validate({"callId": "t1c1", **decision}))
 
 
 def refusal(play: Play, decision: Any) -> tuple[str, str]:

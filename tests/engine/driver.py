@@ -19,15 +19,14 @@ from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ActivityBinding, Tool
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
-from holdfast.workflows.engine.call.hooks import (
+from holdfast.workflows.engine.call.activities import (
     Hook,
     HookRequests,
     HookResult,
-    HookReturned,
     advance,
+    outcome_of_result,
 )
-from holdfast.workflows.engine.call.outcome import Outcome, outcome_of_result
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
+from holdfast.workflows.engine.call.tool_call import CallStage, Outcome, Succeeded, ToolCall, Turn
 from holdfast.workflows.engine.continue_as_new import (
     WorkflowSnapshot,
     read_start_arguments,
@@ -36,19 +35,19 @@ from holdfast.workflows.engine.continue_as_new import (
     start_arguments,
 )
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
-from holdfast.workflows.engine.execution_base import ExecutionBase
-from holdfast.workflows.engine.log.log import Log
-from holdfast.workflows.engine.run import Run
-from holdfast.workflows.engine.single_call import SingleCall
-from holdfast.workflows.engine.steps import (
+from holdfast.workflows.engine.execution_base import (
     AskModel,
     AskPeople,
     AwaitMessage,
+    ExecutionBase,
     Fail,
     Finish,
     RunCalls,
+    SingleCall,
     Step,
 )
+from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.run import Run
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MODEL = ModelSettings(endpoint="script", name="script")
@@ -132,7 +131,7 @@ class Playing(Generic[WorkT]):
         question = None if self.run.is_steered else planning.ask(turn)
         if question is not None:
             self.ask(question)
-            planning.apply_ruling(turn)
+            planning.apply_ruling(turn, question)
 
     def _together(self, turn: Turn, calls: list[ToolCall]) -> None:
         if self.run.is_halting:
@@ -150,8 +149,11 @@ class Playing(Generic[WorkT]):
     def can_go_on(self, one: ToolCall) -> bool:
         """Whether a call can make a move now."""
         if one.stage is CallStage.ENDED:
-            return one.has_dependents and not one.result_published
-        waits = {CallStage.PENDING: not one.is_decidable, CallStage.QUEUED: not one.is_startable}
+            return one.dependencies.has_dependents and not one.result_published
+        waits = {
+            CallStage.PENDING: not one.is_decidable,
+            CallStage.QUEUED: bool(one.open_dependencies),
+        }
         return not waits.get(one.stage, False) or self.run.is_halting
 
     def see_on(self, turn: Turn, one: ToolCall) -> None:
@@ -172,7 +174,7 @@ class Playing(Generic[WorkT]):
                 outcome = calls.doubt_after_reset(one) or self.outcome(one)
                 calls.apply_outcome(turn.number, one, outcome)
             case _:
-                question = calls.question_of(one)
+                question = self.run.questions.of(one)
                 self.ask(question)
                 if question.ruling is None and self.run.is_steered:
                     self.run.planning.hold_back([one])
@@ -191,7 +193,7 @@ class Playing(Generic[WorkT]):
         said = self.hooks.get(hook.activity.type)
         if callable(said):
             said = said(*hook.arguments)
-        return said if isinstance(said, HookResult) else HookReturned(said)
+        return said if isinstance(said, HookResult) else Succeeded(said)
 
     def outcome(self, one: ToolCall) -> Outcome:
         """How a call ends."""
@@ -223,7 +225,7 @@ class Playing(Generic[WorkT]):
         if not isinstance(decision, Decision):
             decision = Decision.model_validate({"callId": question.call_id, **decision})
         try:
-            self.run.decide(decision)
+            self.run.questions.count(decision)
         except DecisionRejected as error:
             self.refusals.append(f"{error.code}: {error}")
 
@@ -358,7 +360,7 @@ class Play(Playing[Run]):
                 self.run.model_answered(self.model.pop(0))
             case RunCalls(turn):
                 self.carry_out(turn)
-                self.run.closed()
+                self.run.closed(turn)
             case AskPeople(question):
                 self.ask(question)
                 self.run.budget_decided()
@@ -395,7 +397,7 @@ class PlayCall(Playing[SingleCall]):
         step = self.run.next()
         assert isinstance(step, RunCalls)
         self.carry_out(step.turn)
-        self.run.closed()
+        self.run.closed(step.turn)
         assert self.run.next() is self.run.last_step
         return self
 

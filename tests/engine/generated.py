@@ -13,16 +13,9 @@ from holdfast.schemas.message import Delivered
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.call.outcome import (
-    Failure,
-    Outcome,
-    Stopped,
-    fail,
-    outcome_of_failure,
-    outcome_of_result,
-)
-from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
-from holdfast.workflows.engine.steps import Fail, Finish
+from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
+from holdfast.workflows.engine.call.tool_call import Failure, Outcome, Stopped, ToolCall, Turn, fail
+from holdfast.workflows.engine.execution_base import Fail, Finish
 from tests.engine.driver import Play, says, tool
 
 SCALARS = (
@@ -210,7 +203,7 @@ class Anything(Play):
                 self.desk.expire(question)
                 return
             said = {"callId": question.call_id, **self._drawn.decisions.pop()}
-            self.run.calls.count_or_log(Decision.model_validate(said))
+            self.run.questions.count_or_log(Decision.model_validate(said))
 
     def _note(self) -> None:
         self.snapshots.append(self.records())

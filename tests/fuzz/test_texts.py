@@ -26,7 +26,8 @@ from holdfast.validation.problems import problems_of
 from holdfast.validation.regex import PatternRefused, pattern
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.validator import errors
-from holdfast.workflows.engine.call.outcome import Failed, Stopped, Succeeded, outcome_of_result
+from holdfast.workflows.engine.call.activities import outcome_of_result
+from holdfast.workflows.engine.call.tool_call import Failed, Stopped, Succeeded
 from holdfast.workflows.engine.continue_as_new import read_start_arguments
 from tests.engine.driver import tool
 from tests.fuzz.profiles import fuzzed, json_values, spoilt

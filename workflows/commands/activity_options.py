@@ -14,10 +14,9 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.tool import ActivityBinding, Retry, Tool
 
-from holdfast.workflows.engine.call.hooks import Hook
+from holdfast.workflows.engine.call.activities import Hook
 from holdfast.workflows.engine.call.tool_call import ToolCall
-from holdfast.workflows.engine.conversation.scopes import CONTEXT
-from holdfast.workflows.engine.conversation.visibility import visible_messages
+from holdfast.workflows.engine.conversation.scopes import CONTEXT, visible_messages
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.engine.run_state import RunState
 

@@ -20,9 +20,8 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import RunResult, Spent
 
 from holdfast.workflows.commands import failures
-from holdfast.workflows.engine.call.hooks import CallRefused
-from holdfast.workflows.engine.call.outcome import Outcome, refuse
-from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
+from holdfast.workflows.engine.call.activities import CallRefused
+from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, Turn, refuse
 from holdfast.workflows.engine.delegation import (
     Delegate,
     DelegateAbandoned,

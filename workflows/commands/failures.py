@@ -9,7 +9,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
-from holdfast.workflows.engine.call.outcome import Failure
+from holdfast.workflows.engine.call.tool_call import Failure
 
 MAX_REASON_CHARACTERS = 300
 

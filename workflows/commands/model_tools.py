@@ -17,8 +17,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.commands import activity_options, failures
 from holdfast.workflows.commands.page_prefetch import prefetch_page
 from holdfast.workflows.engine.budget.reservations import BudgetExhausted, hold_request
-from holdfast.workflows.engine.call.outcome import Failed, Outcome, fail, refuse
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.tool_call import Failed, Outcome, ToolCall, fail, refuse
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.run import Run

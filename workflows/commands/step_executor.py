@@ -33,22 +33,23 @@ from holdfast.workflows.commands import (
 from holdfast.workflows.commands.page_prefetch import prefetch_page
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
-from holdfast.workflows.engine.call.hooks import (
+from holdfast.workflows.engine.call.activities import (
     Hook,
-    HookFailed,
     HookRequests,
     HookResult,
-    HookReturned,
     advance,
-    hook_result_of,
-)
-from holdfast.workflows.engine.call.outcome import (
-    Outcome,
-    fail,
     outcome_of_failure,
     outcome_of_result,
 )
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
+from holdfast.workflows.engine.call.tool_call import (
+    CallStage,
+    Failure,
+    Outcome,
+    Succeeded,
+    ToolCall,
+    Turn,
+    fail,
+)
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.publishing import summaries
@@ -125,7 +126,7 @@ class StepExecutor:
         if question is not None:
             self._publisher.update()
             await self.wait_for_ruling(question)
-            planning.apply_ruling(turn)
+            planning.apply_ruling(turn, question)
 
     async def _execute_calls(self, turn: Turn, calls: list[ToolCall]) -> None:
         if self._work.is_halting:
@@ -138,7 +139,9 @@ class StepExecutor:
         self._publisher.update()
         slots = asyncio.Semaphore(self._work.state.rules.concurrency)
         unfinished = [
-            call for call in calls if call.stage is not CallStage.ENDED or call.has_dependents
+            call
+            for call in calls
+            if call.stage is not CallStage.ENDED or call.dependencies.has_dependents
         ]
         await asyncio.gather(*(self._execute_to_end(turn, call, slots) for call in unfinished))
         await self._decide(deciding.finish(turn.number, calls))
@@ -149,7 +152,7 @@ class StepExecutor:
             await self._advance_call(turn, call, slots)
             self._publisher.update()
         self._trace.call_ended(call.id)
-        if call.has_dependents and not call.result_published:
+        if call.dependencies.has_dependents and not call.result_published:
             await self._decide(self._work.calls.publish_result(call))
 
     async def _advance_call(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
@@ -162,8 +165,8 @@ class StepExecutor:
                 async with slots:
                     await self._run(turn, call)
             case _:
-                await self.wait_for_ruling(calls.question_of(call))
-                if work.is_steered and calls.question_of(call).ruling is None:
+                await self.wait_for_ruling(work.questions.of(call))
+                if work.is_steered and work.questions.of(call).ruling is None:
                     work.planning.hold_back([call])
                 else:
                     calls.apply_ruling(turn.number, call)
@@ -173,7 +176,7 @@ class StepExecutor:
         work, calls = self._work, self._work.calls
         queued = call.stage is CallStage.QUEUED
         await workflow.wait_condition(
-            lambda: (call.is_startable if queued else call.is_decidable) or work.is_halting
+            lambda: (not call.open_dependencies if queued else call.is_decidable) or work.is_halting
         )
         if work.is_halting:
             calls.cancel(call, "the run ended before this call")
@@ -206,9 +209,8 @@ class StepExecutor:
         line = summaries.hook_summary(self._work.turn_number, hook)
         size = json_size(hook.arguments)
         if size > activity_options.MAX_INPUT_BYTES:
-            return HookFailed(
-                f"it would be given {size} bytes; at most {activity_options.MAX_INPUT_BYTES}"
-            )
+            bound = activity_options.MAX_INPUT_BYTES
+            return Failure("other", f"it would be given {size} bytes; at most {bound}")
         config = activity_options.hook_config(
             hook, line, self._work.state.meter.remaining(workflow.now())
         )
@@ -218,13 +220,13 @@ class StepExecutor:
                     hook.activity.type, args=hook.arguments, result_type=RawValue, **config
                 )
             )
-            return HookReturned(failures.payload_json(answer))
+            return Succeeded(failures.payload_json(answer))
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
-            return hook_result_of(failures.activity_failure(error))
+            return failures.activity_failure(error)
         except ValueError as error:
-            return HookFailed(str(error))
+            return Failure("other", str(error))
 
     async def _execute(self, turn: Turn, call: ToolCall) -> Outcome:
         """Execute a call as a child workflow, a request to the model, or an activity."""
@@ -341,7 +343,7 @@ class StepExecutor:
             if question.advance(alarm):
                 self._work.state.pending.expire(question)
             elif not question.decisions:
-                self._work.calls.remind(self._work.turn_number, question)
+                self._work.questions.remind(self._work.turn_number, question)
             self._publisher.update()
 
     def _group(self, turn: int) -> EventGroup:

@@ -68,9 +68,9 @@ async def count_decision(work: ExecutionBase, decision: Decision) -> None:
     try:
         meant = await verify_decision(work.state.pending, decision)
     except (TokenRejected, DecisionRejected) as error:
-        work.calls.log_ignored(decision, str(error))
+        work.questions.log_ignored(decision, str(error))
     else:
-        work.calls.count_or_log(meant)
+        work.questions.count_or_log(meant)
 
 
 async def verify_principal(asked: PrincipalToken) -> Principal:

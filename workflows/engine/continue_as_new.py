@@ -171,8 +171,8 @@ def stay_in_history(run: Run, length: HistoryLength) -> None:
     """
     if length.is_at_limit:
         run.fail(ErrorCode.BLOCKED, _STUCK)
-    elif is_crowded(run.state.log, run.forgettable):
-        run.make_room()
+    elif is_crowded(run.state.log, run.summaries.progress.since):
+        run.summaries.make_room()
 
 
 def start_arguments(

@@ -30,16 +30,16 @@ from holdfast.schemas.tool import ANONYMOUS, Tool
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.budget import reservations
 from holdfast.workflows.engine.budget.meter import BudgetShare, Meter
-from holdfast.workflows.engine.call.hooks import CallRefused
-from holdfast.workflows.engine.call.outcome import (
+from holdfast.workflows.engine.call.activities import CallRefused, check_output
+from holdfast.workflows.engine.call.tool_call import (
     Outcome,
     Succeeded,
+    ToolCall,
+    Turn,
     Unknown,
-    check_output,
     fail,
     refuse,
 )
-from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import Data

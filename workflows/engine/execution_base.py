@@ -1,29 +1,100 @@
-"""The common part of a run and of a single call: calls that run, and one end.
+"""The common part of a run and of a single call: steps, calls that run, and one end.
 
 The workflow uses only this part to run calls, to show their state, and to cancel them. If one call
 is the whole execution, its result is the end, or its error fails the execution.
+
+A single call is requested by a client and not by a model. It passes the same checks, approval and
+log as every call of a run. It has the id of the first call of a first turn, but no turn: a turn is
+a request to a model.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, assert_never
 
-from holdfast.schemas.base import json_size
-from holdfast.schemas.decision import Decision, Receipt
-from holdfast.schemas.log_entry import DoneEntry, ErrorEntry, NoticeEntry
+from holdfast.schemas.agent import AgentRules, Budget, BudgetName
+from holdfast.schemas.base import Duration, json_size
+from holdfast.schemas.internal.model_request import ConversationPointer
+from holdfast.schemas.internal.solution import Solution, WrittenCall
+from holdfast.schemas.log_entry import DoneEntry, ErrorEntry, MessageEntry, NoticeEntry
+from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.run import Ended, RunResult, RunStatus, Spent
+from holdfast.schemas.run import CallRequest, Ended, RunResult, RunStatus, Spent
+from holdfast.schemas.tool import Tool
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.call.outcome import Answered, Failed, Refused, Stopped, Succeeded
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
+from holdfast.workflows.engine.budget.meter import Meter
+from holdfast.workflows.engine.call.activities import has_reviewed_result, hook_activities
+from holdfast.workflows.engine.call.tool_call import (
+    Answered,
+    CallStage,
+    Failed,
+    Refused,
+    ResultStage,
+    Stopped,
+    Succeeded,
+    ToolCall,
+    Turn,
+    fail,
+)
 from holdfast.workflows.engine.delegation import Delegates
-from holdfast.workflows.engine.execution.completion import withhold_result
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
+from holdfast.workflows.engine.execution.questions import Questions
+from holdfast.workflows.engine.model.answer import propose_calls
 from holdfast.workflows.engine.plans.planning import Planning
-from holdfast.workflows.engine.run_state import RunState
-from holdfast.workflows.engine.steps import Fail, Finish, Step
+from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 
 # Temporal's limit is two megabytes; the tool of an external worker may come close to it.
 MAX_RESULT_BYTES = 2_000_000
+
+
+@dataclass(frozen=True)
+class AskModel:
+    """Make one request to the model, with the log up to the pointer."""
+
+    pointer: ConversationPointer
+
+
+@dataclass(frozen=True)
+class RunCalls:
+    """Run the calls of a turn."""
+
+    turn: Turn
+
+
+@dataclass(frozen=True)
+class AskPeople:
+    """Wait until people have extended a budget or ended the run."""
+
+    question: Question
+    budget: BudgetName
+
+
+@dataclass(frozen=True)
+class AwaitMessage:
+    """Wait for the next message of a conversation, or until it is closed."""
+
+    idle_timeout: Duration | None
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The run ends with a result."""
+
+    result: RunResult
+
+
+@dataclass(frozen=True)
+class Fail:
+    """The run ends with an error."""
+
+    code: str
+    message: str
+
+
+Step = AskModel | RunCalls | AskPeople | AwaitMessage | Finish | Fail
 
 
 class ExecutionBase(ABC):
@@ -31,48 +102,50 @@ class ExecutionBase(ABC):
 
     def __init__(self, state: RunState) -> None:
         self.state = state
-        self.calls = CallLifecycle(state)
-        self.planning = Planning(state, self.calls)
+        self.questions = Questions(state)
+        self.calls = CallLifecycle(state, self.questions)
+        self.planning = Planning(state, self.calls, self.questions)
         self.delegates = Delegates()
         self._turn: Turn | None = None
-        self._over: Finish | Fail | None = None
+        # The step that ended the execution, if any.
+        self.last_step: Finish | Fail | None = None
 
     @abstractmethod
     def next(self) -> Step:
         """Return the next step; the same one until it is executed."""
 
-    def decide(self, decision: Decision) -> Receipt:
-        """Count a decision.
-
-        Raises:
-            DecisionRejected: It is rejected; the message has the reason.
-        """
-        return self.calls.count_decision(decision)
-
     def fail(self, code: str, message: str) -> None:
         """End with an error."""
-        self._tell_unasked()
+        self._log_unused_decisions()
         self.state.log.append(ErrorEntry(code=code, message=message))
-        self._over = Fail(code, message)
+        self.last_step = Fail(code, message)
 
     def cancel(self) -> None:
         """End every open call with its one result, and end as cancelled."""
-        if self._over is not None:
+        if self.last_step is not None:
             return
         if self._turn is not None:
-            self._drop(self._turn)
+            self.abandon(self._turn, "the run was cancelled")
         for question in self.state.pending.list_open():
             self.state.pending.withdraw(question)
         self.fail(ErrorCode.CANCELLED, "the run was cancelled")
 
     def abandon(self, turn: Turn, why: str) -> None:
-        """End and close the open calls of a turn."""
+        """End and close the open calls of a turn.
+
+        There is no time for the hooks `_after`: a result that they have to review is withheld.
+        """
         still_open = [call for call in turn.calls if not call.is_closed]
         for call in still_open:
-            if call.stage is CallStage.ENDED:
-                withhold_result(call, why, self.state)
-            else:
+            if call.stage is not CallStage.ENDED:
                 self.calls.cancel(call, why)
+            elif (
+                call.result_stage < ResultStage.REVIEWED
+                and has_reviewed_result(call.ended)
+                and hook_activities(call, self.state.rules, "after")
+            ):
+                message = f"the call was run, and its result is withheld: {why}"
+                call.advance_result(ResultStage.REVIEWED, fail(ErrorCode.CANCELLED, message))
         self.calls.close(turn.number, still_open)
 
     @property
@@ -83,7 +156,7 @@ class ExecutionBase(ABC):
     @property
     def status(self) -> RunStatus:
         """Return the status in one word."""
-        match self._over:
+        match self.last_step:
             case Finish(result):
                 return result.status
             case Fail(ErrorCode.CANCELLED, _):
@@ -111,11 +184,6 @@ class ExecutionBase(ABC):
         return self.is_halting or (self.is_steered and question.kind in ("call", "plan"))
 
     @property
-    def last_step(self) -> Finish | Fail | None:
-        """Return the step that ended the execution, if any."""
-        return self._over
-
-    @property
     def turn_number(self) -> int:
         """Return the number of the present or last turn; 0 before the first request to a model."""
         return self._turn.number if self._turn is not None else self.state.meter.turns
@@ -123,21 +191,16 @@ class ExecutionBase(ABC):
     @property
     def open_turn(self) -> Turn | None:
         """Return the turn whose calls are running, if there is one."""
-        return self._turn if self._over is None else None
+        return self._turn if self.last_step is None else None
 
     def get_spent(self) -> Spent:
         """Return the usage so far."""
         meter = self.state.meter
         return Spent(turns=meter.requests, calls=meter.calls, usage=meter.usage())
 
-    def _drop(self, turn: Turn) -> None:
-        self.abandon(turn, "the run was cancelled")
-
     def _end_as(self, call: ToolCall) -> None:
         """End in the same way as the only call of the execution."""
-        outcome = call.outcome
-        assert outcome is not None  # it is closed
-        match outcome:
+        match call.ended:
             case Succeeded(value, _, terminate, _):
                 self._hand_on(call, "stopped" if terminate else "completed", value)
             case Answered(value):
@@ -146,7 +209,7 @@ class ExecutionBase(ABC):
                 self._hand_on(call, "stopped", message)
             case Refused(error) | Failed(error, _):
                 self.fail(error.code, error.message)
-            case _:
+            case outcome:
                 assert_never(outcome)
 
     def _hand_on(self, call: ToolCall, status: Ended, output: Any) -> None:
@@ -162,25 +225,54 @@ class ExecutionBase(ABC):
         self.fail(ErrorCode.INVALID_OUTPUT, message)
 
     def _result(self, status: Ended, output: Any) -> RunResult:
-        meter, data = self.state.meter, self.state.data
+        data, spent = self.state.data, self.get_spent()
         return RunResult(
             status=status,
             output=output,
             state=data["state"],
             instances=data.own_values("state"),
-            turns=meter.requests,
-            calls=meter.calls,
-            usage=meter.usage(),
+            turns=spent.turns,
+            calls=spent.calls,
+            usage=spent.usage,
         )
 
-    def _tell_unasked(self) -> None:
+    def _finish(self, result: RunResult) -> Finish:
+        self._log_unused_decisions()
+        self.state.log.append(DoneEntry(status=result.status, output=result.output))
+        self.last_step = Finish(result)
+        return self.last_step
+
+    def _log_unused_decisions(self) -> None:
         calls = self.state.pending.name_unused()
         if calls:
             text = f"decisions were ignored, since these calls never waited for one: {calls}"
             self.state.log.append(NoticeEntry(text=text))
 
-    def _finish(self, result: RunResult) -> Finish:
-        self._tell_unasked()
-        self.state.log.append(DoneEntry(status=result.status, output=result.output))
-        self._over = Finish(result)
-        return self._over
+
+class SingleCall(ExecutionBase):
+    """One call without a model, its log, and its end."""
+
+    def __init__(
+        self,
+        request: CallRequest,
+        tool: Tool,
+        desk: PendingApprovals,
+        clock: Callable[[], datetime],
+    ) -> None:
+        snapshot = RunStateSnapshot(meter=Meter.of(Budget()), desk=desk)
+        rules = AgentRules(name=tool.name, tools=[tool])
+        super().__init__(RunState.of(request, rules, snapshot, clock))
+        self.state.data.set("state", {})
+        written = WrittenCall(tool=tool.name, arguments=request.arguments)
+        [call] = propose_calls(Solution(calls=[written]), 1, rules.tools, {})
+        message = ChatMessage(role="user", calls=[call.proposal])
+        self.state.log.append(MessageEntry(message=message))
+        self._turn = self._only_turn = Turn(0, [call])
+
+    def next(self) -> RunCalls | Finish | Fail:
+        """Return the next step; the same one until it is executed."""
+        return self.last_step or RunCalls(self._only_turn)
+
+    def closed(self, turn: Turn) -> None:
+        """End with the result of the only call, which is closed."""
+        self._end_as(turn.calls[0])

@@ -6,7 +6,7 @@ again:
     AskModel      ─► model_answered, or, for a summary, summary_answered; or fail
     RunCalls      ─► closed
     AskPeople     ─► budget_decided
-    AwaitMessage  ─► (the mailbox has a message or is closed), or `close`
+    AwaitMessage  ─► (the mailbox has a message or is closed)
     Finish, Fail  ─► the end
 
 Between two steps, the log holds every decision.
@@ -18,11 +18,10 @@ from typing import Any, Self
 
 from pydantic import Field, JsonValue
 
-from holdfast.schemas.agent import Agent, BudgetName, ToolChoice
+from holdfast.schemas.agent import Agent, ToolChoice
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
-from holdfast.schemas.internal.model_request import ConversationPointer
-from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEndEntry, TurnStartEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import MODEL_ERROR, ErrorCode, call_id
@@ -30,9 +29,14 @@ from holdfast.schemas.run import Ended, RunRequest, RunStatus
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
-from holdfast.workflows.engine.budget_limits import BudgetLimits
-from holdfast.workflows.engine.call.outcome import Answered, Failed, Succeeded, refuse
-from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
+from holdfast.workflows.engine.call.tool_call import (
+    Answered,
+    Failed,
+    Succeeded,
+    ToolCall,
+    Turn,
+    refuse,
+)
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.conversation.summaries import (
@@ -40,21 +44,24 @@ from holdfast.workflows.engine.conversation.summaries import (
     Summaries,
     SummariesProgress,
 )
-from holdfast.workflows.engine.execution.preparation import propose_calls
-from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.engine.execution_base import (
+    AskModel,
+    AwaitMessage,
+    ExecutionBase,
+    RunCalls,
+    Step,
+)
 from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES
-from holdfast.workflows.engine.model import prompt
 from holdfast.workflows.engine.model.answer import (
     InvalidOutput,
     ParsedAnswer,
-    answer_output,
     parse_answer,
+    propose_calls,
 )
-from holdfast.workflows.engine.model.tool_choice import ToolChoiceState
-from holdfast.workflows.engine.request_pages import RequestPages
+from holdfast.workflows.engine.model.prompt import FINALIZE
+from holdfast.workflows.engine.model_requests import BudgetLimits, RequestPages
 from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 from holdfast.workflows.engine.state.data import MISSING
-from holdfast.workflows.engine.steps import AskModel, AwaitMessage, RunCalls, Step
 
 # Providers match a result with its call by the nearest id.
 MAX_SEEN_IDS = 1_024
@@ -97,17 +104,22 @@ class Run(ExecutionBase):
         self.output: Any = snapshot.output
         self.answered_up_to = snapshot.answered_up_to
         self.planning.restore(snapshot.plan)
-        self._choice = ToolChoiceState(state, agent, snapshot.choice, snapshot.settled_after)
-        self._limits = BudgetLimits(state, self.calls, snapshot.finalizing)
+        self.summaries = Summaries(state, agent.model.name, snapshot.summaries)
+        self._limits = BudgetLimits(state, self.questions, snapshot.finalizing)
+        self.pages = RequestPages(
+            agent,
+            state,
+            self.planning,
+            self._limits,
+            self.summaries,
+            snapshot.choice,
+            snapshot.settled_after,
+        )
         # The only call of the run, if the skill is an activity.
         self._whole: ToolCall | None = None
         self._conversation = initial_context.conversation(request)
         self._seen_ids = dict.fromkeys(snapshot.seen_ids)
         self._asking: AskModel | None = None
-        self._summaries = Summaries(state, agent.model.name, snapshot.summaries)
-        self.pages = RequestPages(
-            agent, state, self.planning, self._choice, self._limits, self._summaries
-        )
         # Whether a turn has started that the model has not answered.
         self._begun = False
         self._said = snapshot.said
@@ -146,43 +158,70 @@ class Run(ExecutionBase):
         return RunSnapshot(
             kept=self.state.snapshot(),
             mailbox=self.mailbox,
-            summaries=self._summaries.progress,
+            summaries=self.summaries.progress,
             plan=self.planning.to_snapshot(),
             seen_ids=list(self._seen_ids),
-            choice=self._choice.wanted,
+            choice=self.pages.wanted,
             output=self.output,
             said=self._said,
             answered_up_to=self.answered_up_to,
-            settled_after=self._choice.settled_after,
+            settled_after=self.pages.settled_after,
             finalizing=self._limits.finalizing,
             unknown_told=self._unknown_told,
             ending=self._ending,
         )
 
     @property
-    def forgettable(self) -> int:
-        """Return the number of the entry up to which no model reads the log any more."""
-        return self._summaries.progress.since
+    def agent_name(self) -> str:
+        """Return the name of the run's agent."""
+        return self.agent.name
 
-    def make_room(self) -> None:
-        """Request a summary, because not all of the log can be passed on."""
-        self._summaries.make_room()
+    @property
+    def is_activity_skill(self) -> bool:
+        """Return whether the skill is an activity, so that the run is one call."""
+        return self._whole is not None
 
     @property
     def is_between_turns(self) -> bool:
         """Return whether the run is between two turns: nothing runs, and no question is open."""
-        busy = self._turn or self._limits.question or self._asking or self._begun or self._over
-        return not (busy or self._summaries.is_active) and self.state.meter.turns > 0
+        busy = self._is_at_work or self._begun or self.summaries.is_active
+        return not busy and self.state.meter.turns > 0
 
     @property
     def has_taken_a_turn(self) -> bool:
         """Return whether the run has called the model since it started or continued as new."""
         return self.state.meter.turns > self._turns_before
 
+    @property
+    def status(self) -> RunStatus:
+        """Return the status of the run in one word."""
+        said = super().status
+        return "awaiting_message" if said == "running" and self._idle else said
+
+    @property
+    def is_steered(self) -> bool:
+        """Return whether a message must be read before more calls of a plan start."""
+        return self._turn is not None and self._turn.is_plan and self.mailbox.has_steering_message
+
+    @property
+    def is_ending(self) -> bool:
+        """Return whether the run ends next, unless a message arrives before."""
+        goes_on = self._ending == "completed" and (len(self.mailbox) > 0 or self._idle)
+        return self._ending is not None and not self._is_at_work and not goes_on
+
+    @property
+    def _is_at_work(self) -> bool:
+        return bool(self.last_step or self._turn or self._limits.question or self._asking)
+
+    @property
+    def _idle(self) -> bool:
+        hears = self._conversation is not None and not self.mailbox.closed
+        return self._ending is not None and hears
+
     def next(self) -> Step:
         """Return the next step; the same one until it is executed."""
-        if self._over is not None:
-            return self._over
+        if self.last_step is not None:
+            return self.last_step
         if self._turn is not None:
             return RunCalls(self._turn)
         if self._limits.question is not None:
@@ -196,17 +235,14 @@ class Run(ExecutionBase):
     def model_answered(self, solution: Solution) -> None:
         """Process the model's answer."""
         self._asking = None
-        self._note(solution)
-        if solution.too_long:
-            self._summaries.turn_refused(solution)
+        meter, tools = self.state.meter, self.state.tools
+        if not self._charge(solution, meter.spend):
+            self.summaries.turn_refused(solution)
             return
         self._begun = False
-        meter = self.state.meter
-        meter.spend(solution.usage)
-        self._tell_unknown()
-        answer = parse_answer(solution, self.agent, self.state.tools())
+        answer = parse_answer(solution, self.agent, tools)
         self._said = answer.text or self._said
-        calls = propose_calls(answer.solution, meter.turns, self.state.tools(), self._seen_ids)
+        calls = propose_calls(answer.solution, meter.turns, tools, self._seen_ids)
         self._seen_ids = dict.fromkeys(list(self._seen_ids)[-MAX_SEEN_IDS:])
         self.state.log.append(
             MessageEntry(
@@ -219,50 +255,50 @@ class Run(ExecutionBase):
                 )
             )
         )
-        self._summaries.turn_answered(solution)
-        if calls and self._limits.finalizing is None and self._choice.may_call:
-            lazy = self.agent.plan == "lazy" and not self._choice.choosing
-            self._turn = Turn(meter.turns, calls, is_plan=lazy)
-            self._given = None if self._choice.choosing or answer.output is MISSING else answer
-        else:
-            self.planning.discard()
-            self._refuse(calls)
-            self._conclude(answer, called=bool(calls))
-            self._turn_end()
+        self.summaries.turn_answered(solution)
+        choosing = self.state.is_choosing_skill
+        # A server may return calls although the request forbids them.
+        may_call = self._limits.finalizing is None and (choosing or self.pages.wanted != "none")
+        if calls and may_call:
+            self._turn = Turn(
+                meter.turns, calls, is_plan=self.agent.plan == "lazy" and not choosing
+            )
+            self._given = None if choosing or answer.output is MISSING else answer
+            return
+        self.planning.discard()
+        why = "this run makes none" if self._limits.finalizing is None else FINALIZE
+        for call in calls:
+            meter.refuse_call(call.name)
+            call.end(refuse(ErrorCode.BLOCKED, f"no call is run: {why}"))
+        self.calls.close(meter.turns, calls)
+        self._conclude(answer, called=bool(calls))
+        self._end_turn()
 
     def summary_answered(self, solution: Solution) -> None:
         """Process the model's summary of the older part of the conversation."""
         self._asking = None
         self.charge_answer(solution)
-        self._summaries.summary_answered(solution)
+        self.summaries.summary_answered(solution)
 
     def charge_answer(self, solution: Solution) -> None:
-        """Count an answer of the model outside of turns: to one call, or a summary.
-
-        A request that was too long costs nothing.
-        """
-        self._note(solution)
-        if not solution.too_long:
-            self.state.meter.charge(solution.usage)
-            self._tell_unknown()
+        """Count an answer of the model outside of turns: to one call, or a summary."""
+        self._charge(solution, self.state.meter.charge)
 
     def turn_timed_out(self) -> None:
         """End the turn without an answer, because the run's time is used up."""
         self._asking = None
         self._leave_turn()
 
-    def closed(self) -> None:
+    def closed(self, turn: Turn) -> None:
         """Process the closed calls of the turn, any of which may end the run."""
-        turn = self._turn
-        assert turn is not None  # the step was RunCalls
         self._turn = None
         if self._whole is not None:
             self._conclude_whole(self._whole, turn.number)
             return
         self.state.meter.count_iteration()
-        if self._choice.choosing and self._take_up(turn):
+        if self.state.is_choosing_skill and self._take_up_skill(turn):
             return
-        self._turn_end()
+        self._end_turn()
         if self.state.end_reason is not None:
             self.fail(ErrorCode.APPROVAL_TIMEOUT, self.state.end_reason)
         elif turn.stop_message is not None:
@@ -282,76 +318,38 @@ class Run(ExecutionBase):
         self._hear(ending=True)
         super().fail(code, message)
 
-    def close(self) -> None:
-        """Accept no further message."""
-        self.mailbox.close()
-
-    @property
-    def agent_name(self) -> str:
-        """Return the name of the run's agent."""
-        return self.agent.name
-
-    @property
-    def is_activity_skill(self) -> bool:
-        """Return whether the skill is an activity, so that the run is one call."""
-        return self._whole is not None
-
-    @property
-    def status(self) -> RunStatus:
-        """Return the status of the run in one word."""
-        said = super().status
-        return "awaiting_message" if said == "running" and self._idle else said
-
-    @property
-    def is_steered(self) -> bool:
-        """Return whether a message must be read before more calls of a plan start."""
-        return self._turn is not None and self._turn.is_plan and self.mailbox.has_steering_message
-
-    @property
-    def _idle(self) -> bool:
-        return (
-            self._ending is not None and self._conversation is not None and not self.mailbox.closed
-        )
-
-    @property
-    def is_ending(self) -> bool:
-        """Return whether the run ends next, unless a message arrives before."""
-        at_work = self._over or self._turn or self._limits.question or self._asking
-        goes_on = self._ending == "completed" and (len(self.mailbox) > 0 or self._idle)
-        return self._ending is not None and not at_work and not goes_on
+    def cancel(self) -> None:
+        """End every open call with its one result, and end as cancelled."""
+        turn = self.open_turn
+        if turn is not None:
+            self.abandon(turn, "the run was cancelled")
+            if turn.number:
+                self._end_turn()
+        super().cancel()
 
     def _go_on(self) -> Step:
+        """Ask people about a budget, or request a due summary or the next turn from the model."""
         self._hear(ending=False)
         limit = self._limits.reached()
         if limit is not None:
-            self._meet(limit)
+            if self._limits.apply(limit):
+                self._ending = "budget_exceeded"
             return self.next()
+        turn = self.state.meter.turns + 1
         try:
-            self._asking = AskModel(self._request())
+            pointer = self.summaries.due_request(turn)
         except CannotShorten as error:
             self.fail(MODEL_ERROR, str(error))
-        return self.next()
+            return self.next()
+        if pointer is None:
+            if not self._begun:
+                self._begun = True
+                self.state.log.append(TurnStartEntry(turn=turn))
+            pointer = self.summaries.pointer(turn)
+        self._asking = AskModel(pointer)
+        return self._asking
 
-    def _request(self) -> ConversationPointer:
-        """Return the next request to the model: for a due summary, otherwise for a turn."""
-        turn = self.state.meter.turns + 1
-        summary = self._summaries.due_request(turn)
-        if summary is not None:
-            return summary
-        if not self._begun:
-            self._begun = True
-            self.state.log.append(TurnStartEntry(turn=turn))
-        return self._summaries.pointer(turn)
-
-    def _meet(self, limit: BudgetName) -> None:
-        """Handle a reached limit: finish the answer, end the run, or ask people."""
-        told = self._limits.finalizing
-        if self._limits.apply(limit):
-            self._ending = "budget_exceeded"
-        elif self._limits.finalizing != told:
-            self._say(prompt.FINALIZE)
-
-    def _take_up(self, turn: Turn) -> bool:
+    def _take_up_skill(self, turn: Turn) -> bool:
         """Activate the skill that a turn has chosen.
 
         Returns:
@@ -361,7 +359,7 @@ class Run(ExecutionBase):
         if chosen is None:
             return False
         initial_context.select_skill(self.state, chosen)
-        lacking = self._choice.settle(turn.number, self.pages.offers)
+        lacking = self.pages.settle()
         if lacking is not None:
             text = f"the skill `{chosen}` has no tool `{lacking}`: it is not asked to call it first"
             self.state.log.append(NoticeEntry(text=text))
@@ -372,11 +370,10 @@ class Run(ExecutionBase):
 
         The call belongs to turn number `turn` (0: to none) with this number of calls.
         """
-        skill = skills.skill_of(self.agent, self.state.skill)
-        if skill is None or skill.activity is None:
-            return False
         own = call_id(max(turn, 1), calls + 1)
-        call = skills.activity_call(self.agent, skill, self.state.data["input"], own)
+        call = skills.activity_call(self.agent, self.state.skill, self.state.data["input"], own)
+        if call is None:
+            return False
         asked = ChatMessage(role="user", calls=[call.proposal])
         self.state.log.append(MessageEntry(message=asked))
         self._whole, self._turn = call, Turn(turn, [call])
@@ -385,7 +382,7 @@ class Run(ExecutionBase):
     def _conclude_whole(self, call: ToolCall, turn: int) -> None:
         """End the run with the outcome of its only call, which is closed."""
         if turn:
-            self._turn_end()
+            self._end_turn()
         if isinstance(call.outcome, Failed) and self.state.meter.out_of_time:
             self._limits.log_exceeded("maxDuration")
             self._ending = "budget_exceeded"
@@ -401,36 +398,25 @@ class Run(ExecutionBase):
         An invalid output costs a turn.
         """
         try:
-            last = self._limits.finalizing is not None
-            if self._choice.choosing and not last:
-                raise InvalidOutput(skills.not_chosen_reason(self.agent.skills))
-            if self._choice.demands_call(self.pages.offers) and not called:
-                raise InvalidOutput("A call of a tool was required, and none was made. Call one.")
-            self.output = answer_output(answer, self.agent, self.state.data, last=last)
+            self.output = self.pages.read_output(answer, called=called)
         except InvalidOutput as error:
-            self._say(str(error))
+            message = ChatMessage(role="user", content=str(error))
+            self.state.log.append(MessageEntry(message=message))
         else:
             self.answered_up_to = self.mailbox.heard
             self._ending = "completed"
 
-    def _refuse(self, calls: list[ToolCall]) -> None:
-        """Refuse the calls of an answer that must not have any."""
-        why = "this run makes none" if self._limits.finalizing is None else prompt.FINALIZE
-        for call in calls:
-            self.state.meter.refuse_call(call.name)
-            call.end(refuse(ErrorCode.BLOCKED, f"no call is run: {why}"))
-        self.calls.close(self.state.meter.turns, calls)
-
     def _end(self, status: Ended) -> Step:
         """End the run, unless there is a message, or one may still arrive."""
+        conversation = self._conversation
         if status == "completed" and self._hear(ending=True):
-            self._ending, self._limits.finalizing = None, None
-            if self._conversation is not None:
+            self._ending = None
+            self._limits.go_on()
+            if conversation is not None:
                 self.state.meter.reset_iterations()
             return self._go_on()
-        if status == "completed" and self._idle:
-            assert self._conversation is not None  # it is idle
-            return AwaitMessage(self._conversation.idle_timeout)
+        if status == "completed" and conversation is not None and not self.mailbox.closed:
+            return AwaitMessage(conversation.idle_timeout)
         self._leave_turn()
         self._hear(ending=True)
         output = self.output if status != "budget_exceeded" else None
@@ -443,33 +429,27 @@ class Run(ExecutionBase):
             initial_context.append_message(self.state, message)
         return bool(heard)
 
-    def _note(self, solution: Solution) -> None:
-        for notice in solution.notices:
-            self.state.log.append(NoticeEntry(text=notice))
-
-    def _say(self, text: str) -> None:
-        self.state.log.append(MessageEntry(message=ChatMessage(role="user", content=text)))
-
-    def _drop(self, turn: Turn) -> None:
-        super()._drop(turn)
-        if turn.number:
-            self._turn_end()
-
     def _leave_turn(self) -> None:
         """End a turn that was started and has no answer."""
         if self._begun:
             self._begun = False
-            self._turn_end()
+            self._end_turn()
 
-    def _turn_end(self) -> None:
-        self.state.log.append(
-            TurnEndEntry(turn=self.state.meter.turns, usage=self.state.meter.usage())
-        )
-        self.state.log.seal(PAGE_BYTES)
+    def _end_turn(self) -> None:
+        meter, log = self.state.meter, self.state.log
+        log.append(TurnEndEntry(turn=meter.turns, usage=meter.usage()))
+        log.seal(PAGE_BYTES)
 
-    def _tell_unknown(self) -> None:
-        unknown = self.state.meter.unmetered_budget()
-        if unknown is not None and not self._unknown_told:
-            self._unknown_told = True
-            text = f"the provider does not report its usage: the budget {unknown} cannot be kept to"
-            self.state.log.append(NoticeEntry(text=text))
+    def _charge(self, solution: Solution, count: Callable[[Usage], None]) -> bool:
+        """Count an answer, and return True; a request that is too long has none: it is free."""
+        notices = list(solution.notices)
+        if not solution.too_long:
+            count(solution.usage)
+            unknown = self.state.meter.unmetered_budget()
+            if unknown is not None and not self._unknown_told:
+                self._unknown_told = True
+                why = "the provider does not report its usage"
+                notices.append(f"{why}: the budget {unknown} cannot be kept to")
+        for notice in notices:
+            self.state.log.append(NoticeEntry(text=notice))
+        return not solution.too_long

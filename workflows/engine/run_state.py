@@ -13,11 +13,13 @@ from holdfast.schemas.internal.continue_as_new import (
     ValueSnapshot,
 )
 from holdfast.schemas.log_entry import WriteEntry
+from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
-from holdfast.schemas.tool import OutputMethod, Tool
+from holdfast.schemas.tool import OutputMethod, ShownTool
 from holdfast.validation.validator import new_errors
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
+from holdfast.workflows.engine.approvals.policy import effective_policy
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.log.log import Log, LogSnapshot
 from holdfast.workflows.engine.skills import allowed_tools
@@ -29,6 +31,10 @@ MAX_STATE_BYTES = 900_000
 
 # The bytes of a new path step in JSON besides its name.
 _STEP_BYTES = 8
+
+
+class NoSuchTool(ValueError):
+    """A run has no tool of this name."""
 
 
 class RunStateSnapshot(Lenient):
@@ -50,9 +56,10 @@ class RunStateSnapshot(Lenient):
 class RunState:
     """The mutable state of one run that decisions on calls read.
 
-    `skill` is the active skill; `described` is the latest description of the data of a kind (and
-    instance); `end_reason` is the reason why the run ends although calls of its turn are open;
-    `was_reset` means that the run was reset and had got further before.
+    `skill` is the active skill, and `tools` can be called with it; `described` is the latest
+    description of the data of a kind (and instance); `end_reason` is the reason why the run ends
+    although calls of its turn are open; `was_reset` means that the run was reset and had got
+    further before.
     """
 
     rules: AgentRules
@@ -72,6 +79,9 @@ class RunState:
     was_reset: bool = False
     # An upper bound of the size of each kind's data.
     _sizes: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._allow_tools()
 
     @classmethod
     def of(
@@ -120,14 +130,37 @@ class RunState:
     def take_skill(self, skill: str) -> None:
         """Activate a skill."""
         self.skill = skill
+        self._allow_tools()
+
+    def _allow_tools(self) -> None:
+        self.tools = allowed_tools(self.rules, self.skill)
+        self.is_choosing_skill = bool(self.rules.skills) and self.skill is None
 
     def request_end(self, reason: str) -> None:
         """Request the end of the run for this reason, although calls of its turn are open."""
         self.end_reason = reason
 
-    def tools(self) -> list[Tool]:
-        """Return the tools that can be called now."""
-        return allowed_tools(self.rules, self.skill)
+    def describe_tools(self) -> str:
+        """Name the agent or the skill, and the tools that it may call."""
+        whose = f"agent '{self.rules.name}'" if self.skill is None else f"skill '{self.skill}'"
+        return f"{whose}. Allowed: [{', '.join(tool.name for tool in self.tools)}]"
+
+    def show_tool(self, name: Any) -> ShownTool:
+        """Return the tool of a name as people see it beside a pending approval.
+
+        A tool that can be called now comes before those of other skills.
+
+        Raises:
+            NoSuchTool: The run has none.
+        """
+        rules = self.rules
+        tools = [*self.tools, *rules.tools, *(tool for one in rules.skills for tool in one.tools)]
+        found = next((tool for tool in tools if tool.name == name), None)
+        if found is None:
+            suggestion = suggest_names(str(name), list(dict.fromkeys(tool.name for tool in tools)))
+            raise NoSuchTool(f"this run has no tool {quote_value(str(name))}; {suggestion}")
+        shown = {name: getattr(found, name) for name in ShownTool.model_fields}
+        return ShownTool(**{**shown, "approval": effective_policy(found, rules)})
 
     def scopes(self) -> list[str]:
         """Return the principal's scopes in this run, limited by the agent's own bound."""
@@ -183,46 +216,38 @@ class RunState:
         trial, sizes = data.copy(), dict(self._sizes if data is self.data else {})
         for path in paths:
             trial.set(path.kind, trial.value_after_write(path, method, value), path.instance)
-            self._check_size(path, value, trial, sizes)
-            if path.kind == "state":
-                for instance in _seeing(path, trial):
-                    self._check_state(path, trial, data, instance)
+            # Every instance sees a shared write.
+            seeing = [None, *trial.instances] if path.instance is None else [path.instance]
+            self._check_size(path, value, trial, sizes, len(seeing))
+            if path.kind != "state" or self.rules.state is None:
+                continue
+            for instance in seeing:
+                new, old = (each.visible_value("state", instance) for each in (trial, data))
+                broken = "; ".join(new_errors(new, old, self.rules.state))
+                if broken:
+                    whose = "" if instance is None else f" of {instance}"
+                    raise CannotWrite(
+                        f"{path}: the state{whose} would not fit its schema: {broken}"
+                    )
         return trial, sizes
 
-    def _check_size(self, path: Path, value: Any, trial: Data, sizes: dict[str, int]) -> None:
+    def _check_size(
+        self, path: Path, value: Any, trial: Data, sizes: dict[str, int], seeing: int
+    ) -> None:
+        """Update an upper bound of the size of a kind's data; compute it if the bound is high."""
         kind = path.kind
         if kind in sizes:
-            sizes[kind] += _growth(path, value, trial)
+            if path.instance is not None:
+                # A shared list or text is copied into the instance.
+                sizes[kind] += json_size(trial.own_value(kind, path.instance))
+            else:
+                steps_bytes = json_size(str(path)) + _STEP_BYTES * len(path.steps)
+                sizes[kind] += (json_size(value) + steps_bytes) * seeing
             if sizes[kind] <= MAX_STATE_BYTES:
                 return
-        own = [trial.own_value(kind, instance) for instance in (None, *trial.instances())]
+        own = [trial.own_value(kind, instance) for instance in (None, *trial.instances)]
         sizes[kind] = sum(json_size(one) for one in own if one is not MISSING)
         if sizes[kind] > MAX_STATE_BYTES:
             raise CannotWrite(
                 f"{path}: {kind} would have {sizes[kind]} bytes; at most {MAX_STATE_BYTES}"
             )
-
-    def _check_state(self, path: Path, trial: Data, before: Data, instance: str | None) -> None:
-        if self.rules.state is None:
-            return
-        new, old = (data.visible_value("state", instance) for data in (trial, before))
-        broken = new_errors(new, old, self.rules.state)
-        if broken:
-            whose = "" if instance is None else f" of {instance}"
-            raise CannotWrite(
-                f"{path}: the state{whose} would not fit its schema: {'; '.join(broken)}"
-            )
-
-
-def _seeing(path: Path, data: Data) -> list[str | None]:
-    """Return the instances that see a write; every instance sees a shared write."""
-    return [None, *data.instances()] if path.instance is None else [path.instance]
-
-
-def _growth(path: Path, value: Any, data: Data) -> int:
-    """Return an upper bound of the bytes by which a write lets its kind grow."""
-    if path.instance is not None:
-        # A shared list or text is copied into the instance.
-        return json_size(data.own_value(path.kind, path.instance))
-    steps_bytes = json_size(str(path)) + _STEP_BYTES * len(path.steps)
-    return (json_size(value) + steps_bytes) * len(_seeing(path, data))

@@ -22,8 +22,7 @@ from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.run import RunRequest
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits, Tool
-from holdfast.workflows.engine.call.outcome import Final, Succeeded
-from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
+from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall, Turn
 
 _CHOOSE = (
     "Choose the skill that fits the task, before anything else. Its instructions and its tools are"
@@ -102,10 +101,8 @@ def choice(skills: list[Skill]) -> Tool:
     )
 
 
-def answer(call: ToolCall) -> Final | None:
-    """Return the result of a call that the engine itself answers; None for every other call."""
-    if call.name != CHOOSE_SKILL or call.is_literal:  # an activity's skill may have this name
-        return None
+def answer(call: ToolCall) -> Succeeded:
+    """Return the result of the call with which the model chooses a skill."""
     chosen = call.arguments["skill"]
     return Succeeded(f"The skill `{chosen}` is in force: its instructions and tools are yours now.")
 
@@ -124,27 +121,26 @@ def not_chosen_reason(skills: list[Skill]) -> str:
     return f"No skill is chosen yet. Call `{CHOOSE_SKILL}` first, with one of: {known}."
 
 
-def activity_call(agent: Agent, skill: Skill, given: Any, own: str) -> ToolCall:
-    """Return the only call of a run by an activity, with the run's input.
+def activity_call(agent: Agent, name: str | None, given: Any, own: str) -> ToolCall | None:
+    """Return the only call of a run if its skill is an activity, with the run's input.
 
     The input is data for the engine: references and meta-properties in it are not read.
     """
-    is_text = isinstance(given, str)
+    skill = skill_of(agent, name)
+    if skill is None or skill.activity is None:
+        return None
+    # The schema of the input as one of arguments, since people may edit these.
+    parameters = agent.input if isinstance(agent.input, dict) else {"type": "object"}
+    if isinstance(given, str):
+        text = {"type": "string"} if agent.input is None else agent.input
+        parameters = {"type": "object", "properties": {"input": text}, "required": ["input"]}
     tool = Tool(
         name=skill.name,
         description=skill.description,
-        parameters=_parameters(agent, is_text=is_text),
+        parameters=parameters,
         output=agent.output,
         activity=skill.activity,
     )
-    arguments = {"input": given} if is_text else given or {}
+    arguments = {"input": given} if isinstance(given, str) else given or {}
     asked = AskedCall(id=own, provider_id=own, tool=tool.name, arguments=arguments)
-    return ToolCall(own, asked, tool, is_literal=True)
-
-
-def _parameters(agent: Agent, *, is_text: bool) -> dict[str, Any]:
-    """Return the schema of the input as one of arguments, since people may edit these."""
-    if is_text:
-        of_text = {"type": "string"} if agent.input is None else agent.input
-        return {"type": "object", "properties": {"input": of_text}, "required": ["input"]}
-    return agent.input if isinstance(agent.input, dict) else {"type": "object"}
+    return ToolCall(asked, tool, is_literal=True)

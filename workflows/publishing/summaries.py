@@ -11,7 +11,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import ModelSettings
     from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.call.hooks import Hook
+from holdfast.workflows.engine.call.activities import Hook
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.delegation import Delegate
 from holdfast.workflows.ui_details.markdown import arguments_line, one_line

@@ -17,9 +17,8 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import error_of
-from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.engine.execution_base import ExecutionBase, Fail, Finish
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.engine.steps import Fail, Finish
 from holdfast.workflows.ui_details.markdown import (
     code,
     cost_bytes,
@@ -110,7 +109,7 @@ def _skill(work: ExecutionBase) -> str:
 
 
 def _summary(work: ExecutionBase) -> str:
-    upto = work.forgettable if isinstance(work, Run) else 0
+    upto = work.summaries.progress.since if isinstance(work, Run) else 0
     return f"\nThe AI reads a summary in place of entries 1 to {upto} of the log." if upto else ""
 
 

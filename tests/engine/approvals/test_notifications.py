@@ -42,7 +42,7 @@ def test_a_question_is_told_of_once_and_again_with_each_reminder() -> None:
     question = open_question(play)
     assert kinds(followed, play) == ["asked"]
     assert kinds(followed, play) == []
-    play.run.calls.remind(1, question)
+    play.run.questions.remind(1, question)
     assert kinds(followed, play) == ["reminder"]
     assert kinds(followed, play) == []
 
@@ -139,9 +139,9 @@ def test_news_has_its_id_by_its_position() -> None:
     question = open_question(play)
     asked = told(question)
     assert told(question) == asked
-    play.run.calls.remind(1, question)
+    play.run.questions.remind(1, question)
     first = told(question, "reminder")
-    play.run.calls.remind(1, question)
+    play.run.questions.remind(1, question)
     ids = [asked.id, first.id, told(question, "reminder").id, told(question, "expired").id]
     assert len(set(ids)) == 4
     assert not any("." in each or len(each) > 100 for each in ids)

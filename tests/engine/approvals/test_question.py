@@ -206,7 +206,7 @@ def test_a_second_decision_on_a_decided_call_changes_nothing() -> None:
         ALREADY_DECIDED,
         "call t1c1 is decided already: deny by ann",
     )
-    play.run.calls.count_or_log(Decision.model_validate({"callId": "t1c1", **approve()}))
+    play.run.questions.count_or_log(Decision.model_validate({"callId": "t1c1", **approve()}))
     assert "is decided already" in play.records("decision")[1]["ignored"]
     assert play.to_end().errors() == {"t1c1": "denied"}
 

@@ -16,7 +16,7 @@ from holdfast.workflows.engine.approvals.signed_decision import (
     TokenMismatch,
     sign_with_claims,
 )
-from holdfast.workflows.engine.call.outcome import Unknown
+from holdfast.workflows.engine.call.tool_call import Unknown
 from tests.engine.asking import DIGEST, asks, open_question, refusal
 from tests.engine.driver import Play, call, tool
 from tests.engine.plans.test_plan import PLAN, asked, lazy, started
@@ -51,7 +51,7 @@ def why_not(play: Play, signed_decision: Decision) -> str:
     """Why a decision does not count; it leaves no trace."""
     before = len(play.log)
     with pytest.raises(DecisionRejected) as refused:
-        play.run.decide(signed_decision)
+        play.run.questions.count(signed_decision)
     assert len(play.log) == before
     assert refused.value.code == INVALID_DECISION
     return str(refused.value)
@@ -82,7 +82,9 @@ def test_people_are_told_that_a_call_takes_signed_decisions() -> None:
 
 def test_who_has_signed_has_decided_whatever_the_decision_says_of_it() -> None:
     play = waiting(approvers=["finance"])
-    play.run.decide(decision("approve", token(groups=["finance"]), by="bob", groups=["nobody"]))
+    play.run.questions.count(
+        decision("approve", token(groups=["finance"]), by="bob", groups=["nobody"])
+    )
     [record] = play.records("decision")
 
     assert (record["decided"]["by"], record["decided"]["groups"]) == ("ann", ["finance"])
@@ -146,7 +148,7 @@ def test_a_token_for_another_run_is_for_none_here() -> None:
 def test_an_approval_is_carried_out(claims: dict[str, Any]) -> None:
     play = asks(policy=SIGNED)
     open_question(play)
-    play.run.decide(decision("approve", token(**claims)))
+    play.run.questions.count(decision("approve", token(**claims)))
 
     assert play.to_end().results() == {"t1c1": '{"paid": 5}'}
 
@@ -154,7 +156,7 @@ def test_an_approval_is_carried_out(claims: dict[str, Any]) -> None:
 def test_what_was_signed_to_be_changed_to_is_carried_out() -> None:
     play = asks(policy=SIGNED)
     open_question(play)
-    play.run.decide(decision("edit", token(digest=digest(3)), arguments={"amount": 3}))
+    play.run.questions.count(decision("edit", token(digest=digest(3)), arguments={"amount": 3}))
 
     assert 'paid": 3' in play.to_end().results()["t1c1"]
 
@@ -163,7 +165,7 @@ def test_a_result_that_was_signed_is_the_calls() -> None:
     claims = token(decision="respond", resultDigest=sha256(canonical_json({"a": 1})))
     play = asks(policy=SIGNED)
     open_question(play)
-    play.run.decide(decision("respond", claims, result={"a": 1}))
+    play.run.questions.count(decision("respond", claims, result={"a": 1}))
 
     assert play.to_end().results() == {"t1c1": '{"a": 1}'}
 
@@ -171,7 +173,7 @@ def test_a_result_that_was_signed_is_the_calls() -> None:
 def test_remembering_has_to_be_signed_too() -> None:
     play = asks(policy=SIGNED, turns=2)
     open_question(play)
-    play.run.decide(decision("approve", token(remember=True), remember=True))
+    play.run.questions.count(decision("approve", token(remember=True), remember=True))
 
     assert play.to_end().told().count("confirmation_required t2c1") == 0
 
@@ -187,7 +189,7 @@ def test_a_token_that_was_used_counts_for_no_other_call() -> None:
 
 def test_what_a_token_was_used_for_outlives_continue_as_new() -> None:
     play = waiting(quorum=2)
-    play.run.decide(decision("approve"))
+    play.run.questions.count(decision("approve"))
     desk = PendingApprovals.read(play.desk.to_json())
     later = Play(
         tool("pay", side_effects=True, approval=ApprovalPolicy(signed=True)),
@@ -201,19 +203,19 @@ def test_what_a_token_was_used_for_outlives_continue_as_new() -> None:
 
 def test_an_approval_that_is_caught_is_no_denial_and_the_reverse() -> None:
     play = waiting(quorum=2)
-    play.run.decide(decision("approve"))
+    play.run.questions.count(decision("approve"))
 
     assert why_not(play, decision("deny")) == "the token was used already: t1c1 approve"
 
 
 def test_it_takes_as_many_people_as_have_signed() -> None:
     play = waiting(quorum=2)
-    play.run.decide(decision("approve", by="bob"))
+    play.run.questions.count(decision("approve", by="bob"))
     with pytest.raises(DecisionRejected) as again:
-        play.run.decide(decision("approve", token(id="id-2"), by="cat"))
+        play.run.questions.count(decision("approve", token(id="id-2"), by="cat"))
     assert (again.value.code, str(again.value)) == (ALREADY_DECIDED, "ann has decided so already")
 
-    receipt = play.run.decide(decision("approve", token(sub="bob", id="id-3"), by="ann"))
+    receipt = play.run.questions.count(decision("approve", token(sub="bob", id="id-3"), by="ann"))
     assert receipt.decided
 
 

@@ -13,7 +13,7 @@ from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.engine.budget.meter import Meter
-from holdfast.workflows.engine.steps import AskPeople
+from holdfast.workflows.engine.execution_base import AskPeople
 from tests.engine.driver import NOON, Play, call, says, tool
 
 SECOND = timedelta(seconds=1)
@@ -378,7 +378,7 @@ def test_where_nobody_grants_more_the_run_ends(decision: str) -> None:
 def test_what_makes_no_budget_is_refused_in_one_line(decision: Any, why: str) -> None:
     play, _ = asking()
     with pytest.raises(DecisionRejected) as refused:
-        play.run.decide(Decision.model_validate({"callId": "t2-maxTurns", **decision}))
+        play.run.questions.count(Decision.model_validate({"callId": "t2-maxTurns", **decision}))
 
     assert why in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -387,7 +387,7 @@ def test_what_makes_no_budget_is_refused_in_one_line(decision: Any, why: str) ->
 def test_a_second_approval_does_not_grant_twice() -> None:
     play, question = asking()
     for _ in range(2):
-        play.run.calls.count_or_log(Decision(call_id=question.call_id, decision="approve"))
+        play.run.questions.count_or_log(Decision(call_id=question.call_id, decision="approve"))
     play.run.budget_decided()
 
     assert play.run.state.meter.budget.max_turns == 4

@@ -15,8 +15,7 @@ from holdfast.workflows.engine.budget.reservations import (
     budget_share,
     hold_request,
 )
-from holdfast.workflows.engine.call.outcome import Succeeded
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
+from holdfast.workflows.engine.call.tool_call import CallStage, Succeeded, ToolCall
 from tests.engine.driver import NOON
 
 DELEGATE = Tool(name="ask", parameters={}, delegate="helper")
@@ -32,7 +31,7 @@ def calls(*tools: Tool) -> list[ToolCall]:
     made = []
     for n, tool in enumerate(tools, start=1):
         asked = AskedCall(id=f"t1c{n}", provider_id=f"t1c{n}", tool=tool.name, arguments={})
-        call = ToolCall(asked.id, asked, tool)
+        call = ToolCall(asked, tool)
         call.move(CallStage.RUNNING)
         made.append(call)
     return made

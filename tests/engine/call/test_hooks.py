@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.names import STOP_RUN, ErrorCode
 from holdfast.schemas.tool import ActivityBinding, Hooks
-from holdfast.workflows.engine.call.hooks import HookFailed, HookStopped, advance
-from holdfast.workflows.engine.call.outcome import fail
+from holdfast.workflows.engine.call.activities import advance
+from holdfast.workflows.engine.call.tool_call import Failure, fail
 from tests.engine.driver import Play, call, says, tool
 
 ORDER = {
@@ -117,7 +117,7 @@ def test_repair_is_asked_eight_times_at_most() -> None:
         ({"arguments": 5}, "blocked", "it has to return null"),
         ({"result": 1, "block": "x"}, "blocked", "it has to return null"),
         ("no", "blocked", "it has to return null"),
-        (HookFailed("it is down"), "blocked", "the hook `_before` failed: it is down"),
+        (Failure("other", "it is down"), "blocked", "the hook `_before` failed: it is down"),
     ],
 )
 def test_before_lets_a_call_go_on_or_changes_answers_or_blocks_it(
@@ -134,7 +134,7 @@ def test_before_lets_a_call_go_on_or_changes_answers_or_blocks_it(
     assert ("tool_start t1c1" in play.told()) == carried_out
 
 
-@pytest.mark.parametrize("said", [{"stop": "enough"}, HookStopped("enough")])
+@pytest.mark.parametrize("said", [{"stop": "enough"}, Failure("application", "enough", STOP_RUN)])
 @pytest.mark.parametrize("hook", ["before", "after"])
 def test_a_hook_stops_the_run(said: Any, hook: str) -> None:
     play = one(own={hook: "guard"}, answers={"guard": said})
@@ -213,7 +213,7 @@ def test_a_result_in_place_of_a_call_has_to_fit_its_output() -> None:
         ({"contents": 1}, "blocked", "it has to return null, some of"),
         ({"terminate": "yes"}, "blocked", "it has to return null, some of"),
         (
-            HookFailed("it is down"),
+            Failure("other", "it is down"),
             "blocked",
             "its result is withheld: the hook `_after` failed: it",
         ),

@@ -6,7 +6,8 @@ import pytest
 
 from holdfast.schemas.names import ACTIVITY_NOT_FOUND, STOP_RUN, ErrorCode
 from holdfast.schemas.tool import Tool
-from holdfast.workflows.engine.call.outcome import (
+from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
+from holdfast.workflows.engine.call.tool_call import (
     Failed,
     Failure,
     Outcome,
@@ -14,8 +15,6 @@ from holdfast.workflows.engine.call.outcome import (
     Succeeded,
     Unknown,
     fail,
-    outcome_of_failure,
-    outcome_of_result,
     refuse,
 )
 from tests.engine.driver import Play, call, says, tool

@@ -6,18 +6,16 @@ import pytest
 
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.names import CallError, ErrorCode
-from holdfast.workflows.engine.call.outcome import (
+from holdfast.workflows.engine.call.tool_call import (
+    TRANSITIONS,
     Answered,
+    CallStage,
     Failed,
     Final,
+    IllegalTransition,
     Refused,
     Stopped,
     Succeeded,
-)
-from holdfast.workflows.engine.call.tool_call import (
-    TRANSITIONS,
-    CallStage,
-    IllegalTransition,
     ToolCall,
     Turn,
     error_of,
@@ -37,7 +35,7 @@ ERROR = CallError(code=ErrorCode.TOOL_ERROR, message="no")
 
 def a_call(stage: CallStage = P, name: str = "look", *, sequential: bool = False) -> ToolCall:
     asked = AskedCall(id="t1c1", provider_id="a", tool=name, arguments={})
-    return ToolCall("t1c1", asked, tool(name, sequential=sequential), stage=stage)
+    return ToolCall(asked, tool(name, sequential=sequential), stage=stage)
 
 
 @pytest.mark.parametrize(("start", "end"), LEGAL)

@@ -207,7 +207,7 @@ def test_each_instance_has_a_state_and_an_input_of_its_own() -> None:
     )
     state = play.run.state
 
-    assert state.data.instances() == ["one", "two"]
+    assert state.data.instances == ["one", "two"]
     assert [state.data.visible_value("input", name) for name in ("one", "two")] == [
         {"text": "Buy!"},
         {"text": "Hi"},
@@ -246,7 +246,7 @@ def test_a_message_can_bring_an_instance_with_it_later() -> None:
     play.hear([data("input", {"a": 2}, _instance="two"), data("state", {"x": 1}, _instance="two")])
     play.to_end()
 
-    assert play.run.state.data.instances() == ["one", "two"]
+    assert play.run.state.data.instances == ["one", "two"]
     assert shown(play)[-1] == [data("input", {"a": 2}, _instance="two")]
     assert play.result["instances"] == {"one": {}, "two": {"x": 1}}
 
@@ -395,6 +395,6 @@ def test_what_comes_from_outside_replaces_nothing_and_brings_no_instance(part: A
     assert play.run.state.data["input"] == {"a": 1}
     assert play.run.state.data["order"] == {"id": 7}
     assert play.result["state"] == {"n": 1}
-    assert play.run.state.data.instances() == []
+    assert play.run.state.data.instances == []
     [notice] = play.records("notice")
     assert notice["text"].endswith("it comes from outside, which has no say in what a run is about")

@@ -4,8 +4,7 @@ from typing import Any
 
 from holdfast.schemas.message import DataPart, ImagePart, TextPart
 from holdfast.schemas.tool import Tool
-from holdfast.workflows.engine.call.outcome import Outcome, Succeeded
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.tool_call import Outcome, Succeeded, ToolCall
 from holdfast.workflows.engine.conversation import scopes as visible
 from tests.engine.driver import Play, call, says, tool
 

@@ -6,11 +6,10 @@ from typing import Any
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ImagePart
 from holdfast.schemas.names import MODEL_ERROR
-from holdfast.workflows.engine.call.outcome import Failed, Outcome, Succeeded
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.tool_call import Failed, Outcome, Succeeded, ToolCall
 from holdfast.workflows.engine.conversation.summaries import MAX_REQUESTS_PER_TURN
+from holdfast.workflows.engine.execution_base import AskModel, Fail
 from holdfast.workflows.engine.model.latent_calls import Latent
-from holdfast.workflows.engine.steps import AskModel, Fail
 from tests.engine.driver import Play, call, says, tool
 from tests.engine.windowed import Windowed, check_calls
 

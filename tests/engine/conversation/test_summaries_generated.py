@@ -9,8 +9,8 @@ from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEndEntry, TurnStartEntry
 from holdfast.schemas.message import AskedCall, ChatMessage
 from holdfast.workflows.engine.conversation.summaries import MAX_REQUESTS_PER_TURN, pieces
+from holdfast.workflows.engine.execution_base import AskModel, Fail, Finish
 from holdfast.workflows.engine.log.log import Log
-from holdfast.workflows.engine.steps import AskModel, Fail, Finish
 from tests.engine.driver import Play, call, noon, says, tool
 from tests.engine.windowed import Windowed, check_calls
 

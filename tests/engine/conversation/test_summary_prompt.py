@@ -8,8 +8,8 @@ from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.schemas.message import ChatMessage
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.summary_prompt import MAX_SUMMARY_CHARACTERS
+from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log.log import Log
-from holdfast.workflows.engine.steps import AskModel
 from tests.engine.conversation.test_summaries import (
     LARGE,
     SUMMARY,
@@ -24,7 +24,7 @@ from tests.engine.windowed import Windowed
 
 def leave_out(play: Play) -> None:
     """Go on without the pages of the log that no model reads any more."""
-    log, upto = play.log, play.run.forgettable
+    log, upto = play.log, play.run.summaries.progress.since
     pages = [b"" if page.last <= upto else page.data for page in log.pages]
     play.run.state.log = Log.resumed(play.clock, log.snapshot(), pages)
 

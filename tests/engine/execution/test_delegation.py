@@ -9,9 +9,16 @@ from holdfast.schemas.internal.delegate import DelegateNews, DelegatePending
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunRequest, RunResult, Spent
 from holdfast.schemas.tool import Tool
-from holdfast.workflows.engine.call.hooks import CallRefused
-from holdfast.workflows.engine.call.outcome import Failed, Outcome, Refused, Succeeded, Unknown
-from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
+from holdfast.workflows.engine.call.activities import CallRefused
+from holdfast.workflows.engine.call.tool_call import (
+    Failed,
+    Outcome,
+    Refused,
+    Succeeded,
+    ToolCall,
+    Turn,
+    Unknown,
+)
 from holdfast.workflows.engine.delegation import (
     Delegate,
     DelegateAbandoned,
@@ -23,7 +30,7 @@ from holdfast.workflows.engine.delegation import (
     charge,
     delegate_outcome,
 )
-from holdfast.workflows.engine.steps import RunCalls
+from holdfast.workflows.engine.execution_base import RunCalls
 from tests.engine.driver import NOON, Play, PlayCall, call, says, tool
 
 OUTPUT = {"type": "object", "required": ["text"]}

@@ -6,8 +6,7 @@ import pytest
 
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.call.outcome import Stopped, fail
-from holdfast.workflows.engine.call.tool_call import CallStage
+from holdfast.workflows.engine.call.tool_call import CallStage, Stopped, fail
 from tests.engine.driver import Play, call, says, tool
 
 BROKEN = fail(ErrorCode.TOOL_ERROR, "no")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.call.outcome import Stopped
+from holdfast.workflows.engine.call.tool_call import Stopped
 from tests.engine.driver import Play, call, says, tool
 
 TOOLS: dict[str, dict[str, Any]] = {

@@ -9,15 +9,15 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
-from holdfast.workflows.engine.call.hooks import CallRefused, advance
+from holdfast.workflows.engine.call.activities import CallRefused, advance
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.execution.preparation import (
     MAX_ARGUMENT_BYTES,
     fit_arguments,
     prepare,
-    propose_calls,
     resolve_arguments,
 )
+from holdfast.workflows.engine.model.answer import propose_calls
 from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 from holdfast.workflows.engine.state.data import VisibleData
 from tests.engine.driver import Play, agent, call, noon, says, tool
@@ -38,7 +38,7 @@ def proposed(written: WrittenCall, *tools: Any, state: Any = None) -> ToolCall:
     run_state = RunState.of(request, owner, snapshot, noon)
     run_state.data.set("state", state or {})
     [one] = propose_calls(Solution(calls=[written]), 1, owner.tools, {})
-    assert advance(prepare(one, run_state)) is None
+    assert advance(prepare(one, run_state, 0)) is None
     assert advance(resolve_arguments(one, run_state, VisibleData(run_state.data))) is None
     return one
 

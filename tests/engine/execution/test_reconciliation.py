@@ -9,8 +9,8 @@ from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import (
     Question,
 )
-from holdfast.workflows.engine.call.outcome import Unknown
-from holdfast.workflows.engine.steps import RunCalls
+from holdfast.workflows.engine.call.tool_call import Unknown
+from holdfast.workflows.engine.execution_base import RunCalls
 from tests.engine.asking import (
     DIGEST,
     approve,

@@ -8,9 +8,9 @@ from holdfast.schemas.decision import Decision
 from holdfast.schemas.message import TextPart
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits
-from holdfast.workflows.engine.call.outcome import Failure, Stopped, Unknown, outcome_of_failure
-from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES
-from holdfast.workflows.engine.steps import RunCalls
+from holdfast.workflows.engine.call.activities import outcome_of_failure
+from holdfast.workflows.engine.call.tool_call import Failure, Stopped, Unknown
+from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES, RunCalls
 from tests.engine.driver import PlayCall, tool
 
 PAYMENT = {

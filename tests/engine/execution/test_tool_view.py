@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.schemas.agent import Skill
-from holdfast.workflows.engine.tool_view import NoSuchTool, show_tool
+from holdfast.workflows.engine.run_state import NoSuchTool
 from tests.engine.driver import Play, tool
 
 SKILLS = [
@@ -14,12 +14,12 @@ SKILLS = [
 
 def test_the_tool_of_the_skill_in_force_comes_before_another_of_its_name() -> None:
     play = Play(tool("look"), definition={"skills": SKILLS}, skill="travel")
-    assert show_tool("find", play.run.state).description == "Finds trains."
-    assert show_tool("look", play.run.state).name == "look"
+    assert play.run.state.show_tool("find").description == "Finds trains."
+    assert play.run.state.show_tool("look").name == "look"
 
 
 def test_before_a_skill_is_chosen_every_tool_is_known() -> None:
     play = Play(tool("look"), definition={"skills": SKILLS})
-    assert show_tool("refund", play.run.state).name == "refund"
+    assert play.run.state.show_tool("refund").name == "refund"
     with pytest.raises(NoSuchTool, match="no tool `refnd`; did you mean `refund`"):
-        show_tool("refnd", play.run.state)
+        play.run.state.show_tool("refnd")

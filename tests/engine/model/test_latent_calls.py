@@ -11,8 +11,7 @@ from holdfast.schemas.internal.model_request import (
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import ApprovalPolicy, Tool
-from holdfast.workflows.engine.call.outcome import Failed, Outcome, Succeeded
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.tool_call import Failed, Outcome, Succeeded, ToolCall
 from holdfast.workflows.engine.model.latent_calls import Latent
 from tests.engine.driver import Play, call, says, tool
 

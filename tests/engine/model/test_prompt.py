@@ -8,9 +8,9 @@ import pytest
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.schemas.names import ErrorCode
-from holdfast.workflows.engine.call.outcome import fail
+from holdfast.workflows.engine.call.tool_call import fail
+from holdfast.workflows.engine.execution_base import RunCalls
 from holdfast.workflows.engine.model.prompt import instructions, offers
-from holdfast.workflows.engine.steps import RunCalls
 from tests.engine.driver import Play, agent, call, says, tool
 
 LONG = "0123456789" * 1_000

@@ -7,9 +7,8 @@ import pytest
 
 from holdfast.schemas.reference import Path, parse_reference
 from holdfast.schemas.tool import Tool
-from holdfast.workflows.engine.execution.preparation import propose_calls
-from holdfast.workflows.engine.model.prompt import veil_of
-from holdfast.workflows.engine.model.state_context import (
+from holdfast.workflows.engine.model.answer import propose_calls, veil_of
+from holdfast.workflows.engine.model.prompt import (
     MAX_INSTANCES_CHARACTERS,
     MIN_SHARE_CHARACTERS,
     tail,

@@ -12,8 +12,12 @@ from holdfast.schemas.agent import Agent
 from holdfast.schemas.tool import Tool
 from holdfast.validation.validator import fits
 from holdfast.workflows.engine.model.composed import composed_schema, read_answer
-from holdfast.workflows.engine.model.reference_schemas import or_reference, takes_any_text
-from holdfast.workflows.engine.model.strict_schema import MAX_LEVELS, StrictForms
+from holdfast.workflows.engine.model.strict_schema import (
+    MAX_LEVELS,
+    StrictForms,
+    or_reference,
+    takes_any_text,
+)
 from tests.engine.driver import MODEL
 from tests.engine.from_schema import valid, written
 from tests.engine.generated import NOISE, OBJECTS

@@ -10,7 +10,7 @@ import pytest
 from holdfast.schemas.agent import AgentApproval, Skill
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.call.outcome import Refused, fail
+from holdfast.workflows.engine.call.tool_call import Refused, fail
 from tests.engine.driver import Play, call, says, tool
 
 TEXT = {"type": "string"}

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.names import ErrorCode
-from holdfast.workflows.engine.call.outcome import Unknown, fail
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Unknown, fail
 from tests.engine.driver import Play, call, says, tool
 from tests.engine.plans.test_plan import LOOK, PAY, QUOTE, asked, edit, lazy, started
 

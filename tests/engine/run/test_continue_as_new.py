@@ -32,8 +32,8 @@ from holdfast.workflows.engine.continue_as_new import (
     start_arguments,
     stay_in_history,
 )
+from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log.log import SMALL_BYTES, Log
-from holdfast.workflows.engine.steps import AskModel
 from tests.engine.driver import NOON, Play, call, everything, noon, read_again, says, tool
 from tests.engine.generated import RUNS, Anything, Drawn
 
@@ -260,12 +260,12 @@ def test_what_cannot_be_taken_along_is_summarised_although_the_model_could_read_
     while play.run.state.meter.turns < 4:
         play.take(play.run.next())
     play.to_rest()
-    play.run.make_room()
+    play.run.summaries.make_room()
     play.to_end()
 
     [summary] = play.records("summary")
     starts = [each["n"] for each in play.records("turn_start")]
-    assert summary["upto"] == play.run.forgettable
+    assert summary["upto"] == play.run.summaries.progress.since
     assert starts[3] > summary["upto"] > starts[2]
     assert play.result["output"] == "done"
 

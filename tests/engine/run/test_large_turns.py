@@ -90,7 +90,7 @@ def test_a_call_of_far_too_many_references_is_refused_in_no_time() -> None:
 
     message = turn.calls[0].outcome.error.message  # type: ignore[union-attr]  # it is refused
     assert message == f"the arguments hold more than {MAX_REFERENCES} references"
-    assert not turn.calls[1].has_dependents, "what is refused reads nothing"
+    assert not turn.calls[1].dependencies.has_dependents, "what is refused reads nothing"
 
 
 def test_calls_that_hold_too_many_references_together_are_refused_from_there_on() -> None:

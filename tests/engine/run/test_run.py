@@ -9,8 +9,8 @@ from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.call.outcome import fail
-from holdfast.workflows.engine.steps import AskModel
+from holdfast.workflows.engine.call.tool_call import fail
+from holdfast.workflows.engine.execution_base import AskModel
 from tests.engine.driver import Play, call, read_again, says, tool
 
 OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import MODEL_ERROR, ErrorCode
-from holdfast.workflows.engine.call.outcome import Stopped, Unknown, fail
-from holdfast.workflows.engine.steps import AskModel, RunCalls
+from holdfast.workflows.engine.call.tool_call import Stopped, Unknown, fail
+from holdfast.workflows.engine.execution_base import AskModel, RunCalls
 from tests.engine.driver import Play, call, says, tool
 
 TERMINATE = {"_result": {"content": "bye", "terminate": True}}

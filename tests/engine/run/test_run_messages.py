@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from holdfast.workflows.engine.call.outcome import Stopped
-from holdfast.workflows.engine.steps import AwaitMessage
+from holdfast.workflows.engine.call.tool_call import Stopped
+from holdfast.workflows.engine.execution_base import AwaitMessage
 from tests.engine.driver import Play, call, says, tool
 
 
@@ -105,7 +105,7 @@ def test_a_message_of_a_conversation_is_answered() -> None:
     play.to_end()
 
     assert (play.run.output, play.run.answered_up_to) == ("two", number)
-    play.run.close()
+    play.run.mailbox.close()
     play.to_end()
     assert (play.result["status"], play.result["output"]) == ("completed", "two")
 
@@ -130,7 +130,7 @@ def test_a_conversation_ends_where_it_is_closed_with_nothing_left_to_hear() -> N
     play = talk(says("one"), says("two"))
     play.take(play.run.next())
     play.hear("one more")
-    play.run.close()
+    play.run.mailbox.close()
     play.to_end()
 
     assert play.result["output"] == "two"

@@ -13,10 +13,9 @@ from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.message import DataPart, Message
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ActivityBinding, CallLimits, Hooks
-from holdfast.workflows.engine.call.outcome import Stopped, fail
+from holdfast.workflows.engine.call.tool_call import Stopped, fail
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
-from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES
-from holdfast.workflows.engine.steps import AskModel, Fail, Finish
+from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES, AskModel, Fail, Finish
 from tests.engine.driver import Play, call, says, tool
 
 REFUNDS = Skill(

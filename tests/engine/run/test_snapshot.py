@@ -10,9 +10,9 @@ from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.log_entry import NoticeEntry
 from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.continue_as_new import WorkflowSnapshot, resume
+from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run import Run, RunSnapshot
-from holdfast.workflows.engine.steps import AskModel
 from tests.engine.driver import FACTS, agent, noon, says
 
 STATE_MODULES = ("holdfast.workflows.engine", "holdfast.schemas.internal.continue_as_new")

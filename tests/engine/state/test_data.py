@@ -323,7 +323,7 @@ def test_a_state_is_never_larger_than_it_is_taken_for(writes: Any) -> None:
         with suppress(CannotWrite):
             state.write(place, value, method)
 
-    own = [state.data.own_value("state", name) for name in (None, *state.data.instances())]
+    own = [state.data.own_value("state", name) for name in (None, *state.data.instances)]
     size_bytes = sum(json_size(one) for one in own if one is not MISSING)
     assert size_bytes <= state._sizes["state"]
 

@@ -112,9 +112,9 @@ def test_instances_come_in_the_order_in_which_they_were_named() -> None:
     data = run_of("b", "a", "c")
     write(data, place("state.x", "a"), "set", 1)
 
-    assert data.instances() == ["b", "a", "c"]
-    assert data.copy().instances() == ["b", "a", "c"]
-    assert Data().instances() == []
+    assert data.instances == ["b", "a", "c"]
+    assert data.copy().instances == ["b", "a", "c"]
+    assert Data().instances == []
 
 
 # Whatever is written.

@@ -7,7 +7,8 @@ import pytest
 
 from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.tool import ActivityBinding, Hooks
-from holdfast.workflows.engine.call.outcome import Succeeded, outcome_of_result
+from holdfast.workflows.engine.call.activities import outcome_of_result
+from holdfast.workflows.engine.call.tool_call import Succeeded
 from tests.engine.driver import Play, call, says, tool
 
 BEGINNING = '[{"id":1},{"id":2'

@@ -12,7 +12,7 @@ from holdfast.web import page_text
 from holdfast.web.call import phrases
 from holdfast.web.call.history import MAX_DECISIONS, MAX_LINES, CallHistory, history_of
 from holdfast.web.page_text import display_time
-from holdfast.workflows.engine.budget.meter import Meter, budget_limit
+from holdfast.workflows.engine.budget.meter import Meter
 
 AT = "2026-03-01T14:03:07.000Z"
 
@@ -184,7 +184,7 @@ def test_what_a_yes_would_grant_is_what_the_run_grants(name: Any, limit: int) ->
     meter.budget = Budget.model_validate({name: limit})
     used = meter.view(datetime.now(UTC))[name]["used"]
     meter.extend(name)
-    assert page_text.extended_limit(name, limit, used, 2) == budget_limit(meter.budget, name)
+    assert page_text.extended_limit(name, limit, used, 2) == meter.limit(name)
 
 
 def test_calls_in_a_row_are_counted_anew_and_time_is_added_where_it_is_extended() -> None:
@@ -192,18 +192,16 @@ def test_calls_in_a_row_are_counted_anew_and_time_is_added_where_it_is_extended(
     meter.same_tool = ("pay", 3)
     told = {}
     for name in ("maxSameTool", "maxDuration", "maxDepth"):
-        limit = budget_limit(meter.budget, name)
+        limit = meter.limit(name)
         told[name] = page_text.extended_limit(name, limit, 3, limit)
         meter.extend(name)
-        assert told[name] == budget_limit(meter.budget, name)
+        assert told[name] == meter.limit(name)
     assert told == {"maxSameTool": 4, "maxDuration": "1m", "maxDepth": 8}
     meter.extend("maxDuration")
-    assert page_text.extended_limit("maxDuration", "1m", None, "30s") == budget_limit(
-        meter.budget, "maxDuration"
-    )
+    assert page_text.extended_limit("maxDuration", "1m", None, "30s") == meter.limit("maxDuration")
     none = Meter.of(Budget.model_validate({"maxCalls": 0}))
     none.extend("maxCalls")
-    assert page_text.extended_limit("maxCalls", 0, 0, 0) == budget_limit(none.budget, "maxCalls")
+    assert page_text.extended_limit("maxCalls", 0, 0, 0) == none.limit("maxCalls")
 
 
 @pytest.mark.parametrize(

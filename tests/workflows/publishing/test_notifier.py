@@ -294,7 +294,7 @@ async def test_of_too_much_the_run_says_once_that_people_were_not_told(
     question = open_question(play)
     told = telling(play, "desk", "legal", "board", "press")
     told.update()
-    play.run.calls.remind(1, question)
+    play.run.questions.remind(1, question)
     told.update()
     await begun()
     assert deaf.told == [("desk", "asked"), ("legal", "asked")]

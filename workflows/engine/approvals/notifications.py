@@ -15,7 +15,7 @@ from holdfast.schemas.base import canonical_json, json_size, rfc3339, sha256
 from holdfast.schemas.decision import Decided, PendingApproval
 from holdfast.schemas.settings.notify import Lapse, Listener, News, NewsKind
 from holdfast.workflows.engine.approvals.question import Expired, Question
-from holdfast.workflows.engine.state.truncation import truncate
+from holdfast.workflows.engine.state.redaction import truncate
 
 # A notification stays small: one question may go to many channels.
 ARGUMENTS_BYTES = 8_000

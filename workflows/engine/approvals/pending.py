@@ -13,7 +13,7 @@ from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CA
 from holdfast.schemas.phrases import first_names, quote_value
 from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
 from holdfast.workflows.engine.approvals.signed_decision import SignedDecision
-from holdfast.workflows.engine.state.truncation import truncate
+from holdfast.workflows.engine.state.redaction import truncate
 
 MAX_EARLY_DECISIONS = 256
 # The latest decided questions: a decision on one of them is late, on any other too early.
@@ -57,10 +57,6 @@ class PendingApprovals(Lenient, frozen=False):
     def has_ruling(self) -> bool:
         """Return whether any question of the run has its ruling."""
         return bool(self.closed)
-
-    def is_always_approved(self, tool: str) -> bool:
-        """Return whether a person approved every further call of the tool."""
-        return tool in self.remembered
 
     def add(self, question: Question) -> list[Decision]:
         """Add a question, and return the decisions that arrived before it.

@@ -191,6 +191,10 @@ class Meter(Lenient, frozen=False):
         more = max(limit, self.used().get(name, limit)) + again
         self.budget = self.budget.model_copy(update={attribute: more})
 
+    def limit(self, name: BudgetName) -> Any:
+        """Return the limit in a form for people."""
+        return self.budget.to_json().get(name)
+
     def frees(self, name: BudgetName, to: Budget) -> bool:
         """Return whether the run could go on with such a limit."""
         new, limit = (getattr(budget, _attribute(name)) for budget in (to, self.budget))
@@ -237,11 +241,6 @@ class Meter(Lenient, frozen=False):
         if self.budget.max_cost is not None and self.cost_unknown:
             return "maxCost"
         return None
-
-
-def budget_limit(budget: Budget, name: BudgetName) -> Any:
-    """Return the limit in a form for people."""
-    return budget.to_json().get(name)
 
 
 def _attribute(name: BudgetName) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from holdfast.schemas.agent import BudgetName
-from holdfast.workflows.engine.budget.meter import BudgetShare, Meter, budget_limit
+from holdfast.workflows.engine.budget.meter import BudgetShare, Meter
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 
 ONE_REQUEST = BudgetShare(requests=1)
@@ -21,9 +21,7 @@ class BudgetExhausted(Exception):
     """A budget is used up, or the rest of it is reserved."""
 
     def __init__(self, name: BudgetName, meter: Meter) -> None:
-        super().__init__(
-            f"nothing is left of the run's {name} ({budget_limit(meter.budget, name)}) for it"
-        )
+        super().__init__(f"nothing is left of the run's {name} ({meter.limit(name)}) for it")
 
 
 def budget_share(

@@ -1,4 +1,4 @@
-"""One tool call: its stages, and what each phase adds to it.
+"""One tool call: its stages, what each phase adds to it, and its outcome.
 
     proposed ─► pending ─► waiting ─► queued ─► running ─► ended
         │          │          │         │          │
@@ -8,29 +8,101 @@
 A call is pending while it needs the result of another call of its turn, waiting while people
 decide, and queued while an earlier call has yet to write to the same place. Most calls are in none
 of these stages. Only `ToolCall` itself changes a call. Results are logged in source order: when the
-whole turn has ended, or, in a sequential turn, before the next call starts.
+whole turn has ended, or, in a sequential turn, before the next call starts. Every expected ending
+is an outcome and a value, not an exception.
 """
 
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Any
+from typing import Any, Literal
 
-from holdfast.schemas.message import AskedCall
-from holdfast.schemas.names import CallError
+from holdfast.schemas.message import AskedCall, Message
+from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.reference import OutputPath, Path
 from holdfast.schemas.tool import OutputMethod, Tool
 from holdfast.validation.arguments import InvalidArguments
-from holdfast.workflows.engine.call.outcome import (
-    Answered,
-    Failed,
-    Final,
-    Refused,
-    Stopped,
-    Succeeded,
-)
 from holdfast.workflows.engine.state.data import MISSING, Data
 
 MAX_STANDING_CALLS = 256
+MAX_MESSAGE_CHARACTERS = 4_000
+
+
+@dataclass(frozen=True)
+class Succeeded:
+    """The call has a result; `content` of an envelope is its value."""
+
+    value: Any
+    details: Any = None
+    terminate: bool = False
+    message: Message | None = None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A person gave the result in place of the tool."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The call did not run."""
+
+    error: CallError
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The call ran and failed; `value` is what it returned nevertheless."""
+
+    error: CallError
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """The call started, and the outcome is unknown."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The activity stopped the run."""
+
+    message: str
+
+
+Final = Succeeded | Answered | Refused | Failed | Stopped
+Outcome = Final | Unknown
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An activity that did not succeed, as Temporal reports it.
+
+    `started` is false only if it is certain that no worker started it.
+    """
+
+    kind: Literal["application", "timeout", "cancelled", "other"]
+    message: str
+    type: str = ""
+    started: bool = True
+
+
+def refuse(code: ErrorCode, message: str) -> Refused:
+    """Build the outcome of a call that does not run."""
+    return Refused(CallError(code=code, message=message[:MAX_MESSAGE_CHARACTERS]))
+
+
+def fail(code: ErrorCode, message: str, value: Any = None) -> Failed:
+    """Build the outcome of a call that ran and failed."""
+    return Failed(CallError(code=code, message=message[:MAX_MESSAGE_CHARACTERS]), value)
+
+
+def error_of(outcome: Final | None) -> CallError | None:
+    """Return the error of an outcome, if it is one."""
+    return outcome.error if isinstance(outcome, Refused | Failed) else None
 
 
 class CallStage(Enum):
@@ -64,15 +136,16 @@ class IllegalTransition(RuntimeError):
 
 
 class ResultStage(IntEnum):
-    """The progress of an ended call's result."""
+    """The progress of an ended call's result.
+
+    It is reviewed by the hooks `_after`, published to the calls that depend on it, and closed when
+    it is written to the run's data and log.
+    """
 
     ENDED = 0
     REVIEWED = 1
-    """By the hooks `_after`."""
     PUBLISHED = 2
-    """To the calls that depend on it."""
     CLOSED = 3
-    """Written to the run's data and its log."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +171,11 @@ class Dependencies:
     earlier_writers: list["ToolCall"] = field(default_factory=list, repr=False)
     has_dependents: bool = False
 
+    @property
+    def needed(self) -> list["ToolCall"]:
+        """Return every call that has to end before it can start, once."""
+        return list(dict.fromkeys((*self.sources, *self.earlier_writers)))
+
 
 @dataclass(eq=False)
 class ToolCall:
@@ -107,10 +185,10 @@ class ToolCall:
     are not a JSON object. `raw_arguments` hold references, unless the call `is_literal`;
     `arguments` hold their values. `model_result` is the result that the model itself proposed. A
     call is `resolved_late` if its arguments were resolved after it was pending and no person has
-    seen them since; it is `covered_by_plan` if the approval of its plan approves it.
+    seen them since; it is `covered_by_plan` if the approval of its plan approves it, and
+    `is_counted` if it counts against the limits of its tool.
     """
 
-    id: str
     proposal: AskedCall
     found_tool: Tool | None = None
     unreadable: InvalidArguments | None = None
@@ -131,6 +209,11 @@ class ToolCall:
     unknown_outcomes: int = 0
     outcome: Final | None = None
     result_stage: ResultStage = ResultStage.ENDED
+
+    @property
+    def id(self) -> str:
+        """Return its id, from its position in the run."""
+        return self.proposal.id
 
     @property
     def name(self) -> str:
@@ -155,9 +238,15 @@ class ToolCall:
         return label or self.name
 
     @property
-    def has_dependents(self) -> bool:
-        """Return whether another call of its turn depends on it."""
-        return self.dependencies.has_dependents
+    def ended(self) -> Final:
+        """Return the outcome of a call that has ended.
+
+        Raises:
+            IllegalTransition: The call has not ended.
+        """
+        if self.outcome is None:
+            raise IllegalTransition(f"call {self.id} has no outcome: {self.stage.value}")
+        return self.outcome
 
     @property
     def result_published(self) -> bool:
@@ -177,16 +266,9 @@ class ToolCall:
         return all(other.result_published for other in self.dependencies.sources)
 
     @property
-    def is_startable(self) -> bool:
-        """Return whether every call that it depends on has ended."""
-        earlier = self.dependencies.earlier_writers
-        return self.is_decidable and all(other.result_published for other in earlier)
-
-    @property
     def open_dependencies(self) -> list["ToolCall"]:
         """Return the calls that have to end before it can start."""
-        both = dict.fromkeys((*self.dependencies.sources, *self.dependencies.earlier_writers))
-        return [other for other in both if not other.result_published]
+        return [other for other in self.dependencies.needed if not other.result_published]
 
     @property
     def places(self) -> tuple[Path, ...]:
@@ -225,27 +307,21 @@ class ToolCall:
         self.move(CallStage.ENDED)
         self.outcome = outcome
 
-    def annotate(self, meta: MetaProperties) -> None:
-        """Set the meta-properties."""
-        self.meta = meta
+    def annotate(self, meta: MetaProperties, model_result: Any = MISSING) -> None:
+        """Set the meta-properties, and the result that the model proposed."""
+        self.meta, self.model_result = meta, model_result
+
+    def drop_model_result(self) -> None:
+        """Forget the result that the model proposed, because the arguments changed since."""
+        self.model_result = MISSING
 
     def set_raw_arguments(self, arguments: dict[str, Any], reference_count: int) -> None:
         """Set the arguments before their references are resolved, and count these."""
         self.raw_arguments, self.reference_count = arguments, reference_count
 
-    def set_model_result(self, result: Any) -> None:
-        """Set the result that the model proposed; `MISSING` if the arguments changed since."""
-        self.model_result = result
-
-    def set_arguments(self, arguments: dict[str, Any], visible_data: Data) -> None:
+    def set_arguments(self, arguments: dict[str, Any], visible_data: Data | None = None) -> None:
         """Set the arguments that the tool receives, and the data that they were resolved in."""
-        self.arguments, self.visible_data = arguments, visible_data
-
-    def replace_arguments(self, arguments: dict[str, Any]) -> None:
-        """Replace the resolved arguments, and drop the model's result if they differ."""
-        if arguments != self.arguments:
-            self.model_result = MISSING
-        self.arguments = arguments
+        self.arguments, self.visible_data = arguments, visible_data or self.visible_data
 
     def edit(self, arguments: dict[str, Any], edited_by: str | None) -> None:
         """Replace the arguments by a person's; they are literal if the person saw no reference."""
@@ -253,15 +329,9 @@ class ToolCall:
         self.raw_arguments = self.arguments = arguments
         self.edited_by = edited_by
 
-    def depend_on(self, sources: list["ToolCall"], earlier_writers: list["ToolCall"]) -> None:
-        """Set the calls that it depends on."""
-        self.dependencies = Dependencies(sources, earlier_writers, self.dependencies.has_dependents)
-
-    def add_dependent(self) -> None:
-        """Record that another call depends on it."""
-        self.dependencies = Dependencies(
-            self.dependencies.sources, self.dependencies.earlier_writers, has_dependents=True
-        )
+    def depend(self, on: Dependencies) -> None:
+        """Set the calls that it depends on, and whether another call depends on it."""
+        self.dependencies = on
 
     def number_hook_use(self, name: str) -> int:
         """Count a use of a hook, and return its number, from 1."""
@@ -276,13 +346,10 @@ class ToolCall:
         """Set whether the call counts against the limits of its tool."""
         self.is_counted = is_counted
 
-    def replace_outcome(self, outcome: Final) -> None:
-        """Replace the outcome of an ended call."""
-        self.outcome = outcome
-
-    def advance_result(self, stage: ResultStage) -> None:
-        """Record the progress of the result."""
+    def advance_result(self, stage: ResultStage, outcome: Final | None = None) -> None:
+        """Record the progress of the result, and the outcome that replaces it, if any."""
         self.result_stage = max(self.result_stage, stage)
+        self.outcome = outcome or self.outcome
         if self.is_closed:
             self.visible_data = None
 
@@ -301,8 +368,7 @@ class Turn:
     @property
     def is_sequential(self) -> bool:
         """Return whether the calls run one at a time: one sequential tool makes the turn so."""
-        tools = (call.found_tool for call in self.calls)
-        return any(tool is not None and tool.sequential for tool in tools)
+        return any(call.found_tool and call.found_tool.sequential for call in self.calls)
 
     def describe_calls(self) -> list[dict[str, str]]:
         """List the stage of each call as JSON, at most `MAX_STANDING_CALLS`."""
@@ -325,8 +391,3 @@ class Turn:
             if isinstance(call.outcome, Stopped):
                 return call.outcome.message or f"{call.name} stopped the run"
         return None
-
-
-def error_of(outcome: Final | None) -> CallError | None:
-    """Return the error of an outcome, if it is one."""
-    return outcome.error if isinstance(outcome, Refused | Failed) else None

@@ -96,7 +96,7 @@ class DataMessageWriter:
         state = self._state
         if self._within is not None and place.instance != self._within:
             raise CannotWrite(f"it comes from a call for the instance {self._within}")
-        known = state.data.instances()
+        known = state.data.instances
         new = place.instance not in (None, *known)
         if self._outside and (new or not self._is_strangers(place)):
             raise CannotWrite("it comes from outside, which has no say in what a run is about")

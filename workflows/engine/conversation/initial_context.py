@@ -101,7 +101,7 @@ def _begin_state(run_state: RunState, state: dict[str, Any]) -> None:
 
 def _check_input(agent: Agent, state: RunState) -> None:
     """Check that the input fits the agent: in a run with instances, as each instance sees it."""
-    whose: list[str | None] = [*state.data.instances()]
+    whose: list[str | None] = [*state.data.instances]
     for instance in whose or [None]:
         seen = state.data.visible_value("input", instance)
         wrong = [] if agent.input is None or seen is None else errors(seen, agent.input)

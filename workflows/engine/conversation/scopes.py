@@ -6,16 +6,18 @@ calls and results are written as text, so that the model does not take them for 
 """
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from holdfast.schemas.base import json_size
 from holdfast.schemas.message import ChatMessage, DataPart, ImagePart, Message, TextPart
 from holdfast.workflows.engine.call.tool_call import ToolCall
-from holdfast.workflows.engine.conversation.visibility import visible_messages
 from holdfast.workflows.engine.log.compressed_pages import Record
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import Data
+
+_RETOLD = ("content", "said", "calls", "providerData")
 
 CONTEXT = "context"
 MAX_SAID_CHARACTERS = 8_000
@@ -98,3 +100,41 @@ def _cut(text: str) -> str:
     if len(text) <= MAX_SAID_CHARACTERS:
         return text
     return f"{text[:MAX_SAID_CHARACTERS]} … ({len(text)} characters)"
+
+
+def visible_messages(messages: list[Record], instance: str | None, state: RunState) -> list[Record]:
+    """Return the messages of the log, and the parts of them, that a call for the instance sees.
+
+    In a run without instances, these are all messages.
+    """
+    if not state.data.instances:
+        return messages
+    known = _known(instance, state.log)
+    own = ((record, _own(record["message"], instance, known)) for record in messages)
+    return [{**record, "message": message} for record, message in own if message is not None]
+
+
+def _known(instance: str | None, log: Log) -> set[str]:
+    """Return the calls that are visible to a call for the instance."""
+    begun = {record["callId"] for record in log.entries("tool_start")}
+    whose = {record["callId"]: record.get("instance") for record in log.entries("tool_call")}
+    return {one for one, of in whose.items() if (one in begun if of is None else of == instance)}
+
+
+def _own(message: Record, instance: str | None, known: Collection[str]) -> Record | None:
+    """Return the part of a message that the instance sees; None if there is none.
+
+    In composed calling, the content holds all calls, so the model's other text is shown instead of
+    it; the data that a provider expects back may hold calls too.
+    """
+    if message.get("instance", instance) != instance:
+        return None
+    if "callId" in message:
+        return message if message["callId"] in known else None
+    content = message["said"] if "said" in message else message.get("content", "")
+    if isinstance(content, list):
+        content = [part for part in content if part.get("_instance", instance) == instance]
+    calls = [call for call in message.get("calls", ()) if call["id"] in known]
+    told = {key: value for key, value in (("content", content), ("calls", calls)) if value}
+    rest = {key: value for key, value in message.items() if key not in _RETOLD}
+    return {**rest, **told} if told else None

@@ -176,7 +176,7 @@ class Summaries:
         if self.progress.task is None:
             self.progress.task = summary_prompt.task(log)
         told = summary_prompt.summary(
-            text, self.progress.task, self.progress.window, calls=bool(self._state.tools())
+            text, self.progress.task, self.progress.window, calls=bool(self._state.tools)
         )
         self.progress.since, self.progress.origin = upto, log.digest_at(upto)
         self.progress.tokens, self.progress.counted = len(told.encode()) // BYTES_PER_TOKEN, upto

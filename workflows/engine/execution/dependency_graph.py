@@ -11,10 +11,12 @@ to write a place has failed, the place is empty, regardless of its earlier value
 old value in place of a new one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from holdfast.schemas.reference import Path
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
+from holdfast.workflows.engine.call.tool_call import CallStage, Dependencies, ToolCall
+from holdfast.workflows.engine.execution.preparation import paths_read
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data, VisibleData
 from holdfast.workflows.engine.state.path_index import PathIndex
@@ -27,8 +29,6 @@ _Graph = dict[ToolCall, list[ToolCall]]
 
 def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
     """Set the dependencies of each call on the others; in a sequential turn, on earlier ones."""
-    if len(calls) < 2:
-        return  # no call depends on itself
     writers, repeats = PathIndex[int](), list[int]()
     found: list[list[int]] = []
     earlier: list[list[ToolCall]] = []
@@ -41,21 +41,15 @@ def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
             writers.add(place, index)
     if not is_sequential:
         found = [sorted(writers.meeting(_reads(call))) for call in calls]
-    for index, call in enumerate(calls):
+    graph = []
+    for index, meeting in enumerate(found):
         # A later call is needed unless it only repeats a write of an earlier one.
-        needed = [i for i in found[index] if i < index or (i > index and repeats[i] > index)]
-        call.depend_on([calls[i] for i in needed], earlier[index])
-    for call in calls:
-        for other in _needed(call):
-            other.add_dependent()
-
-
-def paths_read(call: ToolCall) -> Iterator[Path]:
-    """Yield every place that a call's arguments refer to, once for each reference."""
-    if call.is_literal:
-        return
-    for reference in references(call.raw_arguments, call.meta.instance):
-        yield from reference.paths
+        needed = [i for i in meeting if i < index or (i > index and repeats[i] > index)]
+        graph.append(Dependencies([calls[i] for i in needed], earlier[index]))
+    dependents = {other for each in graph for other in each.needed}
+    for call, on in zip(calls, graph, strict=True):
+        is_needed = call in dependents or call.dependencies.has_dependents
+        call.depend(replace(on, has_dependents=is_needed))
 
 
 def find_cycles(calls: Sequence[ToolCall], *, by_references: bool) -> dict[ToolCall, str]:
@@ -65,13 +59,11 @@ def find_cycles(calls: Sequence[ToolCall], *, by_references: bool) -> dict[ToolC
     cycle, or between two, if it remains after repeatedly removing the calls that need none of the
     rest, and the calls that none of the rest needs.
     """
-    if len(calls) < 2:
-        return {}
     open_ = dict.fromkeys(call for call in calls if call.stage is not CallStage.ENDED)
     graph = {
         call: [
             other
-            for other in (call.dependencies.sources if by_references else _needed(call))
+            for other in (call.dependencies.sources if by_references else call.dependencies.needed)
             if other in open_
         ]
         for call in open_
@@ -116,8 +108,6 @@ def explain_unresolvable(
 def visible_data(call: ToolCall, data: Data) -> VisibleData:
     """Build the data that a call reads, once the calls that it needs have ended."""
     sources = call.dependencies.sources
-    if not sources:
-        return VisibleData(data)
     seen, written, void = data, PathIndex[str](), PathIndex[str]()
     for source in sources:
         seen, places = _with_writes(seen, source)
@@ -160,10 +150,6 @@ def _with_writes(data: Data, call: ToolCall) -> tuple[Data, Sequence[Path]]:
 def _reads(call: ToolCall) -> list[Path]:
     """Return every place that a call refers to; a refused call reads none."""
     return [] if call.stage is CallStage.ENDED else list(dict.fromkeys(paths_read(call)))
-
-
-def _needed(call: ToolCall) -> list[ToolCall]:
-    return [*call.dependencies.sources, *call.dependencies.earlier_writers]
 
 
 def _reversed(graph: _Graph) -> _Graph:

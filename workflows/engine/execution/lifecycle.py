@@ -7,46 +7,52 @@ pending calls and `start` queued ones; then `finish` them. Log entries are in so
 
 from typing import assert_never
 
-from holdfast.schemas.decision import Decision, Kind, Receipt
+from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.log_entry import (
-    ConfirmationRequiredEntry,
-    DecisionEntry,
+    MessageEntry,
+    NoticeEntry,
     ToolCallEntry,
+    ToolEndEntry,
     ToolStartEntry,
 )
-from holdfast.schemas.names import ErrorCode
-from holdfast.validation.arguments import InvalidArguments, fit
+from holdfast.schemas.names import CHOOSE_SKILL, ErrorCode
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
 from holdfast.workflows.engine.approvals.question import (
     AnsweredByPerson,
     Approved,
-    DecisionRejected,
     Denied,
     Expired,
     Question,
     Ruling,
 )
-from holdfast.workflows.engine.call.hooks import CallRefused, HookRequests, RunStopped
-from holdfast.workflows.engine.call.outcome import (
-    Answered,
-    Outcome,
-    Refused,
-    Stopped,
-    Succeeded,
-    Unknown,
-    fail,
+from holdfast.workflows.engine.call.activities import (
+    CallRefused,
+    HookRequests,
+    RunStopped,
     outcome_of_result,
-    refuse,
-)
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
-from holdfast.workflows.engine.execution.completion import (
-    close_call,
-    publish_result,
     run_after_hooks,
 )
+from holdfast.workflows.engine.call.tool_call import (
+    Answered,
+    CallStage,
+    Final,
+    Outcome,
+    Refused,
+    ResultStage,
+    Stopped,
+    Succeeded,
+    ToolCall,
+    Turn,
+    Unknown,
+    error_of,
+    fail,
+    refuse,
+)
+from holdfast.workflows.engine.conversation.initial_context import append_message
 from holdfast.workflows.engine.execution.dependency_graph import (
+    check_write,
     connect,
     explain_unresolvable,
     find_cycles,
@@ -57,14 +63,16 @@ from holdfast.workflows.engine.execution.preparation import (
     check_order,
     check_scopes,
     count_call,
-    fit_arguments,
     prepare,
     resolve_arguments,
     run_before_hooks,
     uncount_call,
 )
-from holdfast.workflows.engine.run_state import RunState
-from holdfast.workflows.engine.state.data import MISSING, is_same_json
+from holdfast.workflows.engine.execution.questions import Questions
+from holdfast.workflows.engine.model.answer import as_said, is_shown_whole, result_message, veil_of
+from holdfast.workflows.engine.model.latent_calls import proposed_result
+from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
+from holdfast.workflows.engine.state.data import CannotWrite, VisibleData, is_same_json
 
 _RECONCILE = (
     "{message}. Did it happen? `happened` takes `result` as what it returned, `did_not_happen`"
@@ -75,9 +83,9 @@ _RECONCILE = (
 class CallLifecycle:
     """The calls of one run's turns."""
 
-    def __init__(self, state: RunState) -> None:
+    def __init__(self, state: RunState, questions: Questions) -> None:
         self._state = state
-        self._questions: dict[str, Question] = {}
+        self._questions = questions
 
     def check_and_start(self, turn: Turn, calls: list[ToolCall]) -> HookRequests[None]:
         """Decide which of a turn's calls are refused, pending, waiting for people, or running.
@@ -87,7 +95,7 @@ class CallLifecycle:
         """
         if not turn.is_plan:
             yield from self.check(turn.number, calls)
-        if any(isinstance(call.outcome, Stopped) for call in calls):
+        if turn.stop_message is not None:
             for call in calls:
                 if call.stage is not CallStage.ENDED:
                     self.cancel(call, "the run ended before this call")
@@ -104,14 +112,11 @@ class CallLifecycle:
         """
         room = MAX_REFERENCES_IN_TURN
         for call in calls:
-            yield from self._end_if_refused(call, self._prepare(call, room))
+            yield from self._end_if_refused(call, prepare(call, self._state, room))
             room -= call.reference_count
-        connect(calls, is_sequential=is_sequential)
-        # A call that only writes after one in a cycle of references is not in that cycle.
-        for by_references in (True, False):
-            for call, cycle in find_cycles(calls, by_references=by_references).items():
-                message = f"circular references: {cycle}; none of these calls is run"
-                call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, message))
+        if len(calls) > 1:  # no call depends on itself
+            connect(calls, is_sequential=is_sequential)
+            self._refuse_cycles(calls)
         for index, call in enumerate(calls):
             if call.stage is CallStage.PROPOSED:
                 is_ready = call.is_decidable and not (is_sequential and index)
@@ -138,7 +143,7 @@ class CallLifecycle:
         It is queued while an earlier call has yet to write to the same place. A call that the
         engine or the model's own result answers ends at once.
         """
-        if not call.is_startable:
+        if call.open_dependencies:
             call.move(CallStage.QUEUED)
             return
         try:
@@ -156,66 +161,28 @@ class CallLifecycle:
                 delegate=call.tool.delegate,
             )
         )
-        answer = skills.answer(call) or proposed_result(call)
-        if answer is not None:
+        if call.name == CHOOSE_SKILL and not call.is_literal:  # a skill may have this name
+            call.end(skills.answer(call))
+        elif call.tool.latent and (answer := proposed_result(call)) is not None:
             call.end(answer)
-
-    def question_of(self, call: ToolCall) -> Question:
-        """Return the question on a call that waits for people."""
-        return self._questions[call.id]
-
-    def ask_people(self, turn: int, question: Question) -> None:
-        """Add a question, and count the decisions that arrived before it."""
-        early = self._state.pending.add(question)
-        self._log_question(turn, question)
-        for decision in early:
-            self.count_or_log(decision)
-
-    def remind(self, turn: int, question: Question) -> None:
-        """Log a reminder of a question."""
-        question.count_reminder()
-        self._log_question(turn, question)
-
-    def count_decision(self, decision: Decision) -> Receipt:
-        """Count a decision.
-
-        Raises:
-            DecisionRejected: The decision is rejected.
-        """
-        state = self._state
-        receipt, decided = state.pending.count(decision, state.clock())
-        state.log.append(
-            DecisionEntry(
-                call_id=decision.call_id,
-                decided=decided,
-                arguments=decision.arguments,
-                outcome="decided" if receipt.decided else None,
-            )
-        )
-        return receipt
-
-    def count_or_log(self, decision: Decision) -> None:
-        """Count a decision of a sender who gets no answer; log the reason if it is rejected."""
-        try:
-            self.count_decision(decision)
-        except DecisionRejected as error:
-            self.log_ignored(decision, str(error))
-
-    def log_ignored(self, decision: Decision, why: str) -> None:
-        """Log a rejected decision."""
-        self._state.log.append(DecisionEntry(call_id=decision.call_id, ignored=why))
 
     def apply_ruling(self, turn: int, call: ToolCall) -> None:
         """Apply the ruling on a call's question; without one, the run ends."""
-        question = self._questions[call.id]
+        question = self._questions.of(call)
         ruling = question.ruling
         if ruling is None:
             self.cancel(call, "the run ended before anybody decided")
             return
-        del self._questions[call.id]
+        self._questions.close(call)
+        if isinstance(ruling, Expired):
+            self._questions.log_expiry(question)
         if call.stage is CallStage.UNSURE:
             self._reconcile(turn, call, ruling)
-            return
+        else:
+            self._decide(turn, call, ruling, question)
+
+    def _decide(self, turn: int, call: ToolCall, ruling: Ruling, question: Question) -> None:
+        """Apply the ruling on a call that needs an approval."""
         match ruling:
             case Approved(arguments, edited_by):
                 if edited_by is not None:
@@ -225,8 +192,29 @@ class CallLifecycle:
                 call.end(refuse(ErrorCode.DENIED, reason or "A person denied this call."))
             case AnsweredByPerson(result):
                 call.end(Answered(result))
+            case Expired() if question.policy.on_timeout == "approve":
+                self.start(turn, call)
             case Expired():
-                self._expire(turn, call, question)
+                message = f"the approval of `{call.name}` expired"
+                call.end(refuse(ErrorCode.APPROVAL_TIMEOUT, message))
+                if question.policy.on_timeout == "fail":
+                    self._state.request_end(message)
+            case _:
+                assert_never(ruling)
+
+    def _reconcile(self, turn: int, call: ToolCall, ruling: Ruling) -> None:
+        """Apply the ruling on a call whose outcome is unknown."""
+        match ruling:
+            case Approved():
+                self.start(turn, call)
+            case AnsweredByPerson(result):
+                call.end(outcome_of_result(call.tool, result))
+            case Denied(reason):
+                message = "it is unknown whether it took effect, and a person gave up on it"
+                message += f": {reason}" if reason else ""
+                call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
+            case Expired():
+                call.end(fail(ErrorCode.OUTCOME_UNKNOWN, "whether it took effect is unknown"))
             case _:
                 assert_never(ruling)
 
@@ -236,7 +224,7 @@ class CallLifecycle:
             case Unknown(message) if self._state.asks_people:
                 call.move(CallStage.UNSURE)
                 text = _RECONCILE.format(message=message.rstrip("."))
-                self._ask_about(turn, call, "reconcile", text)
+                self._questions.ask_about(turn, call, "reconcile", text)
             case Unknown(message):
                 call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
             case _:
@@ -255,14 +243,22 @@ class CallLifecycle:
 
     def publish_result(self, call: ToolCall) -> HookRequests[None]:
         """Make an ended call's result readable for the calls that depend on it, after its hooks."""
-        return publish_result(call, self._state)
+        yield from run_after_hooks(call, self._state.rules)
+        outcome: Final | None = None
+        try:
+            check_write(call, self._state)
+        except CannotWrite as error:
+            if error_of(call.outcome) is None:
+                value = getattr(call.outcome, "value", None)
+                outcome = fail(ErrorCode.INVALID_OUTPUT, str(error), value)
+        call.advance_result(ResultStage.PUBLISHED, outcome)
 
     def cancel(self, call: ToolCall, why: str) -> None:
         """End a call because its run ends.
 
         A call that has started and may run only once ends with an unknown outcome.
         """
-        question = self._questions.pop(call.id, None)
+        question = self._questions.close(call)
         if question is not None:
             self._state.pending.withdraw(question)
         if call.stage not in (CallStage.RUNNING, CallStage.UNSURE):
@@ -281,14 +277,60 @@ class CallLifecycle:
     def finish(self, turn: int, calls: list[ToolCall]) -> HookRequests[None]:
         """Close calls that have all ended, each after its hooks."""
         for call in calls:
-            yield from run_after_hooks(call, self._state)
+            yield from run_after_hooks(call, self._state.rules)
             self.close(turn, [call])
 
     def close(self, turn: int, calls: list[ToolCall]) -> None:
-        """Write the results of ended calls, and log their ends."""
+        """Write the results of ended calls to their places, and log their ends."""
         with bounded():
             for call in calls:
-                close_call(turn, call, self._state)
+                outcome = self._written(call)
+                if isinstance(outcome, Succeeded | Answered):
+                    self._state.succeeded[call.name] = None
+                call.advance_result(ResultStage.CLOSED, outcome)
+                self._log_end(turn, call, outcome)
+
+    def _written(self, call: ToolCall) -> Final:
+        """Write a call's result to its places; return its outcome."""
+        state, outcome = self._state, call.ended
+        paths, value = call.writes
+        if not paths:
+            return outcome
+        try:
+            if (stored := Stored.of(value)) is not None:
+                most = f"{paths[0]} can take in at most {MAX_STATE_BYTES}"
+                raise CannotWrite(
+                    f"the result of `{call.name}` has {stored.size_bytes} bytes, and {most}"
+                )
+            veil = veil_of(call, value) if error_of(outcome) is None else None
+            state.write(paths, value, call.meta.output_method, call.id, veil)
+        except CannotWrite as problem:
+            if error_of(outcome) is None:
+                return fail(ErrorCode.INVALID_OUTPUT, str(problem), value)
+            text = f"the error of {call.id} was not kept: {problem}"
+            state.log.append(NoticeEntry(text=text))
+        return outcome
+
+    def _log_end(self, turn: int, call: ToolCall, outcome: Final) -> None:
+        state, error = self._state, error_of(outcome)
+        paths, _ = call.writes
+        place = str(paths[0]) if paths and error is None else None
+        message = result_message(call, outcome, place)
+        is_whole = place is not None or is_shown_whole(outcome, message)
+        state.log.append(
+            ToolEndEntry(
+                turn=turn,
+                call_id=call.id,
+                tool=call.name,
+                error=error,
+                value=None if is_whole else getattr(outcome, "value", None),
+                details=outcome.details if isinstance(outcome, Succeeded) else None,
+            )
+        )
+        state.log.append(MessageEntry(message=message))
+        if isinstance(outcome, Succeeded) and outcome.message is not None:
+            veil, extra = veil_of(call, None), as_said(call, outcome.message)
+            append_message(state, extra, within=call.meta.instance, veil=veil)
 
     def _end_if_refused(self, call: ToolCall, requests: HookRequests[None]) -> HookRequests[None]:
         try:
@@ -298,14 +340,12 @@ class CallLifecycle:
         except RunStopped as stop:
             call.end(Stopped(str(stop)))
 
-    def _prepare(self, call: ToolCall, room: int) -> HookRequests[None]:
-        why = self._state.meter.refuse_call(call.name)
-        if why is not None:
-            raise CallRefused(ErrorCode.BLOCKED, why)
-        if room < 0:
-            message = f"the calls before it hold more than {MAX_REFERENCES_IN_TURN} references"
-            raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
-        yield from prepare(call, self._state)
+    def _refuse_cycles(self, calls: list[ToolCall]) -> None:
+        # A call that only writes after one in a cycle of references is not in that cycle.
+        for by_references in (True, False):
+            for call, cycle in find_cycles(calls, by_references=by_references).items():
+                message = f"circular references: {cycle}; none of these calls is run"
+                call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, message))
 
     def _complete(self, call: ToolCall, *, is_ready: bool) -> HookRequests[None]:
         """Resolve the arguments of a call, or leave it pending."""
@@ -316,7 +356,8 @@ class CallLifecycle:
             return
         sources = call.dependencies.sources
         check_order(call, state, [one for one in sources if isinstance(one.outcome, Succeeded)])
-        yield from resolve_arguments(call, state, visible_data(call, state.data))
+        seen = visible_data(call, state.data) if sources else VisibleData(state.data)
+        yield from resolve_arguments(call, state, seen)
         if call.stage is not CallStage.PENDING:
             count_call(call, state)
         resolved = call.arguments
@@ -329,74 +370,23 @@ class CallLifecycle:
             call.cover(by_plan=not is_changed)
 
     def _ask_or_start(self, turn: int, calls: list[ToolCall]) -> None:
+        rules, pending = self._state.rules, self._state.pending
         for call in calls:
-            if not self._requires_approval(call):
+            if call.covered_by_plan or call.name in (*rules.approval.auto, *pending.remembered):
+                continue
+            policy = effective_policy(call.tool, rules)
+            if not requires_approval(call.tool, policy, call.arguments):
                 continue
             if self._state.asks_people:
                 call.move(CallStage.WAITING)
                 text = f"Shall `{call.name}` be carried out with these arguments?"
-                self._ask_about(turn, call, "call", text)
+                self._questions.ask_about(turn, call, "call", text)
             else:
                 message = "this run does not wait for anybody's approval"
                 call.end(refuse(ErrorCode.DENIED, message))
         for call in calls:
             if call.stage in (CallStage.PROPOSED, CallStage.PENDING):
                 self.start(turn, call)
-
-    def _requires_approval(self, call: ToolCall) -> bool:
-        rules, name = self._state.rules, call.name
-        if call.covered_by_plan or name in rules.approval.auto:
-            return False
-        if self._state.pending.is_always_approved(name):
-            return False
-        return requires_approval(call.tool, effective_policy(call.tool, rules), call.arguments)
-
-    def _ask_about(self, turn: int, call: ToolCall, kind: Kind, text: str) -> None:
-        state, tool = self._state, call.tool
-        question = Question(
-            call_id=call.id,
-            kind=kind,
-            tool=tool.name,
-            label=call.label,
-            arguments=call.arguments,
-            reasoning=call.meta.reasoning,
-            text=text,
-            policy=effective_policy(tool, state.rules),
-            requested_at=state.clock(),
-            check_arguments=lambda arguments: fit_arguments(tool, arguments),
-            principal=state.principal,
-            instance=call.meta.instance,
-            round=call.unknown_outcomes,
-        )
-        self._questions[call.id] = question
-        self.ask_people(turn, question)
-
-    def _expire(self, turn: int, call: ToolCall, question: Question) -> None:
-        self._state.log.append(DecisionEntry(call_id=call.id, outcome="expired"))
-        if question.policy.on_timeout == "approve":
-            self.start(turn, call)
-            return
-        message = f"the approval of `{call.name}` expired"
-        call.end(refuse(ErrorCode.APPROVAL_TIMEOUT, message))
-        if question.policy.on_timeout == "fail":
-            self._state.request_end(message)
-
-    def _reconcile(self, turn: int, call: ToolCall, ruling: Ruling) -> None:
-        match ruling:
-            case Approved():
-                self.start(turn, call)
-            case AnsweredByPerson(result):
-                self.apply_outcome(turn, call, outcome_of_result(call.tool, result))
-            case Denied(reason):
-                message = "it is unknown whether it took effect, and a person gave up on it"
-                call.end(
-                    fail(ErrorCode.OUTCOME_UNKNOWN, f"{message}: {reason}" if reason else message)
-                )
-            case Expired():
-                self._state.log.append(DecisionEntry(call_id=call.id, outcome="expired"))
-                call.end(fail(ErrorCode.OUTCOME_UNKNOWN, "whether it took effect is unknown"))
-            case _:
-                assert_never(ruling)
 
     def _log_call(self, turn: int, call: ToolCall) -> None:
         arguments = call.raw_arguments if call.stage is CallStage.PENDING else call.arguments
@@ -414,30 +404,3 @@ class CallLifecycle:
                 instance=call.meta.instance,
             )
         )
-
-    def _log_question(self, turn: int, question: Question) -> None:
-        self._state.log.append(
-            ConfirmationRequiredEntry(
-                turn=turn,
-                call_id=question.call_id,
-                reminder=question.reminders,
-                approval=question.to_pending_approval(),
-            )
-        )
-
-
-def proposed_result(call: ToolCall) -> Succeeded | None:
-    """Return the result that the model proposed for a call that only a model answers, if it fits.
-
-    It applies only to the exact arguments that the model wrote, without references to other calls.
-    """
-    if not call.tool.latent or call.model_result in (MISSING, None):
-        return None
-    if call.dependencies.sources or call.edited_by is not None:
-        return None
-    try:
-        return Succeeded(
-            fit(call.model_result, True if call.tool.output is None else call.tool.output)
-        )
-    except InvalidArguments:
-        return None

@@ -6,20 +6,18 @@ for invalid arguments (`resolve_arguments`); then the hook `_before` (`run_befor
 and scopes are checked separately. Nothing here has effects.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any, get_args
 
 from holdfast.schemas.base import json_size
-from holdfast.schemas.internal.solution import Solution
-from holdfast.schemas.message import AskedCall
-from holdfast.schemas.names import ErrorCode, call_id
-from holdfast.schemas.reference import parse_output_path
-from holdfast.schemas.tool import REASONING, OutputMethod, Tool
-from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
+from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.reference import Path, parse_output_path
+from holdfast.schemas.tool import REASONING, ActivityBinding, OutputMethod, Tool
+from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.lenient_json import ensure_json
-from holdfast.workflows.engine.call.hooks import (
+from holdfast.workflows.engine.call.activities import (
     CallRefused,
     HookName,
     HookRequests,
@@ -28,19 +26,21 @@ from holdfast.workflows.engine.call.hooks import (
     hook_activities,
     hook_view,
     invalid_hook_result,
+    outcome_of_result,
     read_before,
     run_hook,
 )
-from holdfast.workflows.engine.call.outcome import Final, Unknown, outcome_of_result
-from holdfast.workflows.engine.call.tool_call import MetaProperties, ToolCall
-from holdfast.workflows.engine.execution.dependency_graph import paths_read
+from holdfast.workflows.engine.call.tool_call import Final, MetaProperties, ToolCall
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, VisibleData
-from holdfast.workflows.engine.state.instances import instance_of
-from holdfast.workflows.engine.state.references import Unresolved, resolve
+from holdfast.workflows.engine.state.references import (
+    Unresolved,
+    instance_of,
+    references,
+    resolve,
+)
 
 MAX_ARGUMENT_BYTES = 1_000_000
-MAX_TOOL_NAME_CHARACTERS = 128
 MAX_REASONING_CHARACTERS = 4_000
 MAX_REPAIRS = 8
 MAX_PLACES_READ = 500
@@ -48,57 +48,25 @@ MAX_REFERENCES = 5_000
 MAX_REFERENCES_IN_TURN = 20_000
 
 
-def propose_calls(
-    solution: Solution, turn: int, tools: Sequence[Tool], seen: dict[str, None]
-) -> list[ToolCall]:
-    """Build the calls of an answer, with ids by position.
-
-    A provider's id is kept if it is new in the run, since the provider matches results by it.
-    `seen` holds the ids so far, and grows.
-    """
-    known, calls = {tool.name: tool for tool in reversed(tools)}, []
-    for index, written in enumerate(solution.calls, start=1):
-        own = call_id(turn, index)
-        given = written.provider_id
-        provider_id = given if given and len(given) <= 200 and given not in seen else own
-        while provider_id in seen:
-            provider_id += "x"
-        seen[provider_id] = None
-        arguments: dict[str, Any] = {}
-        text = unreadable = None
-        try:
-            arguments = read_arguments(written.arguments)
-        except InvalidArguments as error:
-            text, unreadable = written.arguments, error
-        if written.oversize_bytes is not None:
-            unreadable = InvalidArguments(
-                f"{written.oversize_bytes} bytes were written; write far less"
-            )
-        proposal = AskedCall(
-            id=own,
-            provider_id=provider_id,
-            tool=written.tool[:MAX_TOOL_NAME_CHARACTERS],
-            arguments=arguments,
-            written=text if isinstance(text, str) else None,
-        )
-        calls.append(ToolCall(own, proposal, known.get(written.tool), unreadable))
-    return calls
-
-
-def prepare(call: ToolCall, state: RunState) -> HookRequests[None]:
+def prepare(call: ToolCall, state: RunState, room: int) -> HookRequests[None]:
     """Set the properties of a call that are known before its references are resolved.
+
+    `room` is the number of references that the calls before it leave for it.
 
     Raises:
         CallRefused: The call cannot run.
         RunStopped: A hook stops the run.
     """
+    why = state.meter.refuse_call(call.name)
+    if why is not None:
+        raise CallRefused(ErrorCode.BLOCKED, why)
+    if room < 0:
+        message = f"the calls before it hold more than {MAX_REFERENCES_IN_TURN} references"
+        raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
     if call.found_tool is None:
-        allowed = ", ".join(tool.name for tool in state.tools())
-        agent = f"agent '{state.rules.name}'"
-        whose = f"skill '{state.skill}'" if state.skill is not None else agent
         raise CallRefused(
             ErrorCode.TOOL_NOT_ALLOWED,
-            f"Tool '{call.name}' is not allowed for {whose}. Allowed: [{allowed}]",
+            f"Tool '{call.name}' is not allowed for {state.describe_tools()}",
         )
     arguments = dict(call.proposal.arguments)
     try:
@@ -109,11 +77,15 @@ def prepare(call: ToolCall, state: RunState) -> HookRequests[None]:
     except InvalidArguments as error:
         raise _invalid(error) from None
     for activity in hook_activities(call, state.rules, "prepare"):
-        prepared = _object((yield from run_hook(call, "prepare", activity, arguments)), "prepare")
-        if prepared != arguments:
-            call.set_model_result(MISSING)
-        arguments = prepared
+        arguments = yield from _rewritten(call, "prepare", activity, arguments)
     check_references(call, arguments)
+
+
+def paths_read(call: ToolCall) -> Iterator[Path]:
+    """Yield every place that a call's arguments refer to, once for each reference."""
+    if not call.is_literal:
+        for reference in references(call.raw_arguments, call.meta.instance):
+            yield from reference.paths
 
 
 def check_references(call: ToolCall, arguments: dict[str, Any]) -> None:
@@ -128,7 +100,7 @@ def check_references(call: ToolCall, arguments: dict[str, Any]) -> None:
     if len(reads) > MAX_REFERENCES:
         message = f"the arguments hold more than {MAX_REFERENCES} references"
         raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
-    if len(dict.fromkeys(reads)) > MAX_PLACES_READ:
+    if len(set(reads)) > MAX_PLACES_READ:
         message = f"the arguments refer to more than {MAX_PLACES_READ} places"
         raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
 
@@ -156,12 +128,7 @@ def resolve_arguments(call: ToolCall, state: RunState, seen: VisibleData) -> Hoo
                 raise _invalid(error) from None
             problems = error.problems
         activity = hooks[n % len(hooks)]
-        repaired = _object(
-            (yield from run_hook(call, "repair", activity, arguments, problems)), "repair"
-        )
-        if repaired != arguments:
-            call.set_model_result(MISSING)
-        arguments = repaired
+        arguments = yield from _rewritten(call, "repair", activity, arguments, problems)
 
 
 def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | None]:
@@ -177,14 +144,15 @@ def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | No
                 continue
             case Proceed(dict(arguments)):
                 try:
-                    call.replace_arguments(fit_arguments(call.tool, arguments))
+                    fitted = fit_arguments(call.tool, arguments)
                 except InvalidArguments as error:
                     why = f"its arguments do not fit: {error}"
                     raise invalid_hook_result("before", why) from None
+                if fitted != call.arguments:
+                    call.drop_model_result()
+                call.set_arguments(fitted)
             case UseResult(result):
-                outcome = outcome_of_result(call.tool, result)
-                assert not isinstance(outcome, Unknown)  # the tool did not run
-                return outcome
+                return outcome_of_result(call.tool, result)
     return None
 
 
@@ -258,13 +226,24 @@ def check_scopes(call: ToolCall, state: RunState) -> None:
         raise CallRefused(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message)
 
 
-def _object(value: Any, hook: HookName) -> dict[str, Any]:
+def _rewritten(
+    call: ToolCall,
+    name: HookName,
+    activity: ActivityBinding,
+    arguments: dict[str, Any],
+    *more: list[str],
+) -> HookRequests[dict[str, Any]]:
+    """Return the arguments that a hook returns in place of these."""
+    value = yield from run_hook(call, name, activity, arguments, *more)
+    if not isinstance(value, dict):
+        raise invalid_hook_result(name, "it has to return an object, the arguments")
     try:
-        if isinstance(value, dict):
-            return dict(ensure_json(value))
+        ensure_json(value)
     except ValueError as error:
-        raise invalid_hook_result(hook, str(error)) from None
-    raise invalid_hook_result(hook, "it has to return an object, the arguments")
+        raise invalid_hook_result(name, str(error)) from None
+    if value != arguments:
+        call.drop_model_result()
+    return dict(value)
 
 
 def _invalid(error: InvalidArguments) -> CallRefused:
@@ -277,36 +256,32 @@ def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunS
     Properties that the model may not choose are dropped. Those that were set before an error are
     logged with it.
     """
-    tool = call.tool
-    meta_values = {key: arguments.pop(key) for key in list(arguments) if key.startswith("_")}
-    reasoning = meta_values.get(REASONING)
-    if isinstance(reasoning, str):
-        call.annotate(MetaProperties(reasoning=reasoning[:MAX_REASONING_CHARACTERS]))
-    chosen = {key: meta_values[key] for key in meta_values if key in tool.chosen}
-    for key, value in chosen.items():
-        try:
-            chosen[key] = fit(value, tool.chosen[key])
-        except InvalidArguments as error:
-            raise InvalidArguments(f"{key}: {error}") from None
-    method = chosen.get("_outputMethod", tool.output_method)
-    if method not in get_args(OutputMethod):
-        raise InvalidArguments(f"_outputMethod: one of {', '.join(get_args(OutputMethod))}")
-    scopes = chosen.get("_scopes", tool.scopes)
-    if not (isinstance(scopes, list) and all(isinstance(item, str) for item in scopes)):
-        raise InvalidArguments("_scopes: a list of names")
-    meta = replace(
-        call.meta,
-        instance=instance_of(meta_values.get("_instance"), tool, state.data),
-        output_method=method,
-        scopes=scopes,
-    )
-    call.annotate(meta)
-    if tool.latent:
-        call.set_model_result(meta_values.get("_output", MISSING))
-    path = chosen.get("_outputPath", tool.output_path)
-    if path is not None:
-        try:
-            parsed = parse_output_path(str(path)).within(meta.instance)
-        except ValueError as error:
-            raise InvalidArguments(f"_outputPath: {error}") from None
-        call.annotate(replace(meta, output_path=parsed))
+    tool, meta = call.tool, MetaProperties()
+    written = {key: arguments.pop(key) for key in list(arguments) if key.startswith("_")}
+    model_result = written.get("_output", MISSING) if tool.latent else MISSING
+    try:
+        if isinstance(reasoning := written.get(REASONING), str):
+            meta = replace(meta, reasoning=reasoning[:MAX_REASONING_CHARACTERS])
+        chosen = {key: written[key] for key in written if key in tool.chosen}
+        for key, value in chosen.items():
+            try:
+                chosen[key] = fit(value, tool.chosen[key])
+            except InvalidArguments as error:
+                raise InvalidArguments(f"{key}: {error}") from None
+        method = chosen.get("_outputMethod", tool.output_method)
+        if method not in get_args(OutputMethod):
+            raise InvalidArguments(f"_outputMethod: one of {', '.join(get_args(OutputMethod))}")
+        scopes = chosen.get("_scopes", tool.scopes)
+        if not (isinstance(scopes, list) and all(isinstance(item, str) for item in scopes)):
+            raise InvalidArguments("_scopes: a list of names")
+        instance = instance_of(written.get("_instance"), tool, state.data)
+        meta = replace(meta, instance=instance, output_method=method, scopes=scopes)
+        path = chosen.get("_outputPath", tool.output_path)
+        if path is not None:
+            try:
+                parsed = parse_output_path(str(path)).within(instance)
+            except ValueError as error:
+                raise InvalidArguments(f"_outputPath: {error}") from None
+            meta = replace(meta, output_path=parsed)
+    finally:
+        call.annotate(meta, model_result)

@@ -28,7 +28,7 @@ from holdfast.workflows.engine.log.compressed_pages import (
     events_in,
     renumber,
 )
-from holdfast.workflows.engine.state.truncation import truncate
+from holdfast.workflows.engine.state.redaction import truncate
 
 # A page stays under a megabyte: of whole entries, or of one entry's characters at four bytes each.
 PAGE_BYTES = 700_000

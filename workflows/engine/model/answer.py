@@ -1,18 +1,48 @@
-"""Parse a model's answer: its calls, the output of the run, or the reason why it is invalid."""
+"""The model's answer: its calls, its output or why it is invalid; and the results that it reads."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.schemas.agent import Agent
+from holdfast.schemas.base import canonical_json
 from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.internal.stored_value import Stored
+from holdfast.schemas.message import (
+    AskedCall,
+    ChatMessage,
+    Content,
+    DataPart,
+    ImagePart,
+    Message,
+    Part,
+    TextPart,
+)
+from holdfast.schemas.names import call_id
 from holdfast.schemas.tool import Schema, Tool
-from holdfast.validation.arguments import InvalidArguments, fit
+from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import errors
+from holdfast.workflows.engine.call.activities import content_parts
+from holdfast.workflows.engine.call.tool_call import (
+    Answered,
+    Failed,
+    Final,
+    Refused,
+    Stopped,
+    Succeeded,
+    ToolCall,
+)
 from holdfast.workflows.engine.model.composed import UnreadableAnswer, read_answer
 from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
+from holdfast.workflows.engine.state.redaction import Redaction, untrusted_value
 from holdfast.workflows.engine.state.references import Unresolved, resolve
+
+MAX_TOOL_NAME_CHARACTERS = 128
+MAX_PROVIDER_ID_CHARACTERS = 200
+MAX_SHOWN_CHARACTERS = 8_000
+PREVIEW_CHARACTERS = 2_000
 
 _COMPOSED = 'Answer with one JSON object alone: {"calls": [...], "output": ...}.'
 
@@ -50,9 +80,47 @@ def parse_answer(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedA
         cut = " It was cut off: write less." if solution.stop_reason == "length" else ""
         wrong = f"invalid_output: {error}.{cut} {_COMPOSED}"
         return ParsedAnswer(solution.model_copy(update={"calls": []}), wrong=wrong)
-    output = "" if read.output is MISSING else _as_text(read.output)
+    output = "" if read.output is MISSING else as_text(read.output)
     said = "\n\n".join(filter(None, (read.beside, output)))
     return ParsedAnswer(solution.model_copy(update={"calls": read.calls}), said, read.output)
+
+
+def propose_calls(
+    solution: Solution, turn: int, tools: Sequence[Tool], seen: dict[str, None]
+) -> list[ToolCall]:
+    """Build the calls of an answer, with ids by position.
+
+    A provider's id is kept if it is new in the run, since the provider matches results by it.
+    `seen` holds the ids so far, and grows.
+    """
+    known, calls = {tool.name: tool for tool in reversed(tools)}, []
+    for index, written in enumerate(solution.calls, start=1):
+        own = call_id(turn, index)
+        given = written.provider_id
+        usable = given and len(given) <= MAX_PROVIDER_ID_CHARACTERS and given not in seen
+        provider_id = given if given and usable else own
+        while provider_id in seen:
+            provider_id += "x"
+        seen[provider_id] = None
+        arguments: dict[str, Any] = {}
+        text = unreadable = None
+        try:
+            arguments = read_arguments(written.arguments)
+        except InvalidArguments as error:
+            text, unreadable = written.arguments, error
+        if written.oversize_bytes is not None:
+            unreadable = InvalidArguments(
+                f"{written.oversize_bytes} bytes were written; write far less"
+            )
+        proposal = AskedCall(
+            id=own,
+            provider_id=provider_id,
+            tool=written.tool[:MAX_TOOL_NAME_CHARACTERS],
+            arguments=arguments,
+            written=text if isinstance(text, str) else None,
+        )
+        calls.append(ToolCall(proposal, known.get(written.tool), unreadable))
+    return calls
 
 
 def answer_output(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool) -> Any:
@@ -69,7 +137,7 @@ def answer_output(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool)
         raise InvalidOutput(f"The answer had neither calls nor an output. {_COMPOSED}")
     try:
         output = resolve(answer.output, VisibleData(data))
-        return _as_text(output) if agent.output is None else fit(output, agent.output)
+        return as_text(output) if agent.output is None else fit(output, agent.output)
     except Unresolved as error:
         raise InvalidOutput(f"unresolved_reference: `output`: {error}. Answer again.") from None
     except InvalidArguments as error:
@@ -98,5 +166,117 @@ def parse_output(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
         ) from None
 
 
-def _as_text(value: Any) -> str:
+# Results.
+
+
+def as_text(value: Any) -> str:
+    """Return a value in the form that a model reads."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def result_message(call: ToolCall, outcome: Final, path: str | None) -> ChatMessage:
+    """Return the one message that holds the result of a call for the model."""
+    content: Content
+    match outcome:
+        case Refused(error) | Failed(error, _):
+            content = as_text({"error": error.to_json()})
+        case Stopped(message):
+            content = f"The run was stopped: {message}"
+        case Succeeded(message=Message()):
+            content = "The message follows."
+        case Succeeded(value, _, _, _) | Answered(value):
+            content = _shown(call, value, path)
+    if call.edited_by is not None:
+        changed = canonical_json(call.raw_arguments).decode("utf-8", "surrogatepass")
+        note = f"A person changed the arguments of this call to {changed}."
+        is_text = isinstance(content, str)
+        content = f"{note}\n{content}" if is_text else [TextPart(text=note), *content]
+    return ChatMessage(
+        role="tool",
+        call_id=call.id,
+        provider_id=call.proposal.provider_id,
+        tool=call.name,
+        content=content,
+        is_error=isinstance(outcome, Refused | Failed),
+    )
+
+
+def _shown(call: ToolCall, value: Any, path: str | None) -> Content:
+    """Return the value of a result as the model reads it; `path` is where it is kept."""
+    tool = call.tool
+    place = f" Its whole value is kept at {path}." if path else ""
+    if tool.show == "none":
+        return f"Done.{place}"
+    if (stored := Stored.of(value)) is not None:
+        text = stored.beginning
+        if tool.untrusted:
+            text = as_text(untrusted_value(call.name, text))
+        said = f"{stored.size_bytes} bytes, too many to be read here; this is how they begin."
+        return f"{said}\n{text}"
+    content: Content = content_parts(value) or as_text(value)
+    if tool.untrusted:
+        content = _from_outside(call, content, value)
+    if not isinstance(content, str):
+        return content
+    preview = path and len(content) > MAX_SHOWN_CHARACTERS
+    show = tool.show or ("preview" if preview else "full")
+    if show == "full" or len(content) <= PREVIEW_CHARACTERS:
+        return content
+    size = f"{len(content)} characters; these are the first {PREVIEW_CHARACTERS}."
+    return f"{size}{place}\n{content[:PREVIEW_CHARACTERS]}"
+
+
+def _from_outside(call: ToolCall, content: Content, value: Any) -> Content:
+    """Return an untrusted value, marked as such; pictures stay pictures."""
+    if isinstance(content, str):
+        return as_text(untrusted_value(call.name, value))
+    pictures = [part for part in content if isinstance(part, ImagePart)]
+    others = [part.to_json() for part in content if not isinstance(part, ImagePart)]
+    said = as_text(untrusted_value(call.name, others))
+    return [TextPart(text=said), *pictures] if pictures else said
+
+
+def as_said(call: ToolCall, message: Message) -> Message:
+    """Return a message of a call's result as the model reads it.
+
+    In a message from outside, texts are marked as data, and data parts have no description.
+    """
+    if not call.tool.untrusted:
+        return message
+    content = message.content
+    if isinstance(content, str):
+        return Message(content=as_text(untrusted_value(call.name, content)))
+    parts: list[Part] = []
+    for part in content:
+        match part:
+            case TextPart(text=text):
+                parts.append(TextPart(text=as_text(untrusted_value(call.name, text))))
+            case DataPart(kind=kind, data=data, instance=instance):
+                parts.append(DataPart(kind=kind, data=data, instance=instance))
+            case ImagePart():
+                parts.append(part)
+    return Message(content=parts)
+
+
+def veil_of(call: ToolCall, value: Any) -> Redaction | None:
+    """Return the redaction in the state of the value that a call writes; None shows it whole.
+
+    The state shows no more of the value than the call's result.
+    """
+    most = {"full": None, "none": -1, "preview": PREVIEW_CHARACTERS, None: MAX_SHOWN_CHARACTERS}
+    room = most[call.tool.show]
+    hidden = room is not None and len(as_text(value)) > room
+    if not hidden and not call.tool.untrusted:
+        return None
+    return Redaction(call.name, hidden=hidden, trusted=not call.tool.untrusted)
+
+
+def is_shown_whole(outcome: Final, message: ChatMessage) -> bool:
+    """Return whether the message holds the whole result, which then need not be stored again."""
+    match outcome:
+        case Succeeded(value, _, _, _) | Answered(value):
+            return message.content == as_text(value) or message.content == content_parts(value)
+        case Failed(_, value):
+            return value is None
+        case Refused() | Stopped():
+            return True

@@ -20,7 +20,6 @@ from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.tool import REASONING, Schema, Tool
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.work_budget import bounded
-from holdfast.workflows.engine.model.reference_schemas import or_reference, refers
 from holdfast.workflows.engine.model.strict_schema import (
     Property,
     StrictForm,
@@ -28,11 +27,13 @@ from holdfast.workflows.engine.model.strict_schema import (
     closed,
     json_text,
     or_null,
+    or_reference,
     read_properties,
+    refers,
     takes_others,
 )
 from holdfast.workflows.engine.state.data import MISSING
-from holdfast.workflows.engine.state.instances import INSTANCE, instance_property
+from holdfast.workflows.engine.state.references import INSTANCE, instance_property
 
 TOOL = "_tool"
 OUTPUT = "_output"

@@ -20,13 +20,14 @@ from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import Tool
-from holdfast.workflows.engine.call.outcome import Outcome, Succeeded, fail
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.validation.arguments import InvalidArguments, fit
+from holdfast.workflows.engine.call.tool_call import Outcome, Succeeded, ToolCall, fail
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.model.answer import InvalidOutput, parse_output
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import skill_of
+from holdfast.workflows.engine.state.data import MISSING
 
 MAX_REQUESTS = 2
 
@@ -40,6 +41,20 @@ _TOO_LONG = (
 )
 _AS_TEXT = "Answer with the result alone."
 _AS_JSON = "Answer with JSON alone, valid against this JSON Schema:\n"
+
+
+def proposed_result(call: ToolCall) -> Succeeded | None:
+    """Return the result that the model proposed for a call that only a model answers, if it fits.
+
+    It applies only to the exact arguments that the model wrote, without references to other calls.
+    """
+    if call.model_result in (MISSING, None) or call.dependencies.sources or call.edited_by:
+        return None
+    schema = True if call.tool.output is None else call.tool.output
+    try:
+        return Succeeded(fit(call.model_result, schema))
+    except InvalidArguments:
+        return None
 
 
 class Latent:

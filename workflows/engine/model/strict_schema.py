@@ -16,10 +16,14 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
-from holdfast.schemas.tool import Schema
+from holdfast.schemas.tool import Schema, Tool
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import validator
 from holdfast.validation.work_budget import CannotCheck, bounded
+
+REFERENCE: Schema = {"type": "string", "description": "or a reference such as †state.path"}
+# The keywords that do not restrict a text.
+_NOTES = ("type", "title", "description", "default", "examples", "deprecated")
 
 # OpenAI accepts ten levels in all; the calls around an argument use three of them.
 MAX_LEVELS = 6
@@ -382,3 +386,31 @@ def _parsed(value: Any, kind: type[Any] = object) -> Any:
     except ValueError:
         return value
     return meant if isinstance(meant, kind) else value
+
+
+def refers(tools: list[Tool]) -> bool:
+    """Return whether references are possible: some results are stored in the state."""
+    return any(tool.output_path or "_outputPath" in tool.chosen for tool in tools)
+
+
+def takes_any_text(schema: Any) -> bool:
+    """Return whether every text fits the schema unchanged, so that a reference does too."""
+    if not isinstance(schema, dict):
+        return schema is True
+    if any(key not in (*_NOTES, "anyOf") for key in schema):
+        return False
+    kinds = schema.get("type", "string")
+    if "string" not in (kinds if isinstance(kinds, list) else [kinds]):
+        return False
+    branches = schema.get("anyOf")
+    return not isinstance(branches, list) or any(takes_any_text(each) for each in branches)
+
+
+def or_reference(schema: Any) -> Any:
+    """Return the schema, extended so that a reference fits it as well."""
+    if takes_any_text(schema) or not isinstance(schema, dict):
+        return schema
+    notes = {key: schema[key] for key in ("title", "description") if key in schema}
+    own = {key: value for key, value in schema.items() if key not in notes}
+    branches = own["anyOf"] if own.keys() == {"anyOf"} else [own]
+    return {**notes, "anyOf": [*branches, REFERENCE]}

@@ -20,9 +20,14 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import OutputPath
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.problems import problems_of, summarize_problems
-from holdfast.workflows.engine.call.hooks import CallRefused, hook_activities
-from holdfast.workflows.engine.call.outcome import Refused
-from holdfast.workflows.engine.call.tool_call import CallStage, Dependencies, ToolCall, Turn
+from holdfast.workflows.engine.call.activities import CallRefused, hook_activities
+from holdfast.workflows.engine.call.tool_call import (
+    CallStage,
+    Dependencies,
+    Refused,
+    ToolCall,
+    Turn,
+)
 from holdfast.workflows.engine.execution.dependency_graph import (
     connect,
     explain_unresolvable,
@@ -58,20 +63,22 @@ def known_arguments(call: ToolCall) -> dict[str, Any]:
 
 def plan_json(calls: Sequence[ToolCall], *, sequential: bool) -> dict[str, Any]:
     """Return calls as the JSON of a plan."""
-    planned = [
-        PlannedCall(
-            id=call.id,
-            tool=call.name,
-            label=call.label,
-            arguments=known_arguments(call),
-            reasoning=call.meta.reasoning,
-            waits_for=_waits_for(call, calls, sequential=sequential),
-            writes=format_output_path(call.meta.output_path),
-            instance=call.meta.instance,
-            delegate=call.tool.delegate,
+    planned = []
+    for index, call in enumerate(calls):
+        waited = {*call.dependencies.needed, *(calls[index - 1 : index] if sequential else ())}
+        planned.append(
+            PlannedCall(
+                id=call.id,
+                tool=call.name,
+                label=call.label,
+                arguments=known_arguments(call),
+                reasoning=call.meta.reasoning,
+                waits_for=[other.id for other in calls if other in waited],
+                writes=format_output_path(call.meta.output_path),
+                instance=call.meta.instance,
+                delegate=call.tool.delegate,
+            )
         )
-        for call in calls
-    ]
     return Plan(calls=planned).to_json()
 
 
@@ -93,9 +100,18 @@ def check_known_arguments(call: ToolCall, state: RunState) -> None:
     """
     if hook_activities(call, state.rules, "repair"):
         return
-    parameters = call.tool.parameters
+    schema = call.tool.parameters
     unknown = [name for name, value in call.raw_arguments.items() if has_references(value)]
-    fit(call.raw_arguments, _without(parameters, unknown) if unknown else parameters)
+    if unknown:
+        # Of the object's schema, only what does not depend on the values that are not known yet.
+        schema = {key: schema[key] for key in _LOCAL if key in schema}
+        if "patternProperties" in call.tool.parameters:
+            schema.pop("additionalProperties", None)
+        named = schema.get("properties", {})
+        is_open = schema.get("additionalProperties", True) is not False
+        any_value = {name: True for name in unknown if is_open or name in named}
+        schema = {**schema, "properties": {**named, **any_value}}
+    fit(call.raw_arguments, schema)
 
 
 def find_unrunnable(
@@ -110,16 +126,21 @@ def find_unrunnable(
     def lost(call: ToolCall) -> bool:
         return gone(call) or call in found
 
+    def refusal_of(call: ToolCall, before: Sequence[ToolCall]) -> CallRefused | None:
+        try:
+            check_order(call, state, [other for other in before if not lost(other)])
+        except CallRefused as refusal:
+            return refusal
+        why = explain_unresolvable(call, state.data, lost)
+        return None if why is None else CallRefused(ErrorCode.UNRESOLVED_REFERENCE, why)
+
     while more := {
         call: refusal
         for index, call in enumerate(calls)
         if call.stage is CallStage.PENDING and not lost(call)
         if (
-            refusal := _vain(
-                call,
-                calls[:index] if turn.is_sequential else call.dependencies.sources,
-                state,
-                lost,
+            refusal := refusal_of(
+                call, calls[:index] if turn.is_sequential else call.dependencies.sources
             )
         )
     }:
@@ -127,78 +148,49 @@ def find_unrunnable(
     return found
 
 
-def _vain(
-    call: ToolCall, before: Sequence[ToolCall], state: RunState, gone: Callable[[ToolCall], bool]
-) -> CallRefused | None:
-    try:
-        check_order(call, state, [other for other in before if not gone(other)])
-    except CallRefused as refusal:
-        return refusal
-    why = explain_unresolvable(call, state.data, gone)
-    return None if why is None else CallRefused(ErrorCode.UNRESOLVED_REFERENCE, why)
-
-
-class PlanEdit:
-    """A person's edit of a plan, checked: the remaining calls, and their arguments.
+def edit_plan(
+    turn: Turn, state: RunState, now: dict[str, Any], edited: dict[str, Any]
+) -> dict[str, Any]:
+    """Check a person's edit of a plan; return the plan with the remaining calls.
 
     Raises:
         InvalidArguments: It is not a plan, or the remaining calls could not run.
     """
-
-    def __init__(
-        self,
-        turn: Turn,
-        state: RunState,
-        now: dict[str, Any],
-        edited: dict[str, Any],
-    ) -> None:
-        self._turn = turn
-        self._state = state
-        self._given = _given(turn, Plan.model_validate(now), _plan(edited))
-        self._trial = self._tried()
-        self._check()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the edited plan."""
-        return plan_json(self._staying(), sequential=self._turn.is_sequential)
-
-    def _tried(self) -> list[ToolCall]:
-        copies = [replace(call, dependencies=Dependencies()) for call in self._turn.calls]
-        for copy in copies:
-            if copy.id in self._given:
-                copy.edit(self._given[copy.id], None)
-        connect(copies, is_sequential=self._turn.is_sequential)
-        return copies
-
-    def _staying(self) -> list[ToolCall]:
-        return [call for call in self._trial if call.id in self._given]
-
-    def _is_gone(self, call: ToolCall) -> bool:
-        """Return whether a call never writes a result: it was struck out, or refused earlier."""
-        struck = call.outcome is None and call.id not in self._given
-        return struck or isinstance(call.outcome, Refused)
-
-    def _check(self) -> None:
-        for call in self._staying():
-            if call.stage is CallStage.PENDING:
-                _check_edited(call, self._state)
-        for call, circle in find_cycles(self._staying(), by_references=False).items():
-            raise InvalidArguments(f"{call.id}: circular references: {circle}")
-        found = find_unrunnable(self._turn, self._trial, self._state, self._is_gone)
-        if found:
-            lost = "; ".join(f"{call.id}: {refusal}" for call, refusal in found.items())
-            also = ", ".join(call.id for call in found)
-            raise InvalidArguments(f"{lost}. Strike {also} out as well, or change the arguments")
-
-
-def _plan(edited: dict[str, Any]) -> Plan:
     try:
-        return Plan.model_validate(edited)
+        plan = Plan.model_validate(edited)
     except ValidationError as error:
         raise InvalidArguments(summarize_problems(problems_of(error, edited, Plan))) from None
+    given = _given(turn, Plan.model_validate(now), plan)
+    trial = [replace(call, dependencies=Dependencies()) for call in turn.calls]
+    staying = [copy for copy in trial if copy.id in given]
+    for copy in staying:
+        copy.edit(given[copy.id], None)
+    connect(trial, is_sequential=turn.is_sequential)
+    for call in staying:
+        if call.stage is CallStage.PENDING:
+            try:
+                check_references(call, call.raw_arguments)
+                check_known_arguments(call, state)
+            except (CallRefused, InvalidArguments) as error:
+                raise InvalidArguments(f"{call.id}: {error}") from None
+    for call, circle in find_cycles(staying, by_references=False).items():
+        raise InvalidArguments(f"{call.id}: circular references: {circle}")
+
+    def is_gone(call: ToolCall) -> bool:
+        """Return whether a call never writes a result: it was struck out, or refused earlier."""
+        struck = call.outcome is None and call.id not in given
+        return struck or isinstance(call.outcome, Refused)
+
+    found = find_unrunnable(turn, trial, state, is_gone)
+    if found:
+        lost = "; ".join(f"{call.id}: {refusal}" for call, refusal in found.items())
+        also = ", ".join(call.id for call in found)
+        raise InvalidArguments(f"{lost}. Strike {also} out as well, or change the arguments")
+    return plan_json(staying, sequential=turn.is_sequential)
 
 
 def _given(turn: Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
+    """Return the arguments of each remaining call."""
     calls, shown_now = {call.id: call for call in turn.calls}, {call.id: call for call in now.calls}
     given: dict[str, dict[str, Any]] = {}
     for entry in edited.calls:
@@ -217,9 +209,9 @@ def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str
         if name in entry.model_fields_set and getattr(entry, name) != getattr(now, name):
             alias = PlannedCall.model_fields[name].alias
             raise InvalidArguments(f"{call.id}: `{alias}` cannot be changed, only `arguments` can")
-    assert now.arguments is not None  # the plan showed them
-    if entry.arguments is None or is_same_json(entry.arguments, now.arguments):
-        return now.arguments
+    shown = now.arguments or {}
+    if entry.arguments is None or is_same_json(entry.arguments, shown):
+        return shown
     if call.stage is CallStage.PENDING:
         return entry.arguments
     try:
@@ -228,34 +220,6 @@ def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str
         raise InvalidArguments(f"{call.id}: {error}") from None
 
 
-def _check_edited(call: ToolCall, state: RunState) -> None:
-    try:
-        check_references(call, call.raw_arguments)
-        check_known_arguments(call, state)
-    except (CallRefused, InvalidArguments) as error:
-        raise InvalidArguments(f"{call.id}: {error}") from None
-
-
 def has_references(value: Any) -> bool:
     """Return whether a value holds references."""
     return any(True for _ in references(value))
-
-
-def _without(parameters: dict[str, Any], unknown: Sequence[str]) -> dict[str, Any]:
-    """Return the schema of an object of which some properties are not known yet."""
-    partial = {key: parameters[key] for key in _LOCAL if key in parameters}
-    if "patternProperties" in parameters:
-        partial.pop("additionalProperties", None)
-    may_be = {
-        name: True
-        for name in unknown
-        if name in partial.get("properties", {})
-        or partial.get("additionalProperties", True) is not False
-    }
-    return {**partial, "properties": {**partial.get("properties", {}), **may_be}}
-
-
-def _waits_for(call: ToolCall, calls: Sequence[ToolCall], *, sequential: bool) -> list[str]:
-    before = calls[calls.index(call) - 1 : calls.index(call)] if sequential else []
-    waited = {*call.dependencies.sources, *call.dependencies.earlier_writers, *before}
-    return [other.id for other in calls if other in waited]

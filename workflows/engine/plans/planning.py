@@ -21,10 +21,10 @@ approval; any other calls are a new plan; an answer without calls discards the r
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from holdfast.schemas.decision import Plan
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
-from holdfast.schemas.log_entry import DecisionEntry
 from holdfast.schemas.names import ErrorCode, plan_id
 from holdfast.schemas.phrases import first_names
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy
@@ -37,15 +37,24 @@ from holdfast.workflows.engine.approvals.policy import (
     strictest_policy,
 )
 from holdfast.workflows.engine.approvals.question import Approved, Denied, Expired, Question
-from holdfast.workflows.engine.call.hooks import CallRefused, HookRequests
-from holdfast.workflows.engine.call.outcome import Answered, Refused, Succeeded, refuse
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn, error_of
+from holdfast.workflows.engine.call.activities import CallRefused, HookRequests
+from holdfast.workflows.engine.call.tool_call import (
+    Answered,
+    CallStage,
+    Refused,
+    Succeeded,
+    ToolCall,
+    Turn,
+    error_of,
+    refuse,
+)
 from holdfast.workflows.engine.execution.dependency_graph import connect
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.execution.preparation import check_scopes, uncount_call
+from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.plans.plan import (
-    PlanEdit,
     check_known_arguments,
+    edit_plan,
     find_unrunnable,
     has_references,
     known_arguments,
@@ -60,7 +69,7 @@ from holdfast.workflows.engine.plans.remainder import (
 )
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import is_same_json
-from holdfast.workflows.engine.state.truncation import truncate
+from holdfast.workflows.engine.state.redaction import truncate
 
 HELD_BACK = "a message came before this call started: propose it again if it is still needed"
 STRUCK = "a person struck this call out of the plan"
@@ -68,6 +77,10 @@ MAX_REFUSED_NAMED = 20
 MAX_STANDING_CALLS = 50
 MAX_STANDING_BYTES = 300
 
+_TEXT = (
+    "Shall all of this be carried out? `approve` carries it out, `edit` takes `calls`: with other"
+    " arguments, and without those that are to be struck out; `deny` carries out none."
+)
 _UNASKED = "this run does not wait for anybody's approval, and a plan needs one"
 _STANDING = "The state of the plan that a person approved, for your information:"
 _HOW = (
@@ -79,10 +92,10 @@ _HOW = (
 class Planning:
     """The plans of one run, one after the other."""
 
-    def __init__(self, state: RunState, calls: CallLifecycle) -> None:
+    def __init__(self, state: RunState, calls: CallLifecycle, questions: Questions) -> None:
         self._state = state
         self._calls = calls
-        self._question: Question | None = None
+        self._questions = questions
         # The calls of the latest approved plan.
         self._approved: dict[ToolCall, None] = {}
         self._held: Keys = {}
@@ -90,11 +103,17 @@ class Planning:
     def check(self, turn: Turn) -> HookRequests[None]:
         """Refuse the calls that can never run, and log all of them."""
         yield from self._calls.check(turn.number, turn.calls, is_sequential=turn.is_sequential)
-        for call in turn.calls:
-            if call.stage in (CallStage.PROPOSED, CallStage.PENDING):
-                self._check(call)
-        for call, refusal in find_unrunnable(turn, turn.calls, self._state, _is_refused).items():
-            self._refuse([call], refusal.error.code, refusal.error.message)
+        for call in unstarted(turn.calls):
+            try:
+                check_scopes(call, self._state)
+                if call.stage is CallStage.PENDING:
+                    check_known_arguments(call, self._state)
+            except CallRefused as refusal:
+                self._refuse([call], refusal.error.code, refusal.error.message)
+            except InvalidArguments as error:
+                self._refuse([call], ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
+        for call, why in find_unrunnable(turn, turn.calls, self._state, _is_refused).items():
+            self._refuse([call], why.error.code, why.error.message)
 
     def ask(self, turn: Turn) -> Question | None:
         """Request approval of a checked plan; return None if none is needed."""
@@ -105,14 +124,12 @@ class Planning:
         if not self._state.asks_people:
             self._refuse(calls, ErrorCode.DENIED, _UNASKED)
             return None
-        self._question = question = self._question_on(turn, calls)
-        self._calls.ask_people(turn.number, question)
+        question = self._question_on(turn, calls)
+        self._questions.ask(turn.number, question)
         return question
 
-    def apply_ruling(self, turn: Turn) -> None:
+    def apply_ruling(self, turn: Turn, question: Question) -> None:
         """Apply the ruling on the plan; without one, withdraw the question."""
-        question, self._question = self._question, None
-        assert question is not None  # it was requested
         calls = unstarted(turn.calls)
         match question.ruling:
             case Approved(arguments, edited_by):
@@ -148,7 +165,15 @@ class Planning:
         """Describe the approved plan for the model; None if all of it has run."""
         if all(isinstance(call.outcome, Succeeded | Answered) for call in self._approved):
             return None
-        lines = [f"- {self._stands(call)}" for call in self._approved]
+        lines = []
+        for call in self._approved:
+            if self._held.get(call) is not None:
+                short = truncate(call.raw_arguments, MAX_STANDING_BYTES)
+                state = f" {json.dumps(short, ensure_ascii=False)}: left"
+            else:
+                error = error_of(call.outcome)
+                state = ": done" if error is None else f": not done ({error.code})"
+            lines.append(f"- {call.id} {call.name}{state}")
         more = len(lines) - MAX_STANDING_CALLS
         told = [*lines[:MAX_STANDING_CALLS], *([f"(and {more} more)"] if more > 0 else [])]
         return "\n".join([_STANDING, *told, *([_HOW] if self._left() else [])])
@@ -162,16 +187,6 @@ class Planning:
         calls = {restore_step(step): step for step in steps}
         self._approved = dict.fromkeys(calls)
         self._held = {call: step.key for call, step in calls.items() if step.held}
-
-    def _check(self, call: ToolCall) -> None:
-        try:
-            check_scopes(call, self._state)
-            if call.stage is CallStage.PENDING:
-                check_known_arguments(call, self._state)
-        except CallRefused as refusal:
-            self._refuse([call], refusal.error.code, refusal.error.message)
-        except InvalidArguments as error:
-            self._refuse([call], ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
 
     def _take_up(self, calls: Sequence[ToolCall]) -> bool:
         """Continue with calls that all remain of the approved plan; return whether this applies."""
@@ -192,6 +207,14 @@ class Planning:
 
     def _question_on(self, turn: Turn, calls: Sequence[ToolCall]) -> Question:
         count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
+        text, refusals = _TEXT, [call.id for call in turn.calls if _is_refused(call)]
+        if refusals:
+            named = first_names(refusals, MAX_REFUSED_NAMED)
+            text = f"{text} Refused already, and no part of it: {named}."
+
+        def check_edit(edited: dict[str, Any]) -> dict[str, Any]:
+            return edit_plan(turn, self._state, question.arguments, edited)
+
         question = Question(
             call_id=plan_id(turn.number),
             kind="plan",
@@ -199,12 +222,10 @@ class Planning:
             label=f"plan of {count}",
             arguments=plan_json(calls, sequential=turn.is_sequential),
             reasoning=None,
-            text=_text(turn),
+            text=text,
             policy=strictest_policy([self._policy(call) for call in calls]),
             requested_at=self._state.clock(),
-            check_arguments=lambda edited: PlanEdit(
-                turn, self._state, question.arguments, edited
-            ).to_json(),
+            check_arguments=check_edit,
             principal=self._state.principal,
         )
         return question
@@ -218,7 +239,7 @@ class Planning:
             if call.stage is CallStage.PENDING
             else requires_approval(tool, policy, call.arguments)
         )
-        free = call.name in state.rules.approval.auto or state.pending.is_always_approved(call.name)
+        free = call.name in (*state.rules.approval.auto, *state.pending.remembered)
         return policy if asks and not free else state.rules.approval.over(APPROVAL_DEFAULTS)
 
     def _edit(self, turn: Turn, plan: Plan, edited_by: str | None) -> None:
@@ -244,7 +265,7 @@ class Planning:
             call.cover(by_plan=not unsigned and satisfies(policy, by, state.principal))
 
     def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
-        self._state.log.append(DecisionEntry(call_id=question.call_id, outcome="expired"))
+        self._questions.log_expiry(question)
         if question.policy.on_timeout == "approve":
             self._approved = dict.fromkeys(calls)
             for call in calls:
@@ -260,25 +281,6 @@ class Planning:
             call.end(refuse(code, message))
             uncount_call(call, self._state)
 
-    def _stands(self, call: ToolCall) -> str:
-        what = f"{call.id} {call.name}"
-        if self._held.get(call) is not None:
-            given = json.dumps(truncate(call.raw_arguments, MAX_STANDING_BYTES), ensure_ascii=False)
-            return f"{what} {given}: left"
-        error = None if call.outcome is None else error_of(call.outcome)
-        return f"{what}: {'done' if error is None else f'not done ({error.code})'}"
-
 
 def _is_refused(call: ToolCall) -> bool:
     return isinstance(call.outcome, Refused)
-
-
-def _text(turn: Turn) -> str:
-    text = (
-        "Shall all of this be carried out? `approve` carries it out, `edit` takes `calls`: with"
-        " other arguments, and without those that are to be struck out; `deny` carries out none."
-    )
-    refusals = [call.id for call in turn.calls if _is_refused(call)]
-    if not refusals:
-        return text
-    return f"{text} Refused already, and no part of it: {first_names(refusals, MAX_REFUSED_NAMED)}."

@@ -15,8 +15,13 @@ from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.reference import Path
 from holdfast.validation.arguments import InvalidArguments
-from holdfast.workflows.engine.call.outcome import Refused, Succeeded
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, error_of
+from holdfast.workflows.engine.call.tool_call import (
+    CallStage,
+    Refused,
+    Succeeded,
+    ToolCall,
+    error_of,
+)
 from holdfast.workflows.engine.execution.dependency_graph import visible_data
 from holdfast.workflows.engine.execution.preparation import fit_arguments
 from holdfast.workflows.engine.plans.plan import format_output_path
@@ -46,8 +51,7 @@ def identity_keys(
 
 def snapshot_step(call: ToolCall, keys: Keys) -> StepSnapshot:
     """Return a call of the approved plan as a snapshot, between two turns."""
-    assert call.outcome is not None  # its turn is over
-    error = error_of(call.outcome)
+    error = error_of(call.ended)
     return StepSnapshot(
         id=call.id,
         tool=call.name,
@@ -62,7 +66,7 @@ def snapshot_step(call: ToolCall, keys: Keys) -> StepSnapshot:
 def restore_step(step: StepSnapshot) -> ToolCall:
     """Build a call of the approved plan from its snapshot."""
     proposal = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
-    call = ToolCall(step.id, proposal, raw_arguments=step.given, covered_by_plan=step.covered)
+    call = ToolCall(proposal, raw_arguments=step.given, covered_by_plan=step.covered)
     call.end(Succeeded(None) if step.error is None else Refused(step.error))
     return call
 
@@ -108,7 +112,11 @@ class _Seen:
 
     def read(self, path: Path) -> Any | MissingValue:
         """Return the value at a path, or the calls that will write it."""
-        by = [key for source, key in self.awaited if _writes(source, path)]
+        by = [
+            key
+            for source, key in self.awaited
+            if any(place.overlaps(path) for place in source.places)
+        ]
         if not by:
             return self.view.read(path)
         over = self.view.data.read(path)
@@ -117,7 +125,3 @@ class _Seen:
     def why(self, path: Path) -> str:
         """Explain why there is no value."""
         return self.view.why(path)
-
-
-def _writes(call: ToolCall, path: Path) -> bool:
-    return any(place.overlaps(path) for place in call.places)

@@ -10,7 +10,7 @@ write is visible beside it, and a write in one instance is not visible in anothe
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 from holdfast.schemas.base import canonical_json
@@ -42,6 +42,8 @@ class Data:
 
     def __init__(self, values: dict[tuple[str, str | None], Any] | None = None) -> None:
         self._values = dict(values or {})
+        # Every instance that has data, in the order of their first data.
+        self.instances = list(dict.fromkeys(name for _, name in self._values if name is not None))
 
     def __getitem__(self, kind: str) -> Any:
         return self._values.get((kind, None))
@@ -65,13 +67,11 @@ class Data:
         """Return the same values in a copy for independent writes."""
         return Data(self._values)
 
-    def instances(self) -> list[str]:
-        """Return every instance that has data, in the order of their first data."""
-        return list(dict.fromkeys(name for _, name in self._values if name is not None))
-
     def set(self, kind: str, value: Any, instance: str | None = None) -> None:
         """Replace a whole value: the shared one, or an instance's own."""
         self._values[kind, instance] = value
+        if instance is not None and instance not in self.instances:
+            self.instances.append(instance)
 
     def read(self, path: Path) -> Any:
         """Return the value at the path, or `MISSING`: in an instance, as the instance sees it."""
@@ -98,7 +98,7 @@ class Data:
 
     def own_values(self, kind: str) -> dict[str, Any]:
         """Return the own value of each instance for a kind; an empty object if it has none."""
-        own = {name: self.own_value(kind, name) for name in self.instances()}
+        own = {name: self.own_value(kind, name) for name in self.instances}
         return {name: {} if value is MISSING else value for name, value in own.items()}
 
     def value_after_write(self, path: Path, method: OutputMethod, value: Any) -> Any:
@@ -281,18 +281,19 @@ class VisibleData:
     """The data that one call reads; `void` maps the places that stay empty to their writers."""
 
     data: Data
-    void: PathIndex[str] = field(default_factory=PathIndex[str])
+    void: PathIndex[str] | None = None
 
     def read(self, path: Path) -> Any | MissingValue:
         """Return the value at the path, or `MISSING`."""
-        if self.void.covering(path):
-            return MISSING
-        return self.data.read(path)
+        return MISSING if self._writers(path) else self.data.read(path)
 
     def why(self, path: Path) -> str:
         """Return why there is no value, as far as that is known."""
-        who = self.void.covering(path)
+        who = self._writers(path)
         return f" ({', '.join(who)} was to write it, and did not)" if who else ""
+
+    def _writers(self, path: Path) -> dict[str, None]:
+        return {} if self.void is None else self.void.covering(path)
 
 
 def is_same_json(some: Any, others: Any) -> bool:

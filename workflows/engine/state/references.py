@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from holdfast.schemas.base import json_size
+from holdfast.schemas.names import CHOOSE_SKILL
+from holdfast.schemas.phrases import MAX_NAMES_TOLD, first_names, quote_value, suggest_names
 from holdfast.schemas.reference import (
     MARK,
     Path,
@@ -18,7 +20,13 @@ from holdfast.schemas.reference import (
     paths_inside,
     replace_inside,
 )
-from holdfast.workflows.engine.state.data import MISSING, MissingValue
+from holdfast.schemas.tool import Schema, Tool
+from holdfast.validation.arguments import InvalidArguments
+from holdfast.validation.validator import errors
+from holdfast.workflows.engine.state.data import MISSING, Data, MissingValue
+
+INSTANCE = "_instance"
+_WHOSE = "Whose data this call is about: what its references read and where its result is written."
 
 MAX_RESOLVED_BYTES = 1_000_000
 
@@ -126,3 +134,58 @@ def _references_in(text: str, instance: str | None) -> Iterator[Reference]:
     inside = [Reference((path,)) for path in paths_inside(text)]
     for one in inside if reference is None else [reference]:
         yield Reference(tuple(path.within(instance) for path in one.paths), one.choose)
+
+
+class NoSuchInstance(ValueError):
+    """A run has no instance of this name."""
+
+
+def instance_of(said: Any, tool: Tool, data: Data) -> str | None:
+    """Return the instance of a call with `said` as its `_instance` (None: it has none).
+
+    None in a run without instances.
+
+    A tool's own `_instance` overrides the call's. In a run without instances it is ignored, so that
+    one tool serves runs of both kinds; but a call that names one gets an error, since the model
+    would otherwise assume that its data is separate.
+
+    Raises:
+        InvalidArguments: The call lacks a required instance, or names an unknown one.
+    """
+    names = data.instances
+    name = said if tool.instance is None else tool.instance
+    if tool.name == CHOOSE_SKILL or (tool.instance is not None and not names):
+        return None
+    if name is None and names:
+        listed = f"[{first_names(names, MAX_NAMES_TOLD)}]"
+        raise InvalidArguments(f"{INSTANCE}: this run has instances; name one of {listed}")
+    if name is not None:
+        try:
+            check_instance(name, data)
+        except NoSuchInstance as error:
+            raise InvalidArguments(f"{INSTANCE}: {error}") from None
+    return name
+
+
+def check_instance(name: Any, data: Data) -> None:
+    """Check that a run has an instance.
+
+    Raises:
+        NoSuchInstance: It does not.
+    """
+    names = data.instances
+    if not names:
+        raise NoSuchInstance("this run has no instances; name none")
+    if name not in names:
+        mend = suggest_names(str(name), names)
+        raise NoSuchInstance(f"this run has no instance {quote_value(name)}; {mend}")
+
+
+def instance_property(tool: Tool, instances: Sequence[str]) -> dict[str, Schema]:
+    """Return the property in which the model names a call's instance, if it has to."""
+    if not instances or tool.instance is not None or tool.name == CHOOSE_SKILL:
+        return {}
+    schema = tool.chosen.get(INSTANCE, True)
+    open_to_it = [name for name in instances if not errors(name, schema)]
+    names = open_to_it or list(instances)
+    return {INSTANCE: {"type": "string", "enum": names, "description": _WHOSE}}

@@ -1,0 +1,341 @@
+"""The activities of a call, which are its tool's and its hooks', and what they returned.
+
+Hooks change or block a call while the engine decides on it. Decisions on calls are generators. For
+each configured hook they yield its call and receive its result; the workflow runs the activity in
+between. So the engine reads as one sequence, and has no effect itself. Before a call, an agent's
+hook runs before the tool's; after a call, it runs after the tool's.
+
+A workflow describes an activity that did not succeed as a `Failure`; `outcome_of_failure` and, for
+a returned value, `outcome_of_result` turn it into an outcome.
+"""
+
+import re
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from holdfast.schemas import names
+from holdfast.schemas.agent import AgentRules
+from holdfast.schemas.internal.stored_value import Stored
+from holdfast.schemas.message import Content, Message
+from holdfast.schemas.names import CallError, ErrorCode
+from holdfast.schemas.tool import ActivityBinding, Envelope, Tool
+from holdfast.validation.lenient_json import ensure_json
+from holdfast.validation.validator import errors
+from holdfast.validation.work_budget import bounded
+from holdfast.workflows.engine.call.tool_call import (
+    MAX_MESSAGE_CHARACTERS,
+    Answered,
+    Failed,
+    Failure,
+    Final,
+    Outcome,
+    ResultStage,
+    Stopped,
+    Succeeded,
+    ToolCall,
+    Unknown,
+    error_of,
+    fail,
+)
+
+HookName = Literal["prepare", "repair", "before", "after"]
+T = TypeVar("T")
+_CONTENT: TypeAdapter[Content] = TypeAdapter(Content)
+# The errors of the SDKs for an activity that is not registered. They also list the registered
+# activities, which a model must not see.
+_NOT_REGISTERED = re.compile(
+    r"is not registered (on|with)|unable to find activityType|available activities|known types are",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Hook:
+    """The `n`-th use, from 1, of a hook for a call."""
+
+    name: HookName
+    call_id: str
+    n: int
+    activity: ActivityBinding
+    arguments: list[Any]
+
+
+HookResult = Succeeded | Failure
+HookRequests = Generator[Hook, HookResult, T]
+
+
+class CallRefused(Exception):
+    """The call does not run; `error` is its result."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = CallError(code=code, message=message)
+
+
+class RunStopped(Exception):
+    """A hook stopped the run, with this message."""
+
+
+def advance(deciding: HookRequests[None], value: HookResult | None = None) -> Hook | None:
+    """Send a hook's result to a generator; return the next hook, or None at its end."""
+    with bounded():
+        try:
+            return next(deciding) if value is None else deciding.send(value)
+        except StopIteration:
+            return None
+
+
+def hook_activities(call: ToolCall, rules: AgentRules, name: HookName) -> list[ActivityBinding]:
+    """List the hooks of a name that apply to a call, in order."""
+    if call.name == names.CHOOSE_SKILL:
+        return []  # the engine itself executes it
+    both = [getattr(rules.hooks, name), getattr(call.tool.hooks, name)]
+    if name == "after":
+        both.reverse()
+    return [activity for activity in both if activity is not None]
+
+
+def run_hook(
+    call: ToolCall, name: HookName, activity: ActivityBinding, *arguments: Any
+) -> HookRequests[Any]:
+    """Request a hook and return its value.
+
+    Raises:
+        CallRefused: The hook failed, which blocks the call.
+        RunStopped: The hook stops the run.
+    """
+    match (yield Hook(name, call.id, call.number_hook_use(name), activity, list(arguments))):
+        case Succeeded(value):
+            if (stored := Stored.of(value)) is not None:
+                raise invalid_hook_result(
+                    name, f"it returned {stored.size_bytes} bytes, which is too much"
+                )
+            return value
+        case Failure("application", message, names.STOP_RUN):
+            raise RunStopped(message)
+        case Failure() as failure:
+            raise invalid_hook_result(name, _describe(failure, "its activity"))
+
+
+def invalid_hook_result(name: HookName, why: str) -> CallRefused:
+    """Build the refusal of a call with a hook that failed or returned an invalid result."""
+    return CallRefused(ErrorCode.BLOCKED, f"the hook `_{name}` failed: {why}")
+
+
+@dataclass(frozen=True)
+class Proceed:
+    """The call continues, with other arguments if `_before` returned any."""
+
+    arguments: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class UseResult:
+    """`_before` returned the call's result, so that the tool does not run."""
+
+    result: Any
+
+
+def hook_view(call: ToolCall) -> dict[str, Any]:
+    """Return a call as `_before` and `_after` receive it."""
+    return {
+        "id": call.id,
+        "tool": call.name,
+        "arguments": call.arguments,
+        "reasoning": call.meta.reasoning,
+    }
+
+
+def read_before(value: Any) -> Proceed | UseResult:
+    """Read the result of `_before`.
+
+    It is null, or one of `{"arguments"}`, `{"result"}`, `{"block": reason}` and `{"stop": reason}`.
+
+    Raises:
+        CallRefused: The hook blocks the call, or its result is invalid.
+        RunStopped: The hook stops the run.
+    """
+    match value:
+        case None | {} if not value:
+            return Proceed()
+        case {"arguments": dict(arguments)} if len(value) == 1:
+            return Proceed(arguments)
+        case {"result": result} if len(value) == 1:
+            return UseResult(result)
+        case {"block": str(reason)} if len(value) == 1:
+            raise CallRefused(ErrorCode.BLOCKED, reason or "a rule of this agent blocks the call")
+        case {"stop": str(reason)} if len(value) == 1:
+            raise RunStopped(reason)
+    raise invalid_hook_result(
+        "before", 'it has to return null, {"arguments"}, {"result"}, {"block"} or {"stop"}'
+    )
+
+
+def read_after(value: Any) -> dict[str, Any]:
+    """Read the parts of a result that `_after` replaces.
+
+    The value is null, some of `content`, `details`, `error` (a text, or null) and `terminate`, or
+    `{"stop": reason}`.
+
+    Raises:
+        CallRefused: The result of the hook is invalid.
+        RunStopped: The hook stops the run.
+    """
+    match value:
+        case None:
+            return {}
+        case {"stop": str(reason)} if len(value) == 1:
+            raise RunStopped(reason)
+        case dict() if (
+            value.keys() <= {"content", "details", "error", "terminate"}
+            and isinstance(value.get("error", ""), str | None)
+            and isinstance(value.get("terminate", False), bool)
+        ):
+            return value
+    may = "null, some of `content`, `details`, `error` and `terminate`, or `stop`"
+    raise invalid_hook_result("after", f"it has to return {may}")
+
+
+def run_after_hooks(call: ToolCall, rules: AgentRules) -> HookRequests[None]:
+    """Run the hooks `_after`, which may replace parts of a result; a refused call has none."""
+    outcome = call.ended
+    if call.result_stage >= ResultStage.REVIEWED or not has_reviewed_result(outcome):
+        return
+    try:
+        for activity in hook_activities(call, rules, "after"):
+            error = error_of(outcome)
+            result = {
+                "content": getattr(outcome, "value", None),
+                "details": getattr(outcome, "details", None),
+                "error": None if error is None else error.to_json(),
+                "terminate": getattr(outcome, "terminate", False),
+            }
+            replaced = yield from run_hook(call, "after", activity, hook_view(call), result)
+            outcome = _patched(call.tool, outcome, read_after(replaced))
+    except CallRefused as refusal:
+        message = f"the call was run, and its result is withheld: {refusal}"
+        outcome = fail(refusal.error.code, message)
+    except RunStopped as stop:
+        outcome = Stopped(str(stop))
+    call.advance_result(ResultStage.REVIEWED, outcome)
+
+
+def has_reviewed_result(outcome: Final) -> bool:
+    """Return whether the hooks `_after` review an outcome: the call has a result."""
+    return isinstance(outcome, Succeeded | Answered | Failed)
+
+
+def _patched(tool: Tool, outcome: Final, parts: dict[str, Any]) -> Final:
+    """Return the outcome with the parts replaced that a hook returned."""
+    if not parts:
+        return outcome
+    content = parts.get("content", getattr(outcome, "value", None))
+    if parts.get("error") is not None:
+        return fail(ErrorCode.TOOL_ERROR, parts["error"], content)
+    if isinstance(outcome, Failed) and "error" not in parts:
+        return Failed(outcome.error, content)
+    result = outcome if isinstance(outcome, Succeeded) else Succeeded(None)
+    return check_output(
+        tool,
+        Succeeded(
+            content,
+            parts.get("details", result.details),
+            parts.get("terminate", result.terminate),
+            None if "content" in parts else result.message,
+        ),
+    )
+
+
+def outcome_of_result(tool: Tool, value: Any) -> Succeeded | Failed:
+    """Build the outcome of a returned value, checked against the tool's `_output`."""
+    try:
+        ensure_json(value)
+    except ValueError as error:
+        return _misfit(f"the result of `{tool.name}` is no JSON that can be kept: {error}")
+    match value:
+        case {"_message": said} if len(value) == 1:
+            try:
+                message = Message.model_validate(said)
+            except ValidationError as error:
+                return _misfit(f"the tool's `_message` is no message: {_why(error)}", said)
+            if message.role == "tool":
+                why = "the tool's `_message` has the role `tool`: return the result itself"
+                return _misfit(why, said)
+            return Succeeded(None, message=message)
+        case {"_result": dict(said)} if len(value) == 1:
+            try:
+                envelope = Envelope.read(said)
+            except ValidationError as error:
+                return _misfit(f"the tool's `_result` cannot be taken apart: {_why(error)}", said)
+            result = Succeeded(envelope.content, envelope.details, envelope.terminate)
+            return check_output(tool, result)
+        case _:
+            return check_output(tool, Succeeded(value))
+
+
+def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
+    """Build the outcome of a call whose activity did not succeed."""
+    match failure:
+        case Failure(kind="application", type=names.STOP_RUN):
+            return Stopped(failure.message[:MAX_MESSAGE_CHARACTERS])
+        case Failure(kind="application", message=said) if _NOT_REGISTERED.search(said):
+            return fail(ErrorCode.TOOL_ERROR, _describe(failure, f"The tool `{tool.name}`"))
+        case Failure(kind="application", type=names.INVALID_ARGUMENTS):
+            return fail(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {failure.message}")
+        case Failure(kind="application"):
+            said = failure.message or f"`{tool.name}` failed, and did not say why."
+            return fail(ErrorCode.TOOL_ERROR, said)
+        case Failure(started=False):
+            return fail(ErrorCode.TIMEOUT, f"`{tool.name}` did not start in time, and was not run.")
+        case _ if tool.once:
+            return Unknown(
+                f"`{tool.name}` was begun, and its end was never heard of: {failure.message}"
+            )
+        case Failure(kind="timeout"):
+            return fail(ErrorCode.TIMEOUT, f"`{tool.name}` did not answer in time.")
+        case Failure(kind="cancelled"):
+            return fail(ErrorCode.CANCELLED, f"`{tool.name}` was cancelled.")
+        case _:
+            return fail(ErrorCode.TOOL_ERROR, failure.message)
+
+
+def _describe(failure: Failure, what: str) -> str:
+    """Describe why `what` failed, without the names of other activities and workers."""
+    if failure.kind == "application" and _NOT_REGISTERED.search(failure.message):
+        return f"{what} is not available now."
+    return failure.message or f"{what} failed, and did not say why"
+
+
+def check_output(tool: Tool, result: Succeeded) -> Succeeded | Failed:
+    """Return the result, or an error if it does not fit the tool's `_output`."""
+    if tool.output is None:
+        return result
+    if (stored := Stored.of(result.value)) is not None:
+        said = f"{stored.size_bytes} bytes, which is too much to see whether it fits its `_output`"
+        return _misfit(f"the result of `{tool.name}` has {said}", result.value)
+    problems = errors(result.value, tool.output)
+    if not problems:
+        return result
+    message = f"the result of `{tool.name}` does not fit its `_output`: {'; '.join(problems)}"
+    return _misfit(message, result.value)
+
+
+def content_parts(value: Any) -> Content | None:
+    """Return a value as message content, if it is a list of content parts."""
+    if not (isinstance(value, list) and value and all(isinstance(part, dict) for part in value)):
+        return None
+    try:
+        return _CONTENT.validate_python(value)
+    except ValidationError:
+        return None
+
+
+def _misfit(message: str, value: Any = None) -> Failed:
+    return fail(ErrorCode.INVALID_OUTPUT, message, value)
+
+
+def _why(error: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])

@@ -1,0 +1,214 @@
+"""Requests to the model: the tool choice and the settings of each, and the limits of a budget.
+
+A forced call applies to the first turn with the run's skill; before that, the model has to choose
+the skill. `none` applies to all turns. A run that has used up a budget acts as the agent defines:
+
+    finalize ─► the model finishes, in one more request
+    ask      ─► people extend the budget, or end the run; without approvals, as `fail`
+    fail     ─► the run ends
+"""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from holdfast.schemas import names
+from holdfast.schemas.agent import Agent, Budget, BudgetName, ForcedTool, ToolChoice
+from holdfast.schemas.internal.model_request import (
+    Ask,
+    ConversationPage,
+    ConversationPageRequest,
+    ToolOffer,
+)
+from holdfast.schemas.log_entry import MessageEntry, NoticeEntry
+from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.tool import APPROVAL_DEFAULTS
+from holdfast.validation.arguments import InvalidArguments
+from holdfast.validation.problems import problems_of, summarize_problems
+from holdfast.workflows.engine import skills
+from holdfast.workflows.engine.approvals.question import Approved, Question
+from holdfast.workflows.engine.conversation.summaries import Summaries
+from holdfast.workflows.engine.execution.questions import Questions
+from holdfast.workflows.engine.execution_base import AskPeople
+from holdfast.workflows.engine.model import prompt
+from holdfast.workflows.engine.model.answer import InvalidOutput, ParsedAnswer, answer_output
+from holdfast.workflows.engine.model.latent_calls import Latent
+from holdfast.workflows.engine.plans.planning import Planning
+from holdfast.workflows.engine.run_state import RunState
+
+
+class BudgetLimits:
+    """The limits of one run.
+
+    `finalizing` is the number of turns at the time of the request to finish; `question` is the open
+    question on a budget, if there is one.
+    """
+
+    def __init__(self, state: RunState, questions: Questions, finalizing: int | None) -> None:
+        self._state = state
+        self._questions = questions
+        self.finalizing = finalizing
+        self.question: AskPeople | None = None
+
+    def reached(self) -> BudgetName | None:
+        """Return the limit that prevents a request.
+
+        No limit prevents the request for a final answer. An invalid final answer may be fixed
+        within every limit but that of iterations.
+        """
+        limit = self._state.meter.limit_reached()
+        if self.finalizing is None:
+            return limit
+        first = self.finalizing == self._state.meter.turns
+        return None if first or limit == "maxIterations" else limit
+
+    def apply(self, name: BudgetName) -> bool:
+        """Request an approval, or let the model finish; return whether the run has to end."""
+        meter = self._state.meter
+        action = meter.action(name)
+        if action == "ask" and self._state.asks_people:
+            self.question = AskPeople(self._question_on(name), name)
+            self._questions.ask(meter.turns, self.question.question)
+        elif action == "finalize" and self.finalizing is None:
+            self.finalizing = meter.turns
+            message = ChatMessage(role="user", content=prompt.FINALIZE)
+            self._state.log.append(MessageEntry(message=message))
+        else:
+            self.log_exceeded(name)
+            return True
+        return False
+
+    def go_on(self) -> None:
+        """Accept calls again, because a message arrived after the request to finish."""
+        self.finalizing = None
+
+    def log_exceeded(self, name: BudgetName) -> None:
+        """Log the limit for which the run ends."""
+        self._state.log.append(NoticeEntry(text=f"the budget {name} is used up"))
+
+    def extend(self) -> bool:
+        """Apply the ruling on the budget; return whether the ruling extends it."""
+        asked, self.question = self.question, None
+        if asked is None or not isinstance(asked.question.ruling, Approved):
+            return False
+        ruling = asked.question.ruling
+        to = Budget.model_validate(ruling.arguments) if ruling.edited_by else None
+        self._state.meter.extend(asked.budget, to)
+        return True
+
+    def _question_on(self, name: BudgetName) -> Question:
+        """Return the question that requests more of a budget."""
+        state, limit = self._state, self._state.meter.limit(name)
+
+        def check(arguments: dict[str, Any]) -> dict[str, Any]:
+            try:
+                budget = Budget.model_validate(arguments)
+            except ValidationError as error:
+                problems = problems_of(error, arguments, Budget)
+                raise InvalidArguments(summarize_problems(problems)) from None
+            said = budget.to_json()
+            if list(said) != [name]:
+                raise InvalidArguments(f"say the new `{name}`, and nothing else")
+            if not state.meter.frees(name, budget):
+                raise InvalidArguments(f"`{name}` has to be more than the run has used already")
+            return said
+
+        return Question(
+            call_id=names.budget_id(state.meter.turns, name),
+            kind="budget",
+            tool=name,
+            label=f"budget {name}",
+            arguments={name: limit},
+            reasoning=None,
+            text=f"The run has used up its {name} of {limit}. `approve` grants as much again,"
+            " `edit` sets it, `deny` ends the run.",
+            policy=state.rules.approval.over(APPROVAL_DEFAULTS),
+            requested_at=state.clock(),
+            check_arguments=check,
+            principal=state.principal,
+        )
+
+
+class RequestPages:
+    """The settings of a run's requests to the model, and the pages of its conversation.
+
+    `wanted` is the tool choice of the run, and `settled_after` the number of turns at the time when
+    its skill was chosen. `latents` are the calls that the model answers now, each in a request of
+    its own.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        state: RunState,
+        planning: Planning,
+        limits: BudgetLimits,
+        summaries: Summaries,
+        wanted: ToolChoice,
+        settled_after: int,
+    ) -> None:
+        self._agent = agent
+        self._state = state
+        self._planning = planning
+        self._limits = limits
+        self._summaries = summaries
+        self.wanted = wanted
+        self.settled_after = settled_after
+        self.latents: dict[str, Latent] = {}
+
+    @property
+    def offers(self) -> list[ToolOffer]:
+        """Return the tools that are offered to the model now."""
+        return prompt.offers(self._agent, self._state.skill, self._state.data.instances)
+
+    def read_output(self, answer: ParsedAnswer, *, called: bool) -> Any:
+        """Return the output of an answer; `called`: calls were made in the answer.
+
+        Raises:
+            InvalidOutput: The answer has no valid output, or lacks a required call.
+        """
+        state, last = self._state, self._limits.finalizing is not None
+        if state.is_choosing_skill and not last:
+            raise InvalidOutput(skills.not_chosen_reason(self._agent.skills))
+        # The first turn with the skill has to make a forced call.
+        forced = self.wanted == "required" or isinstance(self.wanted, ForcedTool)
+        first = state.meter.turns == self.settled_after + 1
+        if forced and first and not called and self.offers:
+            raise InvalidOutput("A call of a tool was required, and none was made. Call one.")
+        return answer_output(answer, self._agent, state.data, last=last)
+
+    def settle(self) -> str | None:
+        """Record that the run has its skill; return the forced tool if the skill lacks it."""
+        self.settled_after = self._state.meter.turns
+        forced = self.wanted.name if isinstance(self.wanted, ForcedTool) else None
+        if forced is None or forced in [offer.name for offer in self.offers]:
+            return None
+        self.wanted = "auto"
+        return forced
+
+    def page(self, want: ConversationPageRequest) -> ConversationPage:
+        """Return a part of the conversation.
+
+        For a latent call, it is a part of that call's conversation, while it is open.
+        """
+        if want.call is not None:
+            latent = self.latents.get(want.call)
+            return ConversationPage(items=[]) if latent is None else latent.page(want)
+        items, cut = self._state.log.page(want)
+        if want.offset:
+            return ConversationPage(items=items, cut=cut)
+        ask = self._summaries.ask(self.ask()) if want.summary else self.ask()
+        return ConversationPage(items=items, cut=cut, ask=ask)
+
+    def ask(self) -> Ask:
+        """Return the settings of the model's next turn."""
+        state = self._state
+        first = state.meter.turns == self.settled_after
+        choice = self.wanted if first or self.wanted == "none" else "auto"
+        if state.is_choosing_skill:
+            choice = "required"
+        if self._limits.finalizing is not None:
+            choice = "none"
+        tail = prompt.tail(state, self._planning.describe_progress())
+        instances = state.data.instances
+        return prompt.ask(self._agent, self.offers, choice, tail, state.skill, instances)
