@@ -34,7 +34,6 @@ from holdfast.runtime.storage.locations import (
 from holdfast.runtime.storage.store import Store, StoreDriver, StoreError
 from holdfast.schemas import names
 from holdfast.schemas.phrases import misfit_reason
-from holdfast.web.codec.codec_access import CodecAccess, CodecGuard
 from holdfast.web.http.origins import own_origins
 
 _TYPE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
@@ -103,7 +102,7 @@ async def codec(
     check_private(host, url, "`--url https://…`")
     # The other commands do without a server of HTTP, and start sooner.
     from holdfast.cli.serving import serve
-    from holdfast.web.codec.endpoint import CodecEndpoint
+    from holdfast.web.codec.endpoint import CodecAccess, CodecEndpoint
     from holdfast.web.codec.protocol import Protocol
 
     secret = _secret(token_env)
@@ -115,14 +114,10 @@ async def codec(
         with open_listener(host, port) as socket:
             own = own_origins(host, socket.getsockname()[1], url)
             access = CodecAccess(secret, frozenset(origins), own)
-            endpoint = CodecEndpoint(Protocol(keys, references), access, CodecGuard(access))
-            await serve(endpoint.app(), socket, _ready(access))
+            pages = f"{public_origin(own)} for {', '.join(sorted(access.origins))}"
+            endpoint = CodecEndpoint(Protocol(keys, references), access)
+            await serve(endpoint.app(), socket, f"codec endpoint ready: {pages}; sign in there")
     return DONE
-
-
-def _ready(access: CodecAccess) -> str:
-    origins = ", ".join(sorted(access.origins))
-    return f"codec endpoint ready: {public_origin(access.own)} for {origins}; sign in there"
 
 
 def _secret(variable: str) -> str:

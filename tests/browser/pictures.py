@@ -18,7 +18,7 @@ from holdfast.runtime.encryption.codec import EncryptionCodec
 from tests.browser.reader import reading
 from tests.browser.stage import Run, Visitor, staged
 from tests.encryption.keys import NEW, ring
-from tests.encryption.serving import served
+from tests.web.codec.serving import served
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 # Somebody thinks for so long, or a wait is too short to be seen in the timeline.

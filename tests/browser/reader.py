@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from playwright.async_api import Page, expect
 
 from tests.browser.stage import Stage
-from tests.encryption.serving import SECRET, Served
+from tests.web.codec.serving import SECRET, Served
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from holdfast.schemas import names
 from tests.browser.reader import reading
 from tests.browser.stage import SUMMARY, Run, Stage, decisions, staged
 from tests.encryption.keys import NEW, ring
-from tests.encryption.serving import Served, served
+from tests.web.codec.serving import Served, served
 
 pytestmark = pytest.mark.browser
 

@@ -17,7 +17,7 @@ from holdfast.schemas import names
 from tests.cli.program import Program
 from tests.encryption.conftest import Holdfast, Keyed
 from tests.encryption.keys import NEW, key_file
-from tests.encryption.serving import SECRET, UI
+from tests.web.codec.serving import SECRET, UI
 
 TOKEN = "HOLDFAST_CODEC_TOKEN"
 

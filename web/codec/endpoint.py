@@ -1,13 +1,22 @@
 """The codec endpoint: shows the content of encrypted payloads to authorized users.
 
 Temporal's UI and its command line query it; the server of Temporal never does. The content is
-secret, so every request needs authentication (`web.codec.codec_access`), and no response may be
-cached.
+secret, so no response may be cached, and every request is checked:
+
+    name of the endpoint ─► page of origin ─► session, or secret ─► work
+
+Programs send the secret as `Authorization: Bearer`. A user enters it once on the endpoint's own
+page, which sets a session cookie: random, known to this process only, and of limited life.
 """
 
 import base64
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator
+import math
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 from html import escape
 from typing import Final
 from urllib.parse import parse_qs
@@ -18,9 +27,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from holdfast.web.codec.codec_access import SESSION_SECONDS, CodecAccess, CodecGuard
 from holdfast.web.codec.protocol import Protocol
-from holdfast.web.http.problems import RefusedRequest
+from holdfast.web.codec.shared_secret import Clock, Secret, digest, keep_newest
+from holdfast.web.http.origins import hosts_of
+from holdfast.web.http.problems import RefusedRequest, unauthorized
 from holdfast.web.http.request_body import read_body
 
 _STYLE: Final = (
@@ -45,6 +55,8 @@ HEADERS: Final = {
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_FORM_BYTES = 4 * 1024
 PREFLIGHT_SECONDS = 600
+SESSION_SECONDS = 8 * 3600
+MAX_SESSIONS = 1_000
 
 _COOKIE = "holdfast_codec"
 # A browser accepts a cookie of this name over https only, and from this host only.
@@ -59,11 +71,50 @@ _EVERY_ANSWER = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff
 Handler = Callable[[Request], Awaitable[Response]]
 
 
+@dataclass(frozen=True)
+class CodecAccess:
+    """The secret, the origins of allowed pages, and the endpoint's own origins."""
+
+    secret: str = field(repr=False)
+    origins: frozenset[str]
+    own: frozenset[str]
+
+
+class CodecSessions:
+    """The sessions of users who entered the secret. Only digests are kept, in memory."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ends: OrderedDict[bytes, float] = OrderedDict()
+
+    def open(self) -> str:
+        """Open a session and return the value of its cookie."""
+        session = secrets.token_urlsafe(32)
+        self._ends[digest(session)] = self._clock() + SESSION_SECONDS
+        keep_newest(self._ends, MAX_SESSIONS)
+        return session
+
+    def left_seconds(self, sessions: Iterable[str]) -> int:
+        """Return the seconds until the last of these sessions ends; 0 for none."""
+        ends = max((self._ends.get(digest(session), 0.0) for session in sessions), default=0.0)
+        return max(0, math.floor(ends - self._clock()))
+
+    def close(self, sessions: Iterable[str]) -> None:
+        """End sessions."""
+        for session in sessions:
+            self._ends.pop(digest(session), None)
+
+
 class CodecEndpoint:
     """The endpoint: the handlers of its addresses."""
 
-    def __init__(self, protocol: Protocol, access: CodecAccess, guard: CodecGuard) -> None:
-        self._protocol, self._access, self._guard = protocol, access, guard
+    def __init__(
+        self, protocol: Protocol, access: CodecAccess, clock: Clock = time.monotonic
+    ) -> None:
+        self._protocol, self._access = protocol, access
+        self._hosts = hosts_of(access.own)
+        self._secret = Secret(access.secret, "the secret of this codec endpoint", clock)
+        self._sessions = CodecSessions(clock)
 
     def app(self) -> Starlette:
         """Return the endpoint as an ASGI application."""
@@ -80,41 +131,45 @@ class CodecEndpoint:
 
     def _guarded(self, handler: Handler) -> Handler:
         """Wrap the handler to check the name of the endpoint and the page of origin."""
+        pages = self._access.origins
 
         async def answer(request: Request) -> Response:
             origin = request.headers.get("origin")
             answered: Response
             try:
-                self._guard.check_name(request.headers.get("host"))
-                self._guard.check_page(origin)
+                if request.headers.get("host", "").lower() not in self._hosts:
+                    raise RefusedRequest(
+                        421, "this endpoint has another name; name this one with `--url`"
+                    )
+                if origin not in {None, *pages, *self._access.own}:
+                    raise RefusedRequest(
+                        403, "pages from there may not ask; name them with `--origin`"
+                    )
                 answered = await handler(request)
             except RefusedRequest as refused:
-                answered = _refusal(refused)
-            answered.headers.update(_EVERY_ANSWER | self._for_page(origin))
+                answered = JSONResponse(
+                    {"error": refused.sentence}, refused.status, refused.headers
+                )
+            answered.headers.update(_EVERY_ANSWER)
+            answered.headers["Vary"] = "Origin"
+            if origin is not None and origin in pages:
+                # These let an allowed page read the response.
+                answered.headers["Access-Control-Allow-Origin"] = origin
+                answered.headers["Access-Control-Allow-Credentials"] = "true"
             return answered
 
         return answer
 
-    def _for_page(self, origin: str | None) -> dict[str, str]:
-        """Return the headers that let an allowed page read the response."""
-        if origin is None or origin not in self._access.origins:
-            return {"Vary": "Origin"}
-        return {
-            "Vary": "Origin",
-            "Access-Control-Allow-Origin": origin,
-            "Access-Control-Allow-Credentials": "true",
-        }
-
     async def _work(self, request: Request) -> Response:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=_PREFLIGHT)
-        headers = request.headers
-        self._guard.admit(
-            headers.get("authorization"),
-            _sessions(request),
-            headers.get("origin"),
-            _address(request),
-        )
+        # A browser sends the cookie from any page: it is accepted only with an allowed origin.
+        by_page = request.headers.get("origin") in self._access.origins
+        if not (by_page and self._sessions.left_seconds(_cookies(request))):
+            kind, _, shown = request.headers.get("authorization", "").partition(" ")
+            if kind.lower() != "bearer":
+                raise unauthorized("sign in on the page of this endpoint, or send its secret")
+            self._secret.check(shown.strip(), _address(request))
         body = await read_body(request, ["application/json"], MAX_BODY_BYTES)
         verb = request.url.path.rpartition("/")[2]
         keeps = request.query_params.get("preserveStorageRefs", "").lower() == "true"
@@ -122,7 +177,7 @@ class CodecEndpoint:
         return Response(answer, media_type="application/json")
 
     async def _page(self, request: Request) -> Response:
-        left_seconds = self._guard.left_seconds(_sessions(request))
+        left_seconds = self._sessions.left_seconds(_cookies(request))
         if not left_seconds:
             return HTMLResponse(sign_in_page(), headers=HEADERS)
         secure = next((own for own in self._access.own if own.startswith("https:")), None)
@@ -133,20 +188,17 @@ class CodecEndpoint:
     async def _sign_in(self, request: Request) -> Response:
         body = await read_body(request, ["application/x-www-form-urlencoded"], MAX_FORM_BYTES)
         said = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10).get("secret", [""])
-        origin = request.headers.get("origin")
         try:
-            session = self._guard.sign_in(said[0].strip(), origin, _address(request))
+            origin = self._own_page(request)
+            self._secret.check(said[0].strip(), _address(request))
         except RefusedRequest as refused:
-            return HTMLResponse(
-                sign_in_page(refused.sentence),
-                refused.status,
-                HEADERS | refused.headers,
-            )
+            page = sign_in_page(refused.sentence)
+            return HTMLResponse(page, refused.status, HEADERS | refused.headers)
         answer = RedirectResponse("/", 303)
-        is_secure = origin is not None and origin.startswith("https:")
+        is_secure = origin.startswith("https:")
         answer.set_cookie(
             _SECURE_COOKIE if is_secure else _COOKIE,
-            session,
+            self._sessions.open(),
             max_age=SESSION_SECONDS,
             secure=is_secure,
             httponly=True,
@@ -155,23 +207,33 @@ class CodecEndpoint:
         return answer
 
     async def _sign_out(self, request: Request) -> Response:
-        self._guard.sign_out(_sessions(request), request.headers.get("origin"))
+        self._own_page(request)
+        self._sessions.close(_cookies(request))
         answer = RedirectResponse("/", 303)
         answer.delete_cookie(_COOKIE, httponly=True, samesite="strict")
         answer.delete_cookie(_SECURE_COOKIE, secure=True, httponly=True, samesite="strict")
         return answer
 
+    def _own_page(self, request: Request) -> str:
+        """Return the origin of a request of the endpoint's own page.
 
-def _sessions(request: Request) -> Iterator[str]:
-    return (request.cookies[name] for name in (_COOKIE, _SECURE_COOKIE) if name in request.cookies)
+        Raises:
+            RefusedRequest: the request is from another page, or from none.
+        """
+        origin = request.headers.get("origin")
+        if origin is None or origin not in self._access.own:
+            raise RefusedRequest(
+                403, "only the page of this endpoint does that; open it, and try again"
+            )
+        return origin
+
+
+def _cookies(request: Request) -> list[str]:
+    return [request.cookies[name] for name in (_COOKIE, _SECURE_COOKIE) if name in request.cookies]
 
 
 def _address(request: Request) -> str:
     return "" if request.client is None else request.client.host
-
-
-def _refusal(refused: RefusedRequest) -> Response:
-    return JSONResponse({"error": refused.sentence}, refused.status, refused.headers)
 
 
 async def _unknown(request: Request, error: Exception) -> Response:

@@ -66,26 +66,23 @@ class Protocol:
         found: list[Payload] = []
         for payload in payloads:
             try:
-                found.append(await self._whole(payload, stored))
+                kept = [payload] if stored is None else await stored.decode([payload])
+                found += await self._codec.decode(kept)
             except DecryptError as error:
-                self._tell(str(error))
+                # Once for each reason: a page of the UI requests a hundred payloads of one key.
+                reason = str(error)
+                if reason not in self._told and len(self._told) < MAX_TOLD_REASONS:
+                    self._told.add(reason)
+                    logger.warning("a payload could not be read: %s", reason)
                 if all_or_none:
                     sentence = "that cannot be had; the log of this endpoint says why"
                     raise RefusedRequest(502, sentence) from None
                 found.append(payload)
-            _check_size(found)
+            if sum(len(each.data) for each in found) > MAX_ANSWER_BYTES:
+                raise RefusedRequest(
+                    413, "what these payloads hold is too large for one answer; ask for fewer"
+                )
         return found
-
-    async def _whole(self, payload: Payload, stored: PayloadCodec | None) -> Payload:
-        kept = [payload] if stored is None else await stored.decode([payload])
-        [whole] = await self._codec.decode(kept)
-        return whole
-
-    def _tell(self, reason: str) -> None:
-        """Log the reason once: a page of the UI requests a hundred payloads of one key."""
-        if reason not in self._told and len(self._told) < MAX_TOLD_REASONS:
-            self._told.add(reason)
-            logger.warning("a payload could not be read: %s", reason)
 
 
 def _read(body: bytes) -> list[Payload]:
@@ -102,10 +99,3 @@ def _read(body: bytes) -> list[Payload]:
         return [ParseDict(each, Payload(), ignore_unknown_fields=True) for each in said]
     except (ValueError, ParseError, RecursionError, AttributeError, TypeError):
         raise misread from None
-
-
-def _check_size(found: Sequence[Payload]) -> None:
-    if sum(len(payload.data) for payload in found) > MAX_ANSWER_BYTES:
-        raise RefusedRequest(
-            413, "what these payloads hold is too large for one answer; ask for fewer"
-        )

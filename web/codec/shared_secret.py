@@ -52,14 +52,11 @@ class Secret:
             raise RefusedRequest(429, "too many wrong secrets came from here; wait a minute", wait)
         # Digests have one length: the time of a comparison reveals nothing about the secret.
         if not hmac.compare_digest(digest(shown), self._digest):
-            self._failed(address, count if left > 0 else 0)
+            before = count if left > 0 else 0
+            self._failures[address] = (before + 1, self._clock() + FAILURES_SECONDS)
+            self._failures.move_to_end(address)
+            keep_newest(self._failures, MAX_ADDRESSES)
             raise unauthorized(f"that is not {self._what}")
-
-    def _failed(self, address: str, before: int) -> None:
-        until = self._clock() + FAILURES_SECONDS
-        self._failures[address] = (before + 1, until)
-        self._failures.move_to_end(address)
-        keep_newest(self._failures, MAX_ADDRESSES)
 
 
 def keep_newest(entries: OrderedDict[Any, Any], most: int) -> None:

@@ -9,6 +9,7 @@ the one before has been sent.
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from time import monotonic
@@ -20,9 +21,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # The wait at the end for a reader that does not receive.
 END_SECONDS: Final = 5.0
-_DISCONNECT: Message = {"type": "http.disconnect"}
-_END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
-
 MEDIA_TYPE: Final = "text/event-stream"
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 KEEP_ALIVE_SECONDS: Final = 15.0
@@ -81,10 +79,7 @@ class EventStream(Response):
     media_type = MEDIA_TYPE
 
     def __init__(
-        self,
-        room: StreamLimit,
-        frames: AsyncGenerator[str, None],
-        life_seconds: float | None = None,
+        self, room: StreamLimit, frames: AsyncGenerator[str, None], life_seconds: float = math.inf
     ) -> None:
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
@@ -94,24 +89,29 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the frames until they end or the reader has gone."""
+
+        async def tell() -> None:
+            head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+            await send(head)
+            with suppress(_GoneError):
+                async with aclosing(_alive(self._frames, self._life_seconds)) as pieces:
+                    async for piece in pieces:
+                        await _put(send, piece, more=True)
+                await _put(send, "", more=False)
+
+        async def wait_until_gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
         with self._room.open_stream():
-            telling = asyncio.ensure_future(self._tell(send))
-            leaving = asyncio.ensure_future(_left(receive))
+            telling = asyncio.ensure_future(tell())
+            leaving = asyncio.ensure_future(wait_until_gone())
             try:
                 await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 await _stop(telling, leaving)
         if not telling.cancelled() and (error := telling.exception()) is not None:
             logger.warning("a stream of events broke off", exc_info=error)
-
-    async def _tell(self, send: Send) -> None:
-        head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        await send(head)
-        with suppress(_GoneError):
-            async with aclosing(_alive(self._frames, self._life_seconds)) as pieces:
-                async for piece in pieces:
-                    await _put(send, piece, more=True)
-            await _put(send, "", more=False)
 
 
 class _GoneError(Exception):
@@ -127,16 +127,16 @@ async def _put(send: Send, text: str, *, more: bool) -> None:
 
 
 async def _alive(
-    frames: AsyncGenerator[str, None], life_seconds: float | None
+    frames: AsyncGenerator[str, None], life_seconds: float
 ) -> AsyncGenerator[str, None]:
     """Yield the frames, and a keep-alive comment when there is none."""
     yield f"retry: {RETRY_MILLISECONDS}\n\n"
-    until = None if life_seconds is None else monotonic() + life_seconds
+    until = monotonic() + life_seconds
     async with aclosing(frames):
         following = asyncio.ensure_future(anext(frames, None))
         try:
-            while (left := _left_of(until)) > 0:
-                await asyncio.wait({following}, timeout=min(left, KEEP_ALIVE_SECONDS))
+            while (left_seconds := until - monotonic()) > 0:
+                await asyncio.wait({following}, timeout=min(left_seconds, KEEP_ALIVE_SECONDS))
                 if not following.done():
                     yield comment("still there")
                     continue
@@ -146,16 +146,6 @@ async def _alive(
                 following = asyncio.ensure_future(anext(frames, None))
         finally:
             await _stop(following)
-
-
-def _left_of(until: float | None) -> float:
-    return KEEP_ALIVE_SECONDS if until is None else until - monotonic()
-
-
-async def _left(receive: Receive) -> None:
-    """Return when the reader has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _stop(*tasks: asyncio.Future[Any]) -> None:
@@ -169,43 +159,39 @@ class SessionStreams:
 
     def __init__(self, app: ASGIApp, stopping: asyncio.Event, left_seconds: float | None) -> None:
         self._app, self._stopping, self._left_seconds = app, stopping, left_seconds
-        self._streaming = asyncio.Event()
-        self._is_over = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        streaming, is_over = asyncio.Event(), False
 
         async def sent(message: Message) -> None:
+            nonlocal is_over
             if message["type"] == "http.response.start":
                 kind = Headers(raw=message["headers"]).get("content-type", "")
                 if kind.startswith(MEDIA_TYPE):
-                    self._streaming.set()
+                    streaming.set()
             elif not message.get("more_body", False):
-                self._is_over = True
+                is_over = True
             await send(message)
 
+        async def must_end() -> None:
+            await streaming.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), self._left_seconds)
+
         async def received() -> Message:
-            return await self._received(receive)
+            """Return the client's message; for a stream that must end, a disconnect."""
+            hearing = asyncio.ensure_future(receive())
+            ending = asyncio.ensure_future(must_end())
+            try:
+                await asyncio.wait({hearing, ending}, return_when=asyncio.FIRST_COMPLETED)
+                return hearing.result() if hearing.done() else {"type": "http.disconnect"}
+            finally:
+                hearing.cancel()
+                ending.cancel()
 
         await self._app(scope, received, sent)
-        if self._streaming.is_set() and not self._is_over:
+        if streaming.is_set() and not is_over:
             with suppress(TimeoutError):
                 async with asyncio.timeout(END_SECONDS):
-                    await send(_END)
-
-    async def _received(self, receive: Receive) -> Message:
-        """Return the client's message; for a stream that must end, a disconnect."""
-        hearing = asyncio.ensure_future(receive())
-        ending = asyncio.ensure_future(self._to_end())
-        try:
-            await asyncio.wait({hearing, ending}, return_when=asyncio.FIRST_COMPLETED)
-            return hearing.result() if hearing.done() else _DISCONNECT
-        finally:
-            hearing.cancel()
-            ending.cancel()
-
-    async def _to_end(self) -> None:
-        """Return when the response is a stream that must end."""
-        await self._streaming.wait()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), self._left_seconds)
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -10,7 +10,7 @@ from temporalio.converter import PayloadCodec
 from holdfast.runtime.encryption.codec import DecryptError
 from holdfast.web.codec import protocol
 from holdfast.web.http.problems import RefusedRequest
-from tests.encryption.serving import written
+from tests.web.codec.serving import written
 
 BODY = json.dumps(written([Payload(data=b"1")] * 5)).encode()
 

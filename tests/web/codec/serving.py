@@ -13,25 +13,14 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
 from holdfast.cli.serving import server
-from holdfast.web.codec.codec_access import CodecAccess, CodecGuard
-from holdfast.web.codec.endpoint import CodecEndpoint
+from holdfast.web.codec.endpoint import CodecAccess, CodecEndpoint
 from holdfast.web.codec.protocol import Protocol
 from holdfast.web.http.origins import own_origins
+from tests.web.conftest import Clock
 
 SECRET = "the-secret-of-a-codec-endpoint"
 UI = "http://127.0.0.1:8233"
 HOST = "127.0.0.1"
-
-
-class Clock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.seconds = 1_000.0
-
-    def __call__(self) -> float:
-        """What it shows."""
-        return self.seconds
 
 
 @dataclass
@@ -88,9 +77,7 @@ async def served(
     with socket.create_server((HOST, 0)) as listening:
         port = listening.getsockname()[1]
         access = CodecAccess(SECRET, frozenset(origins), own_origins(HOST, port, url))
-        serving = server(
-            CodecEndpoint(Protocol(codec, stored), access, CodecGuard(access, clock)).app()
-        )
+        serving = server(CodecEndpoint(Protocol(codec, stored), access, clock).app())
         task = asyncio.create_task(serving.serve([listening]))
         address = f"http://{HOST}:{port}"
         try:

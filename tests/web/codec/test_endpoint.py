@@ -19,12 +19,12 @@ from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import StoreDriver
 from holdfast.schemas import names
-from holdfast.web.codec import codec_access, endpoint, protocol, shared_secret
+from holdfast.web.codec import endpoint, protocol, shared_secret
 from holdfast.web.http import request_body
 from holdfast.web.http.origins import read_origin
 from holdfast.web.http.problems import RefusedRequest
 from tests.encryption.keys import NEW, OLD, ring
-from tests.encryption.serving import SECRET, UI, Served, in_base64, read, served, written
+from tests.web.codec.serving import SECRET, UI, Served, in_base64, read, served, written
 
 COOKIE = "holdfast_codec"
 PLAIN = Payload(metadata={"encoding": b"json/plain"}, data=b'{"note": "meet me at the boathouse"}')
@@ -48,7 +48,7 @@ async def one_for_all() -> AsyncIterator[Served]:
 @pytest.fixture
 def at(one_for_all: Served) -> Served:
     """The endpoint, once all that was before is forgotten."""
-    one_for_all.clock.seconds += codec_access.SESSION_SECONDS
+    one_for_all.clock.seconds += endpoint.SESSION_SECONDS
     one_for_all.http.cookies.clear()
     return one_for_all
 
@@ -240,26 +240,14 @@ async def test_a_wrong_secret_now_and_then_holds_nobody_up(at: Served) -> None:
 
 def test_who_fails_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_secret, "MAX_ADDRESSES", 3)
-    guard = codec_access.CodecGuard(
-        codec_access.CodecAccess(SECRET, frozenset([UI]), frozenset()), lambda: 0.0
-    )
-    for n in range(50):
-        with pytest.raises(RefusedRequest):
-            guard.admit("Bearer wrong", [], None, f"10.0.0.{n}")
-    assert len(guard._secret._failures) == 3
-
-
-def test_who_goes_on_failing_is_not_forgotten_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_secret, "MAX_ADDRESSES", 3)
-    guard = codec_access.CodecGuard(
-        codec_access.CodecAccess(SECRET, frozenset([UI]), frozenset()), lambda: 0.0
-    )
+    secret = shared_secret.Secret(SECRET, "the secret", lambda: 0.0)
     for n in range(shared_secret.MAX_FAILURES):
         for address in ("10.0.0.1", f"10.0.1.{n}"):
             with pytest.raises(RefusedRequest, match="that is not the secret"):
-                guard.admit("Bearer wrong", [], None, address)
+                secret.check("wrong", address)
+    assert len(secret._failures) == 3
     with pytest.raises(RefusedRequest, match="wait a minute"):
-        guard.admit(f"Bearer {SECRET}", [], None, "10.0.0.1")
+        secret.check(SECRET, "10.0.0.1")
 
 
 # --- who may ask: browsers -------------------------------------------------------------
@@ -272,7 +260,7 @@ async def test_a_browser_signs_in_once_and_then_the_ui_is_served(at: Served) -> 
     assert (signed.status_code, signed.headers["location"]) == (303, "/")
     cookie, *how = signed.headers["set-cookie"].split("; ")
     assert {one.lower() for one in how} == {
-        *("httponly", "samesite=strict", "path=/", f"max-age={codec_access.SESSION_SECONDS}")
+        *("httponly", "samesite=strict", "path=/", f"max-age={endpoint.SESSION_SECONDS}")
     }
     assert SECRET not in cookie
     assert "You are signed in" in (await at.http.get("/")).text
@@ -289,7 +277,7 @@ async def test_the_page_says_what_to_set_in_the_ui_and_for_how_long_it_will_do(a
     assert f"<code>{at.address}</code>" in text
     assert UI in text
     assert "For another 7 h 00 min" in text
-    at.clock.seconds += codec_access.SESSION_SECONDS - 3601
+    at.clock.seconds += endpoint.SESSION_SECONDS - 3601
     assert "sign-in" in (await at.http.get("/")).text
 
 
@@ -298,7 +286,7 @@ async def test_a_session_ends_by_itself_and_by_signing_out(at: Served) -> None:
         headers = {"cookie": await signed_in(at), "origin": UI}
         assert (await at.http.post("/decode", json={}, headers=headers)).status_code == 200
         if ends == "time":
-            at.clock.seconds += codec_access.SESSION_SECONDS
+            at.clock.seconds += endpoint.SESSION_SECONDS
         else:
             out = await at.http.post("/sign-out", headers=headers | {"origin": at.address})
             assert out.status_code == 303
@@ -314,13 +302,10 @@ async def test_a_session_is_bound_to_the_process(at: Served) -> None:
 
 
 def test_there_is_a_bound_to_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec_access, "MAX_SESSIONS", 3)
-    own = "http://127.0.0.1:8234"
-    guard = codec_access.CodecGuard(
-        codec_access.CodecAccess(SECRET, frozenset([UI]), frozenset([own])), lambda: 0.0
-    )
-    opened = [guard.sign_in(SECRET, own, "127.0.0.1") for _ in range(5)]
-    assert [guard.left_seconds([one]) > 0 for one in opened] == [False, False, True, True, True]
+    monkeypatch.setattr(endpoint, "MAX_SESSIONS", 3)
+    sessions = endpoint.CodecSessions(lambda: 0.0)
+    opened = [sessions.open() for _ in range(5)]
+    assert [sessions.left_seconds([one]) > 0 for one in opened] == [False, False, True, True, True]
 
 
 async def test_a_cookie_does_not_count_without_a_page_that_may_ask(at: Served) -> None:
