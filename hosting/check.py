@@ -79,19 +79,16 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         return _failure([*error.problems, *problems], options)
     if options.json:
         return CheckResult(STOPPED, "[]\n")
-    lines = [*_notes(resources, settings), f"{summarize_resources(resources)}: OK"]
-    return CheckResult(STOPPED, "".join(f"{line}\n" for line in lines))
-
-
-def _notes(resources: WorkerResources, settings: WorkerSettings) -> list[str]:
-    """Describe settings that are valid, but perhaps not intended."""
+    # Settings that are valid, but perhaps not intended.
     reason = "is registered, and is no tool: its one parameter is no pydantic model"
     fix = "give it one, or bind it in `tools/`, if models are to call it"
-    return [
-        str(each.source.problem(ValueProblem((), f"activity `{each.name}` {reason}", fix)))
+    notes = [
+        each.source.problem(ValueProblem((), f"activity `{each.name}` {reason}", fix))
         for each in resources.current_catalog.catalog.unbound_activities
         if each.name != settings.notify
     ]
+    lines = [*notes, f"{summarize_resources(resources)}: OK"]
+    return CheckResult(STOPPED, "".join(f"{line}\n" for line in lines))
 
 
 def _composed_schema(resources: WorkerResources, target: str) -> str:
@@ -139,7 +136,13 @@ def run_isolated(
     Returns:
         the exit code.
     """
-    _redirect_streams()
+    null = os.open(os.devnull, os.O_WRONLY)
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        stream.flush()
+        copy = os.dup(number)
+        _streams.append(os.fdopen(copy, "w", encoding=stream.encoding, errors="backslashreplace"))
+        os.dup2(null, number)
+    os.close(null)
     main_thread = threading.get_ident()
 
     def end() -> NoReturn:
@@ -157,16 +160,6 @@ def run_isolated(
     timer.cancel()
     _print_result(result, clean)
     return result.code
-
-
-def _redirect_streams() -> None:
-    null = os.open(os.devnull, os.O_WRONLY)
-    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
-        stream.flush()
-        copy = os.dup(number)
-        _streams.append(os.fdopen(copy, "w", encoding=stream.encoding, errors="backslashreplace"))
-        os.dup2(null, number)
-    os.close(null)
 
 
 def _print_result(result: CheckResult, clean: Callable[[str], str]) -> None:

@@ -84,16 +84,21 @@ async def run_dev_server(wanted: DevServer) -> AsyncIterator[str]:
         await _wait_until_it_answers(process, address, wanted.namespace, log)
         print(f"temporal dev server: {address}, UI http://{HOST}:{ui_port}", flush=True)
         if wanted.encryption is not None:
-            print(_how_to_read(wanted.encryption, ui_port), flush=True)
+            # Only a browser can send the secret of a codec endpoint.
+            keys, origin = str(wanted.encryption), f"http://{HOST}:{ui_port}"
+            command = shlex.join(("holdfast", "codec", "--encryption", keys, "--origin", origin))
+            print(f"what its UI shows is encrypted; to read it there: {command}", flush=True)
         yield address
     finally:
-        await _stop(process)
-
-
-def _how_to_read(keys: Path, ui_port: int) -> str:
-    """Return the command for a codec endpoint: only a browser can send its secret."""
-    words = ("holdfast", "codec", "--encryption", str(keys), "--origin", f"http://{HOST}:{ui_port}")
-    return f"what its UI shows is encrypted; to read it there: {shlex.join(words)}"
+        _started.discard(process.pid)
+        if process.returncode is None:
+            process.terminate()
+            try:
+                async with asyncio.timeout(STOP_TIMEOUT_SECONDS):
+                    await process.wait()
+            except TimeoutError:
+                os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
 
 
 def temporal_binary() -> Path:
@@ -160,23 +165,9 @@ async def _answers(address: str, namespace: str) -> bool:
     return True
 
 
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    _started.discard(process.pid)
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        async with asyncio.timeout(STOP_TIMEOUT_SECONDS):
-            await process.wait()
-    except TimeoutError:
-        os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-
-
 def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-    said = [line.strip() for line in lines if line.strip()]
-    return said[-1][:_MAX_QUOTED_CHARS] if said else "it said nothing"
+    text = log.read_text(encoding="utf-8", errors="replace").strip()
+    return text.rpartition("\n")[2].strip()[:_MAX_QUOTED_CHARS] or "it said nothing"
 
 
 def free_port(preferred: int = 0) -> int:

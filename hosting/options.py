@@ -151,26 +151,21 @@ def project_files(folder: Path) -> dict[str, Any] | None:
 
 
 def _from_environment() -> dict[str, Any]:
-    for variable in sorted(os.environ):
-        if variable.startswith(_PREFIX) and variable not in VARIABLES:
-            _reject_misspelling(variable)
     values: dict[str, Any] = {}
+    for variable in sorted(os.environ):
+        if not variable.startswith(_PREFIX) or variable in VARIABLES:
+            continue
+        # A misspelt option is an error; variables of other programs are ignored.
+        name = variable.removeprefix(_PREFIX)
+        close = closest_names(name, [each.removeprefix(_PREFIX) for each in VARIABLES], _NEARLY)
+        option = "--" + name.lower().replace("_", "-")
+        if close or option in _known_options():
+            fix = f"did you mean {_PREFIX}{close[0]}?" if close else f"use `{option}`"
+            raise wrong_setup(f"the variable {variable} is not read", fix)
     for variable, name in VARIABLES.items():
         if value := os.environ.get(variable):
             values |= _from_variable(variable, name, value)
     return values
-
-
-def _reject_misspelling(variable: str) -> None:
-    """Raise if a variable is a misspelt option; variables of other programs are ignored."""
-    name = variable.removeprefix(_PREFIX)
-    close = closest_names(name, [each.removeprefix(_PREFIX) for each in VARIABLES], _NEARLY)
-    if close:
-        fix = f"did you mean {_PREFIX}{close[0]}?"
-        raise wrong_setup(f"the variable {variable} is not read", fix)
-    option = "--" + name.lower().replace("_", "-")
-    if option in _known_options():
-        raise wrong_setup(f"the variable {variable} is not read", f"use `{option}`")
 
 
 def _from_variable(variable: str, name: str, value: str) -> dict[str, Any]:
@@ -191,13 +186,10 @@ def _parsed(arguments: Sequence[str]) -> dict[str, Any]:
     given, unknown = worker_parser().parse_known_args(arguments)
     if unknown:
         option = unknown[0].partition("=")[0]
-        raise wrong_setup(f"there is no option {quote_value(option)}", _near_option(option))
+        close = closest_names(option, _known_options())
+        fix = suggest_names(option, close) if close else _HELP
+        raise wrong_setup(f"there is no option {quote_value(option)}", fix)
     return vars(given)
-
-
-def _near_option(option: str) -> str:
-    close = closest_names(option, _known_options())
-    return suggest_names(option, close) if close else _HELP
 
 
 def _known_options() -> Iterator[str]:
@@ -225,28 +217,13 @@ def worker_parser() -> argparse.ArgumentParser:
         "endpoints.yaml (`holdfast init` writes one), these are the defaults of --catalog, --tools "
         "and --endpoints.",
     )
-    _add_catalog(parser)
-    _add_knowledge(parser)
-    _add_notifiers(parser)
-    _add_safekeeping(parser)
-    _add_bounds(parser)
-    _add_rollout(parser)
-    _add_check(parser)
-    _add_dev_server(parser)
-    return parser
-
-
-def _add_catalog(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    duration = _read_by(parse_duration)
     add("--catalog", metavar="DIR", type=_path, help="a folder with tools/ and agents/")
     module = "a Python module of tools; repeatable"
     add("--tools", metavar="MODULE", type=_text, action="append", help=module)
     add("--endpoints", metavar="FILE", type=_path, help="where models are asked (endpoints.yaml)")
     add("--task-queue", metavar="NAME", type=_text, help=f"default: {names.TASK_QUEUE}")
-
-
-def _add_knowledge(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
     add(
         "--knowledge-url",
         dest="knowledge_urls",
@@ -263,17 +240,9 @@ def _add_knowledge(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="where their names may lead besides public addresses, as 10.0.0.0/8; repeatable",
     )
-
-
-def _add_notifiers(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
     add("--notify", metavar="ACTIVITY", type=_text, help="tells people of a waiting call")
     channels = "the channels that pending approvals are sent to (notify.yaml)"
     add("--notifiers", metavar="FILE", type=_path, help=channels)
-
-
-def _add_safekeeping(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
     add(
         "--store",
         metavar="PLACE",
@@ -289,71 +258,48 @@ def _add_safekeeping(parser: argparse.ArgumentParser) -> None:
     add("--principal-tokens", action="store_true", help=by_token)
     named = "a run has to name an agent or a tool of the catalog, and writes none of its own"
     add("--catalog-only", action="store_true", help=named)
-
-
-def _add_bounds(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
     for name in ("heartbeat", "generate", "graceful"):
         default = format_duration(getattr(WorkerSettings, f"{name}_timeout"))
-        add(
-            f"--{name}-timeout",
-            metavar="TIME",
-            type=_read_by(parse_duration),
-            help=f"default: {default}",
-        )
-    history = f"the most of a run's history, {_span(MIN_EVENTS, MAX_EVENTS)}"
-    events = _number(MIN_EVENTS, MAX_EVENTS, f"write a number {_span(MIN_EVENTS, MAX_EVENTS)}")
-    few = f"write a number {_span(0, MAX_CACHED_RUNS)}; with 0, none is kept"
-    cached = _number(0, MAX_CACHED_RUNS, few)
-    suggested = "default: when Temporal suggests a new one"
-    add("--continue-after", metavar="EVENTS", type=events, help=f"{history}; {suggested}")
+        add(f"--{name}-timeout", metavar="TIME", type=duration, help=f"default: {default}")
+    span = f"from {MIN_EVENTS} to {MAX_EVENTS}"
+    add(
+        "--continue-after",
+        metavar="EVENTS",
+        type=_number(MIN_EVENTS, MAX_EVENTS, f"write a number {span}"),
+        help=f"the most of a run's history, {span}; default: when Temporal suggests a new one",
+    )
+    span = f"from 0 to {MAX_CACHED_RUNS}"
     add(
         "--cached-runs",
         dest="max_cached_workflows",
         metavar="N",
-        type=cached,
-        help=f"the most open runs in memory, {_span(0, MAX_CACHED_RUNS)}; "
+        type=_number(0, MAX_CACHED_RUNS, f"write a number {span}; with 0, none is kept"),
+        help=f"the most open runs in memory, {span}; "
         f"default: {WorkerSettings.max_cached_workflows}",
     )
-
-
-def _add_rollout(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    deployment = "with --build: what it is a build of, so that runs stay with the build they are on"
-    add("--deployment", metavar="NAME", type=_read_by(deployment_name), help=deployment)
+    part = "with --build: what it is a build of, so that runs stay with the build they are on"
+    add("--deployment", metavar="NAME", type=_read_by(deployment_name), help=part)
     add("--build", metavar="ID", type=_read_by(build_id), help="which build it is")
     probes = "answers probes, /live and /ready, on this machine or at that address; default: none"
     add("--health", metavar="[ADDRESS:]PORT", type=_read_by(read_probe_address), help=probes)
 
-
-def _add_check(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("a check").add_argument
     add("--check", action="store_true", help="load everything, report problems, and end")
     add("--json", action="store_true", help="as a JSON array")
     composed = "print the schema of its answers in composed calling"
     add("--composed", metavar="AGENT[:SKILL]", type=_text, help=composed)
     default = format_duration(CheckOptions.timeout)
-    add(
-        "--timeout",
-        metavar="TIME",
-        type=_read_by(parse_duration),
-        help=f"for all of it; default: {default}",
-    )
+    add("--timeout", metavar="TIME", type=duration, help=f"for all of it; default: {default}")
 
-
-def _add_dev_server(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("an embedded server").add_argument
     port = _number(0, MAX_PORT, "a port is a number up to 65535; 0 is any free one")
     add("--dev", action="store_true", help="start Temporal and its UI beside the worker")
     add("--dev-db", dest="db", metavar="FILE", type=_path, help=f"default: {DevServer.db}")
-    add("--dev-port", dest="port", metavar="N", type=port, help=f"default: {DevServer.port}")
-    add(
-        "--dev-ui-port",
-        dest="ui_port",
-        metavar="N",
-        type=port,
-        help=f"default: {DevServer.ui_port}",
-    )
+    for name in ("port", "ui-port"):
+        dest = name.replace("-", "_")
+        default = f"default: {getattr(DevServer, dest)}"
+        add(f"--dev-{name}", dest=dest, metavar="N", type=port, help=default)
+    return parser
 
 
 def _text(text: str) -> str:
@@ -385,7 +331,3 @@ def _number(least: int, most: int, fix: str) -> Callable[[str], int]:
         raise ValueError(fix)
 
     return _read_by(read)
-
-
-def _span(least: int, most: int) -> str:
-    return f"from {least} to {most}"

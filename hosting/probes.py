@@ -10,20 +10,18 @@ lines of a request, so that no HTTP server from another package is needed.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from ipaddress import ip_address
-from typing import Final, Self
+from typing import Final, NamedTuple
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.hosting.process_exit import wrong_setup
-from holdfast.hosting.worker_group import WorkerGroup
 
 DEFAULT_HOST: Final = "127.0.0.1"
 MAX_PORT: Final = 65_535
@@ -33,8 +31,7 @@ REQUEST_TIMEOUT_SECONDS: Final = 2.0
 ASK_TIMEOUT_SECONDS: Final = 2.0
 
 
-@dataclass(frozen=True)
-class ProbeAddress:
+class ProbeAddress(NamedTuple):
     """An address of this machine at which probes are answered; port 0 is any free port."""
 
     host: str
@@ -61,12 +58,12 @@ class WorkerHealth:
     """The state of this process's worker: starting, running or stopping."""
 
     def __init__(self) -> None:
-        self._taken_up: tuple[WorkerGroup, Client] | None = None
+        self._started: tuple[Callable[[], bool], Client] | None = None
         self._stopping = False
 
-    def started(self, workers: WorkerGroup, client: Client) -> None:
-        """Record that the workers run, with a client for requests to Temporal."""
-        self._taken_up = workers, client
+    def started(self, is_running: Callable[[], bool], client: Client) -> None:
+        """Record that the workers started, with a client for requests to Temporal."""
+        self._started = is_running, client
 
     def stopping(self) -> None:
         """Record that the worker accepts no more work."""
@@ -76,107 +73,77 @@ class WorkerHealth:
         """Return the reason why the worker accepts no work, or None if it does."""
         if self._stopping:
             return "the worker is stopping"
-        if self._taken_up is None:
+        if self._started is None:
             return "the worker is starting"
-        workers, client = self._taken_up
-        if not workers.is_running:
+        is_running, client = self._started
+        if not is_running():
             return "the worker has stopped"
-        return await _unreached(client)
-
-
-async def _unreached(client: Client) -> str | None:
-    """Return why the worker cannot use Temporal; a denied permission is an answer, too."""
-    asked = DescribeNamespaceRequest(namespace=client.namespace)
-    timeout = timedelta(seconds=ASK_TIMEOUT_SECONDS)
-    try:
-        await client.workflow_service.describe_namespace(asked, timeout=timeout)
-    except RPCError as error:
-        if error.status != RPCStatusCode.PERMISSION_DENIED:
-            return f"Temporal does not serve the worker: {error.status.name}"
-    return None
+        request = DescribeNamespaceRequest(namespace=client.namespace)
+        timeout = timedelta(seconds=ASK_TIMEOUT_SECONDS)
+        try:
+            await client.workflow_service.describe_namespace(request, timeout=timeout)
+        except RPCError as error:
+            if error.status != RPCStatusCode.PERMISSION_DENIED:  # a denied permission is an answer
+                return f"Temporal does not serve the worker: {error.status.name}"
+        return None
 
 
 @asynccontextmanager
-async def serve_probes(where: ProbeAddress | None, health: WorkerHealth) -> AsyncIterator[None]:
-    """Answer probes at an address, if there is one, while the context is open.
+async def serve_probes(where: ProbeAddress, health: WorkerHealth) -> AsyncIterator[int]:
+    """Answer probes at an address while the context is open, and yield the port.
 
     Raises:
         StartError: the port is not available.
     """
-    if where is None:
-        yield
-        return
-    async with Probes(health) as probes:
-        await probes.listen(where)
-        yield
+    connections: set[asyncio.StreamWriter] = set()
 
-
-class Probes:
-    """A server that answers probes about a worker."""
-
-    def __init__(self, health: WorkerHealth) -> None:
-        self._health = health
-        self._open: set[asyncio.StreamWriter] = set()
-        self._server: asyncio.Server | None = None
-
-    async def listen(self, where: ProbeAddress) -> int:
-        """Answer probes at an address, and return the port.
-
-        Raises:
-            StartError: the port is not available.
-        """
-        try:
-            self._server = await asyncio.start_server(
-                self._connected, where.host, where.port, limit=MAX_REQUEST_BYTES
-            )
-        except OSError as error:
-            wrong = f"{where.host} port {where.port} cannot be had: {os.strerror(error.errno or 0)}"
-            todo = "stop what listens there, or choose another `--health`"
-            raise wrong_setup(wrong, todo) from None
-        port = self._server.sockets[0].getsockname()[1]
-        assert isinstance(port, int)
-        return port
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= MAX_CONNECTIONS:
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(connections) >= MAX_CONNECTIONS:
             writer.close()
             return
-        self._open.add(writer)
+        connections.add(writer)
         try:
             with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
                 async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS + ASK_TIMEOUT_SECONDS):
-                    writer.write(await self._answer(reader))
+                    writer.write(await _answer(reader, health))
                     await writer.drain()
         finally:
-            self._open.discard(writer)
+            connections.discard(writer)
             writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
-            return _response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "request /live or /ready")
-        method, _, rest = head.partition(b" ")
-        path = rest.partition(b" ")[0].partition(b"?")[0]
-        if method not in (b"GET", b"HEAD"):
-            return _response(HTTPStatus.METHOD_NOT_ALLOWED, "use GET")
-        if path == b"/live":
-            return _response(HTTPStatus.OK, "the worker lives", method)
-        if path != b"/ready":
-            return _response(HTTPStatus.NOT_FOUND, "request /live or /ready", method)
-        why = await self._health.unready_reason()
-        if why is not None:
-            return _response(HTTPStatus.SERVICE_UNAVAILABLE, why, method)
-        return _response(HTTPStatus.OK, "the worker takes work", method)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        if self._server is not None:
-            self._server.close()
-        for writer in self._open:
+    try:
+        server = await asyncio.start_server(
+            connected, where.host, where.port, limit=MAX_REQUEST_BYTES
+        )
+    except OSError as error:
+        wrong = f"{where.host} port {where.port} cannot be had: {os.strerror(error.errno or 0)}"
+        todo = "stop what listens there, or choose another `--health`"
+        raise wrong_setup(wrong, todo) from None
+    try:
+        yield int(server.sockets[0].getsockname()[1])
+    finally:
+        server.close()
+        for writer in connections:
             writer.close()
+
+
+async def _answer(reader: asyncio.StreamReader, health: WorkerHealth) -> bytes:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        return _response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "request /live or /ready")
+    method, _, rest = head.partition(b" ")
+    path = rest.partition(b" ")[0].partition(b"?")[0]
+    if method not in (b"GET", b"HEAD"):
+        return _response(HTTPStatus.METHOD_NOT_ALLOWED, "use GET")
+    if path == b"/live":
+        return _response(HTTPStatus.OK, "the worker lives", method)
+    if path != b"/ready":
+        return _response(HTTPStatus.NOT_FOUND, "request /live or /ready", method)
+    why = await health.unready_reason()
+    if why is not None:
+        return _response(HTTPStatus.SERVICE_UNAVAILABLE, why, method)
+    return _response(HTTPStatus.OK, "the worker takes work", method)
 
 
 def _response(status: HTTPStatus, said: str, method: bytes = b"GET") -> bytes:

@@ -6,7 +6,6 @@ Everything is checked before a worker starts, and every problem has its file, li
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 import httpx
@@ -85,7 +84,9 @@ def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> 
             return load()
         except LoadError as error:
             problems.extend(error.problems)
-            return default
+        except TelemetrySettingsError as error:
+            problems.append(FileProblem("the environment", None, error.reason, error.fix))
+        return default
 
     try:
         http, knowledge_http = _http_clients(settings)
@@ -96,7 +97,8 @@ def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> 
         lambda: load_models(settings.endpoints, environ, http), default=ModelEndpoints({})
     )
     endpoints = None if problems else models.names
-    key_ring = attempt(lambda: _load_key_ring(settings.encryption), default=None)
+    keys = settings.encryption
+    key_ring = attempt(lambda: KeyRing.load(keys, os.environ) if keys else None, default=None)
     key_sets: Sequence[LiveKeySet] = attempt(
         lambda: load_key_sets(settings.keys, http, for_principals=settings.principal_tokens),
         default=(),
@@ -104,7 +106,7 @@ def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> 
     channels = attempt(
         lambda: load_notifiers(settings.notifiers, os.environ, http), default=NotificationChannels()
     )
-    telemetry_settings = attempt(_telemetry_settings, default=TelemetrySettings())
+    telemetry_settings = attempt(lambda: read_telemetry(os.environ), default=TelemetrySettings())
     try:
         current_catalog, reloader = _load_catalog(settings, endpoints)
     except LoadError as error:
@@ -116,10 +118,6 @@ def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> 
         *(current_catalog, models, http, knowledge_http, reloader, secrets),
         *(key_ring, key_sets, channels, telemetry_settings),
     )
-
-
-def _load_key_ring(file: Path | None) -> KeyRing | None:
-    return None if file is None else KeyRing.load(file, os.environ)
 
 
 def _load_catalog(
@@ -162,14 +160,6 @@ def _http_clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.As
         reason = "a proxy that it names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used"
         fix = "write it like http://proxy.acme.org:3128 (SOCKS is not supported)"
         raise LoadError([FileProblem("the environment", None, reason, fix)]) from None
-
-
-def _telemetry_settings() -> TelemetrySettings:
-    try:
-        return read_telemetry(os.environ)
-    except TelemetrySettingsError as error:
-        problem = FileProblem("the environment", None, error.reason, error.fix)
-        raise LoadError([problem]) from None
 
 
 def summarize_resources(resources: WorkerResources) -> str:

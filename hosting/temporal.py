@@ -5,6 +5,7 @@ import logging
 import os
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.failure.v1 import Failure
@@ -130,14 +131,11 @@ def connect_settings() -> ClientConnectConfig:
             error, os.environ, lambda: ClientConfig.load().profiles
         )
         raise _start_error(trouble) from error
-    for warning in connection_errors.settings_warnings(os.environ, os.path.exists, _read_strictly):
+    read_strictly = partial(ClientConfig.load, config_file_strict=True)
+    for warning in connection_errors.settings_warnings(os.environ, os.path.exists, read_strictly):
         logger.warning("%s", warning)
     settings.setdefault("target_host", DEFAULT_ADDRESS)
     return settings
-
-
-def _read_strictly() -> ClientConfig:
-    return ClientConfig.load(config_file_strict=True)
 
 
 def _start_error(trouble: ConnectionProblem) -> StartError:

@@ -10,11 +10,12 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from temporalio.client import Client
 from temporalio.worker import Interceptor, Worker
@@ -48,7 +49,6 @@ from holdfast.hosting.temporal import (
     open_store,
     usable_search_attributes,
 )
-from holdfast.hosting.worker_group import WorkerGroup
 from holdfast.hosting.worker_telemetry import core_metrics, log_to_stderr, open_telemetry
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.storage.store import payload_writer
@@ -71,6 +71,50 @@ MAX_ACTIVITIES = 100
 logger = logging.getLogger("holdfast")
 
 
+class WorkerGroup:
+    """A main worker, other workers beside it, and a context around all of them.
+
+    `around` is entered before the first worker starts, and left after the last has stopped: their
+    activities can use it until they end.
+    """
+
+    def __init__(
+        self, main: Worker, others: Sequence[Worker], around: AbstractAsyncContextManager[Any]
+    ) -> None:
+        self.main = main
+        self.others = others
+        self._around = around
+        self._stack = AsyncExitStack()
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether every worker accepts work."""
+        return all(worker.is_running for worker in self._all)
+
+    @property
+    def _all(self) -> list[Worker]:
+        return [self.main, *self.others]
+
+    async def __aenter__(self) -> Self:
+        """Start every worker."""
+        async with AsyncExitStack() as starting:
+            await starting.enter_async_context(self._around)
+            for worker in self._all:
+                await starting.enter_async_context(worker)
+            self._stack = starting.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> bool | None:
+        """Stop the workers together: their activities have the same time to finish."""
+        await asyncio.gather(*(worker.shutdown() for worker in self._all))
+        return await self._stack.__aexit__(kind, error, at)
+
+
 async def build_worker(
     client: Client, settings: WorkerSettings, resources: WorkerResources | None = None
 ) -> WorkerGroup:
@@ -86,44 +130,8 @@ async def build_worker(
     """
     resources = resources or load_resources(settings)
     resources.secrets.learn([client.service_client.config.api_key or ""])
-    facts = await _facts(client, settings, resources)
-    prefetch = PagePrefetch(ConversationCache())
-    generate = _generate(client, settings, resources, prefetch)
-    # For all activities and local activities that run at once, and for reloading the catalog.
-    threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
-    runner, attach_runner = runner_for_worker()
-    main = Worker(
-        client,
-        task_queue=settings.task_queue,
-        workflows=[AgentWorkflow, CallWorkflow, _memory_workflow(settings)],
-        activities=[
-            *(generate.generate, *_worker_activities(client, resources, facts)),
-            *resources.current_catalog.catalog.activities,
-        ],
-        activity_executor=threads,
-        workflow_runner=runner,
-        interceptors=_interceptors(client, resources, prefetch, settings),
-        max_cached_workflows=settings.max_cached_workflows,
-        max_concurrent_activities=MAX_ACTIVITIES,
-        max_concurrent_local_activities=MAX_ACTIVITIES,
-        max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
-        default_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
-        sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
-        graceful_shutdown_timeout=settings.graceful_timeout,
-        deployment_config=deployment.deployment_config(settings.version),
-    )
-    attach_runner(main)
-    endpoint_workers = [
-        _endpoint_worker(client, settings, generate, resources, name, limit)
-        for name, limit in resources.models.request_limits().items()
-    ]
-    return WorkerGroup(main, endpoint_workers, _around(resources, threads, settings))
-
-
-async def _facts(
-    client: Client, settings: WorkerSettings, resources: WorkerResources
-) -> WorkerFacts:
-    return WorkerFacts(
+    limits = resources.models.request_limits()
+    facts = WorkerFacts(
         search_attributes=await usable_search_attributes(client),
         notify=settings.notify,
         notifiers=resources.channels.listeners(),
@@ -135,16 +143,12 @@ async def _facts(
         catalog_only=settings.catalog_only,
         request_queues={
             name: names.request_queue(settings.task_queue, name)
-            for name, limit in resources.models.request_limits().items()
+            for name, limit in limits.items()
             if limit is not None
         },
     )
-
-
-def _generate(
-    client: Client, settings: WorkerSettings, resources: WorkerResources, prefetch: PagePrefetch
-) -> GenerateActivity:
-    return GenerateActivity(
+    prefetch = PagePrefetch(ConversationCache())
+    generate = GenerateActivity(
         resources.models,
         RunQueries(client),
         prefetch.conversations,
@@ -153,41 +157,51 @@ def _generate(
         resources.secrets,
         resources.telemetry,
     )
-
-
-def _endpoint_worker(
-    client: Client,
-    settings: WorkerSettings,
-    generate: GenerateActivity,
-    resources: WorkerResources,
-    endpoint: str,
-    limit: int | None,
-) -> Worker:
-    """Build the worker that makes the requests to one endpoint, with a rate that all workers share.
-
-    An endpoint without a limit has a worker too, since it may have had a limit before: the runs
-    that started then continue on its task queue.
-    """
-    return Worker(
+    build = partial(
+        Worker,
         client,
-        task_queue=names.request_queue(settings.task_queue, endpoint),
-        activities=[generate.generate],
-        interceptors=[
-            AttemptSpanInterceptor(resources.telemetry),
-            ResultInterceptor(payload_writer(client.data_converter), resources.secrets),
-        ],
-        max_task_queue_activities_per_second=None if limit is None else limit / 60,
         max_concurrent_activities=MAX_ACTIVITIES,
         max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
         default_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
         graceful_shutdown_timeout=settings.graceful_timeout,
         deployment_config=deployment.deployment_config(settings.version),
     )
-
-
-def _memory_workflow(settings: WorkerSettings) -> type:
-    """Return the memory workflow: a memory outlives every build, so it moves to the current one."""
-    return MemoryWorkflow if settings.version is None else MovingMemoryWorkflow
+    # For all activities and local activities that run at once, and for reloading the catalog.
+    threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
+    runner, attach_runner = runner_for_worker()
+    # A memory outlives every build, so its workflow moves to the current one.
+    memory = MemoryWorkflow if settings.version is None else MovingMemoryWorkflow
+    main = build(
+        task_queue=settings.task_queue,
+        workflows=[AgentWorkflow, CallWorkflow, memory],
+        activities=[
+            *(generate.generate, *_worker_activities(client, resources, facts)),
+            *resources.current_catalog.catalog.activities,
+        ],
+        activity_executor=threads,
+        workflow_runner=runner,
+        interceptors=_interceptors(client, resources, prefetch, settings),
+        max_cached_workflows=settings.max_cached_workflows,
+        max_concurrent_local_activities=MAX_ACTIVITIES,
+        sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
+    )
+    attach_runner(main)
+    # The requests to each endpoint, with a rate that all workers share. An endpoint without a limit
+    # has a worker too, since it may have had a limit before: the runs that started then continue on
+    # its task queue.
+    endpoint_workers = [
+        build(
+            task_queue=names.request_queue(settings.task_queue, endpoint),
+            activities=[generate.generate],
+            interceptors=[
+                AttemptSpanInterceptor(resources.telemetry),
+                ResultInterceptor(payload_writer(client.data_converter), resources.secrets),
+            ],
+            max_task_queue_activities_per_second=None if limit is None else limit / 60,
+        )
+        for endpoint, limit in limits.items()
+    ]
+    return WorkerGroup(main, endpoint_workers, _around(resources, threads, settings))
 
 
 def _interceptors(
@@ -256,7 +270,8 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
     async with AsyncExitStack() as stack:
         resources = await stack.enter_async_context(open_telemetry(resources))
         health = WorkerHealth()
-        await stack.enter_async_context(serve_probes(settings.health, health))
+        if settings.health is not None:
+            await stack.enter_async_context(serve_probes(settings.health, health))
         where = connect_settings()
         if dev is not None:
             dev = replace(dev, namespace=where.get("namespace", "default"))
@@ -269,7 +284,7 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
             await asyncio.sleep(0.01)
         summary = f"task queue {settings.task_queue}, {summarize_resources(resources)}"
         print(f"holdfast worker ready: {summary}", flush=True)
-        health.started(worker, client)
+        health.started(lambda: worker.is_running, client)
         stack.callback(health.stopping)
         if settings.version and (todo := await deployment.routing_advice(client, settings.version)):
             logger.info("%s", todo)

@@ -14,10 +14,7 @@ and the server sends the same task again.
 Private: the messages of the bridge to the SDK's core.
 """
 
-from collections.abc import Sequence
-
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
-from temporalio.bridge.proto.workflow_commands import WorkflowCommand
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.exceptions import ApplicationError
 
@@ -29,7 +26,6 @@ _READ_ONLY_JOBS = frozenset(("query_workflow", "remove_from_cache"))
 _RECORDED_COMMANDS = frozenset(
     (
         "schedule_activity",
-        "start_timer",
         "start_child_workflow_execution",
         "signal_external_workflow_execution",
         "upsert_workflow_search_attributes",
@@ -79,7 +75,18 @@ class DivergenceDetector:
             return
         if activation.history_length != self._length:
             self._length, self._recorded = activation.history_length, 0
-        self._recorded += _events_of_commands(completion.successful.commands)
+        started: set[int] = set()
+        for each in completion.successful.commands:
+            match each.WhichOneof("variant"):
+                case "update_response":
+                    self._recorded += not each.update_response.HasField("rejected")
+                case "cancel_timer":  # a timer that is cancelled at once is no event
+                    self._recorded -= each.cancel_timer.seq in started
+                case "start_timer":
+                    self._recorded += 1
+                    started.add(each.start_timer.seq)
+                case kind:
+                    self._recorded += kind in _RECORDED_COMMANDS
 
 
 def _is_live(activation: WorkflowActivation) -> bool:
@@ -94,18 +101,3 @@ def _events_of(job: WorkflowActivationJob) -> int:
         # Started and completed; one that timed out or was cancelled may never have started.
         return 0 if result.is_local else 1 + result.result.HasField("completed")
     return int(job.WhichOneof("variant") in _RECORDED_JOBS)
-
-
-def _events_of_commands(commands: Sequence[WorkflowCommand]) -> int:
-    """Return the least number of events that commands become; a timer cancelled at once is none."""
-    started = {each.start_timer.seq for each in commands if each.HasField("start_timer")}
-    cancelled = sum(
-        1 for each in commands if each.HasField("cancel_timer") and each.cancel_timer.seq in started
-    )
-    return sum(_is_recorded(each) for each in commands) - cancelled
-
-
-def _is_recorded(command: WorkflowCommand) -> bool:
-    if command.HasField("update_response"):
-        return not command.update_response.HasField("rejected")
-    return command.WhichOneof("variant") in _RECORDED_COMMANDS

@@ -73,11 +73,8 @@ class Sandbox:
 
     def sandboxed_class(self, outside: type) -> type:
         """Return the class of a workflow as imported inside, importing it the first time."""
-        if outside not in self._classes:
-            self._classes[outside] = self._import(outside)
-        return self._classes[outside]
-
-    def _import(self, outside: type) -> type:
+        if outside in self._classes:
+            return self._classes[outside]
         self._context.importing_thread = get_ident()
         try:
             with self.entered():
@@ -87,6 +84,7 @@ class Sandbox:
         inside: type = getattr(module, outside.__name__)
         if inside is outside:
             raise ValueError(f"{outside.__module__} is passed through: it would not be restricted")
+        self._classes[outside] = inside
         return inside
 
 

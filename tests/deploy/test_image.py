@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.inbox_command import DEFAULT_PORT
-from holdfast.hosting.probes import ProbeAddress, Probes, WorkerHealth, read_probe_address
+from holdfast.hosting.probes import ProbeAddress, WorkerHealth, read_probe_address, serve_probes
 from holdfast.web.monitoring import HEALTH
 from tests.deploy.reading import DEPLOY, PROBES_PORT, ROOT, USER, check_command
 
@@ -106,8 +106,7 @@ async def asked(health: str, inbox: int = NOBODY) -> tuple[int | None, str]:
 
 async def test_its_health_check_asks_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     health = WorkerHealth()
-    async with Probes(health) as probes:
-        port = await probes.listen(ProbeAddress("127.0.0.1", 0))
+    async with serve_probes(ProbeAddress("127.0.0.1", 0), health) as port:
         code, said = await asked(f"0.0.0.0:{port}")
         assert code == 1
         assert f"127.0.0.1:{port}/ready: 503 the worker is starting\n" in said

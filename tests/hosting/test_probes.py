@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Self, cast
 
 import httpx
@@ -25,12 +24,11 @@ from holdfast.hosting.options import read_options
 from holdfast.hosting.probes import (
     MAX_CONNECTIONS,
     ProbeAddress,
-    Probes,
     WorkerHealth,
     serve_probes,
 )
 from holdfast.hosting.process_exit import StartError
-from holdfast.hosting.worker_group import WorkerGroup
+from holdfast.hosting.worker import WorkerGroup
 from tests.faults.stage.proxy import Proxy
 from tests.support.eventually import eventually
 from tests.support.tools import echo
@@ -68,8 +66,7 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
 
 async def answers(health: WorkerHealth, stack: AsyncExitStack) -> httpx.AsyncClient:
     """Who asks the probes of a worker that is so."""
-    probes = await stack.enter_async_context(Probes(health))
-    port = await probes.listen(ProbeAddress(HERE, 0))
+    port = await stack.enter_async_context(serve_probes(ProbeAddress(HERE, 0), health))
     return await stack.enter_async_context(httpx.AsyncClient(base_url=f"http://{HERE}:{port}"))
 
 
@@ -100,7 +97,7 @@ async def test_a_worker_is_ready_from_its_start_to_its_stop(
     assert await said(asking) == (503, "the worker is starting")
     async with AsyncExitStack() as work:
         workers = await working(client, work)
-        health.started(workers, client)
+        health.started(lambda: workers.is_running, client)
         assert await said(asking) == (200, "the worker takes work")
         assert await said(asking, "/live") == (200, "the worker lives")
     assert await said(asking) == (503, "the worker has stopped")
@@ -117,7 +114,7 @@ async def test_a_worker_that_temporal_does_not_serve_is_alive_and_not_ready(
     proxy = await stack.enter_async_context(Proxy(address, int(port)))
     cut = await Client.connect(proxy.address)
     gone = WorkerHealth()
-    gone.started(workers, cut)
+    gone.started(lambda: workers.is_running, cut)
     asking = await answers(gone, stack)
     assert await said(asking) == (200, "the worker takes work")
     proxy.refuse()
@@ -128,7 +125,10 @@ async def test_a_worker_that_temporal_does_not_serve_is_alive_and_not_ready(
     assert (await said(asking, "/live"))[0] == 200
 
     lost = WorkerHealth()
-    lost.started(workers, await Client.connect(f"{address}:{port}", namespace="no-such-namespace"))
+    lost.started(
+        lambda: workers.is_running,
+        await Client.connect(f"{address}:{port}", namespace="no-such-namespace"),
+    )
     said_of_it = await said(await answers(lost, stack))
     assert said_of_it == (503, "Temporal does not serve the worker: NOT_FOUND")
 
@@ -162,8 +162,7 @@ async def test_temporal_is_asked_whether_it_serves_and_not_for_long(
     status: RPCStatusCode, why: str | None
 ) -> None:
     temporal, works = Answering(status), WorkerHealth()
-    workers = cast(WorkerGroup, SimpleNamespace(is_running=True))
-    works.started(workers, cast(Client, temporal))
+    works.started(lambda: True, cast(Client, temporal))
     assert await works.unready_reason() == why
     assert temporal.given == [timedelta(seconds=probes.ASK_TIMEOUT_SECONDS)]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.hosting.worker_group import WorkerGroup
+from holdfast.hosting.worker import WorkerGroup
 from holdfast.schemas import names
 
 

@@ -24,8 +24,7 @@ from holdfast.hosting.options import read_options
 from holdfast.hosting.process_exit import UNREACHABLE, WRONG_SETUP, StartError
 from holdfast.hosting.resources import load_resources
 from holdfast.hosting.temporal import usable_search_attributes, with_store
-from holdfast.hosting.worker import WorkerSettings, build_worker
-from holdfast.hosting.worker_group import WorkerGroup
+from holdfast.hosting.worker import WorkerGroup, WorkerSettings, build_worker
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.locations import BucketLocation, FolderLocation
 from holdfast.schemas import names
