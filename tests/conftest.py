@@ -11,6 +11,9 @@ from temporalio.testing import WorkflowEnvironment
 from holdfast.hosting.dev_server import CONFIG_OPTIONS, temporal_binary
 from holdfast.hosting.process_exit import exit_process
 from holdfast.hosting.temporal import data_converter, usable_search_attributes
+from tests.support.fixtures import holdfast, launch, ledger
+
+__all__ = ["holdfast", "launch", "ledger"]
 
 # The same examples each time, however slow the machine is: `make test-fuzz` makes up others.
 settings.register_profile("same", derandomize=True, deadline=None)

@@ -26,7 +26,7 @@ from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, DecisionClaims, Purpose
 from holdfast.schemas.settings.keys import KeySet
-from tests.support.signers import (
+from tests.support.signing import (
     ADA,
     BOB,
     DIGEST,

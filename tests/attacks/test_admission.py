@@ -10,10 +10,10 @@ import pytest
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.model_server import Answer, call
-from tests.support.signing import Signer, write_keys
+from tests.support.signing import Approver, write_keys
 from tests.workflows.commands.test_child_workflows import agents, by_agent, waits
 
-ANN, EVE = Signer("ann"), Signer("ann")
+ANN, EVE = Approver("ann"), Approver("ann")
 FREE = {"auto": ["pay"], "require": "never"}
 PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("done")]
 ASKS = [Answer(calls=[call("ask", task="Pay 5.")]), Answer("done")]
@@ -41,7 +41,7 @@ async def strict(launch: Launch, tmp_path: Path) -> Backend:
     )
 
 
-def token(signer: Signer = ANN, **claims: Any) -> dict[str, str]:
+def token(signer: Approver = ANN, **claims: Any) -> dict[str, str]:
     return {"token": signer.token(**{"sub": "ada", **claims})}
 
 

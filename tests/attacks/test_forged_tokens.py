@@ -18,7 +18,7 @@ from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Launch, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
-from tests.support.signing import Signer, write_keys
+from tests.support.signing import Approver, write_keys
 
 PAY = {
     "_tool": "pay_out",
@@ -27,7 +27,7 @@ PAY = {
     "_approval": {"signed": True, "approvers": ["finance"]},
     "properties": {"amount": {"type": "number"}},
 }
-ANN, EVE = Signer("ann"), Signer("ann")
+ANN, EVE = Approver("ann"), Approver("ann")
 HOUR_SECONDS = 3600
 Waiting = dict[str, Any]
 

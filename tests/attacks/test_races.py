@@ -14,6 +14,8 @@ from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Launch, Run, backend
 from tests.support.model_server import Answer, call
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("done")]
 WAYS = [(first, second) for first in ("update", "signal") for second in ("update", "signal")]
 ORDERS = [("approve", "deny"), ("deny", "approve")]

@@ -19,8 +19,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tests.support.eventually import eventually
+from tests.support.process import ROOT
 from tests.support.traces import Seen
-from tests.support.worker_process import ROOT
 
 ENVIRONMENT = ROOT / "bench/.venv/collector"
 

@@ -12,7 +12,7 @@ from holdfast.web.run import routes
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium, window
 from tests.support import tools
-from tests.support.backend import SIDE_BY_SIDE, TOOLS, Run, backend
+from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
@@ -131,9 +131,8 @@ async def test_what_a_call_tells_of_itself_appears_while_it_is_carried_out(
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TEST_LEDGER", str(tmp_path / "ledger"))
     said = [Answer(calls=[call("telling", steps=3)]), Answer("Done.")]
-    modules = [str(TOOLS), str(TOOLS.with_name("telling_tool.py"))]
     async with (
-        backend(client, tmp_path, said, tools=modules, **SIDE_BY_SIDE) as made,
+        backend(client, tmp_path, said, **SIDE_BY_SIDE) as made,
         window(browser, stage) as page,
     ):
         run = await made.start(["telling"])

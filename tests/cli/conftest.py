@@ -1,6 +1,5 @@
 """The command, and a worker for it to talk about."""
 
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,19 +12,15 @@ from temporalio.service import RPCError
 from tests.cli.program import Program
 from tests.support import command
 from tests.support.backend import SIDE_BY_SIDE, Launch
-from tests.support.fixtures import backends, ledger
+from tests.support.fixtures import backends
 
-__all__ = ["ledger"]
 Holdfast = command.Holdfast
 Start = Callable[..., Program]
 
 
 @pytest.fixture(autouse=True)
-def reached_by_the_environment(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command finds the server as every Temporal program does."""
-    monkeypatch.setenv("TEMPORAL_ADDRESS", client.service_client.config.target_host)
-    monkeypatch.setenv("TEMPORAL_NAMESPACE", client.namespace)
-    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", os.devnull)
+def environment(holdfast: Holdfast, ledger: Path) -> None:
+    """Set the server's address and the ledger for every test."""
 
 
 @pytest.fixture
@@ -41,12 +36,6 @@ async def _end_what_is_open(client: Client) -> None:
     async for run in client.list_workflows('ExecutionStatus = "Running"'):
         with suppress(RPCError):
             await client.get_workflow_handle(run.id).terminate()
-
-
-@pytest.fixture
-def holdfast() -> Holdfast:
-    """Give the command some words, one command at a time, and have what it says."""
-    return command.holdfast
 
 
 @pytest.fixture

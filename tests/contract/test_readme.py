@@ -8,7 +8,7 @@ from holdfast.cli.project_commands import TEMPLATE
 from tests.docs.page import File, Shell, steps
 from tests.docs.stage import check_excerpt, stage
 from tests.docs.test_docs import namespace as namespace
-from tests.support.worker_process import ROOT
+from tests.support.process import ROOT
 
 
 async def test_the_readme_is_what_a_new_project_does(namespace: Client, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from holdfast.schemas.publish import PUBLISHED
 from tests.docs.page import Example, File, Shell, Step
 from tests.docs.terminal import COMMAND_SECONDS, Terminal
 from tests.support.eventually import eventually
-from tests.support.worker_process import ROOT
+from tests.support.process import ROOT
 
 # What a worker says when it has taken up a changed catalog.
 _TAKEN_UP = "for new runs"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.support.command import holdfast
 from tests.support.eventually import eventually
-from tests.support.worker_process import READY
+from tests.support.process import READY
 
 COMMAND_SECONDS = 60
 # The command, whether or not this checkout is installed.

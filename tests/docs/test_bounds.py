@@ -16,7 +16,7 @@ from holdfast.web.http import request_body, streaming
 from holdfast.web.listing import bulk, page_query, routes, run_answers
 from holdfast.web.run import changes, delegate_tree, snapshot, timeline
 from holdfast.web.run import routes as live
-from tests.support.worker_process import ROOT
+from tests.support.process import ROOT
 
 WORDS = {1.5: "a second and a half", 5: "five", 8: "eight", 10: "ten"}
 

@@ -15,7 +15,7 @@ from temporalio.envconfig import ClientConfig
 from tests.docs.page import File, steps
 from tests.docs.stage import stage
 from tests.support.eventually import eventually
-from tests.support.worker_process import ROOT
+from tests.support.process import ROOT
 
 PAGES = sorted((ROOT / "docs").glob("**/*.md"))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.worker_process import ROOT
+from tests.support.process import ROOT
 
 PAGES = [
     *(ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")),

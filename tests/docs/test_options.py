@@ -8,7 +8,7 @@ import pytest
 from holdfast.cli.main import _parser as client_parser
 from holdfast.hosting.options import worker_parser
 from tests.deploy.reading import OF_WORKER
-from tests.support.worker_process import ROOT
+from tests.support.process import ROOT
 
 
 def told(page: str) -> set[str]:

@@ -1,6 +1,5 @@
 """A backend whose worker and clients encrypt, and a client of the same server without any key."""
 
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,8 @@ from holdfast.runtime.storage.folder import FolderStore
 from tests.encryption.keys import NEW, key_file, ring
 from tests.support import command
 from tests.support.backend import SIDE_BY_SIDE, Answers, Backend, Launch
-from tests.support.fixtures import backends, ledger
+from tests.support.fixtures import backends
 
-__all__ = ["ledger"]
 Holdfast = command.Holdfast
 Keyed = Callable[..., Client]
 
@@ -36,7 +34,7 @@ def keyed(client: Client) -> Keyed:
 
 
 @pytest.fixture
-async def launch(keyed: Keyed, tmp_path: Path) -> AsyncIterator[Launch]:
+async def launch(keyed: Keyed, tmp_path: Path, ledger: Path) -> AsyncIterator[Launch]:
     """Launch a backend with these answers of the model, which encrypts with these `keys`."""
     async with backends(keyed(NEW), tmp_path, **SIDE_BY_SIDE) as start:
 
@@ -52,10 +50,7 @@ async def launch(keyed: Keyed, tmp_path: Path) -> AsyncIterator[Launch]:
 
 
 @pytest.fixture
-def holdfast(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Holdfast:
-    """The command, which finds the server and the newest key in its environment."""
-    monkeypatch.setenv("TEMPORAL_ADDRESS", client.service_client.config.target_host)
-    monkeypatch.setenv("TEMPORAL_NAMESPACE", client.namespace)
-    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", os.devnull)
+def holdfast(holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Holdfast:
+    """Return the command, which finds the newest key in its environment, too."""
     monkeypatch.setenv("HOLDFAST_ENCRYPTION", str(key_file(tmp_path, [NEW])))
-    return command.holdfast
+    return holdfast

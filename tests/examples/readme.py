@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from temporalio.client import Client
 
-from tests.support.worker_process import ROOT, WorkerProcess
+from tests.support.process import ROOT, WorkerProcess
 
 _BLOCK = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -15,24 +15,17 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from tests.support import tools
 from tests.support.backend import TOOLS, Backend, Run
 from tests.support.eventually import eventually
-from tests.support.inbox import inbox
-from tests.support.inbox_process import InboxProcess
+from tests.support.inbox import Sent, answers, events, inbox, sent, timeless
 from tests.support.model_server import Answer, call, serve
-from tests.support.sse import Sent, answers, events, sent, timeless
-from tests.support.worker_process import WorkerProcess
+from tests.support.process import InboxProcess, WorkerProcess
+
+pytestmark = pytest.mark.usefixtures("ledger")
 
 FIRST, SECOND = "I look it up. ", "It was there all along. " * 20
 # The client asks again for so long, as a browser does.
 RECONNECT_SECONDS = 30
-
-
-@pytest.fixture(autouse=True)
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the tools write down what they did."""
-    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
 
 
 class Scene:

@@ -15,7 +15,9 @@ from tests.support import tools
 from tests.support.backend import TOOLS, Backend, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, call, serve
-from tests.support.worker_process import WorkerProcess
+from tests.support.process import WorkerProcess
+
+pytestmark = pytest.mark.usefixtures("ledger")
 
 # A refund of more than 100 is asked about.
 FROM = 100
@@ -35,12 +37,6 @@ class Model:
             Answer(calls=[each], hold=gate) for each, gate in zip(refunds, self.gates, strict=False)
         ]
         self.answers = [*answers, Answer("done", hold=self.gates[-1])]
-
-
-@pytest.fixture(autouse=True)
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the tools of every worker write down what they did."""
-    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
 
 
 @contextmanager

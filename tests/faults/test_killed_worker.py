@@ -18,7 +18,9 @@ from tests.support import tools
 from tests.support.backend import TOOLS, Backend, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, call, serve
-from tests.support.worker_process import WorkerProcess
+from tests.support.process import WorkerProcess
+
+pytestmark = pytest.mark.usefixtures("ledger")
 
 
 class Scene:
@@ -37,12 +39,6 @@ class Scene:
         """Kill the worker and start another."""
         self.worker.kill()
         self.worker.start()
-
-
-@pytest.fixture(autouse=True)
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the tools of the killed and the new worker write down what they did."""
-    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ from holdfast.hosting.process_exit import StartError
 from holdfast.hosting.worker import WorkerGroup
 from tests.faults.stage.proxy import Proxy
 from tests.support.eventually import eventually
+from tests.support.process import command
 from tests.support.tools import echo
-from tests.support.worker_command import command
 
 HERE = "127.0.0.1"
 TOOLS = """

@@ -25,7 +25,7 @@ from holdfast.hosting.temporal import data_converter
 from holdfast.hosting.worker_telemetry import log_to_stderr
 from holdfast.runtime.storage.store import StoreError
 from tests.support.eventually import eventually
-from tests.support.worker_process import WorkerProcess
+from tests.support.process import WorkerProcess
 
 
 @dataclass

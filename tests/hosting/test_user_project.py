@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from tests.support.worker_command import ROOT, command
+from tests.support.process import ROOT, command
 
 FILES = {
     "activities/__init__.py": "from activities.payments import charge_card\n",

@@ -29,7 +29,7 @@ from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.locations import BucketLocation, FolderLocation
 from holdfast.schemas import names
 from tests.support.eventually import eventually
-from tests.support.worker_command import NOBODY, command
+from tests.support.process import NOBODY, command
 
 ROOT = Path(__file__).parents[2]
 TOOLS = """

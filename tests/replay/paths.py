@@ -5,8 +5,7 @@ from tests.replay.whole import WHOLE
 from tests.support import tools
 from tests.support.backend import Run
 from tests.support.eventually import eventually
-from tests.support.model_server import Answer, call
-from tests.support.small_model import MANY, Small
+from tests.support.model_server import MANY, Answer, Small, call
 
 DONE = Answer("done")
 

@@ -1,5 +1,6 @@
-"""Fixtures for tests with a worker: the ledger of its tools, and a way to start workers."""
+"""Fixtures of every test that needs them: a ledger, a worker, the command."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -8,13 +9,13 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from tests.support import tools
+from tests.support import command, tools
 from tests.support.backend import Answers, Backend, Launch, backend
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file in which the test's tools record their effects."""
+    """Return the file in which the test's tools record their effects."""
     path = tmp_path / "ledger"
     monkeypatch.setenv(tools.LEDGER, str(path))
     return path
@@ -22,7 +23,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @asynccontextmanager
 async def backends(client: Client, folder: Path, **defaults: Any) -> AsyncIterator[Launch]:
-    """Start backends with these settings by default, and stop them at the end."""
+    """Yield a function that starts backends with these settings; stop them at the end."""
     async with AsyncExitStack() as stack:
 
         async def open_(answers: Answers, **settings: Any) -> Backend:
@@ -36,7 +37,16 @@ async def backends(client: Client, folder: Path, **defaults: Any) -> AsyncIterat
 
 
 @pytest.fixture
-async def launch(client: Client, tmp_path: Path) -> AsyncIterator[Launch]:
-    """Start a worker with these answers of the model; it caches no workflow."""
+async def launch(client: Client, tmp_path: Path, ledger: Path) -> AsyncIterator[Launch]:
+    """Yield a function that starts a worker with these answers; it caches no workflow."""
     async with backends(client, tmp_path) as open_:
         yield open_
+
+
+@pytest.fixture
+def holdfast(client: Client, monkeypatch: pytest.MonkeyPatch) -> command.Holdfast:
+    """Return the command; its environment names the server, as for every Temporal program."""
+    monkeypatch.setenv("TEMPORAL_ADDRESS", client.service_client.config.target_host)
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", client.namespace)
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", os.devnull)
+    return command.holdfast

@@ -6,6 +6,7 @@ holds, so the same request gets the same answer, whoever asks and however often.
 """
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -235,3 +236,37 @@ def _chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
         "model": "fake",
         "choices": [choice],
     }
+
+
+MANY = {"budget": {"maxTurns": 200, "maxIterations": 200, "maxCalls": 200}}
+
+
+class Small:
+    """A model that takes in so many tokens. It looks something up, makes so many echoes, each so
+    long, and at last one of what it looked up; then it is done."""
+
+    def __init__(self, window: int, echoes: int = 14, size: int = 1_000) -> None:
+        self.window = window
+        self.echoes = echoes
+        self.size = size
+        self.refused = 0
+        self.summaries = 0
+
+    def __call__(self, turn: int, body: dict[str, Any]) -> Answer:
+        text = json.dumps(body["messages"])
+        tokens = len(json.dumps(body)) // BYTES_PER_TOKEN
+        if tokens > self.window:
+            self.refused += 1
+            return openai_refuses(tokens, self.window)
+        done = max((int(found) for found in re.findall(r"(\d+)#", text)), default=0)
+        if "a summary is to stand in the place" in body["messages"][-1]["content"]:
+            self.summaries += 1
+            return Answer(f"It echoed up to {done}#.", usage="counted")
+        if '"assistant"' not in text and not done:
+            return Answer(calls=[call("look_up", id=7)], usage="counted")
+        if done < self.echoes:
+            echo = f"{done + 1}#" + "x" * self.size
+            return Answer(calls=[call("echo", text=echo)], usage="counted")
+        if "name: " not in text:
+            return Answer(calls=[call("echo", text="name: †{state.item.name}")], usage="counted")
+        return Answer("done", usage="counted")

@@ -1,9 +1,13 @@
-"""A command as people run it: a process that says when it is ready, and can be killed."""
+"""The worker and the inbox as people run them: processes, which can be killed."""
 
+import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -60,3 +64,88 @@ class Process:
         at: TracebackType | None,
     ) -> None:
         self.kill()
+
+
+READY = "holdfast worker ready"
+
+
+class WorkerProcess(Process):
+    """`python worker.py …`."""
+
+    def __init__(self, address: str, *options: str) -> None:
+        super().__init__(READY, str(ROOT / "worker.py"), *options, TEMPORAL_ADDRESS=address)
+
+
+INBOX_READY = "inbox ready: "
+# What keeps those signed in who were, through any end of the process.
+SECRET = "a-secret-that-all-instances-share"
+
+
+class InboxProcess(Process):
+    """`holdfast inbox`; `link` is what it prints to sign in by."""
+
+    def __init__(self, address: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = listening.getsockname()[1]
+        super().__init__(
+            INBOX_READY,
+            *("-m", "holdfast", "inbox", "--port", str(port), "--by", "ann"),
+            TEMPORAL_ADDRESS=address,
+            HOLDFAST_INBOX_SECRET=SECRET,
+        )
+        self.url = f"http://127.0.0.1:{port}"
+        self.link = ""
+
+    def start(self) -> str:
+        """Start it, and wait until it answers; its link."""
+        self.link = super().start()
+        return self.link
+
+
+NOBODY = "127.0.0.1:1"
+
+
+class Command:
+    """`python worker.py …` and what it has said so far."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.lines: list[str] = []
+
+    async def until(self, beginning: str) -> str:
+        """The next line that begins so."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(40):
+            while line := (await self._process.stdout.readline()).decode().rstrip("\n"):
+                self.lines.append(line)
+                if line.startswith(beginning):
+                    return line
+        raise AssertionError(f"it ended: {self.lines}, {await self.end()}")
+
+    def signal(self) -> None:
+        """Ask it to stop."""
+        self._process.send_signal(signal.SIGTERM)
+
+    async def end(self) -> tuple[int | None, list[str]]:
+        """Its exit code, and the lines on standard error."""
+        out, err = await self._process.communicate()
+        self.lines += out.decode().splitlines()
+        return self._process.returncode, err.decode().splitlines()
+
+
+@asynccontextmanager
+async def command(*arguments: str, address: str = NOBODY, **more: str) -> AsyncIterator[Command]:
+    """Run the command in this process's folder, with no settings but these."""
+    kept = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "LANG")}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(ROOT / "worker.py"), *arguments),
+        env={**kept, "TEMPORAL_ADDRESS": address, **more},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield Command(process)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.communicate()

@@ -244,6 +244,23 @@ async def stubborn(arguments: Stubborn) -> None:
             write("stubborn cancelled")
 
 
+class Telling(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={"_activity": {"startToCloseTimeout": "30s", "heartbeatTimeout": "5s"}}
+    )
+    steps: int
+
+
+@activity.defn
+async def telling(arguments: Telling) -> str:
+    """Report the first step, then one more for each `step telling`, until `open telling`."""
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
+        while not {"open telling", RELEASE} & set(read()):
+            activity.heartbeat({"step": 1 + read().count("step telling"), "of": arguments.steps})
+            await asyncio.sleep(0.02)
+    return "told"
+
+
 class StopRun(Exception):
     """Ends the run, by its name alone."""
 

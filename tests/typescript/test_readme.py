@@ -14,7 +14,7 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.catalog.loader import load_catalog
-from tests.support.worker_process import WorkerProcess
+from tests.support.process import WorkerProcess
 from tests.typescript.payments import EXAMPLE, Payments
 
 pytestmark = pytest.mark.typescript

@@ -11,7 +11,7 @@ import yaml
 
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
-from tests.support.signing import Signer, write_keys
+from tests.support.signing import Approver, write_keys
 
 OIDC = {"issuer": "https://login.example", "clientId": "inbox"}
 PROXY = {"userHeader": "X-User", "networks": ["10.0.0.0/8"]}
@@ -32,7 +32,7 @@ def read(tmp_path: Path) -> Load:
 
 
 def test_settings_say_where_it_is_and_who_comes_in(read: Load, tmp_path: Path) -> None:
-    write_keys(tmp_path / "programs.json", Signer())
+    write_keys(tmp_path / "programs.json", Approver())
     said = {
         "url": "https://Inbox.example:443/",
         "oidc": {**OIDC, "clientSecretEnv": "SECRET"},
@@ -88,7 +88,7 @@ def test_what_is_wrong_is_told_with_its_line_and_mend(read: Load, said: Any, tol
 
 
 def test_keys_for_decisions_alone_know_no_programs(read: Load, tmp_path: Path) -> None:
-    write_keys(tmp_path / "people.json", Signer())
+    write_keys(tmp_path / "people.json", Approver())
     keys = {"people": {"file": "people.json", "for": ["decisions"]}}
     (tmp_path / "keys.json").write_text(json.dumps(keys))
     with pytest.raises(LoadError, match="none of these keys is for the tokens of programs"):

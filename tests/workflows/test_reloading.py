@@ -17,6 +17,8 @@ from tests.support.backend import Backend, Launch, Run, backend
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 OFTEN = timedelta(milliseconds=10)
 AGENT = "---\nmodel: {endpoint: fake, name: fake}\ntools: [spend]\n---\nTest."
 SPEND = {

@@ -25,8 +25,10 @@ from tests.support.backend import Backend, Run
 from tests.support.command import holdfast
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call, serve
-from tests.support.worker_process import WorkerProcess
+from tests.support.process import WorkerProcess
 from tests.workflows.commands.test_child_workflows import ASK, ASKS, agents, by_agent
+
+pytestmark = pytest.mark.usefixtures("ledger")
 
 # What a payment leaves behind: which build made it, how much, and the key to act once by.
 PAY = """

@@ -23,11 +23,11 @@ from holdfast.hosting.sdk_workarounds.shared_sandbox import Sandbox, SharedSandb
 from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 from tests.replay.replay import replay
 from tests.replay.shelf import stored
-from tests.support import meeting, probes
 from tests.support.backend import SIDE_BY_SIDE, Launch
-from tests.support.impure_module import ImpureModule
 from tests.support.model_server import Answer, call
-from tests.support.slow_module import SlowModule
+from tests.support.sandbox import meeting, probes
+from tests.support.sandbox.impure_module import ImpureModule
+from tests.support.sandbox.slow_module import SlowModule
 
 PROBES = [probes.Impure, probes.Late, probes.Counting]
 
@@ -102,7 +102,7 @@ async def test_modules_are_read_once_and_not_those_outside(client: Client, queue
 
 
 def test_a_workflow_that_is_passed_through_is_no_workflow_in_a_sandbox(client: Client) -> None:
-    restrictions = SandboxRestrictions.default.with_passthrough_modules("tests.support.probes")
+    restrictions = SandboxRestrictions.default.with_passthrough_modules(probes.__name__)
     with pytest.raises(RuntimeError) as refused:
         Worker(
             client,

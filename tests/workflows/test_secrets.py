@@ -26,8 +26,8 @@ from tests.support.command import holdfast
 from tests.support.echoing import echoing
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
-from tests.support.signing import Signer, write_keys
-from tests.support.worker_process import ROOT, WorkerProcess
+from tests.support.process import ROOT, WorkerProcess
+from tests.support.signing import Approver, write_keys
 
 # By the variable or the place that holds it.
 PLANTED = {
@@ -247,13 +247,13 @@ async def events_of(run: Run) -> list[tuple[str, bytes]]:
 async def test_a_token_stands_in_history_where_it_was_sent_and_nowhere_else(
     launch: Launch, tmp_path: Path
 ) -> None:
-    ann = Signer()
+    ann = Approver()
     keys = str(write_keys(tmp_path / "keys.json", ann))
     backend = await launch([PAYS, PAYS, Answer("paid")], keys=keys, continue_after=20)
     acts_for = ann.token(sub="bob", scopes=["pay"])
     run = await backend.start([SIGNED_PAY], principal={"token": acts_for})
     [first] = await run.waiting()
-    forged, good = Signer(ann.id).on(run.id, first), ann.on(run.id, first)
+    forged, good = Approver(ann.id).on(run.id, first), ann.on(run.id, first)
     await run.signal("t1c1", "approve", token=forged)
     await run.decide("t1c1", "approve", token=good)
     [second] = await eventually(lambda: waiting_for(run, "t2c1"))

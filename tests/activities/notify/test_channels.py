@@ -26,8 +26,8 @@ from holdfast.catalog.endpoints import http_client
 from holdfast.runtime.secrets import REPLACED, Secrets
 from holdfast.schemas.publish import FOLDER
 from tests.docs.page import File, steps
+from tests.support.process import ROOT
 from tests.support.told import DECIDED, SECRET, Listening, listening, news
-from tests.support.worker_process import ROOT
 
 Make = Callable[..., NotificationChannels]
 OLD_SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()

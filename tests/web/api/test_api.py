@@ -25,22 +25,18 @@ from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.http.problems import problem_of
 from holdfast.web.pages import address
 from holdfast.web.services import Services
-from tests.support import signers, tools
+from tests.support import signing
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox, opened
 from tests.support.model_server import Answer, call
-from tests.support.signing import Signer, write_keys
+from tests.support.signing import Approver, write_keys
 from tests.support.traces import Recorder
+
+pytestmark = pytest.mark.usefixtures("ledger")
 
 AGENT = "clerk"
 PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("Paid.")]
-
-
-@pytest.fixture(autouse=True)
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the tools write down what they did."""
-    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
 
 
 @pytest.fixture
@@ -270,7 +266,7 @@ async def test_a_decision_that_does_not_count_says_why(stage: Stage, desk: Backe
 async def test_a_program_is_known_by_its_token_and_its_scopes_are_the_runs(
     client: Client, desk: Backend, tmp_path: Path
 ) -> None:
-    signer = Signer()
+    signer = Approver()
     file = write_keys(tmp_path / "keys.json", signer)
     sets = [FileKeySet("programs", KeySet(file=str(file)), file)]
     token = signer.token(sub="till", scopes=["orders:read"])
@@ -290,7 +286,7 @@ async def test_the_inbox_signs_for_whoever_decides_where_it_has_a_key(
     client: Client, tmp_path: Path
 ) -> None:
     key = Ed25519PrivateKey.generate()
-    public = signers.Signer(key, "desk").jwk(alg="EdDSA", use="sig")
+    public = signing.Signer(key, "desk").jwk(alg="EdDSA", use="sig")
     (tmp_path / "keys.json").write_text(json.dumps({"keys": [public]}))
     signed = {"_tool": "pay", "_activity": "pay", "_approval": {"signed": True}}
     settings = {"keys": str(tmp_path / "keys.json"), **SIDE_BY_SIDE}

@@ -13,19 +13,14 @@ from holdfast.web.api import runs as of_runs
 from holdfast.web.http import streaming
 from holdfast.web.pages import address
 from tests.support import tools
-from tests.support.backend import SIDE_BY_SIDE, TOOLS, Backend, Run, backend
+from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
-from tests.support.inbox import Stage, inbox
+from tests.support.inbox import Sent, Stage, answers, events, inbox, sent, timeless
 from tests.support.model_server import Answer, call
-from tests.support.sse import Sent, answers, events, sent, timeless
+
+pytestmark = pytest.mark.usefixtures("ledger")
 
 LONG = "I looked it up, and there it was. " * 3
-
-
-@pytest.fixture(autouse=True)
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the tools write down what they did."""
-    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
 
 
 @pytest.fixture
@@ -186,8 +181,7 @@ async def test_what_a_tool_says_of_itself_is_told_while_it_works(
     stage: Stage, client: Client, tmp_path: Path
 ) -> None:
     said = [Answer(calls=[call("telling", steps=2)]), Answer("Done.")]
-    modules = [str(TOOLS), str(TOOLS.with_name("telling_tool.py"))]
-    async with backend(client, tmp_path, said, tools=modules, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, said, **SIDE_BY_SIDE) as made:
         run = await made.start(["telling"])
         reading = Reading(stage, run.id)
         await reading.until("tool_update")

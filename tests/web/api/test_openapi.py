@@ -26,9 +26,8 @@ from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem
 from holdfast.web.services import Services
 from tests.support import tools
 from tests.support.backend import ROOT, SIDE_BY_SIDE, Backend, backend
-from tests.support.inbox import Stage
+from tests.support.inbox import Stage, sent
 from tests.support.model_server import Answer, call
-from tests.support.sse import sent
 
 OPERATIONS = operations(Streams())
 TOLD = build_description(OPERATIONS)

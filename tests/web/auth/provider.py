@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from holdfast.cli.serving import server
 from tests.support.inbox import HOST
-from tests.support.signing import Signer
+from tests.support.signing import Approver
 
 CLIENT = "inbox"
 
@@ -27,7 +27,7 @@ class Provider:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.signer = Signer()
+        self.signer = Approver()
         self.keys = [self.signer]
         self.metadata: Any = {
             "issuer": address,

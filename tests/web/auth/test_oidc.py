@@ -24,7 +24,7 @@ from holdfast.web.auth.oidc_provider import OidcProvider as Known
 from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.services import Services
 from tests.support.inbox import Stage, opened
-from tests.support.signing import Signer
+from tests.support.signing import Approver
 from tests.web.auth.pages_of_test import pages
 from tests.web.auth.provider import CLIENT, Provider, others_provider, provider
 from tests.web.conftest import Clock
@@ -287,7 +287,7 @@ def _unsigned(there: Provider, claims: dict[str, Any]) -> str:
 
 
 def _by_another(there: Provider, claims: dict[str, Any]) -> str:
-    return Signer(there.signer.id).token(**claims)
+    return Approver(there.signer.id).token(**claims)
 
 
 def _by_hmac(there: Provider, claims: dict[str, Any]) -> str:
@@ -310,7 +310,7 @@ async def test_keys_may_be_changed_while_people_sign_in(
     at = await inboxes.open(there.address)
     assert (await said(at, there)).status_code == 303
     at.http.cookies.clear()
-    there.signer = Signer("key-2")
+    there.signer = Approver("key-2")
     there.keys.append(there.signer)
     clock.seconds += 60
     assert (await said(at, there)).status_code == 303

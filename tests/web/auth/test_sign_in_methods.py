@@ -21,7 +21,7 @@ from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.services import Services
 from tests.support.inbox import Stage, opened
-from tests.support.signing import Signer, write_keys
+from tests.support.signing import Approver, write_keys
 from tests.web.auth.pages_of_test import pages
 
 HERE = ["127.0.0.0/8"]
@@ -135,12 +135,12 @@ async def test_a_header_holds_no_second_line(behind: Open) -> None:
 
 
 @pytest.fixture
-def signer() -> Signer:
+def signer() -> Approver:
     """Who signs for programs."""
-    return Signer()
+    return Approver()
 
 
-def keys(file: Path, *signers: Signer, **settings: Any) -> LiveKeySet:
+def keys(file: Path, *signers: Approver, **settings: Any) -> LiveKeySet:
     """A set of keys in a file."""
     said = KeySet(file=str(file), **settings)
     return FileKeySet("programs", said, write_keys(file, *signers))
@@ -163,7 +163,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 async def test_a_program_is_whom_its_token_names_and_needs_no_form_token(
-    nowhere: Client, signer: Signer, tmp_path: Path
+    nowhere: Client, signer: Approver, tmp_path: Path
 ) -> None:
     sets = keys(tmp_path / "keys.json", signer, groups=["finance"])
     async with for_programs(nowhere, sets) as at:
@@ -182,7 +182,7 @@ async def test_a_program_is_whom_its_token_names_and_needs_no_form_token(
 
 
 async def test_a_token_that_does_not_count_is_refused_with_the_reason(
-    nowhere: Client, signer: Signer, tmp_path: Path
+    nowhere: Client, signer: Approver, tmp_path: Path
 ) -> None:
     sets = keys(tmp_path / "keys.json", signer, audience="inbox", issuer="us", groups=["finance"])
     decision: dict[str, Any] = {"digest": "0" * 64, "workflowId": "r"}
@@ -192,7 +192,7 @@ async def test_a_token_that_does_not_count_is_refused_with_the_reason(
         "is for another audience": signer.token(**{**good, "aud": "x"}),
         "by another issuer": signer.token(**{**good, "iss": "x"}),
         "does not say `sub`": signer.token(aud="inbox", iss="us"),
-        "signature is wrong": Signer().token(**good),
+        "signature is wrong": Approver().token(**good),
         "is for a decision": signer.token(**good, **decision),
         "does not sign for one": signer.token(**good, groups=["boss"]),
         "no list of texts": signer.token(**good, groups="finance"),
@@ -210,7 +210,7 @@ async def test_a_token_that_does_not_count_is_refused_with_the_reason(
 
 
 async def test_a_key_for_decisions_alone_knows_no_program(
-    nowhere: Client, signer: Signer, tmp_path: Path
+    nowhere: Client, signer: Approver, tmp_path: Path
 ) -> None:
     sets = keys(tmp_path / "keys.json", signer, for_=["decisions"])
     async with for_programs(nowhere, sets) as at:
@@ -218,14 +218,14 @@ async def test_a_key_for_decisions_alone_knows_no_program(
         assert answer.status_code == 401
 
 
-async def test_without_keys_a_token_is_nobodys(nowhere: Client, signer: Signer) -> None:
+async def test_without_keys_a_token_is_nobodys(nowhere: Client, signer: Approver) -> None:
     async with for_programs(nowhere) as at:
         answer = await at.http.get("/", headers=bearer(signer.token(sub="till")))
         assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
 
 
 async def test_keys_that_cannot_be_had_are_nobodys_fault(
-    nowhere: Client, signer: Signer, stack: AsyncExitStack
+    nowhere: Client, signer: Approver, stack: AsyncExitStack
 ) -> None:
     http = await stack.enter_async_context(httpx.AsyncClient())
     said = KeySet(url="http://127.0.0.1:1/jwks")
@@ -236,7 +236,7 @@ async def test_keys_that_cannot_be_had_are_nobodys_fault(
 
 
 async def test_programs_come_in_beside_a_proxy(
-    behind: Open, signer: Signer, tmp_path: Path
+    behind: Open, signer: Approver, tmp_path: Path
 ) -> None:
     at = await behind(*HERE, keys=[keys(tmp_path / "keys.json", signer)])
     both = {**bearer(signer.token(sub="till")), "x-user": "ann"}

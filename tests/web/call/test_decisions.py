@@ -20,12 +20,14 @@ from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import Signer
 from holdfast.schemas.decision import PendingApproval
 from holdfast.web.pages import address
-from tests.support import signers, tools
+from tests.support import signing, tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 from tests.web.forms.submitting import changed, submitted
+
+pytestmark = pytest.mark.usefixtures("ledger")
 
 PAY: dict[str, Any] = {
     "_tool": "pay_out",
@@ -62,12 +64,6 @@ ASKS = [
     Answer(calls=[call("pay_out", amount=20, currency="EUR", _reasoningForCall=WHY)]),
     Answer("completed"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def ledger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the tools write down what they did."""
-    monkeypatch.setenv(tools.LEDGER, str(tmp_path_factory.mktemp("ledger") / "ledger"))
 
 
 @pytest.fixture
@@ -439,7 +435,7 @@ async def test_an_inbox_with_a_key_signs_and_one_without_asks_for_a_token(
     desk: Desk, tmp_path: Path
 ) -> None:
     key = Ed25519PrivateKey.generate()
-    public = signers.Signer(key, "desk").jwk(alg="EdDSA", use="sig")
+    public = signing.Signer(key, "desk").jwk(alg="EdDSA", use="sig")
     (tmp_path / "keys.json").write_text(json.dumps({"keys": [public]}))
     backend = await desk.backend(keys=str(tmp_path / "keys.json"))
     run, other = [await backend.start([SIGNED]) for _ in range(2)]
@@ -461,7 +457,7 @@ async def test_an_inbox_with_a_key_signs_and_one_without_asks_for_a_token(
         assert "Decision rejected:" in words(answer.text)
     claims = {"sub": "ann", "groups": [], "workflowId": other.id, "exp": int(time.time()) + 60}
     claims["digest"] = (await other.waiting())[0]["digest"]
-    token = signers.Signer(key, "desk").signed(claims)
+    token = signing.Signer(key, "desk").signed(claims)
     assert (
         await ann.send(other, changed_to(form(page, "approve"), token=token))
     ).status_code == 303

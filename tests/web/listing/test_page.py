@@ -26,12 +26,13 @@ from holdfast.schemas.decision import PendingApproval
 from holdfast.web.http import streaming
 from holdfast.web.listing import page_query, run_answers, watch
 from holdfast.web.listing.rows import SelectedCall
-from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 from tests.web.listing.crowd import Asks, Crowd
+
+pytestmark = pytest.mark.usefixtures("ledger")
 
 LONG = "dear ada, " * 60
 TOOLS: list[dict[str, Any]] = [
@@ -61,12 +62,6 @@ ASKS = [
 def answers(turn: int, _: dict[str, Any]) -> Answer:
     """A model that asks for everything, of whoever asks it."""
     return Answer(calls=ASKS)
-
-
-@pytest.fixture(autouse=True)
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the tools write down what they did."""
-    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from holdfast.hosting.temporal import data_converter, with_encryption
 from holdfast.web.run import routes
 from tests.encryption.keys import NEW, ring
 from tests.support import tools
-from tests.support.backend import SIDE_BY_SIDE, TOOLS, Run, backend
+from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
@@ -228,9 +228,8 @@ async def test_a_single_call_is_looked_at_as_a_run_is(
 async def test_what_a_call_tells_of_itself_is_shown_while_it_is_carried_out(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:
-    modules = [str(TOOLS), str(TOOLS.with_name("telling_tool.py"))]
     said = [Answer(calls=[call("telling", steps=3)]), Answer("Done.")]
-    async with backend(client, tmp_path, said, tools=modules, **SIDE_BY_SIDE) as made:
+    async with backend(client, tmp_path, said, **SIDE_BY_SIDE) as made:
         run = await made.start(["telling"])
 
         async def told() -> bool:

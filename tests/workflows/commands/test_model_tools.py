@@ -17,6 +17,8 @@ from holdfast.schemas.internal.stored_value import Stored
 from tests.support.backend import TOOLS, Backend, Launch, Run, backend
 from tests.support.model_server import Answer, call
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 MOOD = {
     "_tool": "mood",
     "description": "The mood of a text.",

@@ -24,6 +24,8 @@ from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call, serve
 from tests.workflows.commands.test_model_tools import GOOD, MOOD
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 TOOLS = Path(__file__).parents[2] / "support" / "tools.py"
 
 

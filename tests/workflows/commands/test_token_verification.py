@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 from tests.support import tools
 from tests.support.backend import Backend, Launch, Run
 from tests.support.model_server import Answer, call
-from tests.support.signing import Signer, write_keys
+from tests.support.signing import Approver, write_keys
 
 SIGNED_PAY = {
     "_tool": "pay_out",
@@ -33,13 +33,13 @@ Opened = Callable[..., Awaitable[Backend]]
 
 
 @pytest.fixture
-def ann() -> Signer:
+def ann() -> Approver:
     """Whose key the worker knows."""
-    return Signer()
+    return Approver()
 
 
 @pytest.fixture
-def keys(tmp_path: Path, ann: Signer) -> Path:
+def keys(tmp_path: Path, ann: Approver) -> Path:
     """The keys that the worker knows."""
     return write_keys(tmp_path / "keys.json", ann)
 
@@ -66,7 +66,7 @@ def paid(run: Run) -> list[str]:
     return [f"pay 5 {run.id}/t1c1"]
 
 
-async def test_a_signed_approval_is_carried_out(open_signed: Opened, ann: Signer) -> None:
+async def test_a_signed_approval_is_carried_out(open_signed: Opened, ann: Approver) -> None:
     run = await (await open_signed()).start([SIGNED_PAY])
     [waiting] = await run.waiting()
     assert waiting["signed"] is True
@@ -80,13 +80,13 @@ async def test_a_signed_approval_is_carried_out(open_signed: Opened, ann: Signer
 
 
 async def test_a_signal_with_a_token_counts_and_one_without_does_not(
-    open_signed: Opened, ann: Signer
+    open_signed: Opened, ann: Approver
 ) -> None:
     run = await (await open_signed()).start([SIGNED_PAY])
     [waiting] = await run.waiting()
     await run.signal("t1c1", "approve", by="ann", groups=["finance"], digest=waiting["digest"])
     await run.signal("t1c1", "approve", token=ann.on("another", waiting))
-    await run.signal("t1c1", "approve", token=Signer().on(run.id, waiting))
+    await run.signal("t1c1", "approve", token=Approver().on(run.id, waiting))
     await run.signal("t1c1", "approve", token=ann.on(run.id, waiting))
     await run.result()
 
@@ -101,11 +101,11 @@ async def test_a_signal_with_a_token_counts_and_one_without_does_not(
     assert len(markers) == 3, "the agent, and the two tokens that might have counted"
 
 
-async def test_a_wrong_signature_or_date_is_refused(open_signed: Opened, ann: Signer) -> None:
+async def test_a_wrong_signature_or_date_is_refused(open_signed: Opened, ann: Approver) -> None:
     run = await (await open_signed()).start([SIGNED_PAY])
     [waiting] = await run.waiting()
 
-    forged = Signer(ann.id).on(run.id, waiting)
+    forged = Approver(ann.id).on(run.id, waiting)
     assert "signature is wrong" in await refusal(run, "approve", token=forged)
     late = ann.on(run.id, waiting, exp=int(time.time()) - 3600)
     assert "exp" in await refusal(run, "approve", token=late)
@@ -114,7 +114,7 @@ async def test_a_wrong_signature_or_date_is_refused(open_signed: Opened, ann: Si
     assert tools.read() == []
 
 
-async def test_without_keys_no_decision_is_signed(launch: Launch, ann: Signer) -> None:
+async def test_without_keys_no_decision_is_signed(launch: Launch, ann: Approver) -> None:
     run = await (await launch(PAYS)).start([SIGNED_PAY])
     [waiting] = await run.waiting()
 
@@ -124,11 +124,11 @@ async def test_without_keys_no_decision_is_signed(launch: Launch, ann: Signer) -
 
 
 async def test_a_key_that_is_new_counts_and_one_that_is_gone_does_not(
-    open_signed: Opened, ann: Signer, keys: Path
+    open_signed: Opened, ann: Approver, keys: Path
 ) -> None:
     run = await (await open_signed()).start([SIGNED_PAY])
     [waiting] = await run.waiting()
-    late = Signer("key-2")
+    late = Approver("key-2")
     assert "kid" in await refusal(run, "approve", token=late.on(run.id, waiting))
     write_keys(keys, late)
     assert "kid" in await refusal(run, "approve", token=ann.on(run.id, waiting))
@@ -144,7 +144,7 @@ NEEDS_SCOPE = {**SIGNED_PAY, "_approval": {"require": "never"}, "_requires": ["p
     "claims", [{"scopes": ["pay"]}, {"scope": "read pay"}], ids=["scopes", "scope"]
 )
 async def test_a_principal_holds_the_scopes_that_its_token_says(
-    open_signed: Opened, ann: Signer, claims: dict[str, Any]
+    open_signed: Opened, ann: Approver, claims: dict[str, Any]
 ) -> None:
     token = ann.token(sub="ada", **claims)
     run = await (await open_signed()).start([NEEDS_SCOPE], principal={"token": token})
@@ -154,10 +154,10 @@ async def test_a_principal_holds_the_scopes_that_its_token_says(
 
 
 async def test_a_principal_whose_token_is_forged_begins_nothing(
-    open_signed: Opened, ann: Signer
+    open_signed: Opened, ann: Approver
 ) -> None:
     backend = await open_signed()
-    for token in (Signer(ann.id).token(sub="ada", scopes=["pay"]), ann.token(scopes=["pay"])):
+    for token in (Approver(ann.id).token(sub="ada", scopes=["pay"]), ann.token(scopes=["pay"])):
         failure = await (await backend.start([NEEDS_SCOPE], principal={"token": token})).failure()
         assert failure.type == "invalid_request"
         assert failure.message.startswith("`principal.token`: the token")
@@ -176,7 +176,7 @@ ASK = {
 }
 
 
-async def test_a_worker_can_insist_on_tokens(open_signed: Opened, ann: Signer) -> None:
+async def test_a_worker_can_insist_on_tokens(open_signed: Opened, ann: Approver) -> None:
     main = [Answer(calls=[("ask", {})]), Answer("thanks")]
 
     def answer(turn: int, body: dict[str, Any]) -> Answer:

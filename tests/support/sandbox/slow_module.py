@@ -5,7 +5,7 @@ import time
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from tests.support.meeting import meet
+    from tests.support.sandbox.meeting import meet
 
 # A module may ask the clock while it is read; nobody may that works.
 READ_AT = time.time()

@@ -12,7 +12,7 @@ from temporalio import workflow
 from temporalio.workflow import NondeterminismError
 
 with workflow.unsafe.imports_passed_through():
-    from tests.support.meeting import meet
+    from tests.support.sandbox.meeting import meet
 
 IMPURE: dict[str, Callable[[], Any]] = {
     "clock": lambda: time.time(),
