@@ -1,46 +1,68 @@
-"""`holdfast check`: what loading would refuse, found by the worker itself.
+"""`holdfast check`: the problems that loading would report, found by the worker itself.
 
-The worker runs in a process of its own: it imports people's modules, and whatever one of them does
-meanwhile is not done to this command.
+The worker runs in a process of its own: it imports the modules of others, whose effects must not
+reach this command.
 """
 
 import asyncio
 import os
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from holdfast.client.command_errors import DONE, WRONG_COMMAND, CommandError, wrong_command
+from holdfast.cli.parser import TIME, Commands
+from holdfast.client.command_errors import DONE, WRONG_COMMAND, wrong_command
+from holdfast.schemas import names
 from holdfast.schemas.base import format_duration
 
 WORKER: Final = "holdfast.hosting.worker"
-# The worker ends by itself when its modules take too long, unless one of them holds it up whole.
+# The worker stops by itself when its modules take too long, unless one of them blocks it entirely.
 PATIENCE_SECONDS = 15
+
+
+def add_parser(commands: Commands) -> None:
+    """Add `check`."""
+    text = "everything that loading would refuse"
+    parser = commands.add_parser("check", help=text, description=f"Tells {text}.")
+    add = parser.add_argument
+    add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
+    add("--tools", metavar="MODULE", action="append", default=[], help="repeatable")
+    add("--endpoints", metavar="FILE", help="where models are asked (endpoints.yaml)")
+    add("--keys", metavar="FILE|URL", help="what tokens are checked with (keys.yaml)")
+    add("--encryption", metavar="FILE", help="what everything is encrypted with (encryption.yaml)")
+    add("--notifiers", metavar="FILE", help="who is notified of pending approvals (notify.yaml)")
+    add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
+    text = "the worker's; repeatable"
+    add("--knowledge-url", metavar="PREFIX", action="append", default=[], help=text)
+    text = "print the schema of its answers in composed calling"
+    add("--composed", metavar="AGENT[:SKILL]", help=text)
+    add("--timeout", **TIME, default="1m", help="for all of it (default: %(default)s)")
+    add("--json", action="store_true", help="as a JSON array")
+    parser.set_defaults(command=check)
 
 
 async def check(
     *,
-    catalog: str | None,
     tools: Sequence[str],
-    endpoints: str | None,
-    encryption: str | None,
-    keys: str | None,
-    notifiers: str | None,
-    task_queue: str | None,
-    knowledge_urls: Sequence[str],
-    composed: str | None,
+    knowledge_url: Sequence[str],
     timeout: timedelta,
     json: bool,
+    **given: str | None,
 ) -> int:
-    """Check what the options name, or the worker's own environment does; the exit code."""
-    given = {"catalog": catalog, "endpoints": endpoints, "task-queue": task_queue}
-    given |= {"encryption": encryption, "keys": keys, "notifiers": notifiers}
-    given |= {"composed": composed}
-    arguments = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    """Check what the options name, or else the worker's own environment; return the exit code.
+
+    `given` has the worker's options that take one text.
+
+    Raises:
+        CommandError: a module ended or blocked the worker.
+    """
+    arguments = [
+        f"--{name.replace('_', '-')}={text}" for name, text in given.items() if text is not None
+    ]
     arguments += [f"--tools={module}" for module in tools]
-    arguments += [f"--knowledge-url={prefix}" for prefix in knowledge_urls]
+    arguments += [f"--knowledge-url={prefix}" for prefix in knowledge_url]
     limit_seconds = timeout.total_seconds() + PATIENCE_SECONDS
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", WORKER, "--check", f"--timeout={format_duration(timeout)}"),
@@ -51,29 +73,21 @@ async def check(
         stdout=PIPE,
         stderr=PIPE,
     )
-    out, err = await _ended(process, limit_seconds, tools)
-    sys.stdout.write(out)
-    sys.stderr.write(err)
-    if process.returncode not in (DONE, WRONG_COMMAND) or not out + err:
-        raise _cut_short(f"it ended with code {process.returncode}", tools)
-    return process.returncode
-
-
-async def _ended(process: Process, limit_seconds: float, tools: Sequence[str]) -> tuple[str, str]:
-    """What the worker has printed, once it has ended."""
+    modules = " or ".join(f"`{module}`" for module in tools) or "a module of `--tools`"
+    todo = f"see what {modules} does while it is imported"
     try:
         async with asyncio.timeout(limit_seconds):
             out, err = await process.communicate()
     except TimeoutError:
-        raise _cut_short(f"it did not end within {limit_seconds:g} s", tools) from None
+        wrong = f"the check was cut short: it did not end within {limit_seconds:g} s"
+        raise wrong_command(wrong, todo) from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return out.decode(errors="replace"), err.decode(errors="replace")
-
-
-def _cut_short(how: str, tools: Sequence[str]) -> CommandError:
-    modules = " or ".join(f"`{module}`" for module in tools) or "a module of `--tools`"
-    todo = f"see what {modules} does while it is imported"
-    return wrong_command(f"the check was cut short: {how}", todo)
+    sys.stdout.write(out.decode(errors="replace"))
+    sys.stderr.write(err.decode(errors="replace"))
+    if process.returncode not in (DONE, WRONG_COMMAND) or not out + err:
+        wrong = f"the check was cut short: it ended with code {process.returncode}"
+        raise wrong_command(wrong, todo)
+    return process.returncode

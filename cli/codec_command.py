@@ -1,13 +1,13 @@
 """`holdfast codec`: the endpoint with which Temporal's UI shows encrypted runs.
 
-It listens on this machine. For others it stands behind a proxy that speaks https, whose address is
-its `--url`: what it shows does not travel in the open.
+It listens on this machine. For other machines it is behind a proxy with https, whose address is its
+`--url`: decrypted data is not sent over plain http.
 """
 
 import os
 from argparse import ArgumentTypeError
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Final
 
 from google.protobuf.json_format import Parse, ParseError
@@ -15,6 +15,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import PayloadCodec
 
+from holdfast.cli import listen_address
 from holdfast.cli.listen_address import (
     HOW_TO_SET,
     check_private,
@@ -22,6 +23,7 @@ from holdfast.cli.listen_address import (
     open_listener,
     public_origin,
 )
+from holdfast.cli.parser import NAME, Commands
 from holdfast.client.command_errors import DONE, wrong_command
 from holdfast.client.connection import load_codec
 from holdfast.runtime.encryption.codec import VARIABLE, DecryptError
@@ -42,8 +44,34 @@ TOKEN_VARIABLE: Final = "HOLDFAST_CODEC_TOKEN"
 DEFAULT_PORT: Final = 8234
 
 
+def add_parser(commands: Commands) -> None:
+    """Add `codec`."""
+    text = "an endpoint with which Temporal's UI shows encrypted runs"
+    parser = commands.add_parser("codec", help=text, description=f"Serves {text}.")
+    add = parser.add_argument
+    add("--encryption", metavar="FILE", help="the worker's keys (default: HOLDFAST_ENCRYPTION)")
+    text = "where Temporal's UI is, such as http://127.0.0.1:8233; repeatable"
+    url = {"metavar": "URL", "type": listen_address.origin}
+    add("--origin", dest="origins", **url, action="append", required=True, help=text)
+    listen_address.add_listening(parser, DEFAULT_PORT)
+    add("--url", **url, help="where browsers find it behind a proxy")
+    text = "the variable that holds its secret (default: %(default)s)"
+    add("--token-env", **NAME, default=TOKEN_VARIABLE, help=text)
+    text = "the worker's store (default: HOLDFAST_STORE, or that of --dev)"
+    place = {"metavar": "PLACE", "type": _store_location, "action": "append", "default": []}
+    add("--store", **place, help=text)
+    parser.set_defaults(command=codec)
+
+
+def _store_location(text: str) -> StoreLocation | None:
+    try:
+        return parse_store_location(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{misfit_reason(text)}; {error}") from error
+
+
 class StoredReferences(PayloadCodec):
-    """Puts what a store has in the place of each reference to it."""
+    """Replaces references to a store by their content."""
 
     def __init__(self, store: Store) -> None:
         self._driver = StoreDriver(store)
@@ -58,11 +86,12 @@ class StoredReferences(PayloadCodec):
         Raises:
             DecryptError: the store does not have it.
         """
-        return [await self._fetched(payload) for payload in payloads]
+        return [
+            await self._fetch(payload) if payload.metadata.get("messageType") == _TYPE else payload
+            for payload in payloads
+        ]
 
-    async def _fetched(self, payload: Payload) -> Payload:
-        if payload.metadata.get("messageType") != _TYPE:
-            return payload
+    async def _fetch(self, payload: Payload) -> Payload:
         try:
             reference = Parse(payload.data, ExternalStorageReference(), ignore_unknown_fields=True)
         except (ParseError, UnicodeDecodeError):
@@ -76,14 +105,6 @@ class StoredReferences(PayloadCodec):
             raise DecryptError(error.reason, error.fix) from None
 
 
-def store_location(text: str) -> StoreLocation | None:
-    """Where a store is: an argparse `type`."""
-    try:
-        return parse_store_location(text)
-    except ValueError as error:
-        raise ArgumentTypeError(f"{misfit_reason(text)}; {error}") from error
-
-
 async def codec(
     *,
     encryption: str | None,
@@ -94,50 +115,38 @@ async def codec(
     token_env: str,
     store: Sequence[StoreLocation | None],
 ) -> int:
-    """Serve the endpoint until it is stopped; the exit code.
+    """Serve the endpoint until it is stopped; return the exit code.
 
     Raises:
         CommandError: a setting is wrong, or the port is taken.
     """
     check_private(host, url, "`--url https://…`")
-    # The other commands do without a server of HTTP, and start sooner.
+    # Imported here: the other commands need no HTTP server, and start sooner.
     from holdfast.cli.serving import serve
     from holdfast.web.codec.endpoint import CodecAccess, CodecEndpoint
     from holdfast.web.codec.protocol import Protocol
 
-    secret = _secret(token_env)
+    secret = environment_secret(token_env)
+    if not secret:
+        wrong = f"the variable {token_env}, which is to hold the endpoint's secret, is not set"
+        raise wrong_command(wrong, HOW_TO_SET)
     file = encryption or os.environ.get(VARIABLE)
     if not file:
         raise wrong_command("no keys are named", f"name them with `--encryption` or {VARIABLE}")
     keys = load_codec(file, "`--encryption`" if encryption else VARIABLE)
-    async with _references(store) as references:
-        with open_listener(host, port) as socket:
-            own = own_origins(host, socket.getsockname()[1], url)
-            access = CodecAccess(secret, frozenset(origins), own)
-            pages = f"{public_origin(own)} for {', '.join(sorted(access.origins))}"
-            endpoint = CodecEndpoint(Protocol(keys, references), access)
-            await serve(endpoint.app(), socket, f"codec endpoint ready: {pages}; sign in there")
+    async with AsyncExitStack() as stack:
+        references = None
+        try:
+            place = store[0] if store else reader_store_location(os.environ)
+            if place is not None:
+                opened = await stack.enter_async_context(open_store_at(place, writing=False))
+                references = StoredReferences(opened)
+        except StoreError as error:
+            raise wrong_command(error.reason, error.fix) from None
+        socket = stack.enter_context(open_listener(host, port))
+        own = own_origins(host, socket.getsockname()[1], url)
+        access = CodecAccess(secret, frozenset(origins), own)
+        endpoint = CodecEndpoint(Protocol(keys, references), access)
+        shown = f"{public_origin(own)} for {', '.join(sorted(origins))}; sign in there"
+        await serve(endpoint.app(), socket, f"codec endpoint ready: {shown}")
     return DONE
-
-
-def _secret(variable: str) -> str:
-    if secret := environment_secret(variable):
-        return secret
-    wrong = f"the variable {variable}, which is to hold the endpoint's secret, is not set"
-    raise wrong_command(wrong, HOW_TO_SET)
-
-
-@asynccontextmanager
-async def _references(
-    named: Sequence[StoreLocation | None],
-) -> AsyncIterator[StoredReferences | None]:
-    """What reads the store that was named, or that of this folder's worker; None without one."""
-    try:
-        place = named[0] if named else reader_store_location(os.environ)
-        if place is None:
-            yield None
-            return
-        async with open_store_at(place, writing=False) as store:
-            yield StoredReferences(store)
-    except StoreError as error:
-        raise wrong_command(error.reason, error.fix) from None

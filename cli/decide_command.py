@@ -1,11 +1,14 @@
 """`holdfast decide`: one decision on one pending approval."""
 
+import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 
+from holdfast.cli import option_values
+from holdfast.cli.parser import CALL, OBJECT, RUN, Commands, add_person
 from holdfast.cli.prompts.answers import user_name
 from holdfast.client.command_errors import (
     DONE,
@@ -23,14 +26,37 @@ from holdfast.client.signing import load_signer
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.schemas.decision import Decision, PendingApproval, Verdict
 from holdfast.schemas.phrases import quote_value
 
+_LIST = "holdfast approvals lists the pending approvals"
 _REFUSALS = {
-    names.NO_SUCH_CALL: (NO_SUCH, "holdfast approvals lists the pending approvals"),
+    names.NO_SUCH_CALL: (NO_SUCH, _LIST),
     names.INVALID_DECISION: (WRONG_COMMAND, "holdfast approvals shows the call"),
     names.ALREADY_DECIDED: (RUN_FAILED, "nothing was changed"),
 }
+
+
+def add_parser(commands: Commands) -> None:
+    """Add `decide`."""
+    parser = commands.add_parser("decide", help="decide on a pending approval")
+    add, verdicts = parser.add_argument, get_args(Verdict)
+    add("run", **RUN)
+    add("call", **CALL)
+    add("decision", choices=verdicts, metavar="DECISION", help=", ".join(verdicts))
+    add("--reason", metavar="TEXT", help="the model reads it after a denial")
+    add("--arguments", **OBJECT, help="for edit: all of them, or @FILE")
+    text = "for respond and happened: JSON, text or @FILE"
+    value = {"metavar": "VALUE", "type": option_values.json_or_text, "default": argparse.SUPPRESS}
+    add("--result", **value, help=text)
+    text = "approve every further call of the tool in this run"
+    add("--remember", action="store_true", help=text)
+    text = "approve a plan without this call, or these: t1c2,t1c3; repeatable"
+    add("--strike", **CALL, action="append", default=[], help=text)
+    add("--digest", metavar="HEX", help="decide only if the call is still the one with this digest")
+    text = "the decision was signed elsewhere: a JWT, @FILE, or -"
+    add_person(parser).add_argument("--token", metavar="JWT", type=option_values.token, help=text)
+    parser.set_defaults(command=decide)
 
 
 async def decide(
@@ -43,90 +69,72 @@ async def decide(
     strike: Sequence[str],
     key: str | None,
     kid: str | None,
-    **said: Any,
+    **fields: Any,
 ) -> int:
     """Decide on a pending approval; return the exit code.
 
-    `said` has the fields of `Decision` that were given, `strike` the calls to strike out of a plan
-    that is approved. With a `key` the decision is signed here; a token was signed elsewhere.
+    `fields` are the given fields of `Decision`, `strike` the calls to strike out of a plan that is
+    approved. With a `key` the decision is signed here; a token was signed elsewhere.
 
     Raises:
-        CommandError: the decision is wrong or refused, or there is no such run or call.
+        CommandError: the decision is wrong or rejected, or there is no such run or call.
     """
     signer = load_signer(key, kid)
     given: dict[str, Any] = {"callId": call, "decision": decision}
-    if said.get("token") is None:
+    if fields.get("token") is None:
         given |= {"by": by or user_name(), "groups": groups}
-    if strike and (decision != "approve" or said.get("arguments") is not None):
+    if strike and (decision != "approve" or fields.get("arguments") is not None):
         raise wrong_command("--strike goes with approve alone", "say approve, or edit without it")
-    meant = _decision({**given, **said})
+    # An option that was not given is None; a result is present only if given, and may be null.
+    given |= fields
+    given = {name: value for name, value in given.items() if value is not None or name == "result"}
+    try:
+        meant = Decision.model_validate(given)
+    except ValidationError as error:
+        todo = "see holdfast decide --help"
+        raise invalid_input("decision", error, given, Decision, todo) from error
     remote = RunHandle(await connect(), run)
     await remote.observe()
     if strike:
-        strike = [call for said in strike for call in parse_call_ids(said) or [said]]
-        meant = await _without(remote, meant, strike)
+        strike = [call for text in strike for call in parse_call_ids(text) or [text]]
+        meant = without_calls(meant, await _pending(remote, call), strike)
     if signer is not None:
-        waiting = await _waiting(remote, meant)
-        _check_seen(meant, waiting)
+        waiting = await _pending(remote, call)
+        is_changed = any(decided.decision == "edit" for decided in waiting.decisions)
+        if is_changed and meant.decision == "approve" and meant.digest is None:
+            look = holdfast_command("approvals", "--json")
+            todo = f"look at it again: the digest for --digest is in {look}"
+            raise wrong_command("the arguments were changed since this was asked", todo)
         meant = signer.sign(meant, waiting, run)
     try:
         receipt = await remote.decide(meant)
     except ApplicationError as refusal:
-        raise _refused(run, refusal) from refusal
-    print(f"{clean(receipt.call_id)}: {_came_to(receipt, strike, run)}")
+        code, todo = _REFUSALS.get(refusal.type or "", (RUN_FAILED, "see the worker's log"))
+        raise CommandError(f"run {run} refuses: {refusal.message}", todo, code) from refusal
+    done = f"approved without {', '.join(strike)}" if strike else decision_phrase(receipt.decision)
+    outcome = f"{clean(done)}. See {holdfast_command('watch', run)}"
+    if not receipt.decided:
+        outcome = f"counted; {receipt.missing} more must agree."
+    print(f"{clean(receipt.call_id)}: {outcome}")
     return DONE
 
 
-def _came_to(receipt: Receipt, struck: Sequence[str], run_id: str) -> str:
-    """What the decision has done."""
-    if not receipt.decided:
-        return f"counted; {receipt.missing} more must agree."
-    done = f"approved without {', '.join(struck)}" if struck else decision_phrase(receipt.decision)
-    return f"{clean(done)}. See {holdfast_command('watch', run_id)}"
+def without_calls(meant: Decision, waiting: PendingApproval, struck: Sequence[str]) -> Decision:
+    """Return the approval of a pending plan, without some of its calls.
 
-
-async def _without(remote: RunHandle, meant: Decision, struck: Sequence[str]) -> Decision:
-    """The approval of a plan, as it waits now, without some of its calls."""
-    waiting = await _waiting(remote, meant)
+    Raises:
+        CommandError: these calls cannot be struck out.
+    """
     try:
         edit = {"decision": "edit", "arguments": strike_calls(waiting, struck)}
     except CannotStrikeError as error:
         raise wrong_command(error.wrong, error.todo) from error
-    digest = meant.digest or waiting.digest
-    return meant.model_copy(update={**edit, "digest": digest})
+    return meant.model_copy(update={**edit, "digest": meant.digest or waiting.digest})
 
 
-def _check_seen(meant: Decision, waiting: PendingApproval) -> None:
-    """Refuse to sign arguments that were edited since the question."""
-    changed = any(decided.decision == "edit" for decided in waiting.decisions)
-    if changed and meant.decision == "approve" and meant.digest is None:
-        raise wrong_command(
-            "the arguments were changed since this was asked",
-            "look at it again: the digest for --digest is in "
-            f"{holdfast_command('approvals', '--json')}",
-        )
-
-
-async def _waiting(remote: RunHandle, meant: Decision) -> PendingApproval:
-    """The call that is meant, as it waits now."""
+async def _pending(remote: RunHandle, call_id: str) -> PendingApproval:
     for one in await remote.pending_approvals():
-        if one.call_id == meant.call_id:
+        if one.call_id == call_id:
             return one
-    wrong = f"no call {quote_value(meant.call_id)} of run {remote.id} waits for a decision"
-    raise CommandError(wrong, "holdfast approvals lists the pending approvals", NO_SUCH)
-
-
-def _decision(given: dict[str, Any]) -> Decision:
-    # An option that was not given is None; a result is only there when it was, and may be null.
-    said = {name: value for name, value in given.items() if value is not None or name == "result"}
-    try:
-        return Decision.model_validate(said)
-    except ValidationError as error:
-        raise invalid_input(
-            "decision", error, said, Decision, "see holdfast decide --help"
-        ) from error
-
-
-def _refused(run_id: str, refusal: ApplicationError) -> CommandError:
-    code, todo = _REFUSALS.get(refusal.type or "", (RUN_FAILED, "see the worker's log"))
-    return CommandError(f"run {run_id} refuses: {refusal.message}", todo, code)
+    wrong = f"no call {quote_value(call_id)} of run {remote.id} waits for a decision"
+    raise CommandError(wrong, _LIST, NO_SUCH)

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Collection
 from ipaddress import ip_address
 from typing import Final
@@ -19,15 +19,22 @@ HOW_TO_SET: Final = (
 
 
 def origin(text: str) -> str:
-    """An origin, as browsers write it: an argparse `type`."""
+    """Read an origin as browsers write it; an argparse `type`."""
     try:
         return read_origin(text)
     except ValueError as error:
         raise ArgumentTypeError(f"{misfit_reason(text)}; {error}") from error
 
 
+def add_listening(parser: ArgumentParser, port: int) -> None:
+    """Add the options `--host` and `--port`, with this default port."""
+    text = "default: %(default)s"
+    parser.add_argument("--host", metavar="IP", type=address, default=DEFAULT_HOST, help=text)
+    parser.add_argument("--port", metavar="N", type=port_number, default=port, help=text)
+
+
 def address(text: str) -> str:
-    """An address of this machine: an argparse `type`."""
+    """Read an address of this machine; an argparse `type`."""
     try:
         return str(ip_address(text))
     except ValueError:
@@ -35,8 +42,8 @@ def address(text: str) -> str:
         raise ArgumentTypeError(reason) from None
 
 
-def port(text: str) -> int:
-    """A port, of which 0 is any free one: an argparse `type`."""
+def port_number(text: str) -> int:
+    """Read a port, of which 0 is any free one; an argparse `type`."""
     if text.isdecimal() and int(text) < 65536:
         return int(text)
     raise ArgumentTypeError(
@@ -45,10 +52,10 @@ def port(text: str) -> int:
 
 
 def check_private(host: str, url: str | None, named_by: str) -> None:
-    """See that what is shown does not travel in the open; `named_by` says how `url` is named.
+    """Check that a server for other machines is behind https; `named_by` is the setting of `url`.
 
     Raises:
-        CommandError: it would.
+        CommandError: it is not.
     """
     if not is_loopback(host) and (url is None or not url.startswith("https:")):
         todo = f"put a proxy with https in front of it, and name its address: {named_by}"
@@ -56,10 +63,10 @@ def check_private(host: str, url: str | None, named_by: str) -> None:
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """A socket that listens there.
+    """Return a listening socket.
 
     Raises:
-        CommandError: the port cannot be had.
+        CommandError: the port is not available.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -76,10 +83,10 @@ def public_origin(own: Collection[str]) -> str:
 
 
 def environment_secret(variable: str) -> str:
-    """The secret that a variable of the environment holds; empty where it is not set.
+    """Return the secret in a variable of the environment; empty where it is not set.
 
     Raises:
-        CommandError: it cannot be one; the message does not repeat it.
+        CommandError: it is too short; the message does not repeat it.
     """
     secret = os.environ.get(variable, "").strip()
     try:

@@ -1,6 +1,6 @@
-"""What stands behind the options of a command: texts, JSON, files and standard input.
+"""Read the values of options: texts, JSON, files and standard input.
 
-Each function is an argparse `type`: it raises `ArgumentTypeError` with what is wrong.
+Each function is an argparse `type`: it raises `ArgumentTypeError` with the problem.
 """
 
 import json
@@ -21,31 +21,34 @@ _A_LIST_IN_THE_FILE = 'write one JSON list of messages in the file: [{"content":
 
 
 def name(given: str) -> str:
-    """A name, which says something."""
+    """Check that a name is not empty."""
     if not given.strip():
         raise ArgumentTypeError(f"{misfit_reason(given.strip())}; write a name")
     return given
 
 
 def text(given: str) -> str:
-    """A text, the content of `@FILE`, or with `-` of standard input."""
+    """Return a text, the content of `@FILE`, or with `-` that of standard input."""
     if given == "-":
         return _whole(sys.stdin, "standard input")
-    return _file(given[1:]) if given.startswith("@") else given
+    if not given.startswith("@"):
+        return given
+    try:
+        with Path(given[1:]).open(encoding="utf-8") as file:
+            return _whole(file, given[1:])
+    except OSError as error:
+        raise ArgumentTypeError(f"{given[1:]} cannot be read: {error.strerror}") from error
 
 
 def run_input(given: str) -> str | dict[str, Any]:
-    """The input of a run: a text, or the object that the text is as JSON."""
+    """Return the JSON object of a text, else the text itself: the input of a run."""
     said = text(given)
-    try:
-        value = json.loads(said) if said.lstrip().startswith("{") else said
-    except (ValueError, RecursionError):
-        return said  # a text may well begin with a brace
+    value = as_meant(said)
     return value if isinstance(value, dict) else said
 
 
 def json_object(given: str) -> dict[str, Any]:
-    """A JSON object, in the argument itself or in `@FILE`."""
+    """Return a JSON object, in the argument itself or in `@FILE`."""
     todo = _IN_THE_FILE if given.startswith("@") else _AN_OBJECT
     value = _json(given, todo)
     if not isinstance(value, dict):
@@ -54,7 +57,7 @@ def json_object(given: str) -> dict[str, Any]:
 
 
 def json_objects(given: str) -> list[dict[str, Any]]:
-    """A JSON list of objects, in the argument itself or in `@FILE`."""
+    """Return a JSON list of objects, in the argument itself or in `@FILE`."""
     todo = _A_LIST_IN_THE_FILE if given.startswith("@") else _A_LIST
     value = _json(given, todo)
     if not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
@@ -63,35 +66,30 @@ def json_objects(given: str) -> list[dict[str, Any]]:
 
 
 def json_or_text(given: str) -> Any:
-    """The value that a text (or `@FILE`) is as JSON, else the text itself."""
+    """Return the JSON value of a text (or `@FILE`), else the text itself."""
     return as_meant(text(given))
 
 
 def as_meant(said: str) -> Any:
-    """The value that a text is as JSON, else the text itself."""
+    """Return the JSON value of a text, else the text itself."""
     try:
         return json.loads(said)
     except (ValueError, RecursionError):
         return said
 
 
-def agent(given: str) -> str | dict[str, Any]:
-    """The name of an agent, or `@FILE` with the definition of one in JSON."""
+def name_or_definition(given: str) -> str | dict[str, Any]:
+    """Return the name of an agent or a tool, or the JSON definition in `@FILE`."""
     return json_object(given) if given.startswith("@") else given
 
 
-def tool(given: str) -> str | dict[str, Any]:
-    """The name of a tool, or `@FILE` with the definition of one in JSON."""
-    return agent(given)
-
-
 def principal(given: str) -> dict[str, Any]:
-    """The id of a principal without scopes, or `{"id", "scopes"}` as JSON or `@FILE`."""
+    """Return the id of a principal without scopes, or `{"id", "scopes"}` as JSON or `@FILE`."""
     return json_object(given) if given.lstrip().startswith(("{", "@")) else {"id": given}
 
 
 def token(given: str) -> str:
-    """A JWT: itself, the content of `@FILE`, or with `-` of standard input."""
+    """Return a JWT: itself, the content of `@FILE`, or with `-` that of standard input."""
     said = text(given).strip()
     if not said:
         raise ArgumentTypeError("there is no token; write it, @FILE or -")
@@ -99,17 +97,17 @@ def token(given: str) -> str:
 
 
 def principal_token(given: str) -> dict[str, Any]:
-    """A principal by the token that says who it is."""
+    """Return the principal of a token."""
     return {"token": token(given)}
 
 
 def groups(given: str) -> list[str]:
-    """Groups with commas between them."""
+    """Split groups at their commas."""
     return [name.strip() for name in given.split(",") if name.strip()]
 
 
 def number(given: str) -> int:
-    """How many, at least one."""
+    """Read a count of at least one."""
     if not given.isdecimal() or int(given) < 1:
         raise ArgumentTypeError(f"{misfit_reason(given)}; write a whole number from 1 on")
     return int(given)
@@ -128,14 +126,6 @@ def _json(given: str, todo: str) -> Any:
         return json.loads(text(given))
     except (ValueError, RecursionError) as error:
         raise ArgumentTypeError(f"that is no JSON: {error}; {todo}") from error
-
-
-def _file(name: str) -> str:
-    try:
-        with Path(name).open(encoding="utf-8") as file:
-            return _whole(file, name)
-    except OSError as error:
-        raise ArgumentTypeError(f"{name} cannot be read: {error.strerror}") from error
 
 
 def _whole(stream: TextIO, name: str) -> str:

@@ -1,62 +1,73 @@
-"""The command line's complaints: one line, with the word that is wrong and what to do about it."""
+"""The command line: its options that several commands share, and its errors, of one line each."""
 
 import argparse
 import re
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
+from holdfast.cli import option_values
 from holdfast.client.command_errors import WRONG_COMMAND, wrong_command
 from holdfast.schemas.phrases import closest_names, quote_value, suggest_names
 
+# The result of `add_subparsers`, whose class has no public name.
+Commands = Any
+
+RUN: Final[dict[str, Any]] = {"metavar": "RUN", "type": option_values.name}
+CALL: Final[dict[str, Any]] = {"metavar": "CALL", "type": option_values.name}
+NAME: Final[dict[str, Any]] = {"metavar": "NAME", "type": option_values.name}
+OBJECT: Final[dict[str, Any]] = {"metavar": "JSON", "type": option_values.json_object}
+TIME: Final[dict[str, Any]] = {"metavar": "TIME", "type": option_values.duration}
+
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)\Z", re.DOTALL)
+
+
+def add_person(parser: argparse.ArgumentParser) -> Any:
+    """Add the options for the approver; return the group of the ways to sign, to add others."""
+    add = parser.add_argument
+    add("--by", metavar="NAME", help="who decides (default: you)")
+    text = "the groups that you decide for"
+    add("--groups", metavar="A,B", type=option_values.groups, default=[], help=text)
+    signing = parser.add_mutually_exclusive_group()
+    signing.add_argument("--key", metavar="FILE", help="sign decisions with this private key (PEM)")
+    add("--kid", metavar="ID", help="by which the worker's key set knows the key")
+    return signing
 
 
 class Parser(argparse.ArgumentParser):
     """A parser of commands, or of one of them."""
 
     def parse(self, arguments: Sequence[str] | None) -> dict[str, Any]:
-        """The options of the command that was given.
-
-        Each command's parser is to have itself as the default of `parser`.
-        """
+        """Return the options of the given command, whose parser is the default of `parser`."""
         found, unknown = self.parse_known_args(arguments)
         options = vars(found)
         parser: Parser = options.pop("parser")
         if unknown:
-            parser.refuse(unknown[0])
+            word = unknown[0]
+            if not word.startswith("-"):
+                todo = "put a text of several words in quotes"
+                parser.end(f"{quote_value(word)} is one word too many", todo)
+            close = closest_names(word.partition("=")[0], parser._option_string_actions)
+            todo = suggest_names(word, close) if close else ""
+            parser.end(f"there is no option {quote_value(word)}", todo)
         return options
 
-    def refuse(self, word: str) -> NoReturn:
-        """End the program, because of a word that has no place."""
-        if not word.startswith("-"):
-            todo = "put a text of several words in quotes"
-            self._end(f"{quote_value(word)} is one word too many", todo)
-        close = closest_names(word.partition("=")[0], self._option_string_actions)
-        todo = suggest_names(word, close) if close else self._help
-        self._end(f"there is no option {quote_value(word)}", todo)
-
     def error(self, message: str) -> NoReturn:
-        """End the program, because of what argparse has found."""
+        """Exit with an error of argparse, in the form of our own."""
         named = re.match(r"argument ([^:]+): (.*)", message, re.DOTALL)
         place, said = (f"`{named.group(1)}`: ", named.group(2)) if named else ("", message)
         said = re.sub(r"\Aexpected (one|at least one) argument\Z", "its value is missing", said)
         said = re.sub(r"\Athe following arguments are required: (.*)", r"\1 is missing", said)
         choice = _CHOICE.match(said)
-        if choice is not None:
+        if choice is None:
+            wrong, _, todo = said.partition("; ")
+        else:
             word, known = choice.group(1), re.split(", ", choice.group(2).replace("'", ""))
-            self._end(f"{place}{quote_value(word)} does not fit", _meant(word, known))
-        wrong, _, todo = said.partition("; ")
-        self._end(f"{place}{wrong}", todo or self._help)
+            close = closest_names(word, known)
+            wrong = f"{quote_value(word)} does not fit"
+            todo = suggest_names(word, close) if close else f"write one of {', '.join(known)}"
+        self.end(f"{place}{wrong}", todo)
 
-    @property
-    def _help(self) -> str:
-        return f"see {self.prog} --help"
-
-    def _end(self, wrong: str, todo: str) -> NoReturn:
-        self.exit(WRONG_COMMAND, f"{wrong_command(wrong, todo).line()}\n")
-
-
-def _meant(word: str, known: Sequence[str]) -> str:
-    """The choices that come near, or else all of them."""
-    close = closest_names(word, known)
-    return suggest_names(word, close) if close else f"write one of {', '.join(known)}"
+    def end(self, wrong: str, todo: str) -> NoReturn:
+        """Exit with an error; without `todo`, it names the help."""
+        line = wrong_command(wrong, todo or f"see {self.prog} --help").line()
+        self.exit(WRONG_COMMAND, f"{line}\n")

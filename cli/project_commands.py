@@ -17,6 +17,7 @@ from typing import Final
 
 from temporalio.client import Client
 
+from holdfast.cli.parser import Commands
 from holdfast.cli.prompts.answers import AnswerSource, user_name
 from holdfast.client.command_errors import DONE, wrong_command
 from holdfast.client.start import StartRequest, start_workflow
@@ -29,28 +30,32 @@ REQUEST: Final = "Order 1042 arrived broken. Please refund it."
 DATABASE: Final = Path(".holdfast/demo.db")
 
 
+def add_parsers(commands: Commands) -> None:
+    """Add `init` and `demo`."""
+    text = "write a small project: a tool, an agent, a scripted model, a test"
+    parser = commands.add_parser("init", help=text)
+    folder = {"metavar": "DIR", "nargs": "?", "type": Path, "default": Path()}
+    parser.add_argument("folder", **folder, help="default: this folder")
+    parser.set_defaults(command=init)
+    text = "run the project of this folder: a server, a worker, and a run that asks for approval"
+    parser = commands.add_parser("demo", help=text, description=f"{text.capitalize()}.")
+    parser.set_defaults(command=demo)
+
+
 async def init(*, folder: Path) -> int:
     """Write a small project into a folder; return the exit code.
 
     Raises:
         CommandError: the folder has one of the files already, or cannot be written.
     """
-    files = _write(folder)
-    print("\n".join(str(folder / file) for file in files))
-    change_folder = "" if folder == Path() else f"{shell_command('cd', str(folder))} && "
-    print(f"\nNext: {change_folder}holdfast demo")
-    return DONE
-
-
-def _write(folder: Path) -> list[Path]:
     files = sorted(
         path.relative_to(TEMPLATE)
         for path in TEMPLATE.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     )
-    existing = [file for file in files if os.path.lexists(folder / file)]
+    todo = "name another folder: holdfast init DIR"
+    existing = [file for file in files if (folder / file).is_symlink() or (folder / file).exists()]
     if existing:
-        todo = "name another folder: holdfast init DIR"
         raise wrong_command(f"{folder / existing[0]} exists already", todo)
     try:
         for file in files:
@@ -58,8 +63,11 @@ def _write(folder: Path) -> list[Path]:
             shutil.copyfile(TEMPLATE / file, folder / file)
     except OSError as error:
         wrong = f"{error.filename} cannot be written: {error.strerror}"
-        raise wrong_command(wrong, "name another folder: holdfast init DIR") from error
-    return files
+        raise wrong_command(wrong, todo) from error
+    print("\n".join(str(folder / file) for file in files))
+    change_folder = "" if folder == Path() else f"{shell_command('cd', str(folder))} && "
+    print(f"\nNext: {change_folder}holdfast demo")
+    return DONE
 
 
 async def demo() -> int:
@@ -69,9 +77,8 @@ async def demo() -> int:
         CommandError: there is no project here.
         StartError: the project does not load, or the server or the worker does not start.
     """
-    # Imported here: the other commands need no worker and no server of HTTP, and start sooner.
-    from holdfast.cli.screens.follow import follow
-    from holdfast.cli.screens.screen import screen_for
+    # Imported here: the other commands need no worker and no HTTP server, and start sooner.
+    from holdfast.cli.screens.follow import follow, screen_for
     from holdfast.hosting import temporal
     from holdfast.hosting.dev_server import HOST, DevServer, free_port, run_dev_server
     from holdfast.hosting.options import WorkerSettings, project_files
@@ -99,7 +106,7 @@ async def demo() -> int:
         ui = f"http://{HOST}:{server.ui_port}"
         inbox = await stack.enter_async_context(_inbox(client, ui))
         request = {"agent": AGENT, "input": REQUEST}
-        new = StartRequest.run(RunRequest.model_validate(request), request)
+        new = StartRequest.of(RunRequest.model_validate(request), request)
         run = await start_workflow(client, new, None, settings.task_queue)
         print(f"inbox, to decide in a browser: {inbox}")
         print(f"Temporal UI: {ui}/namespaces/{server.namespace}/workflows/{run}")

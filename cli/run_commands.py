@@ -1,21 +1,23 @@
-"""`holdfast run`, `call` and `watch`: a run or a single call is started, and followed."""
+"""Start runs and single calls, follow them, and send them messages."""
 
+import argparse
 import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 from pydantic import ValidationError
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
+from holdfast.cli import option_values
+from holdfast.cli.parser import NAME, OBJECT, RUN, TIME, Commands, add_person
 from holdfast.cli.prompts.answers import AnswerSource
 from holdfast.cli.screens.console import is_terminal
-from holdfast.cli.screens.follow import follow
-from holdfast.cli.screens.screen import screen_for
+from holdfast.cli.screens.follow import follow, screen_for
 from holdfast.client.command_errors import (
     DONE,
     RUN_FAILED,
@@ -29,26 +31,78 @@ from holdfast.client.signing import Signer, load_signer
 from holdfast.client.start import StartRequest, environment_caller, start_workflow
 from holdfast.runtime.text_safety import as_json, as_text, clean, holdfast_command
 from holdfast.schemas import names
-from holdfast.schemas.base import Strict
 from holdfast.schemas.run import CallRequest, RunRequest
 
-_RequestT = TypeVar("_RequestT", bound=Strict)
+_TOKEN_HELP = "the same, by a token that says it: a JWT, @FILE, or -"
+_TIMEOUT_HELP = "end it after so long, waiting for people included, such as 24h (default: never)"
 
 
-@dataclass(frozen=True)
-class Approver:
-    """Who is asked, if they sit at a terminal, and the key that they sign with."""
+def add_parsers(commands: Commands) -> None:
+    """Add `run`, `call`, `watch`, `send`, `close` and `cancel`."""
+    definition = option_values.name_or_definition
+    run = commands.add_parser("run", help="start a run and follow it")
+    add = run.add_argument
+    add("agent", metavar="AGENT", type=definition, help="its name, or @FILE with its JSON")
+    text = "text, a JSON object, @FILE, or -"
+    add("--input", metavar="TEXT", type=option_values.run_input, help=text)
+    add("--state", **OBJECT, help="the state it begins with, or @FILE")
+    text = "messages that were said before, and data messages: a list, or @FILE"
+    add("--context", metavar="JSON", type=option_values.json_objects, help=text)
+    add("--skill", **NAME, help="the agent's skill to use (else: chosen)")
+    add("--budget", **OBJECT, help="such as '{\"maxTurns\": 4}'")
+    add("--conversation", action="store_true", default=None, help="stay open for `holdfast send`")
+    _add_starting(run, "the agent's")
+    run.set_defaults(command=partial(start, RunRequest))
 
-    by: str | None
-    groups: Sequence[str]
-    signer: Signer | None
+    call = commands.add_parser("call", help="one call of one tool, without a model")
+    text = "its name, or @FILE with its JSON Schema"
+    call.add_argument("tool", metavar="TOOL", type=definition, help=text)
+    call.add_argument("--arguments", **OBJECT, help="its arguments, or @FILE")
+    _add_starting(call, "the tool's")
+    call.set_defaults(command=partial(start, CallRequest))
 
-    def answers(self) -> AnswerSource:
-        """What they say."""
-        return AnswerSource.from_stdin(by=self.by, groups=self.groups, signer=self.signer)
+    watching = commands.add_parser("watch", help="follow a run; Ctrl-C leaves it alone")
+    watching.add_argument("run", **RUN)
+    _add_following(watching)
+    watching.set_defaults(command=watch)
+
+    sending = commands.add_parser("send", help="send a message to a run")
+    add = sending.add_argument
+    add("run", **RUN)
+    add("text", metavar="TEXT", type=option_values.text, help="a text, @FILE, or -")
+    add("--steer", action="store_true", help="to any run, before its next turn; no answer")
+    sending.set_defaults(command=send)
+    for name, command, text in (
+        ("close", close, "end a conversation"),
+        ("cancel", cancel, "end a run"),
+    ):
+        ending = commands.add_parser(name, help=text)
+        ending.add_argument("run", **RUN)
+        ending.set_defaults(command=command)
 
 
-async def run(
+def _add_starting(parser: argparse.ArgumentParser, whose: str) -> None:
+    add, behalf = parser.add_argument, parser.add_mutually_exclusive_group().add_argument
+    text = 'on whose behalf: id or {"id","scopes"}'
+    behalf("--principal", metavar="ID", type=option_values.principal, help=text)
+    token = option_values.principal_token
+    behalf("--principal-token", metavar="JWT", dest="principal", type=token, help=_TOKEN_HELP)
+    add("--approvals", choices=["ask", "deny"], help="deny: never wait for a person")
+    text = f"the run's id (default: {whose} and 8 digits)"
+    add("--id", metavar="ID", dest="run_id", type=option_values.name, help=text)
+    add("--task-queue", **NAME, default=names.TASK_QUEUE, help="default: %(default)s")
+    add("--timeout", **TIME, help=_TIMEOUT_HELP)
+    add("--detach", action="store_true", help="print the id and leave it")
+    _add_following(parser)
+
+
+def _add_following(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_person(parser)
+
+
+async def start(
+    model: type[RunRequest] | type[CallRequest],
     *,
     run_id: str | None,
     task_queue: str,
@@ -61,51 +115,30 @@ async def run(
     kid: str | None,
     **request: Any,
 ) -> int:
-    """Start a run, and follow it unless `detach`. The exit code is the run's.
+    """Start a run or a single call, and follow it unless `detach`. The exit code is the run's.
 
-    `request` holds those fields of `RunRequest` that were given; the others are `None`.
+    `request` has the given fields of the model; the others are `None`.
 
     Raises:
         CommandError: the request is wrong, a run of this id is open, or Temporal does not answer.
     """
-    person = Approver(by, groups, load_signer(key, kid))
-    asked = _given(request)
-    checked = _checked(RunRequest, asked, "run")
-    if checked.input is None and not checked.context:
+    signer = load_signer(key, kid)
+    given = {name: value for name, value in request.items() if value is not None}
+    try:
+        checked = model.model_validate(given)
+    except ValidationError as error:
+        what = "run" if model is RunRequest else "call"
+        raise invalid_input(what, error, given, model, f"see holdfast {what} --help") from error
+    if isinstance(checked, RunRequest) and checked.input is None and not checked.context:
         raise wrong_command("there is nothing to do", "say what with --input TEXT, @FILE or -")
     client = await connect()
-    new = StartRequest.run(checked, asked, caller=environment_caller(os.environ))
+    new = StartRequest.of(checked, given, caller=environment_caller(os.environ))
     run_id = await start_workflow(client, new, run_id, task_queue, timeout)
-    return await _started(client, run_id, detach=detach, json=json, person=person)
-
-
-async def call(
-    *,
-    run_id: str | None,
-    task_queue: str,
-    timeout: timedelta | None,
-    detach: bool,
-    json: bool,
-    by: str | None,
-    groups: Sequence[str],
-    key: str | None,
-    kid: str | None,
-    **request: Any,
-) -> int:
-    """Start one call of one tool, and follow it unless `detach`, as `run` does.
-
-    `request` holds those fields of `CallRequest` that were given; the others are `None`.
-
-    Raises:
-        CommandError: as `run`.
-    """
-    person = Approver(by, groups, load_signer(key, kid))
-    asked = _given(request)
-    checked = _checked(CallRequest, asked, "call")
-    client = await connect()
-    new = StartRequest.call(checked, asked, caller=environment_caller(os.environ))
-    run_id = await start_workflow(client, new, run_id, task_queue, timeout)
-    return await _started(client, run_id, detach=detach, json=json, person=person)
+    text = run_id if detach else f"run {clean(run_id)}"
+    print(as_json({"type": "run", "run": run_id}) if json else text, flush=True)
+    if detach:
+        return DONE
+    return await _follow(client, run_id, json=json, by=by, groups=groups, signer=signer)
 
 
 async def watch(
@@ -122,24 +155,22 @@ async def watch(
     Raises:
         CommandError: there is no such run, or Temporal does not answer.
     """
-    person = Approver(by, groups, load_signer(key, kid))
-    return await _follow(await connect(), run, json=json, person=person)
+    signer = load_signer(key, kid)
+    return await _follow(await connect(), run, json=json, by=by, groups=groups, signer=signer)
 
 
-async def _started(
-    client: Client, run_id: str, *, detach: bool, json: bool, person: Approver
+async def _follow(
+    client: Client,
+    run_id: str,
+    *,
+    json: bool,
+    by: str | None,
+    groups: Sequence[str],
+    signer: Signer | None,
 ) -> int:
-    """Say what was started, and follow it unless `detach`."""
-    if detach:
-        print(as_json({"type": "run", "run": run_id}) if json else run_id)
-        return DONE
-    print(as_json({"type": "run", "run": run_id}) if json else f"run {clean(run_id)}", flush=True)
-    return await _follow(client, run_id, json=json, person=person)
-
-
-async def _follow(client: Client, run_id: str, *, json: bool, person: Approver) -> int:
-    is_there = not json and sys.stdin.isatty() and is_terminal(sys.stdout)
-    answers = person.answers() if is_there else None
+    answers = None
+    if not json and sys.stdin.isatty() and is_terminal(sys.stdout):
+        answers = AnswerSource.from_stdin(by=by, groups=groups, signer=signer)
     screen = screen_for(sys.stdout, run_id, as_json=json)
     try:
         return await follow(client, run_id, out=screen, ask=answers)
@@ -147,18 +178,6 @@ async def _follow(client: Client, run_id: str, *, json: bool, person: Approver) 
         back = holdfast_command("watch", run_id)
         print(f"\nThe run goes on without you. To come back: {back}", file=sys.stderr)
         raise
-
-
-def _given(request: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in request.items() if value is not None}
-
-
-def _checked(model: type[_RequestT], asked: dict[str, Any], what: str) -> _RequestT:
-    try:
-        return model.model_validate(asked)
-    except ValidationError as error:
-        todo = f"see holdfast {what} --help"
-        raise invalid_input(what, error, asked, model, todo) from error
 
 
 async def send(*, run: str, text: str, steer: bool) -> int:
@@ -176,7 +195,19 @@ async def send(*, run: str, text: str, steer: bool) -> int:
         await remote.signal(names.MESSAGE, {**message, "delivery": "steer"})
         print(f"The model reads it at its next turn. See {holdfast_command('watch', run)}")
         return DONE
-    print(as_text(await _answer(remote, message)))
+    try:
+        print(as_text(await remote.send(message)))
+    except ApplicationError as refusal:
+        if refusal.type == names.NOT_A_CONVERSATION:
+            todo = f"say it before the next turn with {holdfast_command('send', run)} TEXT --steer"
+            raise wrong_command(f"run {run} is no conversation", todo) from refusal
+        wrong = f"run {run} gives no answer: {refusal.message}"
+        todo = f"see {holdfast_command('show', run)}"
+        raise CommandError(wrong, todo, RUN_FAILED) from refusal
+    except asyncio.CancelledError:
+        back = holdfast_command("watch", run)
+        print(f"\nThe message is with the run. To see the answer: {back}", file=sys.stderr)
+        raise
     return DONE
 
 
@@ -190,30 +221,11 @@ async def close(*, run: str) -> int:
 
 
 async def cancel(*, run: str) -> int:
-    """Ask a run to end; raises as `send` does."""
+    """Request the cancellation of a run; raises as `send` does."""
     remote = RunHandle(await connect(), run)
-    look = await remote.observe()
-    if look.closed:
+    if (await remote.observe()).closed:
         print(f"{clean(run)} has ended already.")
         return DONE
     await remote.cancel()
     print(f"{clean(run)} was asked to end. See {holdfast_command('watch', run)}")
     return DONE
-
-
-async def _answer(remote: RunHandle, message: dict[str, str]) -> object:
-    try:
-        return await remote.send(message)
-    except ApplicationError as refusal:
-        if refusal.type == names.NOT_A_CONVERSATION:
-            again = holdfast_command("send", remote.id)
-            todo = f"say it before the next turn with {again} TEXT --steer"
-            raise wrong_command(f"run {remote.id} is no conversation", todo) from refusal
-        wrong = f"run {remote.id} gives no answer: {refusal.message}"
-        raise CommandError(
-            wrong, f"see {holdfast_command('show', remote.id)}", RUN_FAILED
-        ) from refusal
-    except asyncio.CancelledError:
-        back = holdfast_command("watch", remote.id)
-        print(f"\nThe message is with the run. To see the answer: {back}", file=sys.stderr)
-        raise

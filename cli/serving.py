@@ -1,4 +1,4 @@
-"""An application at work: from its socket to a signal that stops it."""
+"""Serve an application from its socket until a signal stops it."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-# A page of the UI asks some six at a time.
+# A page of the UI has some six at a time.
 MAX_CONNECTIONS = 200
 STOP_TIMEOUT_SECONDS = 5
 
@@ -18,12 +18,12 @@ STOP_TIMEOUT_SECONDS = 5
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals to the command: one that was stopped as was asked has done its work."""
+        """Leave the signals to the command: a server that was stopped by one has done its work."""
         yield
 
 
 def server(app: ASGIApp, most_connections: int = MAX_CONNECTIONS) -> uvicorn.Server:
-    """An application behind a server of HTTP."""
+    """Return an HTTP server for an application."""
     return _Server(
         uvicorn.Config(
             app,
@@ -32,12 +32,12 @@ def server(app: ASGIApp, most_connections: int = MAX_CONNECTIONS) -> uvicorn.Ser
             log_config=None,
             limit_concurrency=most_connections,
             lifespan="off",
-            # A client could send any address.
+            # Any client could send these headers.
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=STOP_TIMEOUT_SECONDS,
             ws="none",
-            # The other one takes headers without end.
+            # httptools has no bound for the size of headers.
             http="h11",
         )
     )
@@ -51,21 +51,15 @@ async def serve(
     stopping: asyncio.Event | None = None,
     most_connections: int = MAX_CONNECTIONS,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; say that it is `ready` before.
+    """Print the line `ready`, and serve until SIGINT or SIGTERM.
 
-    `stopping` is set when it is to stop: what would go on for ever ends by itself.
+    The signal sets `stopping`, which ends the responses that have no end of their own.
     """
     logging.basicConfig(format="holdfast: %(message)s", level=logging.WARNING)
     serving = server(app, most_connections)
-    with _stopped_by_signals(serving, stopping):
-        print(ready, flush=True)
-        await serving.serve([listening])
 
-
-@contextmanager
-def _stopped_by_signals(server: uvicorn.Server, stopping: asyncio.Event | None) -> Iterator[None]:
     def stop() -> None:
-        server.should_exit = True
+        serving.should_exit = True
         if stopping is not None:
             stopping.set()
 
@@ -73,7 +67,8 @@ def _stopped_by_signals(server: uvicorn.Server, stopping: asyncio.Event | None) 
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stop)
     try:
-        yield
+        print(ready, flush=True)
+        await serving.serve([listening])
     finally:
         for each in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(each)

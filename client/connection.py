@@ -13,8 +13,8 @@ from pathlib import Path
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.converter import DataConverter, PayloadCodec
-from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.converter import PayloadCodec
+from temporalio.envconfig import ClientConfig
 
 from holdfast.client.command_errors import (
     UNREACHABLE,
@@ -44,11 +44,23 @@ async def connect() -> Client:
     Raises:
         CommandError: the settings or the keys cannot be read, or no server answers within 5 s.
     """
-    converter = _converter()
-    settings = _settings()
+    file = os.environ.get(VARIABLE)
+    codec = ReportingCodec(load_codec(file, VARIABLE) if file else KeylessCodec())
+    try:
+        settings = ClientConfig.load_client_connect_config()
+    except (OSError, RuntimeError, ValueError) as error:
+        trouble = connection_errors.settings_problem(
+            error, os.environ, lambda: ClientConfig.load().profiles
+        )
+        raise _command_error(trouble) from error
+    for warning in connection_errors.settings_warnings(
+        os.environ, os.path.exists, lambda: ClientConfig.load(config_file_strict=True)
+    ):
+        print(f"holdfast: {one_line(warning, _WARNING_CHARS)}", file=sys.stderr)
     address = settings.setdefault("target_host", _DEFAULT_ADDRESS)
-    if (trouble := connection_errors.address_problem(address)) is not None:
-        raise _command_error(trouble)
+    if (problem := connection_errors.address_problem(address)) is not None:
+        raise _command_error(problem)
+    converter = replace(pydantic_data_converter, payload_codec=codec)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
             return await Client.connect(**settings, data_converter=converter)
@@ -56,16 +68,6 @@ async def connect() -> Client:
         raise _command_error(
             connection_errors.connection_problem(address, error, _START_ONE)
         ) from error
-
-
-def _converter() -> DataConverter:
-    """Return the data converter, with encryption where the environment names keys."""
-    return replace(pydantic_data_converter, payload_codec=_Told(_codec()))
-
-
-def _codec() -> PayloadCodec:
-    file = os.environ.get(VARIABLE)
-    return load_codec(file, VARIABLE) if file else KeylessCodec()
 
 
 def load_codec(file: str, named_by: str) -> EncryptionCodec:
@@ -80,8 +82,8 @@ def load_codec(file: str, named_by: str) -> EncryptionCodec:
         raise wrong_settings(named_by, error.problems) from None
 
 
-class _Told(PayloadCodec):
-    """A codec that ends the command with the reason where a payload cannot be decrypted."""
+class ReportingCodec(PayloadCodec):
+    """A codec that raises `EncryptedError` where a payload cannot be decrypted."""
 
     def __init__(self, inner: PayloadCodec) -> None:
         self._inner = inner
@@ -96,23 +98,6 @@ class _Told(PayloadCodec):
             return await self._inner.decode(payloads)
         except DecryptError as error:
             raise EncryptedError(error.reason, error.fix) from None
-
-
-def _settings() -> ClientConnectConfig:
-    try:
-        settings = ClientConfig.load_client_connect_config()
-    except (OSError, RuntimeError, ValueError) as error:
-        trouble = connection_errors.settings_problem(
-            error, os.environ, lambda: ClientConfig.load().profiles
-        )
-        raise _command_error(trouble) from error
-    for warning in connection_errors.settings_warnings(os.environ, os.path.exists, _read_strictly):
-        print(f"holdfast: {one_line(warning, _WARNING_CHARS)}", file=sys.stderr)
-    return settings
-
-
-def _read_strictly() -> ClientConfig:
-    return ClientConfig.load(config_file_strict=True)
 
 
 def _command_error(trouble: ConnectionProblem) -> CommandError:

@@ -95,19 +95,21 @@ async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) ->
     if run.raw_description.pending_workflow_task.attempt > 1:
         end = await _latest_end(client, run)
         if end is not None and end.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-            return StuckRunError(run.id, run.task_queue, await _cause(client, end))
+            failed = end.workflow_task_failed_event_attributes
+            error = await client.data_converter.decode_failure(failed.failure)
+            message = error.message if isinstance(error, FailureError) else ""
+            name = WorkflowTaskFailedCause.Name(failed.cause)
+            cause = name.removeprefix("WORKFLOW_TASK_FAILED_CAUSE_")
+            cause = one_line(message, _CAUSE_CHARS) or cause
+            return StuckRunError(run.id, run.task_queue, cause)
     on = run.raw_description.workflow_execution_info.versioning_info
     if on.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED:
         version = on.deployment_version
         return NoBuildError(run.id, version.deployment_name, version.build_id)
-    return await _of_queue(client, run.task_queue)
-
-
-async def _of_queue(client: Client, name: str) -> NoWorkerError:
-    """Return the reason why no worker of the task queue answers."""
-    asked = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=name))
+    name = run.task_queue
+    request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=name))
     try:
-        found = await client.workflow_service.describe_task_queue(asked, retry=True)
+        found = await client.workflow_service.describe_task_queue(request, retry=True)
     except RPCError as error:
         raise rpc_problem(error) from error
     builds = [each.deployment_options for each in found.pollers]
@@ -119,24 +121,16 @@ async def _of_queue(client: Client, name: str) -> NoWorkerError:
 
 async def _latest_end(client: Client, run: WorkflowExecutionDescription) -> HistoryEvent | None:
     """Return the end of the newest workflow task in the history."""
-    asked = GetWorkflowExecutionHistoryReverseRequest(
+    request = GetWorkflowExecutionHistoryReverseRequest(
         namespace=client.namespace,
         execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),
         maximum_page_size=_LATEST_EVENTS,
     )
     try:
         answer = await client.workflow_service.get_workflow_execution_history_reverse(
-            asked, retry=True
+            request, retry=True
         )
     except RPCError as error:
         raise rpc_problem(error, run.id) from error
     events = answer.history.events
     return next((event for event in events if event.event_type in _TASK_ENDS), None)
-
-
-async def _cause(client: Client, end: HistoryEvent) -> str:
-    failed = end.workflow_task_failed_event_attributes
-    name = WorkflowTaskFailedCause.Name(failed.cause).removeprefix("WORKFLOW_TASK_FAILED_CAUSE_")
-    error = await client.data_converter.decode_failure(failed.failure)
-    message = error.message if isinstance(error, FailureError) else ""
-    return one_line(message, _CAUSE_CHARS) or name

@@ -7,7 +7,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holdfast.runtime.narration.phrases import QUESTIONS, decided_phrase, timeout_phrase
+from holdfast.runtime.narration.phrases import (
+    REQUESTS,
+    decided_phrase,
+    question_facts,
+    timeout_phrase,
+)
 from holdfast.runtime.text_safety import (
     as_json,
     clean,
@@ -116,17 +121,20 @@ def title(waiting: PendingApproval) -> str:
 
 def call_name(waiting: PendingApproval) -> str:
     """Return the display name of the call, with its instance: `Refund an order for ada`."""
-    return one_line(waiting.label or waiting.tool, _LABEL_CHARS) + _whose(waiting)
+    whose = f" for {one_line(waiting.instance, _INSTANCE_CHARS)}" if waiting.instance else ""
+    return one_line(waiting.label or waiting.tool, _LABEL_CHARS) + whose
 
 
-def question(waiting: PendingApproval) -> str:
-    """Return the question, in the wording of the run where it has one."""
-    return clean(waiting.question) or QUESTIONS[waiting.kind]
+def heading(waiting: PendingApproval) -> str:
+    """Return the request and the call: `Approval needed: Refund an order (t2c1)`."""
+    return f"{REQUESTS[waiting.kind]}: {title(waiting)}"
 
 
-def effects(waiting: PendingApproval) -> str:
-    """Return the effect of each decision, or an example of an edit for a plan; may be empty."""
-    return how_to_edit(waiting) if waiting.kind == "plan" else _EFFECTS.get(waiting.kind, "")
+def explanations(waiting: PendingApproval) -> list[str]:
+    """Return what the heading leaves out, the effects of the decisions, and the terms."""
+    effects = how_to_edit(waiting) if waiting.kind == "plan" else _EFFECTS.get(waiting.kind, "")
+    facts = clean(question_facts(waiting.kind, waiting.question or ""))
+    return [text for text in (facts, effects, _terms(waiting)) if text]
 
 
 def prompt(waiting: PendingApproval) -> str:
@@ -138,11 +146,23 @@ def prompt(waiting: PendingApproval) -> str:
 def arguments(waiting: PendingApproval) -> list[tuple[str, str]]:
     """Return the arguments by name, or the calls of a plan; a cut value has the hidden length."""
     if waiting.kind == "plan":
-        return plan_rows(waiting)
-    return [
-        (one_line(name, _LABEL_CHARS), _bounded(format_argument(value).rstrip("\n")))
-        for name, value in waiting.arguments.items()
-    ]
+        calls = list(shown_calls(waiting.arguments))
+        rows = [
+            (f"{number}. {plan_call_name(call)}", "\n".join(_plan_call_lines(call)))
+            for number, call in enumerate(calls[:MAX_CALLS], start=1)
+        ]
+        more = len(calls) - MAX_CALLS
+        note = [("…", f"{more} more calls: see holdfast approvals --json")] if more > 0 else []
+        return rows + note
+    rows = []
+    for name, value in waiting.arguments.items():
+        text = format_argument(value).rstrip("\n")
+        hidden = len(text) - _VALUE_CHARS
+        if hidden > 0:
+            more_of_it = f"… {hidden} more characters: see holdfast approvals --json"
+            text = f"{text[:_VALUE_CHARS]}\n{more_of_it}"
+        rows.append((one_line(name, _LABEL_CHARS), text))
+    return rows
 
 
 def reasoning(waiting: PendingApproval) -> str:
@@ -150,7 +170,7 @@ def reasoning(waiting: PendingApproval) -> str:
     return clean(waiting.reasoning or "")
 
 
-def terms(waiting: PendingApproval) -> str:
+def _terms(waiting: PendingApproval) -> str:
     """Return the deadline, the approvers, and the decisions so far."""
     parts = [
         f"until {format_date(waiting.expires_at)} (asked {format_age(waiting.requested_at)} ago)"
@@ -181,28 +201,6 @@ def delegate_line(there: DelegatePending) -> str:
     how = f"{holdfast_command('decide', there.workflow_id, there.call_id)} {_COMMANDS[there.kind]}"
     name = one_line(there.label or there.tool, _LABEL_CHARS)
     return f"in {clean(there.workflow_id)}: {name}: {how}"
-
-
-def _whose(waiting: PendingApproval) -> str:
-    return f" for {one_line(waiting.instance, _INSTANCE_CHARS)}" if waiting.instance else ""
-
-
-def _bounded(text: str) -> str:
-    hidden = len(text) - _VALUE_CHARS
-    if hidden <= 0:
-        return text
-    return f"{text[:_VALUE_CHARS]}\n… {hidden} more characters: see holdfast approvals --json"
-
-
-def plan_rows(waiting: PendingApproval) -> list[tuple[str, str]]:
-    """Return the calls of a plan by number and name, each with its arguments."""
-    calls = list(shown_calls(waiting.arguments))
-    told = [
-        (f"{number}. {plan_call_name(call)}", "\n".join(_lines(call)))
-        for number, call in enumerate(calls[:MAX_CALLS], start=1)
-    ]
-    more = len(calls) - MAX_CALLS
-    return [*told, ("…", f"{more} more calls: see holdfast approvals --json")] if more > 0 else told
 
 
 def plan_call_name(call: Mapping[str, Any]) -> str:
@@ -247,7 +245,8 @@ def strike_calls(waiting: PendingApproval, struck: Collection[str]) -> dict[str,
     if waiting.kind != "plan":
         raise CannotStrikeError(f"{clean(waiting.call_id)} is no plan", "approve or deny it")
     ids = [call["id"] for call in shown_calls(waiting.arguments)]
-    if not _is_whole(waiting):
+    shown = {"tool": waiting.tool, "arguments": waiting.arguments, "kind": "plan", "round": 1}
+    if sha256(canonical_json(shown)) != waiting.digest:
         wrong = "the plan is too large to be shown whole"
         raise CannotStrikeError(wrong, "say `edit` with all of its `calls` that are to stay")
     for one in struck:
@@ -259,26 +258,15 @@ def strike_calls(waiting: PendingApproval, struck: Collection[str]) -> dict[str,
     return {"calls": left}
 
 
-def _is_whole(waiting: PendingApproval) -> bool:
-    shown = {"tool": waiting.tool, "arguments": waiting.arguments, "kind": "plan", "round": 1}
-    return sha256(canonical_json(shown)) == waiting.digest
-
-
-def _lines(call: Mapping[str, Any]) -> list[str]:
+def _plan_call_lines(call: Mapping[str, Any]) -> list[str]:
     """Return a line for each argument, so that no value can pass for another."""
     given = call.get("arguments")
-    told = [
-        f"{one_line(str(key), _LABEL_CHARS)}: {_in_line(value)}"
-        for key, value in (given.items() if isinstance(given, Mapping) else ())
-    ]
-    why = call.get("reasoning")
-    return [
-        *told,
-        *filter(None, [plan_call_delegate(call), plan_call_order(call)]),
-        *([f"because: {one_line(str(why), _PLAN_VALUE_CHARS)}"] if why else []),
-    ]
-
-
-def _in_line(value: Any) -> str:
-    text = format_argument(value)
-    return shorten(as_json(value) if "\n" in text else text, _PLAN_VALUE_CHARS)
+    lines = []
+    for name, value in given.items() if isinstance(given, Mapping) else ():
+        text = format_argument(value)
+        text = shorten(as_json(value) if "\n" in text else text, _PLAN_VALUE_CHARS)
+        lines.append(f"{one_line(str(name), _LABEL_CHARS)}: {text}")
+    lines += filter(None, [plan_call_delegate(call), plan_call_order(call)])
+    if reason := call.get("reasoning"):
+        lines.append(f"because: {one_line(str(reason), _PLAN_VALUE_CHARS)}")
+    return lines

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -51,7 +52,7 @@ class RunEnding:
         return DONE if self.status in _GOOD else RUN_FAILED
 
     def event(self) -> dict[str, Any]:
-        """Return the event that the run would have written if it could."""
+        """Return the last event of the run, which a terminated run could not write."""
         if self.result is not None:
             return {"type": "done", "status": self.status, "output": self.result.output}
         return {"type": "error", "code": self.code or self.status, "message": self.message}
@@ -80,7 +81,10 @@ def ending_of_failure(error: WorkflowFailureError) -> RunEnding:
     """Return the ending of a run that did not return a value."""
     match error.cause:
         case ApplicationError(type=str() as code, message=message, details=details):
-            return RunEnding("failed", code, message, spent=_spent(details))
+            spent = None
+            with suppress(ValidationError):  # a failure with other details
+                spent = Spent.read(details[0]) if details else None
+            return RunEnding("failed", code, message, spent=spent)
         case CancelledError():
             return RunEnding("cancelled", "cancelled", "the run was cancelled")
         case TerminatedError(message=message):
@@ -89,13 +93,6 @@ def ending_of_failure(error: WorkflowFailureError) -> RunEnding:
             return RunEnding("timed_out", "timed_out", "the run took longer than its timeout")
         case cause:
             return RunEnding("failed", "failed", str(cause))
-
-
-def _spent(details: Sequence[Any]) -> Spent | None:
-    try:
-        return Spent.read(details[0]) if details else None
-    except ValidationError:
-        return None  # a failure with other details
 
 
 def ending_lines(ending: RunEnding) -> Iterator[tuple[str, str]]:
@@ -122,9 +119,11 @@ def detail(ending: RunEnding) -> str:
 
 def usage_line(result: RunResult | Spent) -> str:
     """Return `3 turns, 4 calls, 1,234 tokens in, 220 out`; without a model request, `1 call`."""
-    asked = [_count(result.turns, "turn")] if result.turns else []
-    spent = token_counts(result.usage) if result.turns else ()
-    return ", ".join([*asked, _count(result.calls, "call"), *spent])
+    calls = f"{result.calls} call{'' if result.calls == 1 else 's'}"
+    if not result.turns:
+        return calls
+    turns = f"{result.turns} turn{'' if result.turns == 1 else 's'}"
+    return ", ".join([turns, calls, *token_counts(result.usage)])
 
 
 def token_counts(usage: Usage) -> Iterator[str]:
@@ -139,18 +138,12 @@ def token_counts(usage: Usage) -> Iterator[str]:
         yield f"cost {usage.cost:.4f}"
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
 def with_output_beginning(ending: RunEnding) -> RunEnding:
     """Return the ending with the beginning of an output that is in the store."""
     stored = None if ending.result is None else Stored.of(ending.result.output)
-    return (
-        ending
-        if stored is None
-        else replace(ending, stored_output_note=_told(stored, "not read here"))
-    )
+    if stored is None:
+        return ending
+    return replace(ending, stored_output_note=_stored_note(stored, "not read here"))
 
 
 async def with_whole_output(ending: RunEnding, run_id: str, converter: DataConverter) -> RunEnding:
@@ -160,29 +153,22 @@ async def with_whole_output(ending: RunEnding, run_id: str, converter: DataConve
         return ending
     if sys.stdout.isatty():
         all_of_it = f"all of them: {holdfast_command('watch', run_id)} | cat"
-        return replace(ending, stored_output_note=_told(stored, all_of_it))
+        return replace(ending, stored_output_note=_stored_note(stored, all_of_it))
     try:
-        output = await _fetched(stored, converter)
+        place = reader_store_location(os.environ)
+        if place is None:
+            todo = f"set {VARIABLE} to the `--store` of its worker"
+            raise StoreError("it is in its worker's store, and none is known here", todo)
+        async with open_store_at(place, writing=False) as store:
+            output = await read_stored_value(store, stored.sha256, converter)
     except StoreError as error:
-        told = _told(stored, f"they cannot be had: {error}")
+        note = _stored_note(stored, f"they cannot be had: {error}")
         wrong = f"the output of run {run_id} cannot be had: {error.reason}"
-        return replace(
-            ending,
-            stored_output_note=told,
-            output_error=CommandError(wrong, error.fix, RUN_FAILED),
-        )
+        problem = CommandError(wrong, error.fix, RUN_FAILED)
+        return replace(ending, stored_output_note=note, output_error=problem)
     return replace(ending, result=ending.result.model_copy(update={"output": output}))
 
 
-async def _fetched(stored: Stored, converter: DataConverter) -> Any:
-    place = reader_store_location(os.environ)
-    if place is None:
-        todo = f"set {VARIABLE} to the `--store` of its worker"
-        raise StoreError("it is in its worker's store, and none is known here", todo)
-    async with open_store_at(place, writing=False) as store:
-        return await read_stored_value(store, stored.sha256, converter)
-
-
-def _told(stored: Stored, how: str) -> str:
+def _stored_note(stored: Stored, how: str) -> str:
     size = f"{stored.size_bytes:,} bytes, kept outside of Temporal"
     return f"{size} ({how}), begin:\n{stored.beginning}"

@@ -8,7 +8,8 @@ there is a worker that cannot continue the run.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -24,7 +25,6 @@ from temporalio.client import (
     WorkflowQueryFailedError,
     WorkflowQueryRejectedError,
     WorkflowUpdateFailedError,
-    WorkflowUpdateHandle,
     WorkflowUpdateRPCTimeoutOrCancelledError,
     WorkflowUpdateStage,
 )
@@ -133,7 +133,13 @@ class RunHandle:
             description = await self._handle.describe()
         except RPCError as error:
             raise rpc_problem(error, self.id) from error
-        self._check_type(description.workflow_type)
+        workflow = description.workflow_type
+        if workflow not in names.WORKFLOWS:
+            wrong = f"{self.id} is a {workflow}, not an agent's run or a call"
+            raise CommandError(wrong, "holdfast list shows the runs", NO_SUCH)
+        if self._listens and workflow != names.AGENT_WORKFLOW:
+            wrong = f"{self.id} is a single call, to which nothing can be said"
+            raise wrong_command(wrong, f"see {holdfast_command('show', self.id)}")
         return description
 
     async def start_info(self) -> RunStart:
@@ -151,14 +157,6 @@ class RunHandle:
                 if error.status != RPCStatusCode.NOT_FOUND:
                     raise rpc_problem(error, self.id) from error
         return RunStart(run.start_time, await run.static_summary())
-
-    def _check_type(self, workflow: str) -> None:
-        if workflow not in names.WORKFLOWS:
-            wrong = f"{self.id} is a {workflow}, not an agent's run or a call"
-            raise CommandError(wrong, "holdfast list shows the runs", NO_SUCH)
-        if self._listens and workflow != names.AGENT_WORKFLOW:
-            wrong = f"{self.id} is a single call, to which nothing can be said"
-            raise wrong_command(wrong, f"see {holdfast_command('show', self.id)}")
 
     async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
         """Yield the entries of a log (`context` or `events`) after number `after`, to its end.
@@ -264,41 +262,27 @@ class RunHandle:
     async def _query(
         self, name: str, *args: Any, unless: QueryRejectCondition | None = None
     ) -> Any:
-        for share in _QUERY_TRIES:
-            limit = timedelta(seconds=NO_WORKER_SECONDS * share)
+        shares, unseen_tries = list(_QUERY_TRIES), _UNSEEN_TRIES
+        while True:
             try:
-                return await self._ask(name, args, unless, limit)
+                return await self._handle.query(
+                    name,
+                    args=args,
+                    reject_condition=unless,
+                    rpc_timeout=timedelta(seconds=NO_WORKER_SECONDS * shares[0]),
+                )
             except WorkflowQueryFailedError as error:
                 wrong = f"run {self.id} does not answer `{name}`: {error.message}"
                 raise CommandError(wrong, "see the worker's log", RUN_FAILED) from error
             except RPCError as error:
-                if error.status not in _LATE:
-                    raise await self._unanswered(error) from error
-        raise await self._silent()
-
-    async def _ask(
-        self,
-        name: str,
-        args: Sequence[Any],
-        unless: QueryRejectCondition | None,
-        limit: timedelta,
-    ) -> Any:
-        tries_left = _UNSEEN_TRIES
-        while True:
-            try:
-                return await self._handle.query(
-                    name, args=args, reject_condition=unless, rpc_timeout=limit
-                )
-            except RPCError as error:
-                tries_left -= 1
-                if not tries_left or not await self._is_unseen(error):
-                    raise
+                if error.status in _LATE and len(shares) > 1:
+                    del shares[0]
+                    continue
+                problem, unseen_tries = await self._unanswered(error), unseen_tries - 1
+                is_unseen = isinstance(problem, WorkerNotSeenError) and error.status not in _LATE
+                if not (is_unseen and unseen_tries):
+                    raise problem from error
             await asyncio.sleep(_UNSEEN_PAUSE_SECONDS)
-
-    async def _is_unseen(self, error: RPCError) -> bool:
-        if error.status != RPCStatusCode.FAILED_PRECONDITION:
-            return False
-        return isinstance(await self._silent(), WorkerNotSeenError)
 
     async def _check_keys(self) -> None:
         """Check that the run's own input can be decrypted, before a message is sent to it.
@@ -306,11 +290,11 @@ class RunHandle:
         Without its keys, the message would be in history unencrypted, and its answer would be lost.
         """
         try:
-            async for begun in self._handle.fetch_history_events(page_size=1):
-                given = begun.workflow_execution_started_event_attributes.input.payloads
+            async for start in self._handle.fetch_history_events(page_size=1):
+                payloads = start.workflow_execution_started_event_attributes.input.payloads
                 codec = self._client.data_converter.payload_codec
                 if codec is not None:
-                    await codec.decode(given)
+                    await codec.decode(payloads)
                 return
         except RPCError as error:
             raise rpc_problem(error, self.id) from error
@@ -325,50 +309,40 @@ class RunHandle:
         await self._check_keys()
         limit = timedelta(seconds=NO_WORKER_SECONDS)
         try:
-            handle = await self._handle.start_update(
-                name, argument, wait_for_stage=stage, rpc_timeout=limit
-            )
+            with _own_cancellation():
+                handle = await self._handle.start_update(
+                    name, argument, wait_for_stage=stage, rpc_timeout=limit
+                )
             async with asyncio.timeout(wait_seconds):
-                return await _result(handle)
+                with _own_cancellation():
+                    return await handle.result()
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-            _check_cancelled(error)
-            raise await self._silent() from error
+            raise await diagnose_silence(self._client, await self.describe()) from error
         except WorkflowUpdateFailedError as error:
-            raise self._refused(error) from error
+            if isinstance(error.cause, ApplicationError):
+                raise error.cause from error
+            wrong = f"run {self.id} ended before it answered: {error.cause}"
+            todo = f"see {holdfast_command('show', self.id)}"
+            raise CommandError(wrong, todo, RUN_FAILED) from error
         except RPCError as error:
             raise await self._unanswered(error) from error
-
-    def _refused(self, error: WorkflowUpdateFailedError) -> Exception:
-        if isinstance(error.cause, ApplicationError):
-            return error.cause
-        return CommandError(
-            f"run {self.id} ended before it answered: {error.cause}",
-            f"see {holdfast_command('show', self.id)}",
-            RUN_FAILED,
-        )
 
     async def _unanswered(self, error: RPCError) -> CommandError:
         # A run that no worker has started yet, or never will, is not ready for a query.
         if error.status in (*_LATE, RPCStatusCode.FAILED_PRECONDITION):
-            return await self._silent()
+            return await diagnose_silence(self._client, await self.describe())
         return rpc_problem(error, self.id)
 
-    async def _silent(self) -> CommandError:
-        return await diagnose_silence(self._client, await self.describe())
 
-
-async def _result(handle: WorkflowUpdateHandle[Any]) -> Any:
+@contextmanager
+def _own_cancellation() -> Iterator[None]:
+    """Raise the cancellation of this process, such as Ctrl-C or a timeout, as a cancellation."""
     try:
-        return await handle.result()
+        yield
     except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-        _check_cancelled(error)
+        if isinstance(error.__cause__, asyncio.CancelledError):
+            raise asyncio.CancelledError from error
         raise
-
-
-def _check_cancelled(error: WorkflowUpdateRPCTimeoutOrCancelledError) -> None:
-    """Raise the cancellation of this process, such as Ctrl-C, as a cancellation."""
-    if isinstance(error.__cause__, asyncio.CancelledError):
-        raise asyncio.CancelledError from error
 
 
 def delegate_approvals(status: dict[str, Any]) -> list[DelegatePending]:

@@ -4,7 +4,6 @@ A filter is a query of Temporal. The result is as current as the lists, which ca
 runs by a moment. `client.visibility` sorts the runs.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -33,7 +32,7 @@ _ENDED: Final = {
     "cancelled": 'ExecutionStatus = "Canceled"',
 }
 _OWN: Final = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
-_SPELT: Final = {"canceled": "cancelled", "continued_as_new": "running"}
+_SPELLINGS: Final = {"canceled": "cancelled", "continued_as_new": "running"}
 
 
 class MissingAttributesError(CommandError):
@@ -70,11 +69,15 @@ class RunListing:
     def of(cls, run: WorkflowExecution) -> "RunListing":
         """Read a run from a list."""
         said = {pair.key.name: pair.value for pair in run.typed_search_attributes}
+        status = run.status.name.lower() if run.status else "unknown"
+        status = _SPELLINGS.get(status, status)
+        if run.status in _OWN:  # the run's own status is valid
+            status = said.get(names.AGENT_STATUS) or status
         return cls(
             run.id,
             run.task_queue,
             run.start_time,
-            _status(run, said.get(names.AGENT_STATUS)),
+            status,
             said.get(names.AGENT_NAME),
             said.get(names.AGENT_PRINCIPAL),
             tuple(said.get(names.PENDING_TOOLS) or ()),
@@ -102,19 +105,18 @@ class RunFilter:
         Raises:
             CommandError: Temporal cannot search for one of the texts.
         """
-        return "".join(f" AND {term}" for term in self._terms())
-
-    def _terms(self) -> Iterator[str]:
+        terms = []
         if self.agent:
-            yield f"{names.AGENT_NAME} = {_quoted(self.agent)}"
+            terms.append(f"{names.AGENT_NAME} = {_quoted(self.agent)}")
         if self.principal:
-            yield f"{names.AGENT_PRINCIPAL} = {_quoted(self.principal)}"
+            terms.append(f"{names.AGENT_PRINCIPAL} = {_quoted(self.principal)}")
         if self.tool:
-            yield f"{names.PENDING_TOOLS} = {_of_list(self.tool)}"
+            terms.append(f"{names.PENDING_TOOLS} = {_of_list(self.tool)}")
         if self.groups:
-            yield f"{names.PENDING_FOR} IN ({', '.join(map(_of_list, self.groups))})"
+            terms.append(f"{names.PENDING_FOR} IN ({', '.join(map(_of_list, self.groups))})")
         if self.id_prefix:
-            yield f"WorkflowId STARTS_WITH {_quoted(self.id_prefix)}"
+            terms.append(f"WorkflowId STARTS_WITH {_quoted(self.id_prefix)}")
+        return "".join(f" AND {term}" for term in terms)
 
 
 def status_query(status: str | None) -> str:
@@ -156,14 +158,6 @@ def _problem(error: RPCError) -> CommandError:
     if error.status == RPCStatusCode.INVALID_ARGUMENT:
         return MissingAttributesError(error.message)
     return rpc_problem(error)
-
-
-def _status(run: WorkflowExecution, own: str | None) -> str:
-    """Return the run's own status where it is still valid, else Temporal's."""
-    if own and run.status in _OWN:
-        return own
-    temporal = run.status.name.lower() if run.status else "unknown"
-    return _SPELT.get(temporal, temporal)
 
 
 def _of_list(text: str) -> str:

@@ -53,7 +53,12 @@ class Signer:
             raise wrong_command(f"`--key`: {file} is locked with a password", todo) from None
         except (ValueError, UnsupportedAlgorithm):
             raise wrong_command(f"`--key`: {file} holds no private key", _WANTED) from None
-        return cls(_usable(private, file), key_id)
+        match private:
+            case Ed25519PrivateKey():
+                return cls(private, key_id)
+            case RSAPrivateKey(key_size=bits) if bits >= _MIN_RSA_BITS:
+                return cls(private, key_id)
+        raise wrong_command(f"`--key`: the key in {file} is not one that is taken", _WANTED)
 
     def sign(self, decision: Decision, waiting: PendingApproval, run_id: str) -> Decision:
         """Return the decision with a token that is valid for this decision only.
@@ -67,7 +72,21 @@ class Signer:
             )
         algorithm = "RS256" if isinstance(self.private, RSAPrivateKey) else "EdDSA"
         headers = None if self.key_id is None else {"kid": self.key_id}
-        claims = _claims(decision, waiting, run_id, round(time.time(), 3))
+        now = round(time.time(), 3)
+        claims: dict[str, Any] = {
+            "sub": decision.by,
+            "groups": decision.groups,
+            "workflowId": run_id,
+            "callId": decision.call_id,
+            "decision": decision.decision,
+            "digest": _digest(decision, waiting),
+            "iat": now,
+            "exp": now + VALID_SECONDS,
+        }
+        if decision.decision in ("respond", "happened"):
+            claims["resultDigest"] = sha256(canonical_json(decision.result))
+        if decision.remember:
+            claims["remember"] = True
         token = jwt.encode(claims, self.private, algorithm, headers)
         # Sign the digest that the person saw, even if the pending call has changed.
         digest = decision.digest or waiting.digest
@@ -85,53 +104,18 @@ def load_signer(key: str | None, kid: str | None) -> Signer | None:
     return None if key is None else Signer.load(key, kid)
 
 
-def _usable(private: object, file: str) -> Ed25519PrivateKey | RSAPrivateKey:
-    match private:
-        case Ed25519PrivateKey():
-            return private
-        case RSAPrivateKey(key_size=bits) if bits >= _MIN_RSA_BITS:
-            return private
-    raise wrong_command(f"`--key`: the key in {file} is not one that is taken", _WANTED)
-
-
-def _claims(
-    decision: Decision, waiting: PendingApproval, run_id: str, now: float
-) -> dict[str, Any]:
-    claims: dict[str, Any] = {
-        "sub": decision.by,
-        "groups": decision.groups,
-        "workflowId": run_id,
-        "callId": decision.call_id,
-        "decision": decision.decision,
-        "digest": _digest(decision, waiting),
-        "iat": now,
-        "exp": now + VALID_SECONDS,
-    }
-    if decision.decision in ("respond", "happened"):
-        claims["resultDigest"] = sha256(canonical_json(decision.result))
-    if decision.remember:
-        claims["remember"] = True
-    return claims
-
-
 def _digest(decision: Decision, waiting: PendingApproval) -> str:
     """Return the digest of the call, or of the call with the arguments of an edit."""
     if decision.decision != "edit":
         return decision.digest or waiting.digest
-    asked = {"tool": waiting.tool, **_asked_again(waiting)}
-    return sha256(canonical_json({**asked, "arguments": decision.arguments}))
-
-
-def _asked_again(waiting: PendingApproval) -> dict[str, Any]:
-    """Return the parts of a digest beside tool and arguments. The round is not published."""
+    edited = {"tool": waiting.tool, "arguments": decision.arguments}
     if waiting.kind == "call":
-        return {}
+        return sha256(canonical_json(edited))
+    # The round is part of the digest, and is not published.
     for round_ in range(1, _MAX_ROUNDS + 1):
-        again = {"kind": waiting.kind, "round": round_}
-        shown = {"tool": waiting.tool, "arguments": waiting.arguments, **again}
+        parts = {"kind": waiting.kind, "round": round_}
+        shown = {"tool": waiting.tool, "arguments": waiting.arguments, **parts}
         if sha256(canonical_json(shown)) == waiting.digest:
-            return again
-    what = clean(waiting.call_id)
-    raise wrong_command(
-        f"{what} is too large to be shown whole, and so to be edited", "approve or deny it"
-    )
+            return sha256(canonical_json(edited | parts))
+    wrong = f"{clean(waiting.call_id)} is too large to be shown whole, and so to be edited"
+    raise wrong_command(wrong, "approve or deny it")

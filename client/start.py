@@ -71,19 +71,17 @@ class StartRequest:
     caller: Place | None = None
 
     @classmethod
-    def run(cls, request: RunRequest, asked: Mapping[str, Any], **more: Any) -> Self:
-        """Return the start of a run."""
+    def of(cls, request: RunRequest | CallRequest, payload: Mapping[str, Any], **more: Any) -> Self:
+        """Return the start of a run or of a single call; `payload` is the request as JSON."""
+        if isinstance(request, CallRequest):
+            tool = request.tool
+            name = tool if isinstance(tool, str) else tool.tool or "tool"
+            about = arguments_line(request.arguments)
+            return cls(names.CALL_WORKFLOW, payload, name, about, **more)
         agent, said = request.agent, request.input
         name = agent if isinstance(agent, str) else agent.name or "agent"
         about = said if isinstance(said, str) else as_json(said) if said else ""
-        return cls(names.AGENT_WORKFLOW, asked, name, about, **more)
-
-    @classmethod
-    def call(cls, request: CallRequest, asked: Mapping[str, Any], **more: Any) -> Self:
-        """Return the start of a single call."""
-        tool = request.tool
-        name = tool if isinstance(tool, str) else tool.tool or "tool"
-        return cls(names.CALL_WORKFLOW, asked, name, arguments_line(request.arguments), **more)
+        return cls(names.AGENT_WORKFLOW, payload, name, about, **more)
 
     @property
     def summary(self) -> str:
@@ -119,7 +117,8 @@ async def start_workflow(
         RunExistsError: a run with this id exists.
         CommandError: Temporal rejects the start, or does not answer.
     """
-    run_id = run_id or _new_id(new.name)
+    prefix = re.sub(r"[^A-Za-z0-9_.-]+", "-", new.name)[:100]
+    run_id = run_id or f"{prefix}-{uuid.uuid4().hex[:8]}"
     try:
         await client_in_trace(client, new.caller).start_workflow(
             new.workflow,
@@ -140,14 +139,10 @@ async def start_workflow(
     return run_id
 
 
-def _new_id(name: str) -> str:
-    return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)[:100]}-{uuid.uuid4().hex[:8]}"
-
-
-def trace_caller(said: Mapping[str, str]) -> Place | None:
+def trace_caller(headers: Mapping[str, str]) -> Place | None:
     """Return the caller's place in a trace; None without valid headers."""
-    sent = {TRACEPARENT: said.get(TRACEPARENT, "")}
-    state = said.get(TRACESTATE, "")
+    sent = {TRACEPARENT: headers.get(TRACEPARENT, "")}
+    state = headers.get(TRACESTATE, "")
     return read_header({**sent, TRACESTATE: state} if _STATE.fullmatch(state) else sent)
 
 
@@ -161,25 +156,16 @@ def client_in_trace(client: Client, caller: Place | None) -> Client:
     if caller is None:
         return client
     config = client.config()
-    config["interceptors"] = [*config["interceptors"], _Under(caller)]
+    header = DataConverter.default.payload_converter.to_payload(caller.header())
+
+    class Outbound(OutboundInterceptor):
+        async def start_workflow(self, input: StartWorkflowInput) -> WorkflowHandle[Any, Any]:
+            input.headers = {**input.headers, HEADER: header}
+            return await super().start_workflow(input)
+
+    class Tracing(Interceptor):
+        def intercept_client(self, inner: OutboundInterceptor) -> OutboundInterceptor:
+            return Outbound(inner)
+
+    config["interceptors"] = [*config["interceptors"], Tracing()]
     return Client(**config)
-
-
-class _Under(Interceptor):
-    def __init__(self, caller: Place) -> None:
-        self._caller = caller
-
-    def intercept_client(self, inner: OutboundInterceptor) -> OutboundInterceptor:
-        """Wrap a client; the SDK calls this."""
-        return _Starting(inner, self._caller)
-
-
-class _Starting(OutboundInterceptor):
-    def __init__(self, inner: OutboundInterceptor, caller: Place) -> None:
-        super().__init__(inner)
-        self._caller = caller
-
-    async def start_workflow(self, input: StartWorkflowInput) -> WorkflowHandle[Any, Any]:
-        sent = DataConverter.default.payload_converter.to_payload(self._caller.header())
-        input.headers = {**input.headers, HEADER: sent}
-        return await super().start_workflow(input)

@@ -139,21 +139,18 @@ class _Windows:
     async def edge(self, least: int) -> float | None:
         """Return the edge of a window with at least this many runs, and not many times more."""
         most = least * _PLENTY
-        rest = await self._count(None)
+        rest = await count_runs(self._client, self.within(None))
         if rest <= most:
             return None
         search = _Search(least, most, rest, begun=self._begun)
         for _ in range(_MAX_LOOKS):
             if search.at is None:
                 break
-            search.saw(await self._count(search.at))
+            search.saw(await count_runs(self._client, self.within(search.at)))
         return search.edge
 
     def _term(self, comparison: str, moment: datetime) -> str:
         return f' AND {self._order.attribute} {comparison} "{moment.isoformat()}"'
-
-    async def _count(self, edge: float | None) -> int:
-        return await count_runs(self._client, self.within(edge))
 
 
 class _Search:
@@ -183,24 +180,15 @@ class _Search:
         elif self.edge is None:
             self.at = at * _WIDER if at < _MAX_SECONDS else None
         elif self._near is None:
-            self.at = _further_back(self.edge)
+            # An edge before the start of the list, which few runs reach.
+            back = 0.0 if self.edge > 0 else min(self.edge * _WIDER, -_FIRST_SECONDS)
+            self.at = back if back >= -_MAX_SECONDS else None
+        elif self.edge - self._near <= _NARROWEST_SECONDS:
+            self.at = None  # all of the runs have the same time
         else:
-            self.at = self._between(self._near, self.edge)
-
-    def _between(self, near: float, far: float) -> float | None:
-        """Return the edge for twice the number of runs, if they are distributed evenly.
-
-        Every other time it is the middle, since they may be distributed unevenly.
-        """
-        if far - near <= _NARROWEST_SECONDS:
-            return None  # all of them have the same time
-        self._halves = not self._halves
-        share = (2 * self._least - self._low) / (self._high - self._low)
-        share = 0.5 if self._halves else min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE)
-        return near + (far - near) * share
-
-
-def _further_back(edge: float) -> float | None:
-    """Return an edge before the start of the list, which few runs reach."""
-    back = 0.0 if edge > 0 else min(edge * _WIDER, -_FIRST_SECONDS)
-    return back if back >= -_MAX_SECONDS else None
+            # The edge for twice the number of runs, if they are distributed evenly. Every other
+            # time it is the middle, since they may be distributed unevenly.
+            self._halves = not self._halves
+            share = (2 * self._least - self._low) / (self._high - self._low)
+            share = 0.5 if self._halves else min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE)
+            self.at = self._near + (self.edge - self._near) * share

@@ -1,7 +1,7 @@
-"""Where a person's answers come from: the lines of a terminal, of a pipe or of a file.
+"""Read a person's answers: the lines of a terminal, of a pipe or of a file.
 
-Reading a line can be given up, since another person may decide meanwhile: so the descriptor is
-watched by the event loop, and no thread hangs in a read.
+Another person may decide meanwhile, so that a read must be cancellable: the event loop watches the
+descriptor, and no thread blocks in a read.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ class InputEndedError(Exception):
 
 
 class AnswerSource:
-    """The lines of one input, and who gives them.
+    """The lines of one input, and their author.
 
-    `terminal` says whether a person types them: then an editor can be opened, and what was typed
-    before a question was seen is no answer to it. `signer` is the key that they sign with.
+    On a `terminal`, an editor can be opened, and lines that were typed before a question was seen
+    do not answer it. `signer` is the author's key.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class AnswerSource:
         self.signer = signer
         self.terminal = os.isatty(descriptor)
         self._descriptor = descriptor
-        self._kept = b""
+        self._buffer = b""
         self._over = False
 
     @classmethod
@@ -54,49 +54,45 @@ class AnswerSource:
         groups: Sequence[str] = (),
         signer: Signer | None = None,
     ) -> Self:
-        """The answers that come from standard input."""
+        """Return the lines of standard input."""
         return cls(sys.stdin.fileno(), by=by, groups=groups, signer=signer)
 
     def forget_typed(self) -> None:
         """Drop what was typed on a terminal before now."""
         if self.terminal:
-            self._kept = b""
+            self._buffer = b""
             with contextlib.suppress(termios.error):
                 termios.tcflush(self._descriptor, termios.TCIFLUSH)
 
     async def line(self) -> str:
-        """The next line, without its end.
+        """Return the next line, without its end.
 
         Raises:
             InputEndedError: there is none, or it is longer than a megabyte.
         """
-        while b"\n" not in self._kept and not self._over:
-            await self._readable()
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        while b"\n" not in self._buffer and not self._over:
+            # A file is always readable, and cannot be watched.
+            with contextlib.suppress(PermissionError):
+                loop.add_reader(self._descriptor, ready.set)
+                try:
+                    await ready.wait()
+                finally:
+                    loop.remove_reader(self._descriptor)
+                ready.clear()
             data = os.read(self._descriptor, _READ_BYTES)
-            self._kept += data
+            self._buffer += data
             self._over = not data
-            if len(self._kept) > MAX_LINE_BYTES:
-                self._kept, self._over = b"", True
-        if not self._kept:
+            if len(self._buffer) > MAX_LINE_BYTES:
+                self._buffer, self._over = b"", True
+        if not self._buffer:
             raise InputEndedError
-        line, _, self._kept = self._kept.partition(b"\n")
+        line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode("utf-8", "replace").rstrip("\r")
-
-    async def _readable(self) -> None:
-        loop = asyncio.get_running_loop()
-        ready = asyncio.Event()
-        try:
-            loop.add_reader(self._descriptor, ready.set)
-        except PermissionError:
-            return  # a file is always readable, and cannot be waited for
-        try:
-            await ready.wait()
-        finally:
-            loop.remove_reader(self._descriptor)
 
 
 def user_name() -> str | None:
-    """Who is logged in here; `None` where the system cannot tell."""
+    """Return the name of the current user; `None` where the system has none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

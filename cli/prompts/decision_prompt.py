@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,14 @@ from holdfast.client.question_text import (
     strike_calls,
 )
 from holdfast.runtime.text_safety import as_json, clean, one_line
-from holdfast.schemas.decision import Decision, PendingApproval, Verdict
+from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.validation.problems import problems_of, summarize_problems
 
-_MAX_TRIES = 20
+_MAX_TRIES = 100
+
+
+class _Back(Exception):
+    """Back to the options; the message is the reason, empty if the person wants it."""
 
 
 async def ask_decision(
@@ -39,137 +42,105 @@ async def ask_decision(
         InputEndedError: there are no more answers.
     """
     screen.show_approval(waiting, asked=True)
+    options = question_text.OPTIONS[waiting.kind]
     with screen.pause_for_input():
         for _ in range(_MAX_TRIES):
-            choice = await _choose(waiting, answers, screen)
-            if choice.verdict is None:
+            answers.forget_typed()
+            answer = (await _line(question_text.prompt(waiting), answers, screen)).strip().lower()
+            option = next((option for option in options if option.means(answer)), None)
+            if option is None:
+                labels = ", ".join(option.label for option in options)
+                screen.print_note(f"Answer with one letter: {labels}.")
+            elif option.verdict is None:
                 return None
-            if (decision := await _complete(waiting, choice, answers, screen)) is not None:
-                return decision
+            else:
+                try:
+                    return await _decision(waiting, option, answers, screen)
+                except _Back as back:
+                    if reason := str(back):
+                        screen.print_note(reason)
     return None
 
 
-async def _choose(
-    waiting: PendingApproval, answers: AnswerSource, screen: Screen
-) -> DecisionOption:
-    choices = question_text.OPTIONS[waiting.kind]
-    for _ in range(_MAX_TRIES):
-        answers.forget_typed()
-        answer = (await _line(question_text.prompt(waiting), answers, screen)).strip().lower()
-        for choice in choices:
-            if choice.means(answer):
-                return choice
-        screen.print_note(
-            f"Answer with one letter: {', '.join(choice.label for choice in choices)}."
-        )
-    return choices[-1]
-
-
-async def _complete(
-    waiting: PendingApproval, choice: DecisionOption, answers: AnswerSource, screen: Screen
-) -> Decision | None:
-    """The decision with what belongs to it; `None` to go back to the choice."""
+async def _decision(
+    waiting: PendingApproval, option: DecisionOption, answers: AnswerSource, screen: Screen
+) -> Decision:
+    """Ask for the values of a decision, and return it."""
     said: dict[str, Any] = {}
-    match verdict := choice.verdict:
-        case "edit" if choice.strikes:
-            said["arguments"] = await _struck(waiting, answers, screen)
-        case "deny":
-            said["reason"] = await _reason(answers, screen)
+    match verdict := option.verdict:
+        case "edit" if option.strikes:
+            text = "Strike out which calls, such as t1c2 t1c3 (empty: back): "
+            struck = parse_call_ids(await _line(text, answers, screen))
+            if not struck:
+                raise _Back
+            try:
+                said["arguments"] = strike_calls(waiting, struck)
+            except CannotStrikeError as error:
+                raise _Back(f"That is not possible: {error}.") from error
         case "edit":
             said["arguments"] = await _edited(waiting, answers, screen)
+        case "deny":
+            # The decision itself was given, even if the input ends before the reason.
+            with contextlib.suppress(InputEndedError):
+                said["reason"] = await _line("Reason (it is passed on): ", answers, screen) or None
         case "respond" | "happened":
-            said["result"] = await _result(verdict, answers, screen)
-    if any(value is _BACK for value in said.values()):
-        return None
+            happened = verdict == "happened"
+            what = "What it returned" if happened else "Your answer in place of the result"
+            text = f"{what} (JSON or text; empty: back): "
+            said["result"] = as_meant((await _filled_line(text, answers, screen)).strip())
     said |= {"callId": waiting.call_id, "decision": verdict, "digest": waiting.digest}
     said |= {"by": answers.by, "groups": answers.groups}
     try:
         return Decision.model_validate(said)
     except ValidationError as error:
-        screen.print_note(
-            f"That is not possible: {clean(summarize_problems(problems_of(error, said, Decision)))}"
-        )
-        return None
-
-
-# Back to the choice: a result may well be null, so None cannot say it.
-_BACK = object()
-
-
-async def _result(verdict: Verdict, answers: AnswerSource, screen: Screen) -> Any:
-    what = "What it returned" if verdict == "happened" else "Your answer in place of the result"
-    text = (await _line(f"{what} (JSON or text; empty: back): ", answers, screen)).strip()
-    return as_meant(text) if text else _BACK
+        problems = summarize_problems(problems_of(error, said, Decision))
+        raise _Back(f"That is not possible: {clean(problems)}") from error
 
 
 async def _edited(waiting: PendingApproval, answers: AnswerSource, screen: Screen) -> Any:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if answers.terminal and editor:
-        text = _in_editor(editor, as_json(waiting.arguments, indent=2), screen)
+        text = _edited_text(editor, as_json(waiting.arguments, indent=2))
     else:
         screen.print_note(f"Arguments now: {as_json(waiting.arguments)}")
-        text = await _line("All arguments as JSON (empty: back): ", answers, screen)
-    return _changed(text, waiting, screen)
-
-
-async def _struck(waiting: PendingApproval, answers: AnswerSource, screen: Screen) -> Any:
-    said = await _line("Strike out which calls, such as t1c2 t1c3 (empty: back): ", answers, screen)
-    struck = parse_call_ids(said)
-    if not struck:
-        return _BACK
-    try:
-        return strike_calls(waiting, struck)
-    except CannotStrikeError as error:
-        screen.print_note(f"That is not possible: {error}.")
-        return _BACK
-
-
-def _changed(text: str, waiting: PendingApproval, screen: Screen) -> Any:
-    if not text.strip():
-        return _BACK
+        text = await _filled_line("All arguments as JSON (empty: back): ", answers, screen)
     try:
         arguments = json.loads(text)
     except (ValueError, RecursionError) as error:
-        screen.print_note(f"That is no JSON: {error}.")
-        return _BACK
+        raise _Back(f"That is no JSON: {error}.") from error
     if arguments == waiting.arguments:
-        screen.print_note("Nothing was changed.")
-        return _BACK
+        raise _Back("Nothing was changed.")
     return arguments
 
 
-def _in_editor(editor: str, text: str, screen: Screen) -> str:
-    """What a person makes of the text; empty where the editor could not be used.
+def _edited_text(editor: str, text: str) -> str:
+    """Return the text as it is when the person's editor ends.
 
-    Everything stands still until the editor is closed: it has the terminal.
+    The event loop blocks meanwhile: the editor has the terminal. Ctrl-C reaches every program on
+    the terminal, and is the editor's.
     """
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         path = Path(folder, "arguments.json")
         path.write_text(f"{text}\n", encoding="utf-8")
+        before = signal.signal(signal.SIGINT, lambda *_: None)
         try:
-            with _interrupts_left_to_it():
-                status = subprocess.run([*shlex.split(editor), str(path)], check=False).returncode
+            status = subprocess.run([*shlex.split(editor), str(path)], check=False).returncode
         except (OSError, ValueError) as error:
-            screen.print_note(f"The editor `{one_line(editor, 100)}` cannot be started: {error}.")
-            return ""
-        return path.read_text(encoding="utf-8", errors="replace") if status == 0 else ""
+            name = one_line(editor, 100)
+            raise _Back(f"The editor `{name}` cannot be started: {error}.") from error
+        finally:
+            signal.signal(signal.SIGINT, before)
+        edited = path.read_text(encoding="utf-8", errors="replace")
+        if status != 0 or not edited.strip():
+            raise _Back
+        return edited
 
 
-@contextlib.contextmanager
-def _interrupts_left_to_it() -> Iterator[None]:
-    """Ctrl-C goes to every program on the terminal; while an editor is open it is the editor's."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-async def _reason(answers: AnswerSource, screen: Screen) -> str | None:
-    try:
-        return await _line("Reason (it is passed on): ", answers, screen) or None
-    except InputEndedError:
-        return None  # the decision itself was given
+async def _filled_line(prompt: str, answers: AnswerSource, screen: Screen) -> str:
+    line = await _line(prompt, answers, screen)
+    if not line.strip():
+        raise _Back
+    return line
 
 
 async def _line(prompt: str, answers: AnswerSource, screen: Screen) -> str:

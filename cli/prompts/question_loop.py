@@ -15,15 +15,12 @@ from holdfast.cli.screens.screen import Screen
 from holdfast.client.command_errors import CommandError, NoWorkerError
 from holdfast.client.question_text import how_to_decide, title
 from holdfast.client.run_handle import RunHandle
-from holdfast.client.signing import Signer
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.internal.delegate import DelegatePending
 
 _LOOK_SECONDS: Final = 1.0
-
-Key = tuple[str, ...]
 
 
 class ApprovalPrompts:
@@ -33,13 +30,13 @@ class ApprovalPrompts:
         self._run = run
         self._screen = screen
         self._answers = answers
-        self._put: set[Key] = set()
+        self._shown: set[tuple[str, ...]] = set()
         self._elsewhere: list[DelegatePending] = []
 
     async def ask_new(self, waiting: list[PendingApproval]) -> bool:
         """Ask about new pending approvals; return false when the input has ended."""
-        new = [one for one in waiting if _key(one) not in self._put]
-        self._put.update(map(_key, new))
+        new = [one for one in waiting if _key(one) not in self._shown]
+        self._shown.update(map(_key, new))
         for one in new:
             if self._answers is None or (one.signed and self._answers.signer is None):
                 self._screen.show_approval(one, asked=False)
@@ -48,20 +45,17 @@ class ApprovalPrompts:
                 await self._ask(one, self._answers)
             except InputEndedError:
                 self._answers = None
-                self._tell_how(waiting)
+                self._screen.print_note("\nThe input has ended. To decide:")
+                for each in waiting:
+                    self._screen.print_note(f"  {how_to_decide(self._run.id, each)}")
                 return False
         return True
 
     def show_delegate_approvals(self, waiting: list[DelegatePending]) -> None:
-        """Draw what has come to wait in delegates since the last time: it is decided there."""
+        """Draw the new pending approvals of delegates, which are decided there."""
         new = [there for there in waiting if there not in self._elsewhere]
         self._screen.show_delegate_approvals(new, waits=bool(waiting))
         self._elsewhere = waiting
-
-    def _tell_how(self, waiting: list[PendingApproval]) -> None:
-        self._screen.print_note("\nThe input has ended. To decide:")
-        for one in waiting:
-            self._screen.print_note(f"  {how_to_decide(self._run.id, one)}")
 
     async def _ask(self, waiting: PendingApproval, answers: AnswerSource) -> None:
         """Ask, unless and until it is decided elsewhere."""
@@ -77,11 +71,16 @@ class ApprovalPrompts:
                 return
             decision = asking.result()
         finally:
-            await _stop(asking, watching)
-        await self._act_on(decision, waiting, answers.signer)
+            asking.cancel()
+            watching.cancel()
+            await asyncio.gather(asking, watching, return_exceptions=True)
+        if decision is None:
+            self._screen.print_note(f"Skipped. To decide: {how_to_decide(self._run.id, waiting)}")
+        else:
+            await self._send(decision, waiting, answers)
 
     async def _until_decided(self, waiting: PendingApproval) -> None:
-        """Return when a call waits no longer, or not as it was shown."""
+        """Return when the approval is no longer pending, or has changed since it was shown."""
         seen: object = None
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -94,45 +93,30 @@ class ApprovalPrompts:
                 ):
                     return
             except CommandError:
-                continue  # the decision will meet the same error
+                continue  # sending the decision will meet the same error
             seen = look.position
 
-    async def _act_on(
-        self, decision: Decision | None, waiting: PendingApproval, signer: Signer | None
+    async def _send(
+        self, decision: Decision, waiting: PendingApproval, answers: AnswerSource
     ) -> None:
-        if decision is None:
-            self._screen.print_note(f"Skipped. To decide: {how_to_decide(self._run.id, waiting)}")
-            return
+        note = self._screen.print_note
         try:
-            if signer is not None:
-                decision = signer.sign(decision, waiting, self._run.id)
+            if answers.signer is not None:
+                decision = answers.signer.sign(decision, waiting, self._run.id)
             receipt = await self._run.decide(decision)
+            if not receipt.decided:
+                note(f"Counted: {receipt.missing} more must agree.")
         except ApplicationError as refusal:
-            self._refused(refusal, waiting)
+            note(f"Rejected: {clean(refusal.message)}")
+            if refusal.type == names.INVALID_DECISION:
+                self._shown.discard(_key(waiting))  # another decision is possible
         except NoWorkerError as error:
-            self._screen.print_note(
-                f"{clean(str(error))}, then {how_to_decide(self._run.id, waiting)}"
-            )
+            note(f"{clean(str(error))}, then {how_to_decide(self._run.id, waiting)}")
         except CommandError as error:
             # It cannot be signed; or the run has ended, and the next look draws how.
-            self._screen.print_note(clean(str(error)))
-        else:
-            if not receipt.decided:
-                self._screen.print_note(f"Counted: {receipt.missing} more must agree.")
-
-    def _refused(self, refusal: ApplicationError, waiting: PendingApproval) -> None:
-        """Show why a decision was rejected, and ask again where another is possible."""
-        self._screen.print_note(f"Rejected: {clean(refusal.message)}")
-        if refusal.type == names.INVALID_DECISION:
-            self._put.discard(_key(waiting))
+            note(clean(str(error)))
 
 
-def _key(waiting: PendingApproval) -> Key:
-    """What tells one question from another; an edit under a quorum makes a new one."""
+def _key(waiting: PendingApproval) -> tuple[str, ...]:
+    """Return the key of a question; an edit under a quorum makes a new one."""
     return (waiting.call_id, waiting.kind, waiting.requested_at, waiting.digest)
-
-
-async def _stop(*tasks: asyncio.Task[object]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

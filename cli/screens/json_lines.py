@@ -2,28 +2,26 @@
 
 `holdfast run` begins with `{"type": "run", "run": ID}`. Then come the run's events as they are,
 with `token` and `tool_call_delta` between them, and last either `done` or `error`. A delta has the
-characters from `offset` on of what the model has said in this `attempt`; a new attempt starts at 0.
-In composed calling that is its JSON, calls and all. A `done` whose output is a reference to the
-worker's store is written when the run has closed, with the whole output where that can be had.
+characters from `offset` on of the model's answer in this `attempt`; a new attempt starts at 0. In
+composed calling these are its JSON, with the calls. A `done` whose output is a reference to the
+worker's store is written when the run has closed, with the whole output where it is available.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, TextIO
 
+from holdfast.cli.screens.screen import Screen
 from holdfast.client.result import RunEnding
 from holdfast.client.run_handle import AnswerProgress
 from holdfast.client.stream.deltas import calls_delta, token
 from holdfast.client.stream.live_text import TokenText
 from holdfast.runtime.text_safety import as_json
 from holdfast.schemas import names
-from holdfast.schemas.decision import PendingApproval
-from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.internal.stored_value import Stored
 
 
-class JsonScreen:
-    """Writes JSON lines; what is meant for people alone is left out."""
+class JsonScreen(Screen):
+    """Writes JSON lines, without notes for people and without prompts."""
 
     log = names.EVENTS
 
@@ -33,11 +31,6 @@ class JsonScreen:
         self._turn = 0
         self._over = False
         self._done: dict[str, Any] | None = None
-
-    @contextmanager
-    def live(self) -> Iterator[None]:
-        """Nothing to set up."""
-        yield
 
     def show_entry(self, entry: Mapping[str, Any]) -> None:
         """Write an event as it is."""
@@ -49,7 +42,7 @@ class JsonScreen:
         self._write(entry)
 
     def show_answer(self, streaming: AnswerProgress | None) -> None:
-        """Write what the model has said since the last time."""
+        """Write the new part of the model's answer."""
         if streaming is None:
             return
         offset, text = self._tokens.new(streaming)
@@ -57,29 +50,6 @@ class JsonScreen:
             self._write(token(self._turn, streaming.attempt, offset, text))
         if calls := self._tokens.new_calls(streaming):
             self._write(calls_delta(self._turn, streaming.attempt, calls))
-
-    def show_calls(self, calls: Sequence[Mapping[str, Any]]) -> None:
-        """A program asks for it by the query `status`."""
-
-    def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
-        """The event `confirmation_required` has said it."""
-
-    def show_delegate_approvals(self, new: list[DelegatePending], *, waits: bool) -> None:
-        """The delegate's own events say it."""
-
-    def show_queued(self) -> None:
-        """A remark for people."""
-
-    def print_note(self, text: str) -> None:
-        """A remark for people."""
-
-    @contextmanager
-    def pause_for_input(self) -> Iterator[None]:
-        """A program is asked nothing."""
-        yield
-
-    def prompt(self, text: str) -> None:
-        """A program is asked nothing."""
 
     def show_ending(self, ending: RunEnding) -> None:
         """Write the end, where the run could not write it itself or not all of it."""

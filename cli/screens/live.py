@@ -1,9 +1,8 @@
-"""A run on a terminal: what has happened scrolls up, and below it stands what is going on now.
+"""A run on a terminal: past events scroll up, and the current activity is below them.
 
-Everything is drawn as text with styles, never as markup: nothing that a model writes is obeyed.
+Everything is drawn as text with styles, never as markup: text of a model has no effect.
 """
 
-import contextlib
 import os
 import sys
 import termios
@@ -21,13 +20,13 @@ from rich.text import Text
 
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.cli.screens.console import console_for
+from holdfast.cli.screens.screen import Screen
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, ending_lines
 from holdfast.client.run_handle import AnswerProgress
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine, Tone
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import shorten
-from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.log_entry import read_record
@@ -49,15 +48,13 @@ STYLES: Final[dict[Tone, str]] = {
 }
 
 
-class LiveScreen:
+class LiveScreen(Screen):
     """Draws a run on a terminal, at 80 columns and up."""
-
-    log = names.CONTEXT
 
     def __init__(self, stream: TextIO, run_id: str) -> None:
         self._console = console_for(stream)
         self._run_id = run_id
-        self._story = LogNarration(run_id)
+        self._narration = LogNarration(run_id)
         self._activity = Activity()
         self._spinner = Spinner("dots")
         self._last_said = ""
@@ -65,24 +62,25 @@ class LiveScreen:
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Show what is going on, and leave only what has happened."""
+        """Show the current activity below the events; remove it at the end."""
         self._live.start()
         try:
-            with without_echo():
+            with _echo(False):
                 yield
         finally:
             self._live.stop()
 
     def show_entry(self, entry: Mapping[str, Any]) -> None:
-        """Draw what happened."""
-        self._activity.add_entry(entry)
-        for line in self._story.lines(read_record(entry)):
+        """Draw the lines of an entry."""
+        record = read_record(entry)
+        self._activity.add_entry(record.entry)
+        for line in self._narration.lines(record):
             self._last_said = line.body if line.word == "model" else self._last_said
             if not line.minor:
                 self._console.print(render_line(line))
 
     def show_answer(self, streaming: AnswerProgress | None) -> None:
-        """Show what the model has said so far."""
+        """Show the partial answer of the model."""
         self._activity.streaming = streaming
 
     def show_calls(self, calls: Sequence[Mapping[str, Any]]) -> None:
@@ -97,42 +95,42 @@ class LiveScreen:
         self._console.print(command, soft_wrap=True)
 
     def show_delegate_approvals(self, new: list[DelegatePending], *, waits: bool) -> None:
-        """Draw a line for each; below, it is said for as long as something waits there."""
+        """Draw a line for each; the current activity shows it as long as any is pending."""
         self._activity.waits_elsewhere = waits
         for there in new:
-            told = Text.assemble(
+            line = Text.assemble(
                 ("waiting", "bold yellow"), " ", question_text.delegate_line(there)
             )
-            self._console.print(told, soft_wrap=True)
+            self._console.print(line, soft_wrap=True)
 
     def show_queued(self) -> None:
         """Draw a line."""
-        told = Text.assemble(("waiting", "bold"), " ", QUEUED_FOR_MODEL)
-        self._console.print(told, soft_wrap=True)
+        line = Text.assemble(("waiting", "bold"), " ", QUEUED_FOR_MODEL)
+        self._console.print(line, soft_wrap=True)
 
     def print_note(self, text: str) -> None:
-        """Draw a remark of ours."""
+        """Draw a note."""
         self._console.print(Text(text, style="yellow"), soft_wrap=True)
 
     @contextmanager
     def pause_for_input(self) -> Iterator[None]:
-        """Stand still while a person types."""
+        """Remove the current activity while a person types."""
         self._live.stop()
         try:
-            with with_echo():
+            with _echo(True):
                 yield
         finally:
-            # A new one: the old one would erase as many lines as it had before the question.
+            # A new one: the old one would erase as many lines as it had before the prompt.
             self._live = self._region()
             self._live.start()
 
     def prompt(self, text: str) -> None:
-        """Draw the question; what is typed follows on its line."""
+        """Draw a prompt; the typed text follows on its line."""
         self._console.print(Text(text, style="bold yellow"), end="", soft_wrap=True)
         self._console.file.flush()
 
     def show_ending(self, ending: RunEnding) -> None:
-        """Draw the output, the state and what the run used."""
+        """Draw the output, the state and the usage of the run."""
         self._activity.streaming = None
         style = "green" if ending.exit_code == 0 else "red"
         self._console.print(Rule(style=style))
@@ -150,14 +148,14 @@ class LiveScreen:
         )
 
     def _now(self) -> RenderableType:
-        """What is going on: the last lines of the answer, and a word beside the spinner."""
+        """Return the last lines of the answer, and the activity beside the spinner."""
         self._spinner.text = Text(self._activity.text(), style="dim")
         lines = self._activity.last_lines(self._console.width, self._console.height)
         return Group(*(Text(line, style="dim", no_wrap=True) for line in lines), self._spinner)
 
 
 def render_line(line: NarrationLine) -> RenderableType:
-    """A line of the story: the time, and beside it word and text, with the body below."""
+    """Return a line of the log: the time, and beside it word and text, with the body below."""
     style = STYLES[line.tone]
     if line.tone == "turn":
         return Rule(Text(f"{line.word} {line.text}", style=style), align="left", style="dim")
@@ -169,68 +167,43 @@ def render_line(line: NarrationLine) -> RenderableType:
 
 
 def render_approval(waiting: PendingApproval) -> RenderableType:
-    """Return the panel of a pending approval: reason, arguments, question and terms."""
+    """Return the panel of a pending approval: reason, arguments and explanations."""
     parts: list[RenderableType] = []
     if why := question_text.reasoning(waiting):
         parts.append(Text(f"because: {why}\n", style="italic"))
     if rows := question_text.arguments(waiting):
-        parts += [_table(rows), Text()]
-    parts.append(Text(question_text.question(waiting)))
-    small = (question_text.effects(waiting), question_text.terms(waiting))
-    parts += [Text(text, style="dim") for text in small if text]
-    heading = Text(f"{question_text.title(waiting)} needs approval", style="bold")
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="bold", overflow="fold", max_width=_NAME_COLUMNS)
+        table.add_column(overflow="fold")
+        for name, value in rows:
+            table.add_row(Text(name), Text(value))
+        parts += [table, Text()]
+    parts += [Text(text, style="dim") for text in question_text.explanations(waiting)]
+    heading = Text(question_text.heading(waiting), style="bold")
     return Panel(Group(*parts), title=heading, title_align="left", border_style="yellow")
 
 
-def _table(rows: list[tuple[str, str]]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", overflow="fold", max_width=_NAME_COLUMNS)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(Text(name), Text(value))
-    return table
+@contextmanager
+def _echo(is_shown: bool) -> Iterator[None]:
+    """Show or hide typed keys. Ctrl-C still interrupts.
 
-
-@contextlib.contextmanager
-def without_echo() -> Iterator[None]:
-    """Do not show keys. Ctrl-C still interrupts."""
-    with _echo(False):
-        yield
-
-
-@contextlib.contextmanager
-def with_echo() -> Iterator[None]:
-    """Show keys again: a person is asked something."""
-    with _echo(True):
-        yield
-
-
-@contextlib.contextmanager
-def _echo(wanted: bool) -> Iterator[None]:
-    if not _is_ours():
+    Does nothing unless standard input is a terminal with this program in its foreground: changing
+    the terminal from the background would stop the program.
+    """
+    try:
+        terminal = sys.stdin.fileno()
+        is_ours = os.tcgetpgrp(terminal) == os.getpgrp()
+    except (OSError, ValueError):
+        is_ours = False
+    if not is_ours:
         yield
         return
-    terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     changed = termios.tcgetattr(terminal)
-    changed[_LOCAL_MODES] = _with_echo(changed[_LOCAL_MODES], wanted)
+    modes = changed[_LOCAL_MODES]
+    changed[_LOCAL_MODES] = modes | termios.ECHO if is_shown else modes & ~termios.ECHO
     termios.tcsetattr(terminal, termios.TCSADRAIN, changed)
     try:
         yield
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-
-
-def _is_ours() -> bool:
-    """Check that standard input is a terminal, with this program in its foreground.
-
-    Changing the terminal from the background would stop the program.
-    """
-    try:
-        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
-    except (OSError, ValueError):
-        return False
-
-
-def _with_echo(modes: int, wanted: bool) -> int:
-    return modes | termios.ECHO if wanted else modes & ~termios.ECHO

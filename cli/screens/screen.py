@@ -1,40 +1,37 @@
-"""Where a run is drawn: what every screen can do, and which screen fits an output.
+"""The interface of every screen that draws a run: `LiveScreen`, `PlainScreen`, `JsonScreen`."""
 
-A terminal gets a live display, anything else plain lines, and a program one JSON object a line.
-"""
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, TextIO
-
-from holdfast.cli.screens.console import is_terminal
-from holdfast.cli.screens.json_lines import JsonScreen
-from holdfast.cli.screens.live import LiveScreen
-from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.result import RunEnding
 from holdfast.client.run_handle import AnswerProgress
+from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.delegate import DelegatePending
 
 
-class Screen(Protocol):
-    """Draws what happens in one run. Use `live()` around everything that is drawn."""
+class Screen:
+    """Draws one run, within `live()`. A method that a screen does not override draws nothing.
 
-    @property
-    def log(self) -> str:
-        """Which of the run's logs it draws: `context` or `events`."""
+    `log` is the log of the run that it draws: `context` or `events`.
+    """
 
-    def live(self) -> AbstractContextManager[None]:
-        """The time in which the run is drawn."""
+    log = names.CONTEXT
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Draw the run in the body of the `with` statement."""
+        yield
 
     def show_entry(self, entry: Mapping[str, Any]) -> None:
         """Draw an entry of the log."""
 
     def show_answer(self, streaming: AnswerProgress | None) -> None:
-        """Draw what the model has said so far; `None` when none is answering."""
+        """Draw the partial answer of the model; `None` without one."""
 
     def show_calls(self, calls: Sequence[Mapping[str, Any]]) -> None:
-        """Show where the calls of the turn stand: `{callId, tool, stage}`; none between turns."""
+        """Show the stages of the calls of the turn: `{callId, tool, stage}`; none between turns."""
 
     def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
         """Draw a pending approval and how to decide it.
@@ -49,25 +46,18 @@ class Screen(Protocol):
         """
 
     def show_queued(self) -> None:
-        """Draw that a request has to wait for its turn at the model."""
+        """Draw that a request waits for the rate limit of its model."""
 
     def print_note(self, text: str) -> None:
-        """Tell the person something that is not from the run; `text` is safe to print."""
+        """Show a note for people that is not from the run; `text` is safe to print."""
 
-    def pause_for_input(self) -> AbstractContextManager[None]:
-        """The time in which the person types: nothing moves meanwhile."""
+    @contextmanager
+    def pause_for_input(self) -> Iterator[None]:
+        """Draw nothing while a person types, in the body of the `with` statement."""
+        yield
 
     def prompt(self, text: str) -> None:
-        """Show what is asked, and stay on the line."""
+        """Show a prompt, and stay on its line."""
 
     def show_ending(self, ending: RunEnding) -> None:
-        """Draw how the run ended."""
-
-
-def screen_for(stream: TextIO, run_id: str, *, as_json: bool = False) -> Screen:
-    """The screen that fits the stream."""
-    if as_json:
-        return JsonScreen(stream)
-    if is_terminal(stream):
-        return LiveScreen(stream, run_id)
-    return PlainScreen(stream, run_id)
+        """Draw the ending of the run."""

@@ -126,11 +126,19 @@ class AnswerStream:
         """
         if streaming.call or streaming.summary or streaming.turn not in (self.turn, None):
             return
+        sent, end = self.position.sent_chars, streaming.offset + len(streaming.text)
+        if self._key is not None:
+            is_same_attempt = streaming.key == self._key
+        else:
+            # Another process may have sent the characters.
+            fits = self.position.is_prefix_of(streaming.text)
+            fits = sent <= end if streaming.offset else fits
+            is_same_attempt = streaming.attempt == self.position.attempt and fits
         voids = False
-        if not self._goes_on(streaming):
+        if not is_same_attempt:
             if streaming.offset or not (streaming.text or streaming.calls):
                 return  # there is no content yet
-            voids = self.position.sent_chars > 0
+            voids = sent > 0
             self._begin(streaming.attempt)
         self._key = streaming.key
         start = self.position.sent_chars - streaming.offset
@@ -149,15 +157,6 @@ class AnswerStream:
         if not self.position.attempt:
             self._begin(1)
         yield from self._tokens(text[self.position.sent_chars :])
-
-    def _goes_on(self, streaming: AnswerProgress) -> bool:
-        """Check whether this is the attempt that was sent last."""
-        if self._key is not None:
-            return streaming.key == self._key
-        # The characters may have been sent by another process.
-        told, end = self.position.sent_chars, streaming.offset + len(streaming.text)
-        fits = told <= end if streaming.offset else self.position.is_prefix_of(streaming.text)
-        return streaming.attempt == self.position.attempt and fits
 
     def _begin(self, attempt: int) -> None:
         self._calls = []

@@ -12,15 +12,15 @@ progressed. While no worker answers, the stream stays open.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
-from holdfast.client.run_handle import Entry, RunDescription, RunHandle
+from holdfast.client.run_handle import RunDescription, RunHandle
 from holdfast.client.stream.deltas import AnswerStream, Frame, StreamCursor, UpdateStream
 from holdfast.schemas import names
-from holdfast.schemas.log_entry import EVENTS
+from holdfast.schemas.log_entry import EVENTS, MessageEntry, TurnStartEntry, read_record
 
 FASTEST_SECONDS: Final = 0.15
 BUSY_SECONDS: Final = 0.5
@@ -43,59 +43,77 @@ async def frames(
     Raises:
         CommandError: the run does not exist, or its data cannot be read here.
     """
-    telling, pace = _Telling(run, position), PollInterval()
-    while not telling.is_over():
+    reader, pace, last_notice = _Reader(run, position), PollInterval(), ""
+    while not reader.is_over:
         look, moved = None, False
         try:
             look = await run.observe()
-            async for frame in telling.news(look):
+            async for frame in reader.news(look):
                 moved = True
                 yield frame
+            last_notice = ""
         except CommandError as error:
-            for remark in telling.silent(error):
-                yield remark
+            if error.code != UNREACHABLE:
+                raise  # it is permanent
+            if (notice := str(error)) != last_notice:
+                last_notice = notice
+                yield StreamNotice(notice)
         if look is None:
             await asyncio.sleep(SLOWEST_SECONDS)
-        elif not telling.is_over():
+        elif not reader.is_over:
             # If there are new events, the progress may already be part of them.
-            for frame in () if moved else telling.on_its_way(look):
+            for frame in () if moved else reader.progress(look):
                 yield frame
             moving = moved or look.streaming is not None
             await asyncio.sleep(pace.next(moved=moving, busy=look.busy))
 
 
-class _Telling:
+class _Reader:
     """The position of one reader, and the next frames."""
 
     def __init__(self, run: RunHandle, position: StreamCursor) -> None:
-        self._over = position.ended
+        self.is_over = position.ended
         self._run = run
         self._position = position
         # Whether the stream has read the event that the position begins with.
-        self._placed = not position.after
+        self._is_placed = not position.after
         self._seen: tuple[object, ...] = ()
         self._answering: AnswerStream | None = None
         self._updating = UpdateStream()
         # The entry up to which the log was searched for answers.
         self._searched = 0
-        self._remark = ""
 
     async def news(self, look: RunDescription) -> AsyncIterator[Frame]:
         """Yield the events since the last poll; the end, where the run could not write it."""
         if look.position != self._seen:
-            async for event in self._events():
-                async for frame in self._before(event):
-                    yield frame
-                yield self._told(event)
-                if self._over:
+            after = self._position.after
+            start = after if self._is_placed else after - 1
+            async for event in self._run.entries(names.EVENTS, start):
+                is_new, starts_turn = event["n"] > after, event["type"] == "turn_start"
+                if is_new:
+                    async for frame in self._rest_of_answer():
+                        yield frame
+                self._is_placed = True
+                self.is_over = event["type"] in ("done", "error")
+                sent = self._position
+                self._position = StreamCursor(event["n"], ended=is_new and self.is_over)
+                # An answer follows the start of a turn, and no other event.
+                self._answering = None
+                if starts_turn:
+                    position = self._position if is_new else sent
+                    self._answering = AnswerStream(event["turn"], position)
+                if is_new:
+                    yield Frame(self._position, event)
+                if self.is_over:
                     return
-            self._seen, self._remark = look.position, ""
-        if look.closed and not self._over:
+            self._is_placed = True
+            self._seen = look.position
+        if look.closed:
             ending = await self._run.ending(whole=False)
-            self._over = True
+            self.is_over = True
             yield Frame(replace(self._position, ended=True), ending.event())
 
-    def on_its_way(self, look: RunDescription) -> Iterator[Frame]:
+    def progress(self, look: RunDescription) -> Iterator[Frame]:
         """Yield the progress of the answer and the calls that are not in the log yet."""
         if (
             self._answering is not None
@@ -106,88 +124,29 @@ class _Telling:
         position = self._position if self._answering is None else self._answering.position
         yield from self._updating.changes(look.updates, position)
 
-    def is_over(self) -> bool:
-        """Check whether the end was sent."""
-        return self._over
+    async def _rest_of_answer(self) -> AsyncIterator[Frame]:
+        """Yield the rest of the answer that precedes an event.
 
-    def silent(self, error: CommandError) -> Iterator[StreamNotice]:
-        """Yield a notice that no worker answers, once for each reason.
-
-        Raises:
-            CommandError: the error is permanent.
+        The answer is the model's last text in the turn before the next event.
         """
-        if error.code != UNREACHABLE:
-            raise error
-        if (why := str(error)) != self._remark:
-            self._remark = why
-            yield StreamNotice(why)
-
-    async def _events(self) -> AsyncIterator[Entry]:
-        """Yield the events that were not sent yet."""
-        after = self._position.after
-        async for event in self._run.entries(names.EVENTS, after if self._placed else after - 1):
-            if event["n"] > after:
-                yield event
-            else:
-                self._place(event)
-            if self._over:
-                return
-        self._placed = True
-
-    def _place(self, event: Entry) -> None:
-        """Find the last event that was sent before."""
-        self._placed = True
-        self._over = _is_last(event)
-        begun = self._position if event["type"] == "turn_start" else StreamCursor(event["n"])
-        self._position = StreamCursor(event["n"])
-        self._follow(event, begun)
-
-    def _told(self, event: Entry) -> Frame:
-        self._placed = True
-        self._over = _is_last(event)
-        self._position = StreamCursor(event["n"], ended=self._over)
-        self._follow(event, self._position)
-        return Frame(self._position, event)
-
-    def _follow(self, event: Entry, position: StreamCursor) -> None:
-        """Expect an answer after the start of a turn, and none after any other event."""
-        self._answering = None
-        if event["type"] == "turn_start":
-            self._answering = AnswerStream(event["turn"], position)
-
-    async def _before(self, event: Entry) -> AsyncIterator[Frame]:
-        """Yield the rest of the answer that precedes an event."""
         if self._answering is None:
             return
-        said = await self._answer(self._answering.turn)
-        if said is not None:
-            for frame in self._answering.finish(said):
-                yield frame
-        self._answering = None
-
-    async def _answer(self, turn: int) -> str | None:
-        """Return the model's answer in a turn: its last text before the next event."""
-        found, read, begun = None, self._searched, False
-        async for entry in self._run.entries(names.CONTEXT, self._searched):
-            if begun and entry["type"] in EVENTS:
+        text, read, is_in_turn = None, self._searched, False
+        async for record in self._run.entries(names.CONTEXT, self._searched):
+            if is_in_turn and record["type"] in EVENTS:
                 self._searched = read
                 break
-            read = entry["n"]
-            if entry["type"] == "turn_start" and entry["turn"] == turn:
-                begun = True
-            elif begun and entry["type"] == "message":
-                found = _said(entry) if entry["message"]["role"] == "assistant" else found
-        return found
-
-
-def _is_last(event: Mapping[str, Any]) -> bool:
-    return event["type"] in ("done", "error")
-
-
-def _said(entry: Entry) -> str | None:
-    """Return the text of an answer; None if it is too large to be read in full."""
-    content = entry["message"].get("content", "")
-    return content if isinstance(content, str) and "cut" not in entry else None
+            read = record["n"]
+            match read_record(record).entry:
+                case TurnStartEntry(turn=turn) if turn == self._answering.turn:
+                    is_in_turn = True
+                case MessageEntry(message=message) if is_in_turn and message.role == "assistant":
+                    # A text that is too large to be read in full is not sent.
+                    is_whole = isinstance(message.content, str) and "cut" not in record
+                    text = str(message.content) if is_whole else None
+        if text is not None:
+            for frame in self._answering.finish(text):
+                yield frame
 
 
 @dataclass

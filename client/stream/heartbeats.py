@@ -67,7 +67,20 @@ async def read_answer_progress(
     if asking is None or not asking.heartbeat_details.payloads:
         return None
     [details, *_] = await converter.decode(asking.heartbeat_details.payloads)
-    return _streaming(asking.activity_id, details)
+    match details:
+        case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
+            return AnswerProgress(
+                key=f"{asking.activity_id}/{attempt}",
+                attempt=attempt,
+                text=text,
+                offset=offset,
+                calls=list(details.get("calls") or []),
+                composed=details.get("composed") is True,
+                turn=details.get("turn"),
+                call=details.get("call"),
+                summary=details.get("summary") is True,
+            )
+    return None  # a worker of another version wrote it
 
 
 async def read_call_progress(
@@ -94,24 +107,9 @@ async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> 
     except Exception:
         return None  # in a format of another program
     value = details[0] if len(details) == 1 else details
-    answers = activity.activity_type.name == names.GENERATE
-    return _answer(call[1], value) if answers else CallProgress(call[1], activity.attempt, value)
-
-
-def _answer(call_id: str, details: Any) -> CallProgress | None:
-    match details:
+    if activity.activity_type.name != names.GENERATE:
+        return CallProgress(call[1], activity.attempt, value)
+    match value:
         case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
-            return CallProgress(call_id, attempt, {"text": text, "offset": offset})
-    return None
-
-
-def _streaming(activity_id: str, details: Any) -> AnswerProgress | None:
-    """Read the details of a heartbeat; `None` where another version's worker wrote them."""
-    match details:
-        case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
-            key = f"{activity_id}/{attempt}"
-            calls, composed = list(details.get("calls") or []), details.get("composed") is True
-            turn, call = details.get("turn"), details.get("call")
-            summary = details.get("summary") is True
-            return AnswerProgress(key, attempt, text, offset, calls, composed, turn, call, summary)
+            return CallProgress(call[1], attempt, {"text": text, "offset": offset})
     return None

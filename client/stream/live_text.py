@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.client.run_handle import AnswerProgress
@@ -30,7 +30,12 @@ def answer_text(streaming: AnswerProgress) -> str:
 
 def call_lines(streaming: AnswerProgress) -> list[str]:
     """Return the calls that the model is writing, one per line."""
-    return [_line(call) for call in streaming.calls]
+    return [
+        one_line(f"{call.get('tool', '')} {call.get('arguments', '')}", _CALL_CHARS)
+        if isinstance(call, Mapping)
+        else ""
+        for call in streaming.calls
+    ]
 
 
 def progress_line(update: CallProgress) -> str:
@@ -41,12 +46,6 @@ def progress_line(update: CallProgress) -> str:
         case {"text": str() as text, "offset": int()}:
             return one_line(text[-_UPDATE_CHARS:], _UPDATE_CHARS)
     return one_line(as_json(update.details), _UPDATE_CHARS)
-
-
-def _line(call: Any) -> str:
-    if not isinstance(call, Mapping):
-        return ""
-    return one_line(f"{call.get('tool', '')} {call.get('arguments', '')}", _CALL_CHARS)
 
 
 class TokenText:
@@ -82,38 +81,22 @@ def composed_text(text: str, offset: int) -> str:
     begun = _CALLS.match(text)
     if offset or not (begun or _OUTPUT.match(text)):
         return f"(an answer of {offset + len(text):,} characters so far)" if text else ""
-    return "\n".join(_said(text, begun.end() if begun else 0))
-
-
-def _said(text: str, at: int) -> Iterator[str]:
-    """Yield the calls, and the output as far as it is written."""
-    decoder = json.JSONDecoder()
+    at, lines, decoder = begun.end() if begun else 0, [], json.JSONDecoder()
     while at:
         at = len(text) - len(text[at:].lstrip(_BETWEEN))
         try:
             call, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             break
-        yield _call(call)
-    output = _OUTPUT.match(text, at)
-    if output is not None:
-        yield _growing(text[output.end() :])
+        arguments = call if isinstance(call, dict) else {}
+        arguments = {name: value for name, value in arguments.items() if value is not None}
+        name = one_line(str(arguments.pop("_tool", "")), _NAME_CHARS)
+        lines.append(f"{name} {arguments_line(arguments)}".rstrip())
+    if output := _OUTPUT.match(text, at):
+        value = text[output.end() :]
+        if string := _TEXT.match(value):
+            value = json.loads(f'"{string[1]}"', strict=False)
+        lines.append("" if _NULL.match(value) and not string else value)
     elif tool := _TOOL.search(text, at):
-        yield f"{one_line(tool[1], _NAME_CHARS)} …"
-
-
-def _call(call: Any) -> str:
-    if not isinstance(call, dict):
-        return ""
-    arguments = {name: value for name, value in call.items() if value is not None}
-    name = one_line(str(arguments.pop("_tool", "")), _NAME_CHARS)
-    return f"{name} {arguments_line(arguments)}".rstrip()
-
-
-def _growing(value: str) -> str:
-    """Return a partial value: a text unchanged, anything else except null as JSON."""
-    text = _TEXT.match(value)
-    if text is not None:
-        said: str = json.loads(f'"{text[1]}"', strict=False)
-        return said
-    return "" if _NULL.match(value) else value
+        lines.append(f"{one_line(tool[1], _NAME_CHARS)} …")
+    return "\n".join(lines)

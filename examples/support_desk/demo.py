@@ -26,8 +26,8 @@ from examples.support_desk.casting import AGENT, Cast, MiscastError, cast
 from examples.support_desk.children import Child, NotReadyError
 from examples.support_desk.place import OccupiedError, Place, opened, short
 from holdfast.cli.prompts.answers import AnswerSource, user_name
-from holdfast.cli.screens.follow import follow
-from holdfast.cli.screens.screen import Screen, screen_for
+from holdfast.cli.screens.follow import follow, screen_for
+from holdfast.cli.screens.screen import Screen
 from holdfast.client.command_errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, CommandError
 from holdfast.hosting.dev_server import HOST, DevServer, run_dev_server
 from holdfast.hosting.process_exit import StartError, exit_process

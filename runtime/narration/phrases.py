@@ -21,20 +21,14 @@ REQUESTS: Final[Mapping[Kind, str]] = {
 }
 """The heading of a question; the name of the call follows it."""
 
-QUESTIONS: Final[Mapping[Kind, str]] = {
-    "call": "Approve this call?",
-    "plan": "Approve this plan?",
-    "reconcile": "Did this call happen?",
-    "budget": "Extend the budget of the run?",
-}
-"""The question to the approver, as a sentence of its own."""
-
 EXPIRED: Final = "expired"
 """The outcome of a question whose time limit passed without a decision."""
 
 QUEUED_FOR_MODEL: Final = "for its turn at the model (maxRequestsPerMinute)"
 """The reason why a request waits that the endpoint's rate limit delays."""
 
+# The run's own text for a plan, from here on, has what the heading does not have.
+_REFUSED_CALLS: Final = "Refused already"
 _APPROVALS = {
     "approve": "approved",
     "edit": "approved with changes",
@@ -64,6 +58,13 @@ _TIMEOUTS: Final[Mapping[Lapse, str]] = {
     "give_up": "its outcome stays unknown",
     "end": "the run ends",
 }
+
+
+def question_facts(kind: Kind, text: str) -> str:
+    """Return the part of a run's own question that the heading does not have; may be empty."""
+    if kind == "call":
+        return ""
+    return text if kind != "plan" else "".join(text.partition(_REFUSED_CALLS)[1:])
 
 
 def decision_phrase(decision: str, kind: Kind = "call") -> str:

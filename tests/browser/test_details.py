@@ -248,8 +248,6 @@ def test_a_plan_is_shown_call_by_call_with_the_commands_that_decide_it() -> None
     play = planning(*calls, tools=(quote, PAY))
     text = page(play)
     assert "### Approval of a plan needed: plan of 2 calls (`t1-plan`)" in text
-    assert text.count("Shall all of") == 1
-    assert "carried out? `approve` carries it out, `edit` takes `calls`" in text
     assert (
         'An `edit`, for example: `{"calls": [{"id": "t1c1"}, {"id": "t1c2", "arguments": {…}}]}`'
         " (t1c1 stays as it is, t1c2 has other arguments)." in text
@@ -437,8 +435,15 @@ def test_whatever_is_written_in_a_plan_every_line_of_it_is_ours(text: str) -> No
     pay = PAY.model_copy(update={"label": text, "output_path": "†state.x"})
     wanted = call("pay", {"a": text, text: 1, "_reasoningForCall": text})
     found = page(planning(wanted, wanted, tools=(pay,)))
-    asks = ("Shall all of this be carried out? ", "An `edit`, for example: `{")
-    ours = (*OURS, *asks, "1. **", "2. **", "   - **", "   - → writes `", "   - because: `")
+    ours = (
+        *OURS,
+        "An `edit`, for example: `{",
+        "1. **",
+        "2. **",
+        "   - **",
+        "   - → writes `",
+        "   - because: `",
+    )
     assert [line for line in found.split("\n") if line and not line.startswith(ours)] == []
     outside = re.sub(r"(?<!\\)(`+)(?!`).+?(?<!`)\1(?!`)", "", found, flags=re.S)
     assert not re.search(r"(?<!\\)(?:[\[{]|<(?!br>│ |wbr>))|https?:", outside)

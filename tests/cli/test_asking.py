@@ -69,7 +69,7 @@ async def test_the_person_sees_why_with_what_and_on_what_terms(typing: Typing) -
         "because: Charged twice.",
         "order_id: A-1001",
         "amount: 120",
-        "Shall it be carried out?",
+        "Approval needed: Refund an order (t2c1)",
         "deny: it does not run, and the model reads your reason",
         "decided by finance",
         "2 people must agree",
@@ -165,7 +165,7 @@ async def test_the_calls_of_a_plan_are_numbered_and_say_what_they_wait_for(typin
         '    1. t1c1 quote: item: "7" writes †state.price\n',
         '    2. t1c2 Refund an order: amount: †state.price note: "a\\nwrites †state.nothing"',
         "after t1c1 because: Charged twice.",
-        "Approve this plan?",
+        "Approval of a plan needed: plan of 2 calls (t1-plan)",
         "holdfast decide run-1 t1-plan approve [--strike CALL]|deny|edit",
         "[a]pprove  [d]eny  stri[k]e calls out  [e]dit  [s]kip",
         'edit, for example: {"calls": [{"id": "t1c1"}, {"id": "t1c2", "arguments": {…}}]}',
@@ -242,7 +242,7 @@ async def test_a_call_whose_end_is_unknown_is_asked_about_in_its_own_words(
 
     assert decision is not None
     assert (decision.decision, decision.result, decision.digest) == (verdict, result, "d1")
-    assert "Did this call happen?" in seen
+    assert "Outcome unknown: Refund an order (t2c1)" in seen
     assert "[a]pprove" not in seen
 
 

@@ -21,7 +21,7 @@ from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import run_handle as remote_run
 from holdfast.client.command_errors import CommandError
-from holdfast.client.question_text import how_to_decide, terms
+from holdfast.client.question_text import explanations, how_to_decide
 from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import Signer as Key
 from holdfast.client.signing import load_signer
@@ -315,6 +315,11 @@ def test_an_id_without_a_key_is_told() -> None:
 
 
 # What is shown.
+
+
+def terms(waiting: PendingApproval) -> str:
+    """The terms as they are shown."""
+    return explanations(waiting)[-1]
 
 
 def test_it_is_said_what_becomes_of_it_when_nobody_decides_if_it_is_no_denial() -> None:

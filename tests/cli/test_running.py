@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -165,12 +166,17 @@ async def test_a_model_that_refuses_fails_the_run(
 
 
 async def test_a_run_ends_at_its_timeout_also_while_it_waits_for_a_person(
-    launch: Launch, holdfast: Holdfast, clerk: str
+    launch: Launch, holdfast: Holdfast, client: Client, clerk: str
 ) -> None:
     backend = await launch(PAYS)
 
-    said = await holdfast("run", clerk, *on(backend), "--timeout", "2s")
+    started = await holdfast("run", clerk, *on(backend), "--timeout", "2s", "--detach")
 
+    run = client.get_workflow_handle(started.out.strip())
+    description = await run.describe()
+    timeout = description.raw_description.execution_config.workflow_execution_timeout
+    assert timeout.ToTimedelta() == timedelta(seconds=2)
+    said = await holdfast("watch", run.id)
     assert (said.code, said.err) == (1, "")
     assert "timed_out: the run took longer than its timeout" in said.out
 
@@ -370,7 +376,7 @@ async def test_a_person_is_asked_there_and_then(launch: Launch, start: Start) ->
     terminal.type("y\r")
     after = await terminal.until("completed")
 
-    assert "Pay (t1c1) needs approval" in panel
+    assert "Approval needed: Pay (t1c1)" in panel
     assert "t1c1 Pay: approved by anna" in after
     assert await terminal.ended() == 0
     assert len(tools.read()) == 1

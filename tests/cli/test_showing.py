@@ -15,6 +15,7 @@ from holdfast.client import question_text
 from holdfast.client import run_handle as remote_run
 from holdfast.client.run_handle import RunHandle
 from holdfast.schemas.internal.delegate import DelegatePending
+from holdfast.schemas.log_entry import ToolStartEntry
 from tests.cli.conftest import Holdfast, Start
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
@@ -366,7 +367,7 @@ async def test_the_parent_is_shown_with_it_and_the_delegate_is_listed_as_the_par
 
 def test_below_a_live_run_it_is_said_for_as_long_as_something_waits_there() -> None:
     activity = Activity()
-    activity.add_entry({"type": "tool_start", "callId": "t1c2", "tool": "ask"})
+    activity.add_entry(ToolStartEntry(turn=1, call_id="t1c2", tool="ask"))
     activity.waits_elsewhere = True
     assert activity.text() == "waiting for a person's decision in a delegate"
     activity.waits_elsewhere = False

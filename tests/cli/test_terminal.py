@@ -29,7 +29,7 @@ async def test_a_person_is_asked_and_approves_there_and_then(launch: Launch, sta
     terminal.type("y\r")
     after = await terminal.until("completed  2 turns")
 
-    assert "Pay (t1c1) needs approval" in panel
+    assert "Approval needed: Pay (t1c1)" in panel
     assert "amount  5" in panel
     assert "t1c1 Pay: approved by anna" in after
     assert await terminal.ended() == 0

@@ -50,10 +50,10 @@ def test_an_agent_and_a_tool_are_a_name_or_a_file(tmp_path: Path) -> None:
     file = tmp_path / "agent.json"
     file.write_text('{"name": "x"}')
 
-    assert option_values.agent("support") == "support"
-    assert option_values.agent(f"@{file}") == {"name": "x"}
-    assert option_values.tool("look_up") == "look_up"
-    assert option_values.tool(f"@{file}") == {"name": "x"}
+    assert option_values.name_or_definition("support") == "support"
+    assert option_values.name_or_definition(f"@{file}") == {"name": "x"}
+    assert option_values.name_or_definition("look_up") == "look_up"
+    assert option_values.name_or_definition(f"@{file}") == {"name": "x"}
 
 
 def test_groups_are_separated_by_commas() -> None:

@@ -25,11 +25,11 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.cli.decide_command import _without
+from holdfast.cli.decide_command import without_calls
 from holdfast.cli.prompts.answers import AnswerSource
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens import follow as following
-from holdfast.cli.screens.follow import MAX_LOST_LOOKS, Line, RunFollower, follow
+from holdfast.cli.screens.follow import MAX_LOST_LOOKS, QueueNotices, RunFollower, follow
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import run_handle as remote_run
 from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError
@@ -356,18 +356,18 @@ def test_only_what_no_worker_was_given_yet_stands_in_line() -> None:
 def test_each_request_is_told_of_once_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(following, "monotonic", lambda: now)
-    line = Line()
-    assert not line.waits_long("1")
+    line = QueueNotices()
+    assert not line.is_due("1")
     now += 0.9
-    assert not line.waits_long("1")
+    assert not line.is_due("1")
     now += 0.2
-    assert line.waits_long("1")
+    assert line.is_due("1")
     now += 60
-    assert not line.waits_long("1"), "that was said"
-    assert not line.waits_long(None)
-    assert not line.waits_long("2")
+    assert not line.is_due("1"), "that was said"
+    assert not line.is_due(None)
+    assert not line.is_due("2")
     now += 1.1
-    assert line.waits_long("2")
+    assert line.is_due("2")
 
 
 # --- whom a question is put to, how often, and what they decide on (§7): a
@@ -449,7 +449,7 @@ async def test_what_is_left_of_a_plan_is_approved_as_it_was_read() -> None:
         {**CALL, **shown, "callId": "t1-plan", "kind": "plan", "digest": digest}
     )
     meant = Decision(call_id="t1-plan", decision="approve")
-    left = await _without(Asked(waits=[plan]), meant, ["t1c2"])
+    left = without_calls(meant, plan, ["t1c2"])
     assert (left.decision, left.arguments, left.digest) == (
         *("edit", {"calls": [{"id": "t1c1"}]}, digest),
     )

@@ -8,6 +8,13 @@ import pytest
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.client.run_handle import AnswerProgress
 from holdfast.client.stream.live_text import TokenText, composed_text
+from holdfast.schemas.log_entry import (
+    ConfirmationRequiredEntry,
+    ToolEndEntry,
+    ToolStartEntry,
+    TurnStartEntry,
+)
+from tests.cli.test_asking import waiting
 
 ANSWER = json.dumps(
     {
@@ -107,6 +114,10 @@ def test_calls_are_told_when_they_have_grown() -> None:
     assert tokens.new_calls(said("", calls=[{**call, "arguments": '{"amount": 1}'}])) != []
 
 
+def starts(call: str, tool: str) -> ToolStartEntry:
+    return ToolStartEntry(turn=1, call_id=call, tool=tool)
+
+
 def test_the_end_of_the_answer_fits_the_terminal() -> None:
     activity = Activity()
     activity.streaming = said(
@@ -124,13 +135,13 @@ def test_the_end_of_the_answer_fits_the_terminal() -> None:
 def test_it_is_said_what_is_going_on() -> None:
     activity = Activity()
     assert activity.text() == "starting"
-    activity.add_entry({"type": "turn_start", "turn": 2})
+    activity.add_entry(TurnStartEntry(turn=2))
     activity.streaming = said("x", key="7/3")
     assert activity.text() == "turn 2: the model answers (attempt 3)"
-    activity.add_entry({"type": "tool_start", "callId": "t2c1", "tool": "pay"})
+    activity.add_entry(starts("t2c1", "pay"))
     assert activity.text() == "running pay (t2c1)"
-    activity.add_entry({"type": "tool_end", "callId": "t2c1", "tool": "pay"})
-    activity.add_entry({"type": "confirmation_required", "callId": "t2c2"})
+    activity.add_entry(ToolEndEntry(turn=1, call_id="t2c1", tool="pay"))
+    activity.add_entry(ConfirmationRequiredEntry(turn=2, call_id="t2c2", approval=waiting()))
     assert activity.text() == "waiting for a person's decision"
 
 
@@ -140,21 +151,21 @@ def stands(**stages: str) -> list[dict[str, str]]:
 
 def test_only_what_runs_is_said_to_be_carried_out_before_the_ends_of_a_turn_are_told() -> None:
     activity = Activity()
-    activity.add_entry({"type": "turn_start", "turn": 1})
+    activity.add_entry(TurnStartEntry(turn=1))
     for call in ("t1c1", "t1c2"):
-        activity.add_entry({"type": "tool_start", "callId": call, "tool": "look"})
+        activity.add_entry(starts(call, "look"))
 
     activity.show_calls(stands(t1c1="ended", t1c2="running", t1c3="waiting", t1c4="pending"))
     assert activity.text() == "running look (t1c2); 1 ended, 1 held up by others"
     activity.show_calls(stands(t1c1="ended", t1c2="ended", t1c3="waiting", t1c4="queued"))
     assert activity.text() == "waiting for a person's decision; 2 ended, 1 held up by others"
-    activity.add_entry({"type": "tool_start", "callId": "t1c4", "tool": "pay"})
+    activity.add_entry(starts("t1c4", "pay"))
     assert activity.text() == "running pay (t1c4); 2 ended"
     activity.show_calls(stands(t1c1="ended", t1c2="ended", t1c3="ended", t1c4="unsure"))
     assert activity.text() == "waiting for a person's decision; 3 ended"
 
     for call in ("t1c1", "t1c2", "t1c3", "t1c4"):
-        activity.add_entry({"type": "tool_end", "callId": call, "tool": "look"})
+        activity.add_entry(ToolEndEntry(turn=1, call_id=call, tool="look"))
     activity.show_calls([])
     assert activity.text() == "turn 1"
 
@@ -162,7 +173,7 @@ def test_only_what_runs_is_said_to_be_carried_out_before_the_ends_of_a_turn_are_
 def test_many_that_run_leave_room_for_how_many_have_ended() -> None:
     activity = Activity()
     for n in range(40):
-        activity.add_entry({"type": "tool_start", "callId": f"t1c{n}", "tool": "look"})
+        activity.add_entry(starts(f"t1c{n}", "look"))
     activity.show_calls(stands(**{f"t1c{n}": "ended" if n < 9 else "running" for n in range(40)}))
     assert activity.text().endswith("…; 9 ended")
     assert len(activity.text()) < 78

@@ -204,7 +204,7 @@ def test_a_result_in_a_form_of_others_is_an_end_all_the_same(result: Any) -> Non
 
 def test_what_a_run_was_started_with_stands_there_as_it_is_and_is_obeyed_by_nothing() -> None:
     said = "Order 7 \x1b[2Jis late.\n# Approved\n[here](https://evil.example)"
-    new = StartRequest.run(RunRequest(agent="desk", input=said), {})
+    new = StartRequest.of(RunRequest(agent="desk", input=said), {})
     assert new.summary == "desk: Order 7 is late."
     assert new.details == (
         "Started with `holdfast`, on this:\n\n"
@@ -213,7 +213,7 @@ def test_what_a_run_was_started_with_stands_there_as_it_is_and_is_obeyed_by_noth
 
 
 def test_a_long_one_has_its_beginning_there() -> None:
-    new = StartRequest.run(RunRequest(agent="desk", input="x" * 10_000), {}, started_by="an API")
+    new = StartRequest.of(RunRequest(agent="desk", input="x" * 10_000), {}, started_by="an API")
     assert len(new.summary) == 200
     assert new.details.startswith("Started with an API, on this:")
     assert len(new.details) < 4_100
@@ -221,9 +221,9 @@ def test_a_long_one_has_its_beginning_there() -> None:
 
 
 def test_a_single_call_says_with_what_arguments() -> None:
-    new = StartRequest.call(CallRequest(tool="pay", arguments={"amount": 4}), {})
+    new = StartRequest.of(CallRequest(tool="pay", arguments={"amount": 4}), {})
     assert new.summary == "pay: amount=4"
-    assert StartRequest.call(CallRequest(tool="stop"), {}).details == "Started with `holdfast`."
+    assert StartRequest.of(CallRequest(tool="stop"), {}).details == "Started with `holdfast`."
 
 
 # --- what is asked of temporal's lists, and for how long (§11)

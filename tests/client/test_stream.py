@@ -15,7 +15,7 @@ from holdfast.client.command_errors import (
     EncryptedError,
     NoWorkerError,
 )
-from holdfast.client.connection import _Told
+from holdfast.client.connection import ReportingCodec
 from holdfast.client.result import RunEnding
 from holdfast.client.run_handle import AnswerProgress, Entry, RunDescription, RunHandle
 from holdfast.client.stream import frames as stream
@@ -224,7 +224,7 @@ async def test_what_cannot_be_read_without_a_key_is_no_silence() -> None:
     sealed = await EncryptionCodec(ring(NEW)).encode(secret.heartbeat_details.payloads)
     secret.heartbeat_details.payloads[0].CopyFrom(sealed[0])
     with pytest.raises(EncryptedError, match="no keys are set here"):
-        await update_in(secret, replace(CONVERTER, payload_codec=_Told(KeylessCodec())))
+        await update_in(secret, replace(CONVERTER, payload_codec=ReportingCodec(KeylessCodec())))
 
 
 SAID = {"text": "Hi", "offset": 3, "attempt": 2}

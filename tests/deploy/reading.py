@@ -12,7 +12,7 @@ import opentelemetry.sdk.environment_variables as of_telemetry
 import yaml
 
 from holdfast.cli.inbox_command import DEFAULT_PORT, SECRET_VARIABLE, SETTINGS_VARIABLE
-from holdfast.cli.main import _parser as client_parser
+from holdfast.cli.main import client_parser
 from holdfast.cli.serving import STOP_TIMEOUT_SECONDS
 from holdfast.hosting.options import VARIABLES, read_options
 from holdfast.runtime.connection_errors import _VARIABLES as OF_TEMPORAL

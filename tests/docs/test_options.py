@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from holdfast.cli.main import _parser as client_parser
+from holdfast.cli.main import client_parser
 from holdfast.hosting.options import worker_parser
 from tests.deploy.reading import OF_WORKER
 from tests.support.process import ROOT

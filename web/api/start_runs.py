@@ -7,8 +7,6 @@ to Temporal itself has no such limits.
 
 import hashlib
 import re
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
@@ -37,7 +35,7 @@ async def start_run(asked: ApiRequest) -> Response:
         raise HttpProblem("invalid_request", "There is nothing to do; say what as `input`.")
     if not isinstance(said.agent, str):
         _check_definition("agent", asked.parts)
-    return await _start(asked, partial(StartRequest.run, said), said, written)
+    return await _start(asked, said, written)
 
 
 async def start_call(asked: ApiRequest) -> Response:
@@ -45,7 +43,7 @@ async def start_call(asked: ApiRequest) -> Response:
     said, written = await asked.read_json(NewCall, "call request")
     if not isinstance(said.tool, str):
         _check_definition("tool", asked.parts)
-    return await _start(asked, partial(StartRequest.call, said), said, written)
+    return await _start(asked, said, written)
 
 
 def principal_of(
@@ -80,12 +78,7 @@ def _check_definition(what: str, parts: Services) -> None:
         raise HttpProblem("definition_not_taken", f"Here no {what} is written out; {todo}.")
 
 
-async def _start(
-    asked: ApiRequest,
-    build: Callable[..., StartRequest],
-    said: NewRun | NewCall,
-    written: dict[str, Any],
-) -> Response:
+async def _start(asked: ApiRequest, said: NewRun | NewCall, written: dict[str, Any]) -> Response:
     """Start the workflow of a request; a repeated request with the same key starts none.
 
     Raises:
@@ -102,7 +95,8 @@ async def _start(
         memo[_MEMO] = sha256(canonical_json([request.url.path, key, person.name, written]))
         digest = hashlib.sha256(canonical_json([person.name, key])).hexdigest()
         run_id = run_id or f"http-{digest[:40]}"
-    new = build(
+    new = StartRequest.of(
+        said,
         {**sent, "principal": own},
         started_by=f"`POST {request.url.path}` of the inbox",
         memo=memo,

@@ -12,7 +12,12 @@ from typing import Any
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from holdfast.runtime.narration.phrases import REQUESTS, decided_phrase, timeout_phrase
+    from holdfast.runtime.narration.phrases import (
+        REQUESTS,
+        decided_phrase,
+        question_facts,
+        timeout_phrase,
+    )
     from holdfast.schemas import names
     from holdfast.schemas.decision import example_edit, shown_calls
     from holdfast.schemas.internal.delegate import DelegatePending
@@ -90,14 +95,11 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
 
 
 def _text(question: Question) -> str:
-    """Return the question if the heading is not enough, with an example of an edit of a plan."""
-    if question.kind == "call":
-        return ""
-    said = own_sentence(question.text, WORDS_BYTES)
+    """Return what the heading leaves out, with an example of an edit of a plan."""
+    facts = own_sentence(question_facts(question.kind, question.text), WORDS_BYTES)
     edit, means = example_edit(question.arguments) if question.kind == "plan" else ("", "")
-    if not edit:
-        return said
-    return f"{said}\nAn `edit`, for example: {code(edit)} ({prose(means, WORDS_BYTES)})."
+    example = f"An `edit`, for example: {code(edit)} ({prose(means, WORDS_BYTES)})."
+    return "\n".join(filter(None, [facts, example if edit else ""]))
 
 
 def delegate_question(waiting: DelegatePending) -> str:
