@@ -27,6 +27,7 @@ from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.log.spans import SpansProgress
 from holdfast.workflows.engine.run import Run, RunSnapshot
+from holdfast.workflows.engine.state.redaction import as_text
 
 # Far under Temporal's limits (51,200 events, 50 MB): one turn may add many events.
 PRESSING_EVENTS = 20_000
@@ -182,16 +183,28 @@ def start_arguments(
 
     Without a store, pages of entries up to number `forgettable` may be left out of the log.
     """
-    body = _compressed(carried)
-    room = None if stored else MAX_CARRIED_BYTES - len(body)
-    pages = _with_room(log, forgettable, room)
-    if pages is None:
+    text = json.dumps(carried.to_json(), separators=(",", ":"), ensure_ascii=False)
+    body = zlib.compress(text.encode("utf-8", "surrogatepass"))
+    pages = [page.data for page in log.pages]
+    excess = 0 if stored else sum(map(len, pages)) + len(body) - MAX_CARRIED_BYTES
+    for position, page in enumerate(log.pages):
+        if excess <= 0 or page.last > forgettable:
+            break
+        excess -= len(page.data)
+        pages[position] = b""
+    if excess > 0:
         return None
-    pieces = [_pieces(each) for each in (body, *pages)]
+    pieces = [
+        [each[at : at + MAX_VALUE_BYTES] for at in range(0, len(each), MAX_VALUE_BYTES)]
+        for each in (body, *pages)
+    ]
+    values: dict[str, Any] = {one.kind: one.value for one in reversed(carried.run.kept.data)}
+    task = values.get("input")
+    task = task.get("is") if isinstance(task, dict) else None
     head = Continued(
         note=_NOTE,
         agent=carried.snapshot.agent.name,
-        task=_task(carried),
+        task="" if task is None else as_text(task)[:_TASK_CHARACTERS],
         turns=carried.run.kept.meter.turns,
         entries=len(log),
         body=len(pieces[0]),
@@ -219,33 +232,3 @@ def read_start_arguments(values: Sequence[Any]) -> tuple[WorkflowSnapshot, list[
         return WorkflowSnapshot.read(json.loads(zlib.decompress(body))), pages
     except zlib.error as error:
         raise ValueError(f"what was left cannot be read: {error}") from None
-
-
-def _task(carried: WorkflowSnapshot) -> str:
-    """Return the beginning of the run's task."""
-    found = (one.value for one in carried.run.kept.data if one.kind == "input")
-    value: Any = next(found, None)
-    task = value.get("is") if isinstance(value, dict) else None
-    text = task if isinstance(task, str) else json.dumps(task, ensure_ascii=False)
-    return "" if task is None else text[:_TASK_CHARACTERS]
-
-
-def _compressed(carried: WorkflowSnapshot) -> bytes:
-    text = json.dumps(carried.to_json(), separators=(",", ":"), ensure_ascii=False)
-    return zlib.compress(text.encode("utf-8", "surrogatepass"))
-
-
-def _with_room(log: Log, forgettable: int, room: int | None) -> list[bytes] | None:
-    """Return the pages, with the oldest ones emptied until they fit; None if they cannot fit."""
-    pages = [page.data for page in log.pages]
-    left = 0 if room is None else sum(map(len, pages)) - room
-    for position, page in enumerate(log.pages):
-        if left <= 0 or page.last > forgettable:
-            break
-        left -= len(page.data)
-        pages[position] = b""
-    return pages if left <= 0 else None
-
-
-def _pieces(page: bytes) -> list[bytes]:
-    return [page[at : at + MAX_VALUE_BYTES] for at in range(0, len(page), MAX_VALUE_BYTES)]

@@ -30,6 +30,7 @@ from holdfast.schemas.tool import ANONYMOUS, Tool
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.budget import reservations
 from holdfast.workflows.engine.budget.meter import BudgetShare, Meter
+from holdfast.workflows.engine.budget.reservations import BudgetExhausted
 from holdfast.workflows.engine.call.activities import CallRefused, check_output
 from holdfast.workflows.engine.call.tool_call import (
     Outcome,
@@ -42,7 +43,6 @@ from holdfast.workflows.engine.call.tool_call import (
 )
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.run_state import RunState
-from holdfast.workflows.engine.state.data import Data
 
 PARENT_INPUT = "parentInput"
 MAX_REQUEST_BYTES = 1_500_000
@@ -110,7 +110,13 @@ def build_delegate(
     if len(own_id.encode()) > MAX_ID_BYTES:
         message = f"the id of its run would be too long: {own_id[:60]}…, of more than"
         raise CallRefused(ErrorCode.BLOCKED, f"{message} {MAX_ID_BYTES} bytes")
-    share = _share(call, turn, state, now)
+    try:
+        if state.meter.budget.max_depth == 0:
+            state.meter.reach_depth()
+            raise BudgetExhausted("the run's limit of delegates of delegates, maxDepth, is reached")
+        share = reservations.budget_share(state.meter, now, call, turn.calls)
+    except BudgetExhausted as error:
+        raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` was not run: {error}") from None
     try:
         request = build_request(call, tool, state, agent, share).to_json()
     except ValidationError as error:
@@ -133,13 +139,26 @@ def build_request(
         ValidationError: A value in its scopes cannot be sent.
     """
     data = call.visible_data or state.data
-    principal = state.principal
+    depth, principal = state.meter.budget.max_depth, state.principal
+    seen = scopes.values(call, data)
+    messages = [
+        Message(content=[DataPart(kind=PARENT_INPUT if kind == "input" else kind, data=value)])
+        for kind, value in seen.items()
+        if kind != "state"
+    ]
     return RunRequest(
         agent=_anonymous(tool, agent) if tool.delegate == ANONYMOUS else tool.delegate or "",
         input=call.arguments,
-        context=[*scopes.transcript(call, state), *_data_messages(call, data)],
-        state=scopes.values(call, data).get("state"),
-        budget=_budget(state.meter, share),
+        context=[*scopes.transcript(call, state), *messages],
+        state=seen.get("state"),
+        budget=Budget(
+            max_turns=share.requests,
+            max_calls=share.calls,
+            max_tokens=share.tokens,
+            max_cost=share.cost,
+            max_duration=share.duration,
+            max_depth=None if depth is None else depth - 1,
+        ),
         principal=principal and Principal(id=principal.id, scopes=state.scopes()),
         approvals="ask" if state.asks_people else "deny",
     )
@@ -155,7 +174,11 @@ def delegate_outcome(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcom
         case RunResult(status="budget_exceeded"):
             return fail(ErrorCode.DELEGATE_FAILED, f"`{name}` used up its budget before its end.")
         case RunResult(output=output):
-            return _output(tool, output)
+            try:
+                return check_output(tool, Succeeded(ensure_json(output)))
+            except ValueError as error:
+                why = f"the output of `{tool.name}` is no JSON that can be kept: {error}"
+                return fail(ErrorCode.INVALID_OUTPUT, why)
         case DelegateNotStarted(message):
             return refuse(ErrorCode.DELEGATE_FAILED, message)
         case DelegateAbandoned(message) if tool.once:
@@ -210,7 +233,9 @@ class Delegates:
         if news.call_id not in self._open:
             return
         delegate, _ = self._open[news.call_id]
-        inside = [one for one in news.pending if _is_inside(one, delegate)]
+        # In the delegate, or in one of its own delegates.
+        prefix = f"{delegate.workflow_id}."
+        inside = [one for one in news.pending if f"{one.workflow_id}.".startswith(prefix)]
         self._open[news.call_id] = (delegate, inside)
 
     def has_pending(self, call_id: str) -> bool:
@@ -237,29 +262,6 @@ class Delegates:
         ]
 
 
-def _share(call: ToolCall, turn: Turn, state: RunState, now: datetime) -> BudgetShare:
-    if state.meter.budget.max_depth == 0:
-        state.meter.reach_depth()
-        why = "the run's limit of delegates of delegates, maxDepth, is reached"
-        raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` was not run: {why}")
-    try:
-        return reservations.budget_share(state.meter, now, call, turn.calls)
-    except reservations.BudgetExhausted as error:
-        raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` was not run: {error}") from None
-
-
-def _budget(meter: Meter, share: BudgetShare) -> Budget:
-    depth = meter.budget.max_depth
-    return Budget(
-        max_turns=share.requests,
-        max_calls=share.calls,
-        max_tokens=share.tokens,
-        max_cost=share.cost,
-        max_duration=share.duration,
-        max_depth=None if depth is None else depth - 1,
-    )
-
-
 def _anonymous(tool: Tool, agent: Agent | None) -> AgentDefinition:
     """Return an agent without tools, whose task is the tool's description."""
     assert agent is not None  # a single call never has a tool that a model answers
@@ -269,27 +271,3 @@ def _anonymous(tool: Tool, agent: Agent | None) -> AgentDefinition:
         model=agent.model,
         output=tool.output,
     )
-
-
-def _data_messages(call: ToolCall, data: Data) -> list[Message]:
-    """Return a message for each value that the delegate sees, besides the state."""
-    seen = scopes.values(call, data)
-    kinds = {
-        PARENT_INPUT if kind == "input" else kind: value
-        for kind, value in seen.items()
-        if kind != "state"
-    }
-    return [Message(content=[DataPart(kind=kind, data=value)]) for kind, value in kinds.items()]
-
-
-def _output(tool: Tool, output: Any) -> Outcome:
-    try:
-        return check_output(tool, Succeeded(ensure_json(output)))
-    except ValueError as error:
-        why = f"the output of `{tool.name}` is no JSON that can be kept: {error}"
-        return fail(ErrorCode.INVALID_OUTPUT, why)
-
-
-def _is_inside(one: DelegatePending, delegate: Delegate) -> bool:
-    """Return whether an approval is pending in the delegate, or in one of its own delegates."""
-    return f"{one.workflow_id}.".startswith(f"{delegate.workflow_id}.")

@@ -79,7 +79,12 @@ class Memory:
         """Apply a checked write once, and return the answer for the writer."""
         mark = _mark(write_id)
         if mark not in self._applied:
-            self._apply(write, now)
+            self.size_bytes -= self._held_bytes(write.key)
+            self._entries.pop(write.key, None)
+            if write.value is not None:
+                entry = MemoryEntry(value=write.value, written_at=rfc3339(now))
+                self._entries[write.key] = entry
+                self.size_bytes += _size_bytes(write.key, entry)
             self._applied[mark] = None
             if len(self._applied) > MAX_APPLIED:
                 del self._applied[next(iter(self._applied))]
@@ -106,16 +111,14 @@ class Memory:
             for key, entry in reversed(self._entries.items())
         )
         best = sorted((each for each in scored if each[0]), key=lambda each: -each[0])
-        found = [_shown(key, entry) for _, key, entry in best[: search.limit]]
+        found = []
+        for _, key, entry in best[: search.limit]:
+            shown: dict[str, Any] = {"key": key, "value": entry.value}
+            shown["writtenAt"] = entry.written_at
+            if len(entry.value) > MAX_EXCERPT_CHARACTERS:
+                shown |= {"value": entry.value[:MAX_EXCERPT_CHARACTERS], "cut": True}
+            found.append(shown)
         return {"entries": len(self), "matches": len(best), "found": found}
-
-    def _apply(self, write: MemoryWrite, now: datetime) -> None:
-        self.size_bytes -= self._held_bytes(write.key)
-        self._entries.pop(write.key, None)
-        if write.value is not None:
-            entry = MemoryEntry(value=write.value, written_at=rfc3339(now))
-            self._entries[write.key] = entry
-            self.size_bytes += _size_bytes(write.key, entry)
 
     def _held_bytes(self, key: str) -> int:
         entry = self._entries.get(key)
@@ -141,11 +144,3 @@ def _score(words: list[str], key: str, value: str) -> int:
         elif word in value:
             score += _WHOLE if word in whole else _PART
     return score
-
-
-def _shown(key: str, entry: MemoryEntry) -> dict[str, Any]:
-    """Return an entry as a search result: a long text is cut."""
-    shown = {"key": key, "value": entry.value, "writtenAt": entry.written_at}
-    if len(entry.value) <= MAX_EXCERPT_CHARACTERS:
-        return shown
-    return {**shown, "value": entry.value[:MAX_EXCERPT_CHARACTERS], "cut": True}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from holdfast.schemas.base import canonical_json, json_size, rfc3339, sha256
-from holdfast.schemas.decision import Decided, PendingApproval
+from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.settings.notify import Lapse, Listener, News, NewsKind
 from holdfast.workflows.engine.approvals.question import Expired, Question
 from holdfast.workflows.engine.state.redaction import truncate
@@ -48,7 +48,10 @@ class NewsTracker:
         """Take the news since the last call; a kind of None means no further news of a question."""
         known = {id(question) for question in waiting}
         over = [question for key, (question, _) in self._told.items() if key not in known]
-        found = [(question, _end(question)) for question in over]
+        found: list[tuple[Question, NewsKind | None]] = []
+        for question in over:
+            ruled: NewsKind = "expired" if isinstance(question.ruling, Expired) else "decided"
+            found.append((question, None if question.ruling is None else ruled))
         for question in waiting:
             _, reminders = self._told.get(id(question), (question, None))
             if reminders != question.reminders:
@@ -66,7 +69,10 @@ def is_for_listener(listener: Listener, kind: NewsKind, question: Question) -> b
 
 def build_news(question: Question, kind: NewsKind, origin: QuestionOrigin, now: datetime) -> News:
     """Build the news of a question."""
-    about = _about(question, origin)
+    # The question's id by its position: a reset run requests approval again.
+    place = [origin.workflow_id, origin.run_id, question.call_id, question.kind, question.round]
+    place.append(rfc3339(question.requested_at))
+    about = sha256(canonical_json(place))[:_ABOUT_CHARACTERS]
     number = f"-{question.reminders}" if kind == "reminder" else ""
     shown = _shown(question.to_pending_approval())
     return News(
@@ -84,25 +90,12 @@ def build_news(question: Question, kind: NewsKind, origin: QuestionOrigin, now: 
     )
 
 
-def _end(question: Question) -> NewsKind | None:
-    match question.ruling:
-        case None:
-            return None
-        case Expired():
-            return "expired"
-        case _:
-            return "decided"
-
-
-def _about(question: Question, origin: QuestionOrigin) -> str:
-    """Return the question's id by its position: a reset run requests approval again."""
-    place = [origin.workflow_id, origin.run_id, question.call_id, question.kind, question.round]
-    place.append(rfc3339(question.requested_at))
-    return sha256(canonical_json(place))[:_ABOUT_CHARACTERS]
-
-
 def _shown(waiting: PendingApproval) -> PendingApproval:
     arguments = truncate(waiting.arguments, ARGUMENTS_BYTES)
+    decisions = [
+        each.model_copy(update={"reason": _cut(each.reason), "groups": _names(each.groups)})
+        for each in waiting.decisions[-MAX_DECISIONS_TOLD:]
+    ]
     return waiting.model_copy(
         update={
             "label": waiting.label[:NAME_CHARACTERS],
@@ -110,15 +103,14 @@ def _shown(waiting: PendingApproval) -> PendingApproval:
             "arguments": arguments if json_size(arguments) <= 2 * ARGUMENTS_BYTES else {},
             "reasoning": _cut(waiting.reasoning),
             "question": _cut(waiting.question) or "",
-            "approvers": [each[:NAME_CHARACTERS] for each in waiting.approvers[:MAX_GROUPS_TOLD]],
-            "decisions": [_brief(each) for each in waiting.decisions[-MAX_DECISIONS_TOLD:]],
+            "approvers": _names(waiting.approvers),
+            "decisions": decisions,
         }
     )
 
 
-def _brief(decided: Decided) -> Decided:
-    groups = [each[:NAME_CHARACTERS] for each in decided.groups[:MAX_GROUPS_TOLD]]
-    return decided.model_copy(update={"reason": _cut(decided.reason), "groups": groups})
+def _names(groups: list[str]) -> list[str]:
+    return [each[:NAME_CHARACTERS] for each in groups[:MAX_GROUPS_TOLD]]
 
 
 def _cut(text: str | None) -> str | None:

@@ -51,7 +51,14 @@ class PendingApprovals(Lenient, frozen=False):
         if json_size(waiting) <= SHOWN_BYTES:
             return waiting
         room = SHOWN_BYTES // len(waiting) // 2
-        return [_cut(one, room) for one in waiting]
+        return [
+            {
+                **one,
+                "arguments": truncate(one["arguments"], room),
+                "cut": json_size(one["arguments"]),
+            }
+            for one in waiting
+        ]
 
     @property
     def has_ruling(self) -> bool:
@@ -97,7 +104,12 @@ class PendingApprovals(Lenient, frozen=False):
         """
         question = self._open.get(decision.call_id)
         if question is not None:
-            self._check_use(decision)
+            if isinstance(decision, SignedDecision):
+                # The signer of a used token may have changed the decision since.
+                use = self.tokens.get(decision.claims.id)
+                if use is not None:
+                    code = ALREADY_DECIDED if use == decision.token_use else INVALID_DECISION
+                    raise DecisionRejected(code, f"the token was used already: {use}")
             return question, question.check(decision)
         if decision.call_id in self.closed:
             outcome = self.closed[decision.call_id]
@@ -140,15 +152,6 @@ class PendingApprovals(Lenient, frozen=False):
         """Drop a question, because the run ends or a message arrived."""
         self._open.pop(question.call_id, None)
 
-    def _check_use(self, decision: Decision) -> None:
-        """Reject a used token: its signer may have changed the decision since."""
-        if not isinstance(decision, SignedDecision):
-            return
-        use = self.tokens.get(decision.claims.id)
-        if use is not None:
-            code = ALREADY_DECIDED if use == decision.token_use else INVALID_DECISION
-            raise DecisionRejected(code, f"the token was used already: {use}")
-
     def _close(self, question: Question, outcome: str) -> None:
         self._open.pop(question.call_id, None)
         self.closed[question.call_id] = outcome
@@ -156,8 +159,3 @@ class PendingApprovals(Lenient, frozen=False):
             del self.closed[next(iter(self.closed))]
         if question.approves_always and question.kind == "call":
             self.remembered = list(dict.fromkeys([*self.remembered, question.tool]))
-
-
-def _cut(waiting: dict[str, Any], room: int) -> dict[str, Any]:
-    arguments = waiting["arguments"]
-    return {**waiting, "arguments": truncate(arguments, room), "cut": json_size(arguments)}

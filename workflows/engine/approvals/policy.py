@@ -47,12 +47,15 @@ def strictest_policy(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
     """Combine the policies of several calls that people decide on together."""
     timeouts = [each.timeout for each in policies if each.timeout is not None]
     reminders = [each.remind for each in policies if each.remind is not None]
+    named = [each.approvers for each in policies if each.approvers]
+    groups = list(dict.fromkeys(group for each in named for group in each))
     careful = [each.on_timeout for each in policies if each.on_timeout is not None]
     return ApprovalPolicy(
         timeout=min(timeouts, default=None),
         on_timeout=min(careful, key=_ON_TIMEOUT.index, default=None),
         remind=min(reminders, default=None),
-        approvers=_approvers([each.approvers for each in policies if each.approvers]),
+        # An empty list means anybody.
+        approvers=[group for group in groups if all(group in some for some in named)] or groups,
         quorum=max(each.quorum or 1 for each in policies),
         not_by=next((each.not_by for each in policies if each.not_by), None),
         signed=any(each.signed for each in policies) or None,
@@ -74,14 +77,3 @@ def satisfies(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principa
         and not (policy.signed and not decided.signed)
     ]
     return len(entitled) >= (policy.quorum or 1)
-
-
-def _approvers(each: Sequence[list[str]]) -> list[str]:
-    """Return the groups that may decide on all calls.
-
-    Without such a group, these are the groups that may decide on any call; an empty list means
-    anybody.
-    """
-    groups = list(dict.fromkeys(group for groups in each for group in groups))
-    common = [group for group in groups if all(group in some for some in each)]
-    return common or groups

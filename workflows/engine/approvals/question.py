@@ -9,7 +9,7 @@ proves that the approver saw that edit.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from holdfast.schemas.base import canonical_json, rfc3339, sha256
 from holdfast.schemas.decision import (
@@ -44,8 +44,10 @@ _CHANGED = (
     "{by} has changed the arguments since this was asked: look at it again, then approve with its"
     " `digest`"
 )
-# The name of an invalid edit that is not an edit of a call's arguments.
-_MISFIT: dict[Kind, str] = {"plan": "the plan does not work out so"}
+_AGAIN = (
+    "this call may have happened; to carry it out again say `did_not_happen` with the `digest` that"
+    " is shown now"
+)
 # The decisions that a question of this kind does not accept.
 _UNFIT: dict[tuple[Kind, Verdict], str] = {
     ("reconcile", "edit"): "a call that may have happened cannot be edited",
@@ -161,6 +163,7 @@ class Question:
 
     def to_pending_approval(self) -> PendingApproval:
         """Return the question as people see it."""
+        shown = self.policy.on_timeout
         return PendingApproval(
             call_id=self.call_id,
             kind=self.kind,
@@ -177,13 +180,9 @@ class Question:
             decisions=[decided for decided, _ in self.decisions],
             question=self.text,
             signed=bool(self.policy.signed),
-            on_timeout=self._lapse(),
+            # A denial, or an action that does not apply to this kind, is not shown.
+            on_timeout=shown if shown != "deny" and self.kind in ("call", "plan") else None,
         )
-
-    def _lapse(self) -> Literal["approve", "fail"] | None:
-        """Return the policy's action on timeout, if it is not a denial and applies to this kind."""
-        said = self.policy.on_timeout
-        return None if self.kind not in ("call", "plan") or said == "deny" else said
 
     def check(self, decision: Decision) -> Decision:
         """Check a decision, and return it as it applies here.
@@ -196,7 +195,13 @@ class Question:
         self._check_person(decision)
         meant = self._meaning(decision)
         if meant.decision == "edit":
-            meant = self._edited(meant)
+            try:
+                arguments = self.check_arguments(meant.arguments or {})
+            except InvalidArguments as error:
+                misfit = "the plan does not work out so"
+                what = misfit if self.kind == "plan" else "the edited arguments do not fit"
+                raise _invalid(f"{what}: {error}") from None
+            meant = meant.model_copy(update={"arguments": arguments})
         if meant.by is not None and self._latest().get(normalized_person(meant.by)) == self._effect(
             meant
         ):
@@ -207,8 +212,7 @@ class Question:
         """Count a checked decision; a quorum of equal ones is the ruling."""
         effect = self._effect(meant)
         if meant.decision == "edit":
-            assert meant.arguments is not None  # Decision requires them
-            self.arguments, self.edited_by = meant.arguments, meant.by or "a person"
+            self.arguments, self.edited_by = meant.arguments or {}, meant.by or "a person"
         decided = Decided(
             **meant.model_dump(include={"decision", "by", "groups", "reason", "remember"}),
             at=rfc3339(now),
@@ -216,7 +220,14 @@ class Question:
             signed=isinstance(meant, SignedDecision),
         )
         self.decisions.append((decided, effect))
-        self.ruling = self._rule(meant)
+        if meant.decision == "deny":
+            self.ruling = Denied(meant.reason or "")
+        elif self.count_missing() > 0:
+            self.ruling = None
+        elif meant.decision == "respond":
+            self.ruling = AnsweredByPerson(meant.result)
+        else:
+            self.ruling = Approved(self.arguments, self.edited_by)
         return decided
 
     @property
@@ -253,18 +264,10 @@ class Question:
     def _latest(self) -> dict[str | None, bytes]:
         return {normalized_person(decided.by): effect for decided, effect in self.decisions}
 
-    def _edited(self, meant: Decision) -> Decision:
-        try:
-            arguments = self.check_arguments(meant.arguments or {})
-        except InvalidArguments as error:
-            message = f"{_MISFIT.get(self.kind, 'the edited arguments do not fit')}: {error}"
-            raise DecisionRejected(INVALID_DECISION, message) from None
-        return meant.model_copy(update={"arguments": arguments})
-
     def _check_signature(self, decision: Decision) -> None:
         if not isinstance(decision, SignedDecision):
             if self.policy.signed:
-                raise DecisionRejected(INVALID_DECISION, _UNSIGNED)
+                raise _invalid(_UNSIGNED)
             return
         # The digest of the question, or of the edited arguments.
         edits = decision.decision == "edit"
@@ -273,69 +276,45 @@ class Question:
         try:
             check_token(decision, self.call_id, digest)
         except TokenMismatch as error:
-            raise DecisionRejected(INVALID_DECISION, str(error)) from None
+            raise _invalid(str(error)) from None
 
     def _check_digest(self, decision: Decision) -> None:
         if decision.digest is not None and decision.digest != self.digest:
-            raise DecisionRejected(
-                INVALID_DECISION,
-                "`digest` is not that of the call as it waits now: look at it again, then decide",
+            raise _invalid(
+                "`digest` is not that of the call as it waits now: look at it again, then decide"
             )
-        others = self.edited_by is not None and normalized_person(
-            self.edited_by
-        ) != normalized_person(decision.by)
-        bound = decision.digest is not None or isinstance(decision, SignedDecision)
-        if others and decision.decision == "approve" and not bound:
-            raise DecisionRejected(INVALID_DECISION, _CHANGED.format(by=self.edited_by))
+        by, editor = normalized_person(decision.by), normalized_person(self.edited_by)
+        is_bound = decision.digest is not None or isinstance(decision, SignedDecision)
+        approves_unseen = decision.decision == "approve" and by != editor and not is_bound
+        if self.edited_by is not None and approves_unseen:
+            raise _invalid(_CHANGED.format(by=self.edited_by))
 
     def _check_person(self, decision: Decision) -> None:
-        policy = self.policy
+        policy, by = self.policy, normalized_person(decision.by)
         if decision.by is None and (policy.not_by or (policy.quorum or 1) > 1):
-            raise DecisionRejected(
-                INVALID_DECISION, "this call needs to know who decides: say `by`"
-            )
-        own = self.principal is not None and normalized_person(decision.by) == normalized_person(
-            self.principal.id
-        )
+            raise _invalid("this call needs to know who decides: say `by`")
+        own = self.principal is not None and by == normalized_person(self.principal.id)
         if policy.not_by and own:
-            raise DecisionRejected(
-                INVALID_DECISION, "on whose behalf a run acts cannot decide on this call"
-            )
+            raise _invalid("on whose behalf a run acts cannot decide on this call")
         if policy.approvers and not any(group in policy.approvers for group in decision.groups):
-            wanted = ", ".join(policy.approvers)
-            raise DecisionRejected(
-                INVALID_DECISION, f"only these groups decide on this call: {wanted}"
-            )
+            raise _invalid(f"only these groups decide on this call: {', '.join(policy.approvers)}")
         if len(self.decisions) >= MAX_COUNTED_DECISIONS:
-            raise DecisionRejected(INVALID_DECISION, "too many decisions were given on this call")
+            raise _invalid("too many decisions were given on this call")
 
     def _meaning(self, decision: Decision) -> Decision:
+        """Return the decision with the meaning that it has for this kind of question."""
         verdict = decision.decision
         if self.kind != "reconcile" and verdict in _RECONCILE:
-            raise DecisionRejected(
-                INVALID_DECISION, f"`{verdict}` is for calls whose outcome is unknown"
-            )
+            raise _invalid(f"`{verdict}` is for calls whose outcome is unknown")
         if (unfit := _UNFIT.get((self.kind, verdict))) is not None:
-            raise DecisionRejected(INVALID_DECISION, unfit)
+            raise _invalid(unfit)
         if self.kind == "plan" and decision.remember:
-            raise DecisionRejected(
-                INVALID_DECISION, "`remember` is for a single call; leave it out"
-            )
-        self._check_again(decision)
-        meant = _RECONCILE.get(verdict, verdict)
-        return decision.model_copy(update={"decision": meant})
-
-    def _check_again(self, decision: Decision) -> None:
-        """Check that a decision to run a call again has the digest of this question."""
-        repeated = decision.decision == "did_not_happen" and self.round > 1
-        if self.kind != "reconcile" or decision.digest is not None:
-            return
-        if decision.decision == "approve" or repeated:
-            raise DecisionRejected(
-                INVALID_DECISION,
-                "this call may have happened; to carry it out again say `did_not_happen` with the"
-                " `digest` that is shown now",
-            )
+            raise _invalid("`remember` is for a single call; leave it out")
+        # A decision to run a call again needs the digest of this question.
+        runs_again = verdict == "approve" or (verdict == "did_not_happen" and self.round > 1)
+        if self.kind == "reconcile" and decision.digest is None and runs_again:
+            raise _invalid(_AGAIN)
+        return decision.model_copy(update={"decision": _RECONCILE.get(verdict, verdict)})
 
     def _effect(self, meant: Decision) -> bytes:
         if meant.decision == "deny":
@@ -345,11 +324,6 @@ class Question:
         arguments = meant.arguments if meant.decision == "edit" else self.arguments
         return b"approve" + digest_of(self.tool, arguments or {}, self.kind, self.round).encode()
 
-    def _rule(self, meant: Decision) -> Ruling | None:
-        if meant.decision == "deny":
-            return Denied(meant.reason or "")
-        if self.count_missing() > 0:
-            return None
-        if meant.decision == "respond":
-            return AnsweredByPerson(meant.result)
-        return Approved(self.arguments, self.edited_by)
+
+def _invalid(why: str) -> DecisionRejected:
+    return DecisionRejected(INVALID_DECISION, why)

@@ -57,18 +57,14 @@ def check_token(decision: SignedDecision, call_id: str, digest: str) -> None:
     if claims.digest != digest:
         what = "other arguments" if verdict == "edit" else "another call, or as it was before"
         raise _unbound(f"{what}: look at it again, then sign")
-    _check_verdict(claims, verdict)
-    if verdict in _RESULTS and claims.result_digest != sha256(canonical_json(decision.result)):
-        raise _unbound("another result: sign its digest as `resultDigest`")
-    if decision.remember and not claims.remember:
-        raise _unbound("this call alone: sign `remember` as well")
-
-
-def _check_verdict(claims: DecisionClaims, verdict: str) -> None:
     if claims.decision is None and verdict not in (*_UNSAID, "edit"):
         raise _unbound(f"an approval or a denial: sign `decision` as `{verdict}`")
     if claims.decision not in (None, verdict):
         raise _unbound("another decision")
+    if verdict in _RESULTS and claims.result_digest != sha256(canonical_json(decision.result)):
+        raise _unbound("another result: sign its digest as `resultDigest`")
+    if decision.remember and not claims.remember:
+        raise _unbound("this call alone: sign `remember` as well")
 
 
 def _unbound(what: str) -> TokenMismatch:

@@ -20,9 +20,6 @@ ONE_REQUEST = BudgetShare(requests=1)
 class BudgetExhausted(Exception):
     """A budget is used up, or the rest of it is reserved."""
 
-    def __init__(self, name: BudgetName, meter: Meter) -> None:
-        super().__init__(f"nothing is left of the run's {name} ({meter.limit(name)}) for it")
-
 
 def budget_share(
     meter: Meter, now: datetime, call: ToolCall, calls: Iterable[ToolCall]
@@ -36,7 +33,12 @@ def budget_share(
     Raises:
         BudgetExhausted: There is no budget left.
     """
-    claims = [one for one in calls if one is call or _claims(one, meter)]
+    claims = [call]
+    for one in calls:
+        tool = one.found_tool  # a later call of a sequential turn is not checked yet
+        is_open = one.stage is not CallStage.ENDED and one.id not in meter.held
+        if tool is not None and is_open and one is not call and (tool.delegate or tool.latent):
+            claims.append(one)
     delegates = sum(1 for one in claims if one.tool.delegate is not None)
     left = _left(meter, now, keep=1 + len(claims) - delegates)
     _check(left, meter)
@@ -68,14 +70,6 @@ def check_request(meter: Meter, now: datetime) -> None:
     _check(_left(meter, now, keep=1), meter)
 
 
-def _claims(call: ToolCall, meter: Meter) -> bool:
-    """Return whether a call may still use the budget."""
-    tool = call.found_tool  # a later call of a sequential turn is not checked yet
-    if tool is None or call.stage is CallStage.ENDED or call.id in meter.held:
-        return False
-    return tool.delegate is not None or tool.latent
-
-
 def _left(meter: Meter, now: datetime, *, keep: int) -> BudgetShare:
     """Return the budget that is neither used nor reserved, minus the requests to `keep`."""
     budget, held = meter.budget, meter.held.values()
@@ -99,7 +93,9 @@ def _check(left: BudgetShare, meter: Meter) -> None:
     ]
     for name, nothing in used_up:
         if nothing:
-            raise BudgetExhausted(name, meter)
+            raise BudgetExhausted(
+                f"nothing is left of the run's {name} ({meter.limit(name)}) for it"
+            )
 
 
 def _rest(limit: int | None, *used: int | None) -> int | None:

@@ -43,7 +43,12 @@ class DataMessageWriter:
         self._refuse = refuse
         self._within = within
         self._veil = veil
-        self._left = Counter(self._place(part) for part in _data_in(messages))
+        self._left = Counter(
+            self._place(part)
+            for message in messages
+            for part in message.content
+            if isinstance(part, DataPart)
+        )
         self._taken: set[Path] = set()
         self._outside = veil is not None and not veil.trusted
         # Parts that the model receives unchanged: the only ones of their kind and instance, and
@@ -98,7 +103,11 @@ class DataMessageWriter:
             raise CannotWrite(f"it comes from a call for the instance {self._within}")
         known = state.data.instances
         new = place.instance not in (None, *known)
-        if self._outside and (new or not self._is_strangers(place)):
+        # Data from outside must not replace data from another source.
+        own = place.kind in ("input", "state") or (
+            self._stands(place) and not state.redactions.is_outside(place)
+        )
+        if self._outside and (new or own):
             raise CannotWrite("it comes from outside, which has no say in what a run is about")
         if new and len(known) >= MAX_INSTANCES:
             raise CannotWrite(f"a run has at most {MAX_INSTANCES} instances")
@@ -115,15 +124,6 @@ class DataMessageWriter:
             description=part.description or (old.description if old else None),
         )
 
-    def _is_strangers(self, place: Path) -> bool:
-        """Return whether data from outside may be stored at a place.
-
-        It must not replace data from another source.
-        """
-        if place.kind in ("input", "state"):
-            return False
-        return not self._stands(place) or self._state.redactions.is_outside(place)
-
     def _whole(self, place: Path) -> DataPart:
         """Return all data of a kind and instance as one part."""
         data = self._state.redactions.redact(
@@ -139,10 +139,3 @@ class DataMessageWriter:
             description=described.description,
             instance=place.instance,
         )
-
-
-def _data_in(messages: Iterable[Message | ChatMessage]) -> Iterator[DataPart]:
-    for message in messages:
-        for part in message.content:
-            if isinstance(part, DataPart):
-                yield part

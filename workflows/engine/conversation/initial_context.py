@@ -1,8 +1,5 @@
 """The initial context of a run, and how messages from people enter its log."""
 
-from collections.abc import Iterable
-from typing import Any
-
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.base import json_size
 from holdfast.schemas.log_entry import NoticeEntry, SkillEntry
@@ -11,6 +8,7 @@ from holdfast.schemas.names import INVALID_REQUEST
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import Conversation, RunRequest
+from holdfast.schemas.tool import OutputMethod
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.conversation.data_messages import DataMessageWriter
 from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
@@ -36,18 +34,43 @@ def write_initial_context(request: RunRequest, agent: Agent, state: RunState) ->
     if skill is not None:
         select_skill(state, skill)
     state.data.set("state", {})
-    context = [_said(message) for message in request.context]
-    task = [] if request.input is None else [_input(request, agent)]
-    telling = DataMessageWriter(state, [*context, *task], _refuse)
+    context, task = [_said(message) for message in request.context], list[ChatMessage]()
+    if isinstance(request.input, str):
+        task = [ChatMessage(role="user", content=request.input)]
+    elif request.input is not None:
+        part = DataPart(kind="input", data=request.input, schema_=agent.input)
+        task = [ChatMessage(role="user", content=[part])]
+
+    def refuse(kind: str, why: str) -> None:
+        raise InvalidRequest(f"`context`: its data of kind `{kind}` cannot be taken: {why}")
+
+    writer = DataMessageWriter(state, [*context, *task], refuse)
     for message in context:
-        telling.write(message)
+        writer.write(message)
     if request.state is not None:
-        _begin_state(state, request.state)
+        # Over the state that messages wrote.
+        method: OutputMethod = "merge" if state.data["state"] else "set"
+        try:
+            state.write([Path("state")], request.state, method)
+        except CannotWrite as error:
+            raise InvalidRequest(f"`state`: {error}") from None
     if isinstance(request.input, str):
         state.set_data("input", request.input)
     for message in task:
-        telling.write(message)
+        writer.write(message)
     _check_input(agent, state)
+
+
+def _check_input(agent: Agent, state: RunState) -> None:
+    """Check that the input fits the agent: in a run with instances, as each instance sees it."""
+    for instance in state.data.instances or (None,):
+        seen = state.data.visible_value("input", instance)
+        wrong = [] if agent.input is None or seen is None else errors(seen, agent.input)
+        if wrong:
+            of = "" if instance is None else f" of the instance `{instance}`"
+            raise InvalidRequest(
+                f"`input`{of} does not fit the schema of agent `{agent.name}`: {'; '.join(wrong)}"
+            )
 
 
 def select_skill(state: RunState, skill: str) -> None:
@@ -87,53 +110,26 @@ def _said(message: Message) -> ChatMessage:
     return ChatMessage(role=message.role, content=message.content)
 
 
-def _refuse(kind: str, why: str) -> None:
-    raise InvalidRequest(f"`context`: its data of kind `{kind}` cannot be taken: {why}")
-
-
-def _begin_state(run_state: RunState, state: dict[str, Any]) -> None:
-    """Write the request's initial state over the state that messages wrote."""
-    try:
-        run_state.write([Path("state")], state, "merge" if run_state.data["state"] else "set")
-    except CannotWrite as error:
-        raise InvalidRequest(f"`state`: {error}") from None
-
-
-def _check_input(agent: Agent, state: RunState) -> None:
-    """Check that the input fits the agent: in a run with instances, as each instance sees it."""
-    whose: list[str | None] = [*state.data.instances]
-    for instance in whose or [None]:
-        seen = state.data.visible_value("input", instance)
-        wrong = [] if agent.input is None or seen is None else errors(seen, agent.input)
-        if wrong:
-            of = "" if instance is None else f" of the instance `{instance}`"
-            raise InvalidRequest(
-                f"`input`{of} does not fit the schema of agent `{agent.name}`: {'; '.join(wrong)}"
-            )
-
-
 def _skill(request: RunRequest, agent: Agent) -> str | None:
     try:
         name = initial_skill(request, agent)
     except NoSuchSkill as error:
         raise InvalidRequest(str(error)) from None
     skill = skill_of(agent, name)
-    if skill is not None and skill.activity is not None and request.conversation is not False:
+    if skill is None or skill.activity is None:
+        return name
+    parts = (part for message in request.context for part in message.content)
+    if request.conversation is not False:
         raise InvalidRequest(
             f"`conversation`: the skill `{skill.name}` of agent `{agent.name}` is an activity,"
             " which hears no messages; leave it out"
         )
-    if skill is not None and skill.activity is not None and _names_instances(request.context):
+    if any(isinstance(part, DataPart) and part.instance is not None for part in parts):
         raise InvalidRequest(
             f"`context`: the skill `{skill.name}` of agent `{agent.name}` is an activity, which"
             " takes one input; leave `_instance` out"
         )
     return name
-
-
-def _names_instances(messages: Iterable[Message]) -> bool:
-    parts = (part for message in messages for part in message.content)
-    return any(isinstance(part, DataPart) and part.instance is not None for part in parts)
 
 
 def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
@@ -161,10 +157,3 @@ def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
             raise InvalidRequest(
                 "`context` holds a message of role `tool`; say `user` or `assistant`"
             )
-
-
-def _input(request: RunRequest, agent: Agent) -> ChatMessage:
-    if isinstance(request.input, str):
-        return ChatMessage(role="user", content=request.input)
-    part = DataPart(kind="input", data=request.input, schema_=agent.input)
-    return ChatMessage(role="user", content=[part])

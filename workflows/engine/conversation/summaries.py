@@ -24,7 +24,7 @@ from typing import Any
 
 from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.internal.model_request import Ask, ConversationPointer
-from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import SummaryEntry
 from holdfast.workflows.engine.budget.reservations import BudgetExhausted, check_request
 from holdfast.workflows.engine.conversation import summary_prompt
@@ -74,6 +74,22 @@ class SummariesProgress(Lenient, frozen=False):
     tokens: int = 0
     counted: int = 0
 
+    def learn_window(self, window: int | None) -> None:
+        """Record the model's window, if it is known."""
+        self.window = window or self.window
+
+    def measure(self, tokens: int, upto: int) -> None:
+        """Record the tokens of the conversation up to an entry."""
+        self.tokens, self.counted = tokens, upto
+
+    def replace(self, upto: int, origin: str) -> None:
+        """Record that a summary replaces all up to an entry."""
+        self.since, self.origin = upto, origin
+
+    def repeat_task(self, task: str) -> None:
+        """Record the original task, which summaries repeat."""
+        self.task = task
+
 
 class Summaries:
     """The summaries of one run."""
@@ -114,12 +130,19 @@ class Summaries:
         Raises:
             CannotShorten: The turn's request was too long, and no summary can fix that.
         """
+        window = self.progress.window
         if self._too_long:
             self._part = self._needed()
-        elif not self._settled and self._is_full():
-            self._part = self._wanted()
-        elif not self._settled and self._crowded:
-            self._part = self._all_but_the_last()
+        elif self._settled or self._hindrance() is not None:
+            return None
+        elif window is not None and self.progress.tokens + self._new_tokens() >= window * FULL:
+            found = self._pieces()
+            part = self._oldest(found[:-1], _size(found) * _NEWER)
+            is_little = _size(part) < window * BYTES_PER_TOKEN * WORTH_IT
+            self._part = [] if is_little else part
+        elif self._crowded:
+            found = self._pieces()
+            self._part = self._oldest(found[:-1], _size(found))
         else:
             return None
         if not self._part:
@@ -137,20 +160,24 @@ class Summaries:
 
     def turn_answered(self, solution: Solution) -> None:
         """Record that the model has answered a turn; its answer is in the log."""
-        self.progress.window = solution.window or self.progress.window
-        self.progress.tokens = self._taken(solution.usage)
-        self.progress.counted = len(self._state.log)
+        progress, usage = self.progress, solution.usage
+        progress.learn_window(solution.window)
+        if usage.input_tokens is not None and usage.output_tokens is not None:
+            tokens = usage.input_tokens + usage.output_tokens
+        else:
+            tokens = progress.tokens + self._new_tokens()
+        progress.measure(tokens, len(self._state.log))
         self._too_long = self._settled = self._crowded = False
         self._requests, self._most_bytes = 0, None
 
     def turn_refused(self, solution: Solution) -> None:
         """Record that a turn's request was too long."""
-        self.progress.window = solution.window or self.progress.window
+        self.progress.learn_window(solution.window)
         self._too_long, self._settled = True, False
 
     def summary_answered(self, solution: Solution) -> None:
         """Process the answer to a summary request."""
-        self.progress.window = solution.window or self.progress.window
+        self.progress.learn_window(solution.window)
         self._requests += 1
         text = solution.text.strip()
         if text and not solution.too_long:
@@ -167,51 +194,28 @@ class Summaries:
         """
         self._crowded = True
 
-    def _all_but_the_last(self) -> list[Piece]:
-        found = list(pieces(self._state.log, self.progress.since))
-        return self._oldest(found[:-1], _size(found)) if self._hindrance() is None else []
-
     def _replace(self, upto: int, text: str) -> None:
-        log = self._state.log
-        if self.progress.task is None:
-            self.progress.task = summary_prompt.task(log)
-        told = summary_prompt.summary(
-            text, self.progress.task, self.progress.window, calls=bool(self._state.tools)
-        )
-        self.progress.since, self.progress.origin = upto, log.digest_at(upto)
-        self.progress.tokens, self.progress.counted = len(told.encode()) // BYTES_PER_TOKEN, upto
+        log, progress = self._state.log, self.progress
+        task = summary_prompt.task(log) if progress.task is None else progress.task
+        calls = bool(self._state.tools)
+        told = summary_prompt.summary(text, task, progress.window, calls=calls)
+        progress.repeat_task(task)
+        progress.replace(upto, log.digest_at(upto))
+        progress.measure(len(told.encode()) // BYTES_PER_TOKEN, upto)
         log.append(SummaryEntry(upto=upto, text=told))
         self._too_long, self._settled = False, True
-
-    def _taken(self, usage: Usage) -> int:
-        if usage.input_tokens is not None and usage.output_tokens is not None:
-            return usage.input_tokens + usage.output_tokens
-        return self.progress.tokens + self._new_tokens()
 
     def _new_tokens(self) -> int:
         """Return the estimated tokens since the last answer."""
         records = self._state.log.records_after(self.progress.counted)
         return sum(_bytes_of(record) for record in records) // BYTES_PER_TOKEN
 
-    def _is_full(self) -> bool:
-        if self.progress.window is None:
-            return False
-        return self.progress.tokens + self._new_tokens() >= self.progress.window * FULL
-
-    def _wanted(self) -> list[Piece]:
-        """Return the pieces that a summary has to replace before the window is full.
-
-        The list is empty if they are few, or if the budget does not allow another request.
-        """
-        assert self.progress.window is not None  # `_is_full` has checked it
-        found = list(pieces(self._state.log, self.progress.since))
-        part = self._oldest(found[:-1], _size(found) * _NEWER)
-        is_little = _size(part) < self.progress.window * BYTES_PER_TOKEN * WORTH_IT
-        return [] if is_little or self._hindrance() is not None else part
+    def _pieces(self) -> list[Piece]:
+        return list(pieces(self._state.log, self.progress.since))
 
     def _needed(self) -> list[Piece]:
         """Return the pieces that a summary has to replace so that the turn can be requested."""
-        found = list(pieces(self._state.log, self.progress.since))
+        found = self._pieces()
         if self._settled or not found:
             raise self._failure("and what came last is too long by itself")
         if self._requests >= MAX_REQUESTS_PER_TURN:

@@ -5,7 +5,6 @@ request, with every version of the worker.
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from holdfast.workflows.engine.log.log import Log
@@ -61,25 +60,17 @@ def task(log: Log) -> str:
     """Return the messages before the first turn, as far as they can be repeated."""
     told: list[str] = []
     room = MAX_TASK_CHARACTERS
-    for message in _opening(log):
-        text = _text(message.get("content", ""))
+    for record in log.records_after(0):
+        if record["type"] == "turn_start" or room < 0:
+            break
+        if record["type"] != "message":
+            continue
+        message = record["message"]
+        content = message.get("content", "")
+        text = content if isinstance(content, str) else "\n".join(map(_part, content))
         told.append(text if message["role"] == "user" else f"{message['role']}: {text}")
         room -= len(told[-1])
-        if room < 0:
-            break
     return _cut("\n\n".join(told), MAX_TASK_CHARACTERS)
-
-
-def _opening(log: Log) -> Iterator[dict[str, Any]]:
-    for record in log.records_after(0):
-        if record["type"] == "turn_start":
-            return
-        if record["type"] == "message":
-            yield record["message"]
-
-
-def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "\n".join(map(_part, content))
 
 
 def _part(part: dict[str, Any]) -> str:

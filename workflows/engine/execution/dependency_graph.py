@@ -75,7 +75,19 @@ def find_cycles(calls: Sequence[ToolCall], *, by_references: bool) -> dict[ToolC
     following = {
         call: next(one for one in graph[call] if one in cyclic) for call in graph if call in cyclic
     }
-    return {call: _cycle_text(entry, following) for call, entry in _entries(following).items()}
+    # The first call of a cycle that each call leads to.
+    entries: dict[ToolCall, ToolCall] = {}
+    for begin in following:
+        path, call = dict[ToolCall, None](), begin
+        while call not in path and call not in entries:
+            path[call] = None
+            call = following[call]
+        while call not in entries:
+            entries[call] = call
+            call = following[call]
+        for passed in path:
+            entries.setdefault(passed, entries[call])
+    return {call: _cycle_text(entries[call], following) for call in following}
 
 
 def explain_unresolvable(
@@ -172,22 +184,6 @@ def _reduced(graph: _Graph) -> _Graph:
             if not count[call]:
                 free.append(call)
     return {call: [other for other in graph[call] if count[other]] for call in graph if count[call]}
-
-
-def _entries(following: dict[ToolCall, ToolCall]) -> dict[ToolCall, ToolCall]:
-    """Return a map from each call to the first call of a cycle that it leads to."""
-    entries: dict[ToolCall, ToolCall] = {}
-    for begin in following:
-        path, call = dict[ToolCall, None](), begin
-        while call not in path and call not in entries:
-            path[call] = None
-            call = following[call]
-        while call not in entries:
-            entries[call] = call
-            call = following[call]
-        for passed in path:
-            entries.setdefault(passed, entries[call])
-    return {call: entries[call] for call in following}
 
 
 def _cycle_text(entry: ToolCall, following: dict[ToolCall, ToolCall]) -> str:

@@ -97,7 +97,9 @@ def events_in(records: Iterable[Record]) -> Iterator[Record]:
     end: Record | None = None
     for record in records:
         if end is not None:
-            yield _with_result(end, record)
+            message = record.get("message", {})
+            is_result = "callId" in message and message["callId"] == end["callId"]
+            yield {**end, "result": message.get("content", "")} if is_result else end
             end = None
         if record["type"] == "tool_end":
             end = record
@@ -110,10 +112,3 @@ def events_in(records: Iterable[Record]) -> Iterator[Record]:
 def renumber(events: Iterable[Record], first: int) -> list[Record]:
     """Return the events under event numbers, starting with `first`."""
     return [{**event, "n": number} for number, event in enumerate(events, start=first)]
-
-
-def _with_result(end: Record, following: Record) -> Record:
-    message = following.get("message", {})
-    if "callId" not in message or message["callId"] != end["callId"]:
-        return end
-    return {**end, "result": message.get("content", "")}

@@ -47,28 +47,30 @@ class LogSnapshot(Lenient):
 class Log:
     """The append-only context of one run."""
 
-    def __init__(self, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], datetime],
+        sealed: Iterable[CompressedPage] = (),
+        digest: str = "",
+    ) -> None:
         self._clock = clock
-        self._sealed: list[CompressedPage] = []
+        self._sealed = list(sealed)
         self._tail: list[Record] = []
         self._tail_digests: list[str] = []
         self._tail_bytes = 0
         # The digest of all that is sealed.
-        self._origin = ""
-        self.digest = ""
+        self._origin = self.digest = digest
 
     @classmethod
     def resumed(
         cls, clock: Callable[[], datetime], snapshot: LogSnapshot, pages: Iterable[bytes]
     ) -> Self:
         """Return the log of a snapshot, with the data of its pages."""
-        log = cls(clock)
-        log._sealed = [
+        sealed = [
             page.model_copy(update={"data": data})
             for page, data in zip(snapshot.pages, pages, strict=True)
         ]
-        log.digest = log._origin = snapshot.digest
-        return log
+        return cls(clock, sealed, snapshot.digest)
 
     def snapshot(self) -> LogSnapshot:
         """Return the log without the data of its pages; call `seal_all` first."""
@@ -143,7 +145,7 @@ class Log:
 
     def events(self, after: int, limit: int) -> list[Record]:
         """Return events from number `after + 1` on; events have their own numbers, without gaps."""
-        return list(_bounded(islice(self._events(after), limit)))
+        return list(_bounded(islice(self._events_after(after), limit)))
 
     def records_after(self, after: int) -> Iterator[Record]:
         """Yield every entry from number `after + 1` on, unshortened."""
@@ -167,7 +169,12 @@ class Log:
         for number, record in enumerate(self.records_after(want.after), start=want.after + 1):
             if number > want.upto:
                 break
-            item = self._item(record)[want.offset if number == want.after + 1 else 0 :]
+            if record["type"] in SHOWN_TO_MODELS:
+                item = digested(record).decode("utf-8", "surrogatepass")
+            else:
+                position = number - self._before - 1
+                item = "#" + (self._tail_digests[position] if position >= 0 else _digest(record))
+            item = item[want.offset if number == want.after + 1 else 0 :]
             size = len(item) if len(item) > PAGE_BYTES else json_size(item)
             if size > room and items:
                 break
@@ -182,18 +189,12 @@ class Log:
         """Return the number of entries in pages."""
         return self._sealed[-1].last if self._sealed else 0
 
-    def _events(self, after: int) -> Iterator[Record]:
+    def _events_after(self, after: int) -> Iterator[Record]:
         for page in self._sealed:
             if page.last_event > after:
                 yield from (event for event in page.event_records() if event["n"] > after)
         first = self._sealed[-1].last_event + 1 if self._sealed else 1
         yield from (event for event in renumber(events_in(self._tail), first) if event["n"] > after)
-
-    def _item(self, record: Record) -> str:
-        if record["type"] in SHOWN_TO_MODELS:
-            return digested(record).decode("utf-8", "surrogatepass")
-        at_hand = record["n"] - self._before - 1
-        return "#" + (self._tail_digests[at_hand] if at_hand >= 0 else _digest(record))
 
 
 def _digest(record: Record) -> str:
@@ -207,11 +208,9 @@ def _bounded(records: Iterable[Record]) -> Iterator[Record]:
         room -= size
         if room < 0 and position:
             return
-        yield record if size <= PAGE_BYTES else _fitting(record) | {"cut": size}
-
-
-def _fitting(record: Record) -> Record:
-    short: Record = truncate(record, PAGE_BYTES - 10_000)
-    if json_size(short) <= PAGE_BYTES:
-        return short
-    return {key: record[key] for key in ("n", "at", "type")}
+        if size > PAGE_BYTES:
+            short = truncate(record, PAGE_BYTES - 10_000)
+            if json_size(short) > PAGE_BYTES:
+                short = {key: record[key] for key in ("n", "at", "type")}
+            record = {**short, "cut": size}
+        yield record

@@ -12,8 +12,8 @@ together.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from pydantic import JsonValue
 
@@ -23,6 +23,7 @@ from holdfast.schemas.names import CALL_WORKFLOW, ErrorCode
 from holdfast.schemas.run import Spent
 from holdfast.workflows.engine.log.compressed_pages import Record
 from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.state.redaction import as_text
 
 # The most characters of a reported value, as JSON.
 MAX_CONTENT_CHARACTERS = 8_000
@@ -55,13 +56,17 @@ class SpansProgress(Lenient, frozen=False):
     began: str = ""
     asked: list[JsonValue] = []
 
+    def read_to(self, entry: int) -> None:
+        """Record that the log is reported up to this entry."""
+        self.upto = entry
 
+
+@dataclass
 class Wait:
     """An open question of the log, with the decisions on it so far."""
 
-    def __init__(self, record: Record) -> None:
-        self.record = record
-        self.decided: list[dict[str, Any]] = []
+    record: Record
+    decided: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Spans:
@@ -83,34 +88,29 @@ class Spans:
         `spent` returns the run's usage so far.
         """
         for record in log.records_after(self.progress.upto):
-            self._follow(record, spent)
-        self.progress.upto = len(log)
+            match record["type"]:
+                case "message" if self._subject.content:
+                    self._add_content(record["message"])
+                case "tool_call":
+                    self._called[record["callId"]] = record
+                case "tool_start":
+                    self._started.setdefault(record["callId"], record)
+                case "confirmation_required":
+                    self._waits.setdefault(record["callId"], Wait(record))
+                case "decision":
+                    self._decide(record)
+                case "tool_end":
+                    self._end_call(record)
+                case "turn_end":
+                    self._end_waits(record["at"])
+                case "done" | "error":
+                    self._end_run(record, spent())
+        self.progress.read_to(len(log))
         ready, self._ready = self._ready, []
         return ready
 
-    def _follow(self, record: Record, spent: Callable[[], Spent]) -> None:
-        match record["type"]:
-            case "message":
-                self._hear(record["message"])
-            case "tool_call":
-                self._called[record["callId"]] = record
-            case "tool_start":
-                self._started.setdefault(record["callId"], record)
-            case "confirmation_required":
-                self._waits.setdefault(record["callId"], Wait(record))
-            case "decision":
-                self._decide(record)
-            case "tool_end":
-                self._end_call(record)
-            case "turn_end":
-                self._end_waits(record["at"])
-            case "done" | "error":
-                self._end_run(record, spent())
-
-    def _hear(self, message: dict[str, Any]) -> None:
-        """Record people's messages, and the outcome of a call, if content is reported."""
-        if not self._subject.content:
-            return
+    def _add_content(self, message: dict[str, Any]) -> None:
+        """Add people's messages, and the outcome of a call."""
         said = message.get("content")
         if message.get("role") == "user" and said and len(self.progress.asked) < MAX_ASKED_MESSAGES:
             self.progress.asked.append(_shown(said))
@@ -118,8 +118,6 @@ class Spans:
             last = self._ready[-1]
             if last.attributes.get("gen_ai.tool.call.id") == message.get("callId"):
                 last.attributes.setdefault("gen_ai.tool.call.result", _shown(said))
-
-    # Approvals.
 
     def _decide(self, record: Record) -> None:
         wait = self._waits.get(record["callId"])
@@ -139,13 +137,12 @@ class Spans:
         """
         for call_id in list(self._waits):
             until = self._waits[call_id].record["approval"]["expiresAt"]
-            self._end_wait(call_id, at, _left(until, at))
+            self._end_wait(call_id, at, _EXPIRED if until <= at else _WITHDRAWN)
 
     def _end_wait(self, call_id: str, at: str, verdict: str) -> None:
-        wait, subject = self._waits.pop(call_id), self._subject
+        wait = self._waits.pop(call_id)
         asked = wait.record["approval"]
         attributes: Attributes = {
-            **self._of_run(),
             "gen_ai.tool.name": asked["tool"],
             "gen_ai.tool.call.id": call_id,
             "holdfast.turn": wait.record["turn"],
@@ -155,34 +152,22 @@ class Spans:
             "holdfast.approval.decisions": len(wait.decided),
             "holdfast.approval.signed": any(each.get("signed") for each in wait.decided),
         }
-        if subject.content:
+        if self._subject.content:
             attributes["holdfast.approval.by"] = [one["by"] for one in wait.decided if "by" in one]
             attributes["gen_ai.tool.call.arguments"] = _shown(asked["arguments"])
         # An approval precedes the call's span; a question on an unknown outcome is inside it.
         inside = call_id if asked["kind"] == "reconcile" else ""
-        self._ready.append(
-            SpanRecord(
-                kind="approval",
-                name=f"approval {asked['tool']}",
-                span_id=subject.origin.span_id(f"{call_id} asked {wait.record['n']}"),
-                parent_id=subject.origin.span_id(inside),
-                start=wait.record["at"],
-                end=max(at, wait.record["at"]),
-                attributes=attributes,
-            )
-        )
-
-    # Calls.
+        name, own = f"approval {asked['tool']}", f"{call_id} asked {wait.record['n']}"
+        self._add("approval", name, own, inside, wait.record["at"], at, attributes)
 
     def _end_call(self, record: Record) -> None:
-        call_id, subject = record["callId"], self._subject
+        call_id = record["callId"]
         if call_id in self._waits:  # the run ended before a decision
             self._end_wait(call_id, record["at"], _WITHDRAWN)
         called, started = self._called.pop(call_id, None), self._started.pop(call_id, None)
         end = self.ended.pop(call_id, record["at"])
         start = end if started is None else started["at"]
         attributes: Attributes = {
-            **self._of_run(),
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": record["tool"],
             "gen_ai.tool.type": "function",
@@ -192,114 +177,86 @@ class Spans:
         }
         if started is not None and started.get("delegate"):
             attributes["holdfast.delegate"] = started["delegate"]
-        if subject.content:
-            attributes |= _content_of(called, started, record)
-        self._ready.append(
-            SpanRecord(
-                kind="tool",
-                name=f"execute_tool {record['tool']}",
-                span_id=subject.origin.span_id(call_id),
-                parent_id=subject.origin.span_id(),
-                start=start,
-                end=max(end, start),
-                error=(record.get("error") or {}).get("code"),
-                attributes=attributes,
-            )
-        )
-
-    # The run.
+        if self._subject.content:
+            known = [one["arguments"] for one in (started, called) if one and "arguments" in one]
+            if known:
+                attributes["gen_ai.tool.call.arguments"] = _shown(known[0])
+            if "value" in record:  # otherwise, the result follows in the log
+                attributes["gen_ai.tool.call.result"] = _shown(record["value"])
+        error = (record.get("error") or {}).get("code")
+        name = f"execute_tool {record['tool']}"
+        self._add("tool", name, call_id, "", start, end, attributes, error)
 
     def _end_run(self, record: Record, spent: Spent) -> None:
         subject, failed = self._subject, record["type"] == "error"
         self._end_waits(record["at"])
-        status = record.get("status", "failed")
+        status, usage = record.get("status", "failed"), spent.usage
         if failed and record["code"] == ErrorCode.CANCELLED:
             status = "cancelled"
-        attributes: Attributes = {
-            **self._of_run(),
-            **_kind_of(subject),
-            **_used(spent),
+        operation = "invoke_workflow" if subject.agent is None else "invoke_agent"
+        known: Attributes = {
+            "gen_ai.operation.name": operation,
+            "gen_ai.workflow.name": CALL_WORKFLOW if subject.agent is None else None,
+            "holdfast.turns": spent.turns,
+            "holdfast.calls": spent.calls,
+            "gen_ai.usage.input_tokens": usage.input_tokens,
+            "gen_ai.usage.output_tokens": usage.output_tokens,
+            "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+            "holdfast.usage.cost": usage.cost,
             "holdfast.status": status,
+            "gen_ai.request.model": subject.model,
         }
-        if subject.model is not None:
-            attributes["gen_ai.request.model"] = subject.model
+        attributes: Attributes = {}
+        attributes |= {name: value for name, value in known.items() if value is not None}
         if subject.content:
             attributes["gen_ai.input.messages"] = _said("user", self.progress.asked)
             output = _shown(record.get("output"))
             attributes["gen_ai.output.messages"] = _said("assistant", [output])
+        name = f"{operation} {subject.agent or CALL_WORKFLOW}"
+        error = record["code"] if failed else None
+        start = self.progress.began
+        self._add("run", name, "", subject.parent_id, start, record["at"], attributes, error)
+
+    def _add(
+        self,
+        kind: Literal["approval", "tool", "run"],
+        name: str,
+        own: str,
+        parent: str | None,
+        start: str,
+        end: str,
+        attributes: Attributes,
+        error: str | None = None,
+    ) -> None:
+        """Add a span.
+
+        The span of the run has an empty name of its `own`, and the id of its parent; any other span
+        has the name of its `parent` in the run.
+        """
+        subject = self._subject
+        of_run: Attributes = {"gen_ai.conversation.id": subject.origin.workflow_id}
+        if subject.agent is not None:
+            of_run["gen_ai.agent.name"] = subject.agent
         self._ready.append(
             SpanRecord(
-                kind="run",
-                name=_name_of(subject),
-                span_id=subject.origin.span_id(),
-                parent_id=subject.parent_id,
-                start=self.progress.began,
-                end=max(record["at"], self.progress.began),
-                error=record["code"] if failed else None,
-                attributes=attributes,
+                kind=kind,
+                name=name,
+                span_id=subject.origin.span_id(own),
+                parent_id=parent if kind == "run" else subject.origin.span_id(parent or ""),
+                start=start,
+                end=max(end, start),
+                error=error,
+                attributes={**of_run, **attributes},
             )
         )
-
-    def _of_run(self) -> Attributes:
-        """Return the attributes that every span of the run has."""
-        of: Attributes = {"gen_ai.conversation.id": self._subject.origin.workflow_id}
-        if self._subject.agent is not None:
-            of["gen_ai.agent.name"] = self._subject.agent
-        return of
 
 
 _WITHDRAWN = "withdrawn"
 _EXPIRED = "expired"
 
 
-def _left(until: str, at: str) -> str:
-    """Return the outcome of a wait whose end is not in the log, from its deadline."""
-    return _EXPIRED if until <= at else _WITHDRAWN
-
-
-def _name_of(subject: Subject) -> str:
-    if subject.agent is None:
-        return f"invoke_workflow {CALL_WORKFLOW}"
-    return f"invoke_agent {subject.agent}"
-
-
-def _kind_of(subject: Subject) -> Attributes:
-    if subject.agent is None:
-        return {
-            "gen_ai.operation.name": "invoke_workflow",
-            "gen_ai.workflow.name": CALL_WORKFLOW,
-        }
-    return {"gen_ai.operation.name": "invoke_agent"}
-
-
-def _used(spent: Spent) -> Attributes:
-    """Return the known usage of a run."""
-    usage = spent.usage
-    much: Attributes = {
-        "holdfast.turns": spent.turns,
-        "holdfast.calls": spent.calls,
-        "gen_ai.usage.input_tokens": usage.input_tokens,
-        "gen_ai.usage.output_tokens": usage.output_tokens,
-        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
-        "holdfast.usage.cost": usage.cost,
-    }
-    return {name: value for name, value in much.items() if value is not None}
-
-
-def _content_of(called: Record | None, started: Record | None, ended: Record) -> Attributes:
-    """Return the arguments and the result of a call; the result may follow it in the log."""
-    known = [each["arguments"] for each in (started, called) if each and "arguments" in each]
-    content: Attributes = {}
-    if known:
-        content["gen_ai.tool.call.arguments"] = _shown(known[0])
-    if "value" in ended:
-        content["gen_ai.tool.call.result"] = _shown(ended["value"])
-    return content
-
-
 def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text[:MAX_CONTENT_CHARACTERS]
+    return as_text(value)[:MAX_CONTENT_CHARACTERS]
 
 
 def _said(role: str, texts: list[Any]) -> str:

@@ -1,6 +1,5 @@
 """The model's answer: its calls, its output or why it is invalid; and the results that it reads."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +35,7 @@ from holdfast.workflows.engine.call.tool_call import (
 )
 from holdfast.workflows.engine.model.composed import UnreadableAnswer, read_answer
 from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
-from holdfast.workflows.engine.state.redaction import Redaction, untrusted_value
+from holdfast.workflows.engine.state.redaction import Redaction, as_text, untrusted_value
 from holdfast.workflows.engine.state.references import Unresolved, resolve
 
 MAX_TOOL_NAME_CHARACTERS = 128
@@ -167,11 +166,6 @@ def parse_output(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
 
 
 # Results.
-
-
-def as_text(value: Any) -> str:
-    """Return a value in the form that a model reads."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def result_message(call: ToolCall, outcome: Final, path: str | None) -> ChatMessage:

@@ -46,6 +46,7 @@ WHY: Schema = {
     "description": "Why you make this call, in a sentence, for the person who approves it.",
 }
 
+_RESULT = "Your result of this call; null if it depends on another call of this answer"
 _FENCE = re.compile(r"```[A-Za-z0-9_+-]*\s*\n(.*?)```", re.DOTALL)
 
 
@@ -94,9 +95,15 @@ def read_answer(text: str, agent: Agent, tools: list[Tool]) -> ComposedAnswer:
     if not isinstance(written, list):
         raise UnreadableAnswer("`calls` is no list")
     known: dict[str, dict[str, Property]] = {}
+    output: Any = MISSING
     with bounded():
         calls = [_read_call(call, index, tools, known) for index, call in enumerate(written)]
-        return ComposedAnswer(calls, _read_output(answer, agent, tools, calls), beside)
+        if "output" in answer:
+            output = _output_form(agent, tools).read(answer["output"])
+        if output is None:  # null is an output if there are no calls and it fits
+            fits = StrictForms(agent.output).fits(agent.output)
+            output = None if agent.output is not None and not calls and fits(None) else MISSING
+    return ComposedAnswer(calls, output, beside)
 
 
 # The schema.
@@ -107,10 +114,11 @@ def _call_schema(tool: Tool, agent: Agent, instances: Sequence[str], *, refer: b
     if agent.reasoning_for_call:
         own[REASONING] = WHY
     own |= instance_property(tool, instances)
-    properties = {name: each for name, each in _properties(tool).items() if name != INSTANCE}
-    for name, each in properties.items():
-        if refer and not name.startswith("_"):
-            each.form.schema = or_reference(each.form.schema)
+    properties = {
+        name: each.map(or_reference) if refer and not name.startswith("_") else each
+        for name, each in _properties(tool).items()
+        if name != INSTANCE
+    }
     described = {"description": tool.description} if tool.description else {}
     return {**closed(properties, **own), **described}
 
@@ -122,45 +130,30 @@ def _properties(tool: Tool) -> dict[str, Property]:
     """
     forms = StrictForms(tool.parameters)
     schema = forms.target(tool.parameters)[0] or {}
-    asked = schema.get("properties")
-    required = schema.get("required")
-    properties = {
-        name: forms.property(each, 0, required=isinstance(required, list) and name in required)
-        for name, each in (asked if isinstance(asked, dict) else {}).items()
-    }
-    if takes_others(schema) or (asked is None and schema.get("additionalProperties") is not False):
-        properties[OTHERS] = _others()
+    properties = forms.properties(schema, 0)
+    any_other = schema.get("properties") is None and schema.get("additionalProperties") is not False
+    if takes_others(schema) or any_other:
+        text = "Further arguments, written as a text that holds a JSON object; null: none"
+        fits = StrictForms({"type": "object"}).fits(True)
+        form = json_text({"type": ["string", "null"], "description": text}, fits)
+        properties[OTHERS] = Property(form, fits)
     for name, chosen in tool.chosen.items():
         properties[name] = StrictForms(chosen).property(chosen, 0, required=False)
     if tool.latent and tool.name != CHOOSE_SKILL:
-        properties[OUTPUT] = _latent(tool)
+        # The result that the model itself proposes for the call.
+        result: Schema | bool = {"type": "string"} if tool.output is None else tool.output
+        latent = StrictForms(result).property(result, 0, required=False)
+        own = latent.form.schema.get("description")
+        note = f"{_RESULT}. {own}" if own else _RESULT
+        properties[OUTPUT] = latent.map(lambda asked: {**asked, "description": note})
     return properties
-
-
-def _others() -> Property:
-    text = "Further arguments, written as a text that holds a JSON object; null: none"
-    forms = StrictForms({"type": "object"})
-    form = json_text({"type": ["string", "null"], "description": text}, forms.fits(True))
-    return Property(form, forms.fits(True))
-
-
-def _latent(tool: Tool) -> Property:
-    """Return the result property of a call that the model itself answers, if it has one."""
-    schema: Schema | bool = {"type": "string"} if tool.output is None else tool.output
-    latent = StrictForms(schema).property(schema, 0, required=False)
-    note = "Your result of this call; null if it depends on another call of this answer"
-    own = latent.form.schema.get("description")
-    latent.form.schema = {**latent.form.schema, "description": f"{note}. {own}" if own else note}
-    return latent
 
 
 def _output_form(agent: Agent, tools: list[Tool]) -> StrictForm:
     if agent.output is None:
         return StrictForm({"type": "string"})
     form = StrictForms(agent.output).form(agent.output)
-    if refers(tools):
-        form.schema = or_reference(form.schema)
-    return form
+    return form.map(or_reference) if refers(tools) else form
 
 
 # Reading.
@@ -169,7 +162,10 @@ def _output_form(agent: Agent, tools: list[Tool]) -> StrictForm:
 def _read_call(
     call: Any, index: int, tools: list[Tool], known: dict[str, dict[str, Property]]
 ) -> WrittenCall:
-    """Return one call; `known` caches the properties of tools by name."""
+    """Return one call; `known` caches the properties of tools by name.
+
+    Its arguments and meta-properties are without those that were left out.
+    """
     if not isinstance(call, dict):
         raise UnreadableAnswer(f"`calls[{index}]` is no object")
     name = call.get(TOOL)
@@ -181,28 +177,11 @@ def _read_call(
         return WrittenCall(tool=name, arguments=written)
     if name not in known:
         known[name] = _properties(tool)
-    return WrittenCall(tool=name, arguments=_arguments(written, known[name]))
-
-
-def _arguments(written: dict[str, Any], properties: dict[str, Property]) -> dict[str, Any]:
-    """Return the arguments and meta-properties, without those that were left out."""
-    read = read_properties(written, properties)
-    others = read.pop(OTHERS, None) if OTHERS in properties else None
+    read = read_properties(written, known[name])
+    others = read.pop(OTHERS, None) if OTHERS in known[name] else None
     said = {key: item for key, item in read.items() if item is not None or key[:1] != "_"}
-    return {**others, **said} if isinstance(others, dict) else said
-
-
-def _read_output(
-    answer: dict[str, Any], agent: Agent, tools: list[Tool], calls: list[WrittenCall]
-) -> Any:
-    """Return the output; null is one if there are no calls and it fits."""
-    if "output" not in answer:
-        return MISSING
-    output = _output_form(agent, tools).read(answer["output"])
-    if output is not None:
-        return output
-    may_be_null = agent.output is not None and StrictForms(agent.output).fits(agent.output)(None)
-    return None if may_be_null and not calls else MISSING
+    arguments = {**others, **said} if isinstance(others, dict) else said
+    return WrittenCall(tool=name, arguments=arguments)
 
 
 def _found(text: str) -> tuple[dict[str, Any], str]:

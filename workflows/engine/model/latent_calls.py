@@ -19,7 +19,6 @@ from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.tool import Tool
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.workflows.engine.call.tool_call import Outcome, Succeeded, ToolCall, fail
 from holdfast.workflows.engine.conversation import scopes
@@ -61,19 +60,29 @@ class Latent:
     """The state of one call that the model answers."""
 
     def __init__(self, call: ToolCall, agent: Agent, state: RunState) -> None:
+        tool, skill = call.tool, skill_of(agent, state.skill)
+        form = _AS_TEXT if tool.output is None else _AS_JSON + _json(tool.output)
+        notes = (agent.instructions, skill.instructions if skill else "", _TASK, form)
         self._call_id = call.id
-        self._tool = call.tool
+        self._tool = tool
         self._log = Log(state.clock)
         self._ask = Ask(
             model=agent.model,
-            instructions=_instructions(agent, state.skill, call.tool),
+            instructions="\n\n".join(filter(None, (note.strip() for note in notes))),
             tool_choice="none",
-            output=call.tool.output,
+            output=tool.output,
         )
         self.requests = 0
         for message in scopes.transcript(call, state):
             self._say(ChatMessage(role=message.role, content=message.content))
-        self._say(ChatMessage(role="user", content=_question(call, call.tool, state)))
+        seen = scopes.values(call, call.visible_data or state.data)
+        lines = [
+            f"Tool: {tool.name}",
+            *([f"What it does: {tool.description}"] if tool.description else []),
+            f"Arguments: {_json(call.arguments)}",
+            *(f"{kind}: {_json(value)}" for kind, value in seen.items()),
+        ]
+        self._say(ChatMessage(role="user", content="\n".join(lines)))
 
     def pointer(self, turn: int) -> ConversationPointer:
         """Return the next request, which covers its whole log."""
@@ -93,7 +102,9 @@ class Latent:
         if solution.too_long:
             return fail(ErrorCode.TOOL_ERROR, _TOO_LONG.format(name=self._tool.name))
         try:
-            return Succeeded(_result(solution.text, self._tool))
+            if not solution.text.strip():
+                raise InvalidOutput("invalid_output: the answer was empty. Answer with the result.")
+            return Succeeded(parse_output(solution.text, self._tool.output, last=True))
         except InvalidOutput as error:
             if self.requests >= MAX_REQUESTS:
                 return fail(ErrorCode.INVALID_OUTPUT, str(error), solution.text or None)
@@ -106,30 +117,6 @@ class Latent:
 
     def _say(self, message: ChatMessage) -> None:
         self._log.append(MessageEntry(message=message))
-
-
-def _result(text: str, tool: Tool) -> Any:
-    if not text.strip():
-        raise InvalidOutput("invalid_output: the answer was empty. Answer with the result.")
-    return parse_output(text, tool.output, last=True)
-
-
-def _instructions(agent: Agent, skill: str | None, tool: Tool) -> str:
-    chosen = skill_of(agent, skill)
-    notes = [agent.instructions.strip(), chosen.instructions.strip() if chosen else "", _TASK]
-    notes.append(_AS_TEXT if tool.output is None else _AS_JSON + _json(tool.output))
-    return "\n\n".join(note for note in notes if note)
-
-
-def _question(call: ToolCall, tool: Tool, state: RunState) -> str:
-    seen = scopes.values(call, call.visible_data or state.data)
-    lines = [
-        f"Tool: {tool.name}",
-        f"What it does: {tool.description}" if tool.description else "",
-        f"Arguments: {_json(call.arguments)}",
-        *(f"{kind}: {_json(value)}" for kind, value in seen.items()),
-    ]
-    return "\n".join(line for line in lines if line)
 
 
 def _json(value: Any) -> str:

@@ -5,18 +5,19 @@ from turn to turn, and therefore follows the conversation.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from holdfast.schemas.agent import Agent, ToolChoice
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.reference import Path
-from holdfast.schemas.tool import REASONING, Tool
+from holdfast.schemas.tool import REASONING
 from holdfast.workflows.engine.model.composed import WHY, composed_schema
 from holdfast.workflows.engine.model.strict_schema import or_reference, refers
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import allowed_tools, skill_of
 from holdfast.workflows.engine.state.data import MISSING
+from holdfast.workflows.engine.state.redaction import as_text
 from holdfast.workflows.engine.state.references import INSTANCE, instance_property
 
 MAX_STATE_CHARACTERS = 8_000
@@ -78,8 +79,21 @@ def offers(
 ) -> list[ToolOffer]:
     """Return the allowed tools in the form for a model, in a run with these instances."""
     tools = allowed_tools(agent, skill)
-    refer = refers(tools)
-    return [_offer(tool, agent.reasoning_for_call, instances, refer=refer) for tool in tools]
+    refer, offered = refers(tools), []
+    for tool in tools:
+        whose = instance_property(tool, instances)
+        asked = tool.parameters.get("properties", {})
+        if refer:
+            asked = {name: or_reference(schema) for name, schema in asked.items()}
+        chosen = {name: schema for name, schema in tool.chosen.items() if name != INSTANCE}
+        why = {REASONING: WHY} if agent.reasoning_for_call else {}
+        properties = {**asked, **chosen, **whose, **why}
+        parameters = {"type": "object", **tool.parameters, "properties": properties}
+        if whose:
+            parameters["required"] = [*tool.parameters.get("required", []), INSTANCE]
+        offer = ToolOffer(name=tool.name, description=tool.description, parameters=parameters)
+        offered.append(offer)
+    return offered
 
 
 def ask(
@@ -120,21 +134,6 @@ def ask(
     )
 
 
-def _offer(tool: Tool, why: bool, instances: Sequence[str], *, refer: bool) -> ToolOffer:
-    whose = instance_property(tool, instances)
-    chosen = {name: schema for name, schema in tool.chosen.items() if name != INSTANCE}
-    asked = tool.parameters.get("properties", {})
-    if refer:
-        asked = {name: or_reference(schema) for name, schema in asked.items()}
-    properties = {**asked, **chosen, **whose}
-    if why:
-        properties[REASONING] = WHY
-    parameters = {"type": "object", **tool.parameters, "properties": properties}
-    if whose:
-        parameters["required"] = [*tool.parameters.get("required", []), INSTANCE]
-    return ToolOffer(name=tool.name, description=tool.description, parameters=parameters)
-
-
 def tail(run_state: RunState, plan: str | None = None) -> str | None:
     """Return the text of the state and the plan, which follows the conversation; None if empty."""
     shared = shown_state(run_state)
@@ -145,7 +144,12 @@ def tail(run_state: RunState, plan: str | None = None) -> str | None:
         heading = _FOR_ALL if instances else _STATE
         notes.append(f"{heading}\n{_within(shared, MAX_STATE_CHARACTERS)}")
     if own:
-        notes.append(f"{_OWN}\n{_shares(own)}")
+        told = list(own)[: MAX_INSTANCES_CHARACTERS // MIN_SHARE_CHARACTERS]
+        share = _fair_share(sorted(len(_json(own[name])) for name in told))
+        lines = [_OWN, *(f"{name}: {_within(own[name], share)}" for name in told)]
+        if len(own) > len(told):
+            lines.append(f"(and {len(own) - len(told)} more instances)")
+        notes.append("\n".join(lines))
     if plan is not None:
         notes.append(plan)
     return "\n\n".join(notes) or None
@@ -158,20 +162,12 @@ def shown_state(run_state: RunState, instance: str | None = None) -> Any:
     return None if state is MISSING or not state else run_state.redactions.redact(state, place)
 
 
-def _shares(states: Mapping[str, Any]) -> str:
-    most = MAX_INSTANCES_CHARACTERS // MIN_SHARE_CHARACTERS
-    told = dict(list(states.items())[:most])
-    share = _fair(sorted(len(_json(state)) for state in told.values()), MAX_INSTANCES_CHARACTERS)
-    lines = [f"{name}: {_within(states[name], share)}" for name in told]
-    more = len(states) - len(told)
-    return "\n".join([*lines, *([f"(and {more} more instances)"] if more else [])])
-
-
-def _fair(sizes: list[int], room: int) -> int:
+def _fair_share(sizes: list[int]) -> int:
     """Return the largest share of the room such that the smaller sizes fit whole.
 
     `sizes` are in ascending order.
     """
+    room = MAX_INSTANCES_CHARACTERS
     for taken, size in enumerate(sizes):
         share = room // (len(sizes) - taken)
         if size > share:
@@ -190,17 +186,13 @@ def _within(state: Any, most: int) -> str:
         return whole
     if isinstance(state, dict):
         room = max(MIN_VALUE_CHARACTERS, min(MAX_VALUE_CHARACTERS, most // len(state)))
-        whole = _json({key: _beginning(value, room) for key, value in state.items()})
+        short = {}
+        for key, value in state.items():
+            text = as_text(value)
+            is_short = len(text) <= room
+            short[key] = value if is_short else f"{text[:room]} … ({len(text):,} characters)"
+        whole = _json(short)
     return whole if len(whole) <= 2 * most else whole[:most] + " …"
-
-
-def _beginning(value: Any, most: int) -> Any:
-    text = _text(value)
-    return value if len(text) <= most else f"{text[:most]} … ({len(text):,} characters)"
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else _json(value)
 
 
 def _json(value: Any) -> str:

@@ -13,6 +13,7 @@ as written, and the tool's own schema validates it.
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -42,22 +43,20 @@ _JSON_TEXT = "Written as a text that holds JSON"
 Fits = Callable[[Any], bool]
 
 
+@dataclass(frozen=True)
 class StrictForm:
     """The schema with which a value is requested, and the function to read an answer back.
 
     Without `read`, the value is used as written. `is_json`: it is any value, as JSON in a text.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        read: Callable[[Any], Any] = lambda value: value,
-        *,
-        is_json: bool = False,
-    ) -> None:
-        self.schema = schema
-        self.read = read
-        self.is_json = is_json
+    schema: Schema
+    read: Callable[[Any], Any] = lambda value: value
+    is_json: bool = False
+
+    def map(self, change: Callable[[Schema], Schema]) -> "StrictForm":
+        """Return the form with a changed schema."""
+        return replace(self, schema=change(self.schema))
 
 
 def json_text(schema: Schema, fits: Fits) -> StrictForm:
@@ -70,6 +69,7 @@ def json_text(schema: Schema, fits: Fits) -> StrictForm:
     return StrictForm(schema, read, is_json=True)
 
 
+@dataclass(frozen=True)
 class Property:
     """A property's form.
 
@@ -77,10 +77,13 @@ class Property:
     be null is left out, its value is null.
     """
 
-    def __init__(self, form: StrictForm, fits: Fits, *, needed: bool = False) -> None:
-        self.form = form
-        self.fits = fits
-        self.needed = needed
+    form: StrictForm
+    fits: Fits
+    needed: bool = False
+
+    def map(self, change: Callable[[Schema], Schema]) -> "Property":
+        """Return the property with a changed schema."""
+        return replace(self, form=self.form.map(change))
 
 
 class StrictForms:
@@ -105,7 +108,7 @@ class StrictForms:
         for name in ("anyOf", "oneOf"):
             if name in schema and "properties" not in schema:
                 return self._one_of(schema, schema[name], level, within)
-        return self._of_type(schema, _kind(schema), level, within)
+        return self._of_type(schema, level, within)
 
     def target(self, schema: Any, within: tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...]]:
         """Return the schema with a reference, or the one part of an `allOf`, inlined.
@@ -145,43 +148,37 @@ class StrictForms:
     ) -> Property:
         """Return the form of a property; an optional one may be null instead."""
         form = self.form(schema, level, within)
-        if not required:
-            form.schema = or_null(form.schema)
+        form = form if required else form.map(or_null)
         return Property(form, self.fits(schema), needed=required)
 
-    def _of_type(
-        self, schema: Schema, kind: Any, level: int, within: tuple[str, ...]
-    ) -> StrictForm:
+    def properties(
+        self, schema: Schema, level: int, within: tuple[str, ...] = ()
+    ) -> dict[str, Property]:
+        """Return the forms of the properties that a schema of an object names."""
+        named, required = schema.get("properties"), schema.get("required")
+        needed = required if isinstance(required, list) else []
+        return {
+            name: self.property(each, level, within, required=name in needed)
+            for name, each in (named if isinstance(named, dict) else {}).items()
+        }
+
+    def _of_type(self, schema: Schema, level: int, within: tuple[str, ...]) -> StrictForm:
+        kind = "object" if "properties" in schema else "array" if "items" in schema else None
+        kind = schema.get("type", kind)
         if isinstance(kind, list):
-            parts = [{**_structure(schema), "type": each} for each in kind]
-            return self._one_of(schema, parts, level, within)
+            # The parts have no descriptive keywords.
+            own = {key: each for key, each in schema.items() if key not in ("description", *_TOLD)}
+            return self._one_of(schema, [{**own, "type": each} for each in kind], level, within)
         if kind in _PLAIN:
             return StrictForm({"type": kind, **_told(schema)})
-        if kind == "array" and level < MAX_LEVELS and self._is_plain_list(schema):
-            item = self.form(schema["items"], level + 1, within)
-            least = {"minItems": 1} if _is_some(schema.get("minItems")) else {}
-            asked = {"type": "array", "items": item.schema, **least, **_told(schema)}
-
-            def read_list(value: Any) -> Any:
-                value = _parsed(value, list)
-                return [item.read(each) for each in value] if isinstance(value, list) else value
-
-            return StrictForm(asked, read_list)
-        if kind == "object" and level < MAX_LEVELS and not is_open(schema):
-            return self._closed(schema, level, within)
-        return self._text(schema)
-
-    def _is_plain_list(self, schema: Schema) -> bool:
-        return isinstance(schema.get("items"), dict) and "prefixItems" not in schema
-
-    def _closed(self, schema: Schema, level: int, within: tuple[str, ...]) -> StrictForm:
-        required = schema.get("required")
-        properties = {
-            name: self.property(
-                each, level + 1, within, required=isinstance(required, list) and name in required
-            )
-            for name, each in schema["properties"].items()
-        }
+        if level >= MAX_LEVELS:
+            return self._text(schema)
+        items = None if "prefixItems" in schema else schema.get("items")
+        if kind == "array" and isinstance(items, dict):
+            return self._list(schema, self.form(items, level + 1, within))
+        if kind != "object" or is_open(schema):
+            return self._text(schema)
+        properties = self.properties(schema, level + 1, within)
 
         def read_object(value: Any) -> Any:
             value = _parsed(value, dict)
@@ -189,19 +186,33 @@ class StrictForms:
 
         return StrictForm({**closed(properties), **_told(schema)}, read_object)
 
+    def _list(self, schema: Schema, item: StrictForm) -> StrictForm:
+        minimum = schema.get("minItems")
+        is_some = isinstance(minimum, int | float) and minimum >= 1
+        least = {"minItems": 1} if is_some else {}
+        asked = {"type": "array", "items": item.schema, **least, **_told(schema)}
+
+        def read_list(value: Any) -> Any:
+            value = _parsed(value, list)
+            return [item.read(each) for each in value] if isinstance(value, list) else value
+
+        return StrictForm(asked, read_list)
+
     def _one_of(
         self, schema: Schema, parts: Any, level: int, within: tuple[str, ...]
     ) -> StrictForm:
         if not isinstance(parts, list) or not parts:
             return self._text(schema)
         branches = [(self.form(each, level, within), self.fits(each)) for each in parts]
-        texts = [form for form, _ in branches if _is_free_text(form)]
+        texts = [
+            form
+            for form, _ in branches
+            if form.schema.get("type") == "string" and "enum" not in form.schema
+        ]
         if len(texts) > 1 and any(form.is_json for form in texts):
             return self._text(schema)  # the branch of a text could not be determined
         if len(branches) == 1:
-            form = branches[0][0]
-            form.schema = {**form.schema, **_told(schema)}
-            return form
+            return branches[0][0].map(lambda own: {**own, **_told(schema)})
         asked = _any_of([form.schema for form, _ in branches])
         plain = [fits for form, fits in branches if not form.is_json]
 
@@ -225,34 +236,26 @@ class StrictForms:
         flags = [each for each in values if isinstance(each, bool)]
         parts += [{"type": "boolean"}] if flags else []
         parts += [{"type": "null"}] if None in values else []
-        if len(values) > MAX_CHOICES:
-            return self._text(schema) if len(parts) > 1 else self._long_choice(schema, parts[0])
+        if len(parts) == 1 and len(values) > MAX_CHOICES:
+            known = json.dumps(parts[0]["enum"], ensure_ascii=False)
+            notes = [f"one of {known[:MAX_TOLD_CHARACTERS]}"]
+            return StrictForm({"type": parts[0]["type"], **_described(schema, notes)})
+        if not parts or len(values) > MAX_CHOICES:
+            return self._text(schema)
         notes = [f"always {json.dumps(flags[0])}"] if len(flags) == 1 else []
-        return (
-            StrictForm({**_any_of(parts), **_described(schema, notes)})
-            if parts
-            else self._text(schema)
-        )
-
-    def _long_choice(self, schema: Schema, part: Schema) -> StrictForm:
-        known = json.dumps(part["enum"], ensure_ascii=False)
-        note = f"one of {known[:MAX_TOLD_CHARACTERS]}"
-        return StrictForm({"type": part["type"], **_described(schema, [note])})
+        return StrictForm({**_any_of(parts), **_described(schema, notes)})
 
     def _text(self, schema: Any) -> StrictForm:
-        note = _JSON_TEXT
-        if isinstance(schema, dict) and (told := self._whole(schema)):
-            note += f", which fits this JSON Schema: {told}"
-        return json_text({"type": "string", **_described(schema, [note])}, self.fits(schema))
-
-    def _whole(self, schema: Schema) -> str:
-        """Return the schema as text for a description; empty if it is trivial or far too large."""
-        own = {key: each for key, each in schema.items() if key not in ("title", "description")}
+        note, own = _JSON_TEXT, {}
+        if isinstance(schema, dict):
+            own = {key: each for key, each in schema.items() if key not in ("title", "description")}
         told = json.dumps(own, ensure_ascii=False)
         if '"$ref"' in told and isinstance(self._root, dict):
             named = {key: self._root[key] for key in ("$defs", "definitions") if key in self._root}
             told = json.dumps({**own, **named}, ensure_ascii=False)
-        return told if own and len(told) <= MAX_TOLD_CHARACTERS else ""
+        if own and len(told) <= MAX_TOLD_CHARACTERS:
+            note += f", which fits this JSON Schema: {told}"
+        return json_text({"type": "string", **_described(schema, [note])}, self.fits(schema))
 
     def _at(self, reference: str) -> Any:
         """Return the target of a reference within the schema; None if there is none."""
@@ -312,14 +315,10 @@ def or_null(schema: Schema) -> Schema:
     notes = {key: schema[key] for key in ("description",) if key in schema}
     own = {key: each for key, each in schema.items() if key not in notes}
     branches = own["anyOf"] if own.keys() == {"anyOf"} else [own]
-    if any(_takes_null(each) for each in branches):
+    kinds = [each.get("type") for each in branches]
+    if any(kind == "null" or (isinstance(kind, list) and "null" in kind) for kind in kinds):
         return schema
     return {**notes, "anyOf": [*branches, {"type": "null"}]}
-
-
-def _takes_null(schema: Schema) -> bool:
-    kind = schema.get("type")
-    return kind == "null" or (isinstance(kind, list) and "null" in kind)
 
 
 def _any_of(parts: list[Schema]) -> Schema:
@@ -338,25 +337,6 @@ def _any_of(parts: list[Schema]) -> Schema:
 def _enum(values: list[Any], kind: str, *types: type) -> list[Schema]:
     found = [each for each in values if isinstance(each, types) and not isinstance(each, bool)]
     return [{"type": kind, "enum": found}] if found else []
-
-
-def _kind(schema: Schema) -> Any:
-    if "type" in schema:
-        return schema["type"]
-    return "object" if "properties" in schema else "array" if "items" in schema else None
-
-
-def _is_some(least: Any) -> bool:
-    return isinstance(least, int | float) and least >= 1
-
-
-def _is_free_text(form: StrictForm) -> bool:
-    return form.schema.get("type") == "string" and "enum" not in form.schema
-
-
-def _structure(schema: Schema) -> Schema:
-    """Return the schema without its descriptive keywords."""
-    return {key: each for key, each in schema.items() if key not in ("description", *_TOLD)}
 
 
 def _told(schema: Schema) -> Schema:

@@ -44,7 +44,12 @@ def identity_keys(
         for call in [
             call for call in open_ if not any(each in open_ for each in call.dependencies.sources)
         ]:
-            keys[call] = _key(call, data, keys)
+            waits = [keys[source] for source in call.dependencies.sources if source in keys]
+            arguments: dict[str, Any] | None = call.arguments
+            if call.stage is CallStage.PENDING:
+                arguments = _known_arguments(call, data, keys)
+            is_known = arguments is not None and None not in waits
+            keys[call] = _key(call, arguments, waits) if is_known else None
             del open_[call]
     return keys
 
@@ -71,11 +76,7 @@ def restore_step(step: StepSnapshot) -> ToolCall:
     return call
 
 
-def _key(call: ToolCall, data: Data, keys: Keys) -> str | None:
-    waits = [keys[source] for source in call.dependencies.sources if source in keys]
-    arguments = _meant(call, data, keys) if call.stage is CallStage.PENDING else call.arguments
-    if arguments is None or None in waits:
-        return None
+def _key(call: ToolCall, arguments: dict[str, Any] | None, waits: list[str | None]) -> str:
     meant = {
         "tool": call.name,
         "arguments": arguments,
@@ -88,7 +89,7 @@ def _key(call: ToolCall, data: Data, keys: Keys) -> str | None:
     return sha256(canonical_json(meant))
 
 
-def _meant(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
+def _known_arguments(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
     """Return the arguments of a call with the known values in place of references."""
     awaited = [source for source in call.dependencies.sources if source in keys]
     seen = _Seen(visible_data(call, data), [(source, str(keys[source])) for source in awaited])

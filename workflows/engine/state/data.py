@@ -197,7 +197,8 @@ def _put_own(own: Any, shared: Any, steps: tuple[str | int, ...], write: _Write)
         return write.onto(own, shared)
     seen = _seen(own, shared)
     lets_through = own is MISSING or isinstance(own, _Own)
-    if isinstance(steps[0], str) and lets_through and (_nothing(seen) or isinstance(seen, dict)):
+    is_open = seen is MISSING or isinstance(seen, dict | None)
+    if isinstance(steps[0], str) and lets_through and is_open:
         inner = _put_own(*_inside(own, shared, steps[0]), steps[1:], write)
         return _with(own, {steps[0]: inner})
     # A list is an instance's own as a whole, with its content.
@@ -205,10 +206,6 @@ def _put_own(own: Any, shared: Any, steps: tuple[str | int, ...], write: _Write)
     for step in steps:
         at = _child(at, step)
     return _put(seen, steps, _combine(at, write.method, write.value, write.path), write.path)
-
-
-def _nothing(value: Any) -> bool:
-    return value is MISSING or value is None
 
 
 def _child(value: Any, step: str | int) -> Any:
@@ -223,7 +220,10 @@ def _child(value: Any, step: str | int) -> Any:
 
 def _combine(old: Any, method: OutputMethod, new: Any, path: Path) -> Any:
     if method == "push":
-        return [*_list(old, path), new]
+        items = [] if old is MISSING or old is None else old
+        if not isinstance(items, list):
+            raise CannotWrite(f"{path} is not a list: nothing can be pushed to it")
+        return [*items, new]
     if method == "set" or old is MISSING or old is None:
         return new
     match method, old, new:
@@ -241,14 +241,6 @@ def _combine(old: Any, method: OutputMethod, new: Any, path: Path) -> Any:
             raise CannotWrite(f"{path} cannot be extended: concat takes two lists or two texts")
 
 
-def _list(old: Any, path: Path) -> list[Any]:
-    if old is MISSING or old is None:
-        return []
-    if not isinstance(old, list):
-        raise CannotWrite(f"{path} is not a list: nothing can be pushed to it")
-    return old
-
-
 def _merge(old: Any, new: Any) -> Any:
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return new
@@ -261,19 +253,17 @@ def _put(value: Any, steps: tuple[str | int, ...], new: Any, path: Path) -> Any:
     step, rest = steps[0], steps[1:]
     inner = _put(_child(value, step), rest, new, path)
     if isinstance(step, int):
-        return _put_index(value, step, inner, path)
+        items = [] if value is MISSING or value is None else value
+        if not isinstance(items, list) or step > len(items) or step > MAX_INDEX:
+            raise CannotWrite(
+                f"{path} cannot be written: there is no place [{step}] in a list there"
+            )
+        return [*items[:step], inner, *items[step + 1 :]]
     if value is MISSING or value is None:
         value = {}
     if not isinstance(value, dict):
         raise CannotWrite(f"{path} cannot be written: `{step}` would have to stand in an object")
     return {**value, step: inner}
-
-
-def _put_index(value: Any, index: int, inner: Any, path: Path) -> list[Any]:
-    items = [] if value is MISSING or value is None else value
-    if not isinstance(items, list) or index > len(items) or index > MAX_INDEX:
-        raise CannotWrite(f"{path} cannot be written: there is no place [{index}] in a list there")
-    return [*items[:index], inner, *items[index + 1 :]]
 
 
 @dataclass

@@ -55,19 +55,18 @@ class PathIndex(Generic[T]):
         for place in places:
             for key, step in zip(_around(place), place.steps, strict=True):
                 steps.setdefault(key, {})[step] = None
-        parting = [other for key, asked in steps.items() for other in self._parting(key, asked)]
+        parting = []
+        for key, asked in steps.items():
+            # In a list, the places after this one that differ from each of the steps.
+            is_list = any(isinstance(step, int) for step in asked)
+            if is_list and len(asked) > 1:
+                parting.append(key)  # every step differs from at least one of these
+                continue
+            for step in self._next.get(key, ()):
+                if step not in asked and (is_list or isinstance(step, int)):
+                    kind, instance, before = key
+                    parting.append((kind, instance, (*before, step)))
         return self.meeting(places) | self._united(self._inside, parting)
-
-    def _parting(self, key: _Key, asked: dict[_Step, None]) -> Iterable[_Key]:
-        """Return the keys after a place, in a list, that differ from each of the steps."""
-        listed = any(isinstance(step, int) for step in asked)
-        if listed and len(asked) > 1:
-            return [key]  # every step differs from at least one of these
-        kind, instance, steps = key
-        others = (step for step in self._next.get(key, ()) if step not in asked)
-        return [
-            (kind, instance, (*steps, step)) for step in others if listed or isinstance(step, int)
-        ]
 
     def _united(self, groups: dict[_Key, dict[T, None]], keys: Iterable[_Key]) -> dict[T, None]:
         return {who: None for key in keys for who in groups.get(key, ())}

@@ -102,6 +102,11 @@ class Redactions:
         return _veiled(value, path, at)
 
 
+def as_text(value: Any) -> str:
+    """Return a value in the form that a model reads."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def untrusted_value(tool: str, value: Any) -> dict[str, Any]:
     """Return an untrusted value in the form for a model."""
     return {"tool": tool, "trusted": False, "value": value}
@@ -109,8 +114,7 @@ def untrusted_value(tool: str, value: Any) -> dict[str, Any]:
 
 def hidden_value(value: Any, path: Path) -> str:
     """Return the replacement of a hidden value: its size, and its name."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"({len(text):,} characters, not shown; name them as {path})"
+    return f"({len(as_text(value)):,} characters, not shown; name them as {path})"
 
 
 def _veiled(value: Any, path: Path, at: dict[_Steps, Redaction]) -> Any:
@@ -124,19 +128,13 @@ def _veiled(value: Any, path: Path, at: dict[_Steps, Redaction]) -> Any:
             inside.setdefault(steps[len(path.steps)], {})[steps] = each
     for step, veils in inside.items():
         place = Path(path.kind, (*path.steps, step), path.instance)
-        value = _with_veiled(value, step, place, veils)
+        match value, step:
+            case dict(), str() if step in value:
+                value = {**value, step: _veiled(value[step], place, veils)}
+            case list(), int() if step < len(value):
+                shown = _veiled(value[step], place, veils)
+                value = [*value[:step], shown, *value[step + 1 :]]
     return value if veil is None or veil.trusted else untrusted_value(veil.tool, value)
-
-
-def _with_veiled(value: Any, step: str | int, place: Path, at: dict[_Steps, Redaction]) -> Any:
-    """Return the value with its child at the next place redacted; the child may be missing."""
-    match value, step:
-        case dict(), str() if step in value:
-            return {**value, step: _veiled(value[step], place, at)}
-        case list(), int() if step < len(value):
-            return [*value[:step], _veiled(value[step], place, at), *value[step + 1 :]]
-        case _:
-            return value
 
 
 def truncate(value: Any, room: int) -> Any:
@@ -147,7 +145,10 @@ def truncate(value: Any, room: int) -> Any:
         return "…"
     match value:
         case str():
-            return f"{_piece(value, room)} … ({len(value)} characters)"
+            piece = value[:room]
+            while json_size(piece) > room:
+                piece = piece[: len(piece) // 2]
+            return f"{piece} … ({len(value)} characters)"
         case list():
             items = value[:ITEMS]
             share = _share(items, room)
@@ -165,10 +166,3 @@ def _share(items: list[Any], room: int) -> int:
     sizes = [json_size(item) for item in items]
     large = [size for size in sizes if size > room // len(sizes)]
     return (room - sum(sizes) + sum(large)) // max(len(large), 1)
-
-
-def _piece(text: str, room: int) -> str:
-    piece = text[:room]
-    while json_size(piece) > room:
-        piece = piece[: len(piece) // 2]
-    return piece

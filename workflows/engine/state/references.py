@@ -5,7 +5,6 @@ The total size of the values of one call's references is limited, since a few ch
 large value.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -24,6 +23,7 @@ from holdfast.schemas.tool import Schema, Tool
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.state.data import MISSING, Data, MissingValue
+from holdfast.workflows.engine.state.redaction import as_text
 
 INSTANCE = "_instance"
 _WHOSE = "Whose data this call is about: what its references read and where its result is written."
@@ -33,6 +33,10 @@ MAX_RESOLVED_BYTES = 1_000_000
 
 class Unresolved(Exception):
     """A reference names a place that does not exist, or the values are too large for a call."""
+
+
+class NoSuchInstance(ValueError):
+    """A run has no instance of this name."""
 
 
 class Readable(Protocol):
@@ -48,8 +52,11 @@ class Readable(Protocol):
 def references(value: Any, instance: str | None = None) -> Iterator[Reference]:
     """Yield every reference in a value, as in a call for the instance."""
     match value:
-        case str():
-            yield from _references_in(value, instance)
+        case str() if MARK in value:
+            reference = parse_reference(value)
+            inside = [Reference((path,)) for path in paths_inside(value)]
+            for one in inside if reference is None else [reference]:
+                yield Reference(tuple(path.within(instance) for path in one.paths), one.choose)
         case list():
             for item in value:
                 yield from references(item, instance)
@@ -83,8 +90,11 @@ class _Reading:
 
     def of(self, value: Any) -> Any:
         match value:
-            case str():
-                return self._text(value) if MARK in value else value
+            case str() if MARK in value:
+                reference = parse_reference(value)
+                if reference is not None:
+                    return self._fitting(self._named(reference))
+                return replace_inside(value, lambda path: as_text(self._fitting(self._at(path))))
             case list():
                 return [self.of(item) for item in value]
             case dict():
@@ -92,13 +102,7 @@ class _Reading:
             case _:
                 return value
 
-    def _text(self, text: str) -> Any:
-        reference = parse_reference(text)
-        if reference is None:
-            return replace_inside(text, lambda path: _as_text(self._fitting(self._at(path))))
-        return self._fitting(self._value(reference))
-
-    def _value(self, reference: Reference) -> Any:
+    def _named(self, reference: Reference) -> Any:
         if reference.choose == "all":
             return [self._at(path) for path in reference.paths][-1]
         paths = [path.within(self._instance) for path in reference.paths]
@@ -121,23 +125,6 @@ class _Reading:
                 f"the references stand for more than {MAX_RESOLVED_BYTES} bytes in all"
             )
         return value
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _references_in(text: str, instance: str | None) -> Iterator[Reference]:
-    if MARK not in text:
-        return
-    reference = parse_reference(text)
-    inside = [Reference((path,)) for path in paths_inside(text)]
-    for one in inside if reference is None else [reference]:
-        yield Reference(tuple(path.within(instance) for path in one.paths), one.choose)
-
-
-class NoSuchInstance(ValueError):
-    """A run has no instance of this name."""
 
 
 def instance_of(said: Any, tool: Tool, data: Data) -> str | None:
