@@ -6,10 +6,10 @@ address are `order`, `agent`, `tool`, `principal`, `group`, `run` and `after`.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from temporalio.client import Client
@@ -27,7 +27,6 @@ from holdfast.client.run_lists import (
 from holdfast.client.visibility import EXPIRING, NEWEST, ListOrder, Place, first_runs, sort_runs
 from holdfast.runtime.text_safety import local_time
 from holdfast.schemas import names
-from holdfast.schemas.decision import PendingApproval
 from holdfast.web.listing.rows import SOON
 from holdfast.web.listing.run_answers import RunAnswer
 
@@ -81,18 +80,9 @@ class ListView:
         )
 
     @property
-    def order(self) -> ListOrder:
-        """Return the order of the list."""
-        return ORDERS[self.order_name]
-
-    @property
     def is_filtered(self) -> bool:
         """Report whether a filter is set."""
         return bool(self.agent or self.tool or self.principal or self.group or self.run)
-
-    def run_filter(self, own_groups: tuple[str, ...]) -> RunFilter:
-        """Return the filter for a person in these groups."""
-        return RunFilter(self.agent, self.tool, self.principal, self.groups(own_groups), self.run)
 
     def groups(self, own: tuple[str, ...]) -> tuple[str, ...]:
         """Return the groups to filter for; none: no filter."""
@@ -102,12 +92,25 @@ class ListView:
 
     def page_after(self, run: RunListing) -> "ListView":
         """Return the view of the page after a run."""
-        time = self.order.time(run)
+        time = ORDERS[self.order_name].time(run)
         return replace(self, after=None if time is None else (time, run.id))
 
-    def with_changes(self, **changes: Any) -> "ListView":
-        """Return the first page of the view with changes."""
-        return replace(self, **{"after": None, **changes})
+    def first_page(self, order_name: str = "") -> "ListView":
+        """Return the first page of the view, in this or another order."""
+        return replace(self, order_name=order_name or self.order_name, after=None)
+
+    def group_options(self, groups: Iterable[str]) -> list[tuple[str, str]]:
+        """Return the parameters and the names of the groups to choose from."""
+        others = dict.fromkeys(group for group in groups if group != names.FOR_ANYBODY)
+        options = {f"{_GROUP}{name}": name for name in others}
+        if self.group not in ("", MINE):
+            options.setdefault(self.group, self.group.removeprefix(_GROUP))
+        return [*options.items(), (f"{_GROUP}{names.FOR_ANYBODY}", "anyone")]
+
+    @property
+    def address(self) -> str:
+        """Return its address."""
+        return f"/?{self.query}" if self.query else "/"
 
     @property
     def query(self) -> str:
@@ -144,6 +147,16 @@ class ListPage:
         """Return all runs of the page."""
         return [*self.runs, *self.unplaced]
 
+    def count_calls(self, answers: Mapping[str, RunAnswer]) -> int | None:
+        """Return the number of pending calls, or `None` until all runs have answered."""
+        counts = []
+        for run in self.all_runs:
+            answer = answers.get(run.id)
+            if not isinstance(answer, list):
+                return None
+            counts.append(len(answer))
+        return sum(counts)
+
     @property
     def mark(self) -> str:
         """Return a digest that changes with the page."""
@@ -157,21 +170,27 @@ async def read_page(client: Client, view: ListView, own_groups: tuple[str, ...])
     Raises:
         CommandError: Temporal does not answer, or cannot search for a filter.
     """
-    wanted = view.run_filter(own_groups)
+    waiting, order = status_query("awaiting_approval"), ORDERS[view.order_name]
+    wanted = RunFilter(view.agent, view.tool, view.principal, view.groups(own_groups), view.run)
     try:
-        return await _in_order(client, status_query("awaiting_approval") + wanted.terms(), view)
+        query = waiting + wanted.terms()
+        runs = await first_runs(client, query, order, PAGE_RUNS + 1, view.after)
+        count = await count_runs(client, query)
+        unplaced = []
+        if view.after is None and count > len(runs):
+            nowhere = f"{query} AND {order.attribute} IS NULL"
+            unplaced = await list_runs(client, nowhere, MAX_UNPLACED)
+        return ListPage(runs[:PAGE_RUNS], unplaced, count, len(runs) > PAGE_RUNS)
     except MissingAttributesError:
         without_groups = replace(wanted, groups=()).terms()
     lacking = "the times and approvers of pending calls"
     try:
-        runs = await list_runs(
-            client, status_query("awaiting_approval") + without_groups, MAX_ASKED + 1
-        )
+        runs = await list_runs(client, waiting + without_groups, MAX_ASKED + 1)
     except MissingAttributesError:
         lacking = "pending calls, agents and principals"
         runs = await list_runs(client, OPEN + RunFilter(id_prefix=view.run).terms(), MAX_ASKED + 1)
-    unasked = len(runs) > MAX_ASKED
-    return ListPage(runs[:MAX_ASKED], [], len(runs), False, lacking, unasked)
+    is_cut = len(runs) > MAX_ASKED
+    return ListPage(runs[:MAX_ASKED], [], len(runs), False, lacking, is_cut)
 
 
 async def count_expiring(client: Client, view: ListView, own_groups: tuple[str, ...]) -> int:
@@ -180,19 +199,10 @@ async def count_expiring(client: Client, view: ListView, own_groups: tuple[str, 
     Raises:
         CommandError: as for `read_page`.
     """
-    query = status_query("awaiting_approval") + view.run_filter(own_groups).terms()
+    wanted = RunFilter(view.agent, view.tool, view.principal, view.groups(own_groups), view.run)
+    query = status_query("awaiting_approval") + wanted.terms()
     end = (datetime.now(UTC) + SOON).isoformat()
     return await count_runs(client, f'{query} AND {EXPIRING.attribute} <= "{end}"')
-
-
-async def _in_order(client: Client, query: str, view: ListView) -> ListPage:
-    runs = await first_runs(client, query, view.order, PAGE_RUNS + 1, view.after)
-    count = await count_runs(client, query)
-    unplaced = []
-    if view.after is None and count > len(runs):
-        nowhere = f"{query} AND {view.order.attribute} IS NULL"
-        unplaced = await list_runs(client, nowhere, MAX_UNPLACED)
-    return ListPage(runs[:PAGE_RUNS], unplaced, count, len(runs) > PAGE_RUNS)
 
 
 def order_by_answers(
@@ -204,9 +214,21 @@ def order_by_answers(
         answer = answers.get(run.id)
         if not isinstance(answer, list):
             silent.append(run)
-        elif answer and _fits(told := _told(run, answer), view.tool, groups):
-            wanted.append(told)
-    behind = sort_runs(wanted, view.order, view.after)
+            continue
+        requested = [time for one in answer if (time := local_time(one.requested_at))]
+        expires = [time for one in answer if (time := local_time(one.expires_at))]
+        # The run with the search attributes that its answer implies.
+        implied = replace(
+            run,
+            tools=tuple(one.tool for one in answer),
+            groups=tuple(g for one in answer for g in one.approvers or [names.FOR_ANYBODY]),
+            since=max(requested, default=None),
+            until=min(expires, default=None),
+        )
+        has_tool = not view.tool or view.tool in implied.tools
+        if answer and has_tool and (not groups or not groups.isdisjoint(implied.groups)):
+            wanted.append(implied)
+    behind = sort_runs(wanted, ORDERS[view.order_name], view.after)
     return replace(
         found,
         runs=behind[:PAGE_RUNS],
@@ -214,28 +236,6 @@ def order_by_answers(
         count=len(wanted) + len(silent),
         has_more=len(behind) > PAGE_RUNS,
     )
-
-
-def _fits(run: RunListing, tool: str, groups: set[str]) -> bool:
-    return (not tool or tool in run.tools) and (not groups or not groups.isdisjoint(run.groups))
-
-
-def _told(run: RunListing, waiting: Sequence[PendingApproval]) -> RunListing:
-    """Return a run with the search attributes that its answer implies."""
-    asked = [time for one in waiting if (time := local_time(one.requested_at))]
-    expire = [time for one in waiting if (time := local_time(one.expires_at))]
-    return replace(
-        run,
-        tools=tuple(one.tool for one in waiting),
-        groups=tuple(g for one in waiting for g in one.approvers or [names.FOR_ANYBODY]),
-        since=max(asked, default=None),
-        until=min(expire, default=None),
-    )
-
-
-def group_option(name: str) -> str:
-    """Return the parameter of a group."""
-    return f"{_GROUP}{name}"
 
 
 def format_place(place: Place) -> str:

@@ -2,35 +2,42 @@
 
 A list shows the search attributes of its runs, and the answers that arrive within
 `ANSWER_SECONDS`. The page requests the missing ones again; without JavaScript, a reload does.
+
+The viewers of a list are notified of its changes, with one query every second or two for each view:
+
+    lists ──query──► mark of the page ──changed?──► `changed`, to each viewer
+
+No viewer is stored: a reconnecting one sends the last mark (`Last-Event-ID`), here or to another
+inbox.
 """
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+from html import escape
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from holdfast.client.command_errors import wrong_command
-from holdfast.schemas import names
-from holdfast.web.auth.sessions import Person, person_of
+from holdfast.client.command_errors import CommandError, wrong_command
+from holdfast.runtime.text_safety import one_line
+from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.request_body import read_form
-from holdfast.web.http.streaming import EventStream, StreamLimit, too_many_streams
-from holdfast.web.listing.bulk import BulkDecision, check_selected, read_choices
+from holdfast.web.http.streaming import EventStream, StreamLimit, frame, too_many_streams
+from holdfast.web.listing.bulk import decide_selected, read_choices
 from holdfast.web.listing.page_query import (
     MAX_ASKED,
     MINE,
-    ListPage,
     ListView,
     count_expiring,
-    group_option,
     order_by_answers,
     read_page,
 )
-from holdfast.web.listing.rows import PendingRow, pending_rows, plain_names
-from holdfast.web.listing.run_answers import RunAnswer, RunAnswers
+from holdfast.web.listing.rows import pending_rows, plain_names
+from holdfast.web.listing.run_answers import RunAnswers
 from holdfast.web.listing.runs import RunsPage
-from holdfast.web.listing.watch import ListWatches
 from holdfast.web.pages import page
 from holdfast.web.services import Services
 
@@ -39,6 +46,11 @@ ANSWER_SECONDS: Final = 1.5
 ASK_ALL_SECONDS: Final = 5.0
 MAX_REASON_CHARS: Final = 10_000
 MAX_STREAMS: Final = 500
+EVERY_SECONDS: Final = 1.5
+MAX_WATCHED: Final = 100
+_TROUBLE_CHARS: Final = 500
+
+Mark = Callable[[], Awaitable[str]]
 
 
 def routes(parts: Services) -> list[BaseRoute]:
@@ -64,52 +76,51 @@ class PendingPages:
     async def show(self, request: Request) -> Response:
         """Show one page of the list."""
         person, view = person_of(request), ListView.parse(request.query_params)
-        seen = await read_page(self._parts.client, view, person.groups)
-        answers = await self._asked.read(
-            seen.all_runs, ASK_ALL_SECONDS if seen.missing_attributes else ANSWER_SECONDS
-        )
-        found = (
-            order_by_answers(seen, answers, view, person.groups)
-            if seen.missing_attributes
-            else seen
-        )
-        shown = self._rows(found, answers, person)
-        urgent = (
-            0
-            if seen.missing_attributes
-            else await count_expiring(self._parts.client, view, person.groups)
-        )
+        seen = found = await read_page(self._parts.client, view, person.groups)
+        is_lacking = bool(seen.missing_attributes)
+        seconds = ASK_ALL_SECONDS if is_lacking else ANSWER_SECONDS
+        answers = await self._asked.read(seen.all_runs, seconds)
+        if is_lacking:
+            found, urgent = order_by_answers(seen, answers, view, person.groups), 0
+        else:
+            urgent = await count_expiring(self._parts.client, view, person.groups)
+        runs, signs = found.all_runs, self._parts.signer is not None
+        rows = [
+            row
+            for run in runs
+            for row in pending_rows(run, answers.get(run.id), person, signs=signs)
+        ]
+        groups = [*person.groups, *(group for run in runs for group in run.groups)]
+        orders = {"newest": "Newest first", "expiring": "Soonest to expire first"}
         return page(
             request,
             "listing/pending.html",
             view=view,
-            here=_address(view),
+            here=view.address,
             changes=f"/changes?{view.query}&seen={seen.mark}",
             found=found,
-            rows=shown,
-            calls=_calls(found, answers),
+            rows=rows,
+            calls=found.count_calls(answers),
             urgent=urgent,
-            soonest=_address(view.with_changes(order_name="expiring")),
-            late=any(row.is_loading for row in shown),
-            choosable=any(row.choice for row in shown),
-            next=_address(view.page_after(found.runs[-1])) if found.has_more and found.runs else "",
-            orders=_orders(view),
-            groups=_groups(found, person, view),
-            seen=_seen(found),
-            first=_address(view.with_changes()),
+            soonest=view.first_page("expiring").address,
+            late=any(row.is_loading for row in rows),
+            choosable=any(row.choice for row in rows),
+            next=view.page_after(found.runs[-1]).address if found.has_more and found.runs else "",
+            orders=[
+                (text, view.first_page(name).address, name == view.order_name)
+                for name, text in orders.items()
+            ],
+            groups=view.group_options(groups),
+            # The suggestions for the filters.
+            seen={
+                "agents": plain_names({run.agent for run in runs if run.agent}),
+                "tools": plain_names({tool for run in runs for tool in run.tools}),
+                "principals": plain_names({run.principal for run in runs if run.principal}),
+            },
+            first=view.first_page().address,
             max_asked=MAX_ASKED,
             MINE=MINE,
         )
-
-    def _rows(
-        self, found: ListPage, answers: dict[str, RunAnswer], person: Person
-    ) -> list[PendingRow]:
-        signs = self._parts.signer is not None
-        return [
-            row
-            for run in found.all_runs
-            for row in pending_rows(run, answers.get(run.id), person, signs=signs)
-        ]
 
     async def changes(self, request: Request) -> Response:
         """Return a stream with an event for each change of the page."""
@@ -129,69 +140,82 @@ class PendingPages:
         """Decide all selected calls."""
         person, view = person_of(request), ListView.parse(request.query_params)
         form = await read_form(request)
-        choices = read_choices(form.getlist("chosen"))
-        reason, here = str(form.get("reason", "")).strip(), _address(view)
+        choices, verdict = read_choices(form.getlist("chosen")), form.get("decision")
+        reason, here = str(form.get("reason", "")).strip(), view.address
         if not choices:
             return page(request, "listing/result.html", 400, outcomes=[], here=here)
-        match form.get("decision"):
-            case "approve":
-                several = BulkDecision(self._parts, person, "approve")
-            case "deny" if 0 < len(reason) <= MAX_REASON_CHARS:
-                several = BulkDecision(self._parts, person, "deny", reason)
-            case "deny":
-                outcomes = await check_selected(self._parts, choices)
-                wrong = _wrong_reason(reason) if "reason" in form else ""
-                values = {"outcomes": outcomes, "here": here, "reason": reason, "wrong": wrong}
-                return page(request, "listing/deny.html", 422 if wrong else 200, **values)
-            case _:
-                raise wrong_command(
-                    "the form has neither approve nor deny", "send it from its page"
-                )
-        outcomes = await several.send(choices)
+        if verdict not in ("approve", "deny"):
+            raise wrong_command("the form has neither approve nor deny", "send it from its page")
+        if verdict == "approve":
+            outcomes = await decide_selected(self._parts, person, choices, "approve")
+        elif 0 < len(reason) <= MAX_REASON_CHARS:
+            outcomes = await decide_selected(self._parts, person, choices, "deny", reason)
+        else:
+            outcomes = await decide_selected(self._parts, person, choices, None)
+            wrong = "Enter a reason: the model reads it." if "reason" in form else ""
+            if reason:
+                most = f"at most {MAX_REASON_CHARS:,} are allowed"
+                wrong = f"The reason has {len(reason):,} characters; {most}."
+            values = {"outcomes": outcomes, "here": here, "reason": reason, "wrong": wrong}
+            return page(request, "listing/deny.html", 422 if wrong else 200, **values)
         self._asked.forget(choice.run for choice in choices)
         return page(request, "listing/result.html", outcomes=outcomes, here=here)
 
 
-def _calls(found: ListPage, answers: Mapping[str, RunAnswer]) -> int | None:
-    """Return the number of pending calls, or `None` until all runs of the page have answered."""
-    told = [answers.get(run.id) for run in found.all_runs]
-    counted = [len(answer) for answer in told if isinstance(answer, list)]
-    return sum(counted) if len(counted) == len(told) else None
+@dataclass
+class _Watched:
+    listeners: int = 0
+    mark: str = ""
+    trouble: str = ""
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+    async def watch(self, mark: Mark) -> None:
+        """Wake all viewers at each change, and when the watch ends."""
+        try:
+            while True:
+                before = (self.mark, self.trouble)
+                try:
+                    self.mark, self.trouble = await mark(), ""
+                except CommandError as error:
+                    self.trouble = one_line(str(error), _TROUBLE_CHARS)
+                if (self.mark, self.trouble) != before:
+                    self.news.set()
+                    self.news = asyncio.Event()
+                await asyncio.sleep(EVERY_SECONDS)
+        finally:
+            self.news.set()
 
 
-def _wrong_reason(reason: str) -> str:
-    if not reason:
-        return "Enter a reason: the model reads it."
-    return f"The reason has {len(reason):,} characters; at most {MAX_REASON_CHARS:,} are allowed."
+class ListWatches:
+    """The watched views of a process."""
 
+    def __init__(self) -> None:
+        self._watched: dict[object, _Watched] = {}
 
-def _address(view: ListView) -> str:
-    return f"/?{view.query}" if view.query else "/"
+    def has_room(self, key: object) -> bool:
+        """Report whether one more viewer of this view is allowed."""
+        return key in self._watched or len(self._watched) < MAX_WATCHED
 
-
-def _orders(view: ListView) -> list[tuple[str, str, bool]]:
-    told = {"newest": "Newest first", "expiring": "Soonest to expire first"}
-    return [
-        (text, _address(view.with_changes(order_name=name)), name == view.order_name)
-        for name, text in told.items()
-    ]
-
-
-def _groups(found: ListPage, person: Person, view: ListView) -> list[tuple[str, str]]:
-    told = dict.fromkeys(
-        [*person.groups, *(group for run in found.all_runs for group in run.groups)]
-    )
-    known = {group_option(name): name for name in told if name != names.FOR_ANYBODY}
-    if view.group not in ("", MINE):
-        known.setdefault(view.group, view.groups(())[0])
-    return [*known.items(), (group_option(names.FOR_ANYBODY), "anyone")]
-
-
-def _seen(found: ListPage) -> dict[str, list[str]]:
-    """Return the suggestions for the filters, from the runs of the page."""
-    of: dict[str, Callable[[], set[str]]] = {
-        "agents": lambda: {run.agent for run in found.all_runs if run.agent},
-        "tools": lambda: {tool for run in found.all_runs for tool in run.tools},
-        "principals": lambda: {run.principal for run in found.all_runs if run.principal},
-    }
-    return {name: plain_names(values()) for name, values in of.items()}
+    async def changes(self, key: object, mark: Mark, seen: str) -> AsyncGenerator[str, None]:
+        """Yield the frames for one viewer."""
+        watched, trouble = self._watched.setdefault(key, _Watched()), ""
+        if watched.task is None or watched.task.done():
+            watched.task = asyncio.create_task(watched.watch(mark))
+        watched.listeners += 1
+        try:
+            while not watched.task.done():
+                news = watched.news
+                if watched.trouble != trouble:
+                    trouble = watched.trouble
+                    yield frame("trouble", escape(trouble) or "<!-- over -->")
+                if watched.mark and not trouble and watched.mark != seen:
+                    seen = watched.mark
+                    yield frame("changed", "changed", seen)
+                else:
+                    await news.wait()
+        finally:
+            watched.listeners -= 1
+            if not watched.listeners:
+                watched.task.cancel()
+                del self._watched[key]

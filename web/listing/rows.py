@@ -3,10 +3,10 @@
 A run that has not answered yet has one row, with the search attributes of the run.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote
 
 from holdfast.client.command_errors import CommandError
@@ -129,53 +129,58 @@ def urgency(until: datetime | None, asked: datetime | None) -> str:
 
     The last hour, or the last tenth of the time, counts as soon.
     """
-    left = None if until is None else until - datetime.now(UTC)
-    if until is None or left is None:
+    if until is None:
         return ""
-    little = SOON if asked is None else max(SOON, (until - asked) * _LITTLE)
-    if left >= little:
-        return ""
-    return "expires soon" if left > timedelta() else EXPIRED
+    remaining = until - datetime.now(UTC)
+    if remaining <= timedelta():
+        return EXPIRED
+    soon = SOON if asked is None else max(SOON, (until - asked) * _LITTLE)
+    return "expires soon" if remaining < soon else ""
 
 
-def _row(run: RunListing, waiting: PendingApproval, person: Person, *, signs: bool) -> PendingRow:
-    asked, until = local_time(waiting.requested_at), local_time(waiting.expires_at)
-    in_line = brief(waiting)
-    obstacle = _obstacle(waiting, person, signs=signs)
-    if not obstacle and (len(in_line) > MAX_BRIEF_CHARS or not is_whole(waiting)):
+def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: bool) -> PendingRow:
+    expires = local_time(approval.expires_at)
+    urgent, on_timeout = urgency(expires, local_time(approval.requested_at)), approval.on_timeout
+    expiry_label = EXPIRED if urgent == EXPIRED else _ENDS[on_timeout]
+    if run.single and expiry_label == _ENDS["fail"]:
+        expiry_label = "the call fails"
+    # A call that is executed without approval is always urgent.
+    if on_timeout == "approve" and urgent != EXPIRED:
+        urgent = "executed unless denied"
+    in_line, title = brief(approval), call_name(approval)
+    if approval.kind == "budget":
+        title = limit_reached(approval, run.agent or "")
+    decisions = [decided_phrase(decided, approval.kind) for decided in approval.decisions]
+    if approval.quorum > 1:
+        decisions.append(f"{approval.quorum} people must approve")
+    obstacle = ""
+    if approval.kind != "call":
+        obstacle = _OPEN_IT[approval.kind]
+    elif approval.signed and not signs:
+        obstacle = "Decisions must be signed: open it to add a token."
+    elif approval.approvers and not set(approval.approvers) & set(person.groups):
+        obstacle = f"Only members of {deciders(approval.approvers)} can decide."
+    elif any(decided.by == person.name for decided in approval.decisions):
+        obstacle = "You have already decided; other approvers must agree."
+    elif len(in_line) > MAX_BRIEF_CHARS or not is_whole(approval):
         obstacle = "Open it to see all arguments."
-    choice = str(SelectedCall(run.id, waiting.call_id, waiting.digest))
     return PendingRow(
         run.id,
         one_line(run.agent or "", _NAME_CHARS),
         one_line(run.principal or "", _NAME_CHARS),
-        limit_reached(waiting, run.agent or "") if waiting.kind == "budget" else call_name(waiting),
-        display_time(waiting.requested_at),
-        display_time(waiting.expires_at),
-        _urgency(waiting, urgency(until, asked)),
-        deciders(waiting.approvers),
-        call=waiting.call_id,
-        kind=_KINDS[waiting.kind],
+        title,
+        display_time(approval.requested_at),
+        display_time(approval.expires_at),
+        urgent,
+        deciders(approval.approvers),
+        call=approval.call_id,
+        kind=_KINDS[approval.kind],
         brief=shorten(in_line, MAX_BRIEF_CHARS),
-        decisions=_so_far(waiting),
-        choice="" if obstacle else choice,
+        decisions=shorten(", ".join(decisions), _TEXT_CHARS),
+        choice="" if obstacle else str(SelectedCall(run.id, approval.call_id, approval.digest)),
         obstacle=obstacle,
         is_single_call=run.single,
-        expiry_label=_ends(waiting, urgency(until, asked), single=run.single),
-    )
-
-
-def _urgency(waiting: PendingApproval, said: str) -> str:
-    """Return the urgency; a call that is executed without approval is always urgent."""
-    by_itself = waiting.on_timeout == "approve" and said != EXPIRED
-    return "executed unless denied" if by_itself else said
-
-
-def _ends(waiting: PendingApproval, said: str, *, single: bool) -> str:
-    if said == EXPIRED:
-        return "expired"
-    return (
-        "the call fails" if single and waiting.on_timeout == "fail" else _ENDS[waiting.on_timeout]
+        expiry_label=expiry_label,
     )
 
 
@@ -200,33 +205,13 @@ def _unanswered(run: RunListing, trouble: str, *, late: bool = False) -> Pending
 def brief(waiting: PendingApproval) -> str:
     """Return the exact arguments as JSON in one line; for a plan, the names of its steps."""
     if waiting.kind == "plan":
-        steps = enumerate(shown_calls(waiting.arguments), start=1)
-        return ", ".join(f"{n}. {one_line(_label(call), _NAME_CHARS)}" for n, call in steps)
+        labels = [
+            str(call.get("label") or call.get("tool") or call["id"])
+            for call in shown_calls(waiting.arguments)
+        ]
+        steps = enumerate(labels, start=1)
+        return ", ".join(f"{n}. {one_line(label, _NAME_CHARS)}" for n, label in steps)
     return "  ".join(
         f"{one_line(name, _NAME_CHARS)}={as_json(value)}"
         for name, value in waiting.arguments.items()
     )
-
-
-def _label(call: Mapping[str, Any]) -> str:
-    return str(call.get("label") or call.get("tool") or call["id"])
-
-
-def _so_far(waiting: PendingApproval) -> str:
-    said = [decided_phrase(decided, waiting.kind) for decided in waiting.decisions]
-    if waiting.quorum > 1:
-        said.append(f"{waiting.quorum} people must approve")
-    return shorten(", ".join(said), _TEXT_CHARS)
-
-
-def _obstacle(waiting: PendingApproval, person: Person, *, signs: bool) -> str:
-    """Return why a call cannot be selected, or nothing."""
-    if waiting.kind != "call":
-        return _OPEN_IT[waiting.kind]
-    if waiting.signed and not signs:
-        return "Decisions must be signed: open it to add a token."
-    if waiting.approvers and not set(waiting.approvers) & set(person.groups):
-        return f"Only members of {deciders(waiting.approvers)} can decide."
-    if any(decided.by == person.name for decided in waiting.decisions):
-        return "You have already decided; other approvers must agree."
-    return ""

@@ -5,9 +5,9 @@ Temporal's UI only.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
 
@@ -22,7 +22,6 @@ from holdfast.runtime.text_safety import one_line
 from holdfast.web import page_text
 from holdfast.web.listing.page_query import format_place, parse_place
 from holdfast.web.listing.rows import plain_names
-from holdfast.web.page_text import DisplayTime, display_time
 from holdfast.web.pages import page
 from holdfast.web.services import Services
 
@@ -41,28 +40,35 @@ _ENDED_BADLY: Final = ("failed", "terminated", "timed_out", "budget_exceeded")
 
 
 @dataclass(frozen=True)
-class RunDetails:
-    """The details of a run that lists do not have; there are none for an earlier run of an id."""
+class RunRow:
+    """A row of the list.
 
-    started: DisplayTime
+    Lists do not have `summary`, `failure` and its error `code`. `link` is the page of an earlier
+    run of an id in Temporal's UI.
+    """
+
+    run: RunListing
     summary: str = ""
     failure: str = ""
     code: str | None = None
+    started: datetime | None = None
     is_earlier_run: bool = False
-
-
-@dataclass(frozen=True)
-class RunRow:
-    """A row of the list; `link` is the page in Temporal's UI, for an earlier run of an id."""
-
-    run: str
-    agent: str
-    principal: str
-    status: str
-    tone: str
-    details: RunDetails
-    is_single_call: bool
     link: str | None = None
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """Return the label and the tone of its status."""
+        return page_text.status_label(self.run.status, self.code)
+
+    @property
+    def agent(self) -> str:
+        """Return the name of its agent."""
+        return one_line(self.run.agent or "", _NAME_CHARS)
+
+    @property
+    def principal(self) -> str:
+        """Return the name of its principal."""
+        return one_line(self.run.principal or "", _NAME_CHARS)
 
 
 class RunsPage:
@@ -77,69 +83,50 @@ class RunsPage:
         said = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
         kept = {name: text for name, text in said.items() if text}
         after = request.query_params.get("after")
-        query = status_query(said["status"] if said["status"] in CHOICES else None) + _terms(said)
+        wanted = RunFilter(agent=said["agent"], principal=said["principal"], id_prefix=said["run"])
+        query = status_query(said["status"] if said["status"] in CHOICES else None) + wanted.terms()
         place = parse_place(after) if after else None
         found = await first_runs(self._parts.client, query, STARTED, PAGE_RUNS + 1, place)
         shown = found[:PAGE_RUNS]
+        last = format_place((shown[-1].started, shown[-1].id)) if len(found) > PAGE_RUNS else ""
         return page(
             request,
             "listing/runs.html",
-            rows=await self._rows(shown),
+            rows=await self.rows(shown),
             statuses=[(name, page_text.STATUS_LABELS[name][0]) for name in CHOICES],
             query=said,
             filtered=bool(kept),
-            first=_address(kept) if after else "",
-            next=_behind(kept, shown[-1]) if len(found) > PAGE_RUNS else "",
+            first=f"/run?{urlencode(kept)}".rstrip("?") if after else "",
+            next=f"/run?{urlencode({**kept, 'after': last})}" if last else "",
             agents=plain_names({run.agent for run in shown if run.agent}),
         )
 
-    async def _rows(self, runs: Sequence[RunListing]) -> list[RunRow]:
-        tasks = [asyncio.create_task(self._told(run)) for run in runs]
+    async def rows(self, runs: Sequence[RunListing]) -> list[RunRow]:
+        """Return the rows of runs, with the details that arrive within `ANSWER_SECONDS`."""
+        tasks = [asyncio.create_task(self._row(run)) for run in runs]
         if tasks:
             await asyncio.wait(tasks, timeout=ANSWER_SECONDS)
-        told = [
-            task.result() if task.done() else RunDetails(display_time(run.started))
+        rows = [
+            task.result() if task.done() else RunRow(run)
             for run, task in zip(runs, tasks, strict=True)
         ]
         for task in tasks:
             task.cancel()
-        return [self._row(run, one) for run, one in zip(runs, told, strict=True)]
+        return rows
 
-    def _row(self, run: RunListing, told: RunDetails) -> RunRow:
-        status, tone = page_text.status_label(run.status, told.code)
-        agent, principal = (
-            one_line(text or "", _NAME_CHARS) for text in (run.agent, run.principal)
-        )
-        link = self._parts.link_to(run.id, run.execution) if told.is_earlier_run else None
-        return RunRow(run.id, agent, principal, status, tone, told, run.single, link)
-
-    async def _told(self, run: RunListing) -> RunDetails:
+    async def _row(self, run: RunListing) -> RunRow:
         """Read the details of a run from the server, without a worker."""
         remote = self._parts.run(run.id)
         async with self._gate:
             try:
-                began = await remote.start_info()
-                if run.started < began.started - _ROUNDED:
-                    return RunDetails(display_time(run.started), is_earlier_run=True)
-                ended = await remote.ending() if run.status in _ENDED_BADLY else None
+                newest = await remote.start_info()
+                if run.started < newest.started - _ROUNDED:
+                    link = self._parts.link_to(run.id, run.execution)
+                    return RunRow(run, is_earlier_run=True, link=link)
+                ending = await remote.ending() if run.status in _ENDED_BADLY else None
             except CommandError as error:
-                return RunDetails(
-                    display_time(run.started), failure=one_line(str(error), _TEXT_CHARS)
-                )
-        at, summary = display_time(began.started), one_line(began.summary or "", _TEXT_CHARS)
-        if ended is None:
-            return RunDetails(at, summary)
-        return RunDetails(at, summary, one_line(detail(ended), _TEXT_CHARS), ended.code)
-
-
-def _terms(said: Mapping[str, str]) -> str:
-    wanted = RunFilter(agent=said["agent"], principal=said["principal"], id_prefix=said["run"])
-    return wanted.terms()
-
-
-def _behind(kept: Mapping[str, str], run: RunListing) -> str:
-    return _address({**kept, "after": format_place((run.started, run.id))})
-
-
-def _address(said: Mapping[str, str]) -> str:
-    return f"/run?{urlencode(said)}" if said else "/run"
+                return RunRow(run, failure=one_line(str(error), _TEXT_CHARS))
+        row = RunRow(run, one_line(newest.summary or "", _TEXT_CHARS), started=newest.started)
+        if ending is None:
+            return row
+        return replace(row, failure=one_line(detail(ending), _TEXT_CHARS), code=ending.code)

@@ -24,7 +24,7 @@ from holdfast.hosting.dev_server import temporal_binary
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.web.http import streaming
-from holdfast.web.listing import page_query, run_answers, watch
+from holdfast.web.listing import page_query, routes, run_answers
 from holdfast.web.listing.rows import SelectedCall
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
@@ -301,7 +301,7 @@ async def listening(stage: Stage, path: str, **headers: str) -> AsyncIterator[As
 async def test_whoever_looks_is_told_when_the_list_changes(
     crowd: Crowd, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(routes, "EVERY_SECONDS", 0.05)
     monkeypatch.setattr(streaming, "KEEP_ALIVE_SECONDS", 0.3)
     await crowd.start([Asks("one")])
     page = await stage.get(f"/?agent={crowd.agent}")
@@ -342,8 +342,8 @@ async def until(lines: AsyncIterator[str], end: str) -> list[str]:
 async def test_one_look_serves_all_and_their_number_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watch, "EVERY_SECONDS", 0.001)
-    monkeypatch.setattr(watch, "MAX_WATCHED", 1)
+    monkeypatch.setattr(routes, "EVERY_SECONDS", 0.001)
+    monkeypatch.setattr(routes, "MAX_WATCHED", 1)
     looked = 0
 
     async def mark() -> str:
@@ -351,7 +351,7 @@ async def test_one_look_serves_all_and_their_number_is_bounded(
         looked += 1
         return f"mark-{looked // 50}"
 
-    watches = watch.ListWatches()
+    watches = routes.ListWatches()
     streams = [watches.changes("all", mark, "mark-0") for _ in range(2)]
     first, second = await asyncio.gather(*(anext(stream) for stream in streams))
     assert first == second == "id: mark-1\nevent: changed\ndata: changed\n\n"

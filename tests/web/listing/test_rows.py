@@ -14,7 +14,6 @@ from holdfast.schemas.decision import PendingApproval
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing import page_query
 from holdfast.web.listing.page_query import PAGE_RUNS, ListPage, ListView, order_by_answers
-from holdfast.web.listing.routes import _calls, _groups
 from holdfast.web.listing.rows import (
     MAX_OF_A_RUN,
     PendingRow,
@@ -158,7 +157,7 @@ def test_what_is_filtered_says_so_and_stays_so_in_every_address(name: str) -> No
 def test_the_groups_to_choose_from_are_ones_own_the_pages_and_the_one_that_is_chosen() -> None:
     found = ListPage([run(groups=("ops", names.FOR_ANYBODY))], [], 1, False)
     view = ListView.parse({"group": "group:the board"})
-    assert [name for _, name in _groups(found, ANN, view)] == [
+    assert [name for _, name in view.group_options([*ANN.groups, *found.runs[0].groups])] == [
         *("finance", "ops", "the board", "anyone")
     ]
 
@@ -253,6 +252,6 @@ def count_of(found: ListPage) -> str:
 def test_calls_are_counted_where_every_run_of_the_page_has_answered() -> None:
     found = ListPage([run("a"), run("b")], [], 2, False)
     two = [waiting(), waiting("t1c2")]
-    assert _calls(found, {"a": two, "b": [waiting()]}) == 3
-    assert _calls(found, {"a": two}) is None
-    assert _calls(found, {"a": two, "b": NoWorkerError("desk")}) is None
+    assert found.count_calls({"a": two, "b": [waiting()]}) == 3
+    assert found.count_calls({"a": two}) is None
+    assert found.count_calls({"a": two, "b": NoWorkerError("desk")}) is None

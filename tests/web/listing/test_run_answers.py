@@ -25,8 +25,8 @@ from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.web.auth.sessions import Person
-from holdfast.web.listing import bulk, routes, run_answers, runs, watch
-from holdfast.web.listing.bulk import BulkDecision, check_selected, read_choices
+from holdfast.web.listing import bulk, routes, run_answers, runs
+from holdfast.web.listing.bulk import decide_selected, read_choices
 from holdfast.web.listing.page_query import ListPage
 from holdfast.web.listing.rows import SelectedCall
 from holdfast.web.listing.run_answers import RunAnswers
@@ -148,10 +148,10 @@ async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
     monkeypatch.setattr(RunHandle, "ending", ended)
     monkeypatch.setattr(runs, "ANSWER_SECONDS", 0.01)
     async with asyncio.timeout(20):
-        found = await runs.RunsPage(Services(nowhere))._rows(
+        found = await runs.RunsPage(Services(nowhere)).rows(
             [*map(run, ["silent", "gone", "order-7"])]
         )
-    assert [(row.details.summary, row.details.failure[:20]) for row in found] == [
+    assert [(row.summary, row.failure[:20]) for row in found] == [
         ("", ""),
         ("", "there is no run gone"),
         ("order-7 of today", ""),
@@ -169,23 +169,23 @@ async def test_a_run_whose_id_was_used_again_says_so_and_leads_to_no_other(
     monkeypatch.setattr(RunHandle, "start_info", beginning)
     before = replace(run(), status="completed", started=AT - timedelta(days=1), execution="e/1")
     parts = Services(nowhere, temporal_ui="https://ui.example")
-    newer, older = await runs.RunsPage(parts)._rows([run(), before])
-    assert (newer.details.summary, newer.details.is_earlier_run, newer.link) == (
+    newer, older = await runs.RunsPage(parts).rows([run(), before])
+    assert (newer.summary, newer.is_earlier_run, newer.link) == (
         "The newer one.",
         False,
         None,
     )
-    assert (older.details.summary, older.details.is_earlier_run, older.status) == (
+    assert (older.summary, older.is_earlier_run, older.run.status) == (
         "",
         True,
         "completed",
     )
     assert older.link == "https://ui.example/namespaces/default/workflows/order-7/e%2F1"
     # A time of a list that is less exact than the run's own makes no other run of it.
-    [same] = await runs.RunsPage(parts)._rows(
+    [same] = await runs.RunsPage(parts).rows(
         [replace(run(), started=AT - timedelta(microseconds=9))]
     )
-    assert not same.details.is_earlier_run
+    assert not same.is_earlier_run
     said = dict.fromkeys(("status", "agent", "principal", "run"), "")
     values = {"rows": [newer, older], "query": said, "statuses": [], "agents": []}
     html = ENVIRONMENT.get_template("listing/runs.html").render(
@@ -224,7 +224,7 @@ async def test_what_is_sent_is_for_what_was_shown_and_in_the_name_of_who_decides
 ) -> None:
     answering(monkeypatch, lambda _: [waiting()])
     sent = sending(monkeypatch)
-    [outcome] = await BulkDecision(Services(nowhere), ANN, "deny", "No.").send([choice()])
+    [outcome] = await decide_selected(Services(nowhere), ANN, [choice()], "deny", "No.")
     assert outcome.text == "Denied."
     said = {"callId": "t1c1", "decision": "deny", "reason": "No.", "digest": choice().digest}
     assert [one.to_json() for one in sent] == [{**said, "by": "ann", "groups": ["finance"]}]
@@ -240,8 +240,8 @@ async def test_what_cannot_be_read_here_is_not_decided_here(
 
     answering(monkeypatch, say)
     sent = sending(monkeypatch)
-    newer, other = await BulkDecision(Services(nowhere), ANN, "approve").send(
-        [choice("newer"), choice()]
+    newer, other = await decide_selected(
+        Services(nowhere), ANN, [choice("newer"), choice()], "approve"
     )
     assert newer.text.startswith("Not decided: what waits in it cannot be read")
     assert (other.text, len(sent)) == ("Approved.", 1)
@@ -261,7 +261,7 @@ async def test_what_is_refused_says_why(
 ) -> None:
     answering(monkeypatch, lambda _: [waiting()])
     sending(monkeypatch, refusal)
-    [outcome] = await BulkDecision(Services(nowhere), ANN, "approve").send([choice()])
+    [outcome] = await decide_selected(Services(nowhere), ANN, [choice()], "approve")
     assert outcome.text.startswith("Not decided: bob was faster")
     assert outcome.tone == tone
 
@@ -274,14 +274,14 @@ async def test_each_is_decided_once_a_few_at_a_time_and_what_is_too_much_is_told
     sent = sending(monkeypatch)
     choices = read_choices([*(str(choice(f"order-{n}")) for n in range(22))] * 2)
     assert len(choices) == 22
-    outcomes = await BulkDecision(Services(nowhere), ANN, "approve").send(choices)
+    outcomes = await decide_selected(Services(nowhere), ANN, choices, "approve")
     assert [one.tone for one in outcomes] == ["good"] * 20 + ["asks"] * 2
     assert outcomes[-1].text.startswith("Not decided: at most 250 at a time.")
     assert (len(sent), asks.most) == (20, bulk.AT_ONCE)
     # What is not decided is not asked a reason for.
-    assert [bool(one.text) for one in await check_selected(Services(nowhere), choices)][-3:] == [
-        *(False, True, True)
-    ]
+    assert [bool(one.text) for one in await decide_selected(Services(nowhere), ANN, choices, None)][
+        -3:
+    ] == [False, True, True]
 
 
 def request(query: str, person: Person, *form: tuple[str, str]) -> Request:
@@ -351,7 +351,7 @@ async def test_who_sees_what_is_for_them_is_told_of_that_and_not_of_anothers(
 async def test_whoever_listens_is_told_of_trouble_and_of_its_end_and_nobody_looks_for_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watch, "EVERY_SECONDS", 0)
+    monkeypatch.setattr(routes, "EVERY_SECONDS", 0)
     found: asyncio.Queue[str | Exception] = asyncio.Queue()
 
     async def mark() -> str:
@@ -365,7 +365,7 @@ async def test_whoever_listens_is_told_of_trouble_and_of_its_end_and_nobody_look
             found.put_nowait(seen)
         return (await asyncio.wait_for(anext(stream), 20)).strip()
 
-    watches = watch.ListWatches()
+    watches = routes.ListWatches()
     stream = watches.changes("all", mark, "before")
     assert await told(stream, "one") == "id: one\nevent: changed\ndata: changed"
     away = CommandError("<b>Temporal</b> is away", "wait", UNREACHABLE)
@@ -388,11 +388,11 @@ async def test_where_looking_fails_whoever_listens_is_let_go() -> None:
     async def mark() -> str:
         raise RuntimeError("what nobody planned")
 
-    stream = watch.ListWatches().changes("all", mark, "before")
+    stream = routes.ListWatches().changes("all", mark, "before")
     assert [frame async for frame in stream] == []
 
 
-@pytest.mark.parametrize("bound", [(routes, "MAX_STREAMS"), (watch, "MAX_WATCHED")])
+@pytest.mark.parametrize("bound", [(routes, "MAX_STREAMS"), (routes, "MAX_WATCHED")])
 async def test_who_finds_no_room_is_told_to_come_again(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, bound: tuple[Any, str]
 ) -> None:
