@@ -12,15 +12,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
-from holdfast.client.run_handle import AnswerProgress, RunDescription, RunHandle
+from holdfast.client.run_handle import AnswerProgress, RunHandle
 from holdfast.client.stream.frames import PollInterval
 from holdfast.client.stream.live_text import TokenText, answer_text, call_lines, progress_line
 from holdfast.runtime.text_safety import clean
@@ -51,62 +50,43 @@ class RunStreams:
         if self._room.is_full:
             return too_many_streams()
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        return EventStream(self._room, RunStream(run, seen).frames(), MAX_PAGE_SECONDS)
+        return EventStream(self._room, run_frames(run, seen), MAX_PAGE_SECONDS)
 
 
-@dataclass
-class RunStream:
-    """The stream of one run; `seen` is the position of the page."""
-
-    run: RunHandle
-    seen: str
-    _pace: PollInterval = field(default_factory=PollInterval)
-    _saying: "SentAnswer" = field(default_factory=lambda: SentAnswer())
-    _updates: dict[str, str] = field(default_factory=dict)
-    _troubled: bool = False
-
-    async def frames(self) -> AsyncGenerator[str, None]:
-        """Yield the frames until the run ends."""
-        while True:
-            look = await self._look()
-            frames = [
-                *(self._news(look) if isinstance(look, RunDescription) else self._trouble(look))
-            ]
-            for each in frames:
-                yield each
-            if _is_last(look):
-                yield _frame("over", {})
-                return
-            busy = isinstance(look, RunDescription) and look.busy
-            await asyncio.sleep(self._pace.next(moved=bool(frames), busy=busy))
-
-    async def _look(self) -> RunDescription | CommandError:
+async def run_frames(run: RunHandle, seen: str) -> AsyncGenerator[str, None]:
+    """Yield the frames of a run until it ends; `seen` is the position of the page."""
+    pace, answer, updates, is_troubled = PollInterval(), SentAnswer(), dict[str, str](), False
+    while True:
+        events: list[tuple[str, dict[str, Any], str]] = []
         try:
-            return await self.run.observe()
+            look = await run.observe()
         except CommandError as error:
-            return error
-
-    def _news(self, look: RunDescription) -> Iterator[str]:
-        self._troubled = False
-        here = place(*look.position, look.attempts)
-        answered = self._saying.is_over(look.streaming)
-        if here != self.seen or answered:
-            self.seen = here
-            yield _frame("changed", {"answered": answered}, here)
-        if look.streaming is not None and (more := self._saying.more(look.streaming)):
-            yield _frame("token", more)
-        before, self._updates = (
-            self._updates,
-            {one.call_id: progress_line(one) for one in look.updates},
-        )
-        for call, text in self._updates.items():
-            if before.get(call) != text:
-                yield _frame("update", {"call": call, "text": text})
-
-    def _trouble(self, error: CommandError) -> Iterator[str]:
-        if not self._troubled:
-            self._troubled = True
-            yield _frame("trouble", {"text": clean(str(error))})
+            is_over, is_busy = error.code != UNREACHABLE, False
+            if not is_troubled:
+                events = [("trouble", {"text": clean(str(error))}, "")]
+            is_troubled = True
+        else:
+            is_over, is_busy, is_troubled = look.closed, look.busy, False
+            here, is_answered = place(*look.position, look.attempts), answer.is_over(look.streaming)
+            if here != seen or is_answered:
+                seen = here
+                events.append(("changed", {"answered": is_answered}, here))
+            if look.streaming is not None and (more := answer.more(look.streaming)):
+                events.append(("token", more, ""))
+            texts = {one.call_id: progress_line(one) for one in look.updates}
+            events += [
+                ("update", {"call": call, "text": text}, "")
+                for call, text in texts.items()
+                if updates.get(call) != text
+            ]
+            updates = texts
+        if is_over:
+            events.append(("over", {}, ""))
+        for event, data, id_ in events:
+            yield frame(event, json.dumps(data), id_)
+        if is_over:
+            return
+        await asyncio.sleep(pace.next(moved=bool(events), busy=is_busy))
 
 
 class SentAnswer:
@@ -139,11 +119,3 @@ class SentAnswer:
         if self._tokens.new_calls(streaming):
             new["calls"] = call_lines(streaming)
         return {"key": streaming.key, "attempt": streaming.attempt, **new} if new else {}
-
-
-def _is_last(look: RunDescription | CommandError) -> bool:
-    return look.closed if isinstance(look, RunDescription) else look.code != UNREACHABLE
-
-
-def _frame(event: str, data: dict[str, Any], id_: str = "") -> str:
-    return frame(event, json.dumps(data), id_)

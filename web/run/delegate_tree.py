@@ -7,9 +7,9 @@ run's status has the running ones.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.command_errors import rpc_problem
@@ -64,40 +64,26 @@ async def read_delegates(client: Client, seen: RunSnapshot) -> DelegateTree:
     except RPCError as error:
         if error.status != RPCStatusCode.INVALID_ARGUMENT:
             raise rpc_problem(error) from error
-        return DelegateTree([_by_status(view) for view in seen.status.get("delegates", [])])
-    return DelegateTree(_below(seen.info.id, found), len(found) > MAX_DELEGATES)
-
-
-def _below(run_id: str, found: Sequence[WorkflowExecution]) -> list[DelegateBranch]:
-    """Return the delegates of a run, oldest first."""
-    children: dict[str | None, list[WorkflowExecution]] = defaultdict(list)
+        views = [DelegateView.read(view) for view in seen.status.get("delegates", [])]
+        return DelegateTree(
+            [_branch(view.call_id, view.agent, view.workflow_id, view.status) for view in views]
+        )
+    children: dict[str | None, list[DelegateBranch]] = defaultdict(list)
+    branches: dict[str, DelegateBranch] = {}
     for run in sorted(found, key=lambda run: run.start_time):
-        children[run.parent_id].append(run)
-
-    def branch(run: WorkflowExecution) -> DelegateBranch:
-        made = _branch(run)
-        made.children.extend(branch(each) for each in children.pop(run.id, []))
-        return made
-
-    return [branch(run) for run in children.pop(run_id, [])]
-
-
-def _branch(run: WorkflowExecution) -> DelegateBranch:
-    told: dict[str, Any] = {pair.key.name: pair.value for pair in run.typed_search_attributes}
-    status = "" if run.status is None else run.status.name.lower()
-    if run.status in _OWN:
-        status = str(told.get(names.AGENT_STATUS) or status)
-    agent = one_line(str(told.get(names.AGENT_NAME) or "a run"), _NAME_CHARS)
-    call = run.id.removeprefix(f"{run.parent_id}.")
-    return DelegateBranch(clean(call), agent, address("run", run.id), *_told(status))
+        values = {pair.key.name: pair.value for pair in run.typed_search_attributes}
+        status = "" if run.status is None else run.status.name.lower()
+        if run.status in _OWN:
+            status = str(values.get(names.AGENT_STATUS) or status)
+        agent, call = str(values.get(names.AGENT_NAME) or "a run"), f"{run.parent_id}."
+        branches[run.id] = _branch(run.id.removeprefix(call), agent, run.id, status)
+        children[run.parent_id].append(branches[run.id])
+    for run_id, branch in branches.items():
+        branch.children = children[run_id]
+    return DelegateTree(children[seen.info.id], len(found) > MAX_DELEGATES)
 
 
-def _by_status(shown: Any) -> DelegateBranch:
-    view = DelegateView.read(shown)
-    href = address("run", view.workflow_id)
-    agent = one_line(view.agent, _NAME_CHARS)
-    return DelegateBranch(clean(view.call_id), agent, href, *_told(view.status))
-
-
-def _told(status: str) -> tuple[str, str]:
-    return page_text.status_label("cancelled" if status == _CANCELED else status)
+def _branch(call: str, agent: str, run_id: str, status: str) -> DelegateBranch:
+    label, tone = page_text.status_label("cancelled" if status == _CANCELED else status)
+    agent = one_line(agent, _NAME_CHARS)
+    return DelegateBranch(clean(call), agent, address("run", run_id), label, tone)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -154,7 +154,8 @@ class RunPages:
         except NoWorkerError:
             if description.close_time is None:
                 raise
-            shared, instances = await _state_at_end(run)
+            result = (await run.ending(whole=False)).result
+            shared, instances = (None, {}) if result is None else (result.state, result.instances)
             own = dict(islice(instances.items(), MAX_INSTANCES))
         more = len(instances) - len(own)
         return page(
@@ -171,12 +172,6 @@ async def _entry(run: RunHandle, number: int) -> Entry:
         said = f"The log of {clean(run.id)} has no entry {number}."
         raise HTTPException(404, said)
     return found[0]
-
-
-async def _state_at_end(run: RunHandle) -> tuple[Any, dict[str, Any]]:
-    """Return the shared state and that of each instance, from the result of a run."""
-    result = (await run.ending(whole=False)).result
-    return (None, {}) if result is None else (result.state, result.instances)
 
 
 def _run_id(request: Request) -> str:
@@ -240,8 +235,7 @@ class RunActions:
         return await _done(run, run.cancel, "cancelled")
 
     def _run(self, request: Request, *, listens: bool = False) -> RunHandle:
-        run_id: str = request.path_params["run"]
-        return RunHandle(self.parts.client, run_id, listens=listens)
+        return RunHandle(self.parts.client, _run_id(request), listens=listens)
 
 
 async def _done(run: RunHandle, act: Callable[[], Awaitable[None]], said: str) -> Response:

@@ -1,6 +1,7 @@
 """A run at a moment: its description by Temporal, and its own answers if they arrive in time."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -142,34 +143,27 @@ async def take_snapshot(
     """
     run = parts.run(run_id)
     found = await read_run_info(parts.client, await run.describe())
-    ending = None if found.ended is None else await _ending(run)
+    ending = None
+    if found.ended is not None:
+        try:
+            ending = await run.ending(whole=False)
+        except CommandError as error:
+            ending = RunEnding("ended", message=str(error))
     try:
         async with asyncio.timeout(patience_seconds):
-            return await _asked(run, found, ending, span)
+            status = await run.status()
+            approvals = await run.pending_approvals() if status["pending"] else []
+            length = int(status.get("log", {}).get("entries", 0))
+            first = span.first(length)
+            last = min(span.last(first), length)
+            read = await read_entries(run, max(first - LEAD_ENTRIES, 0), last)
     except TimeoutError:
         return RunSnapshot(found, ending=ending)
     except CommandError as error:
         return RunSnapshot(found, ending=ending, problem=error)
-
-
-async def _ending(run: RunHandle) -> RunEnding:
-    try:
-        return await run.ending(whole=False)
-    except CommandError as error:
-        return RunEnding("ended", message=str(error))
-
-
-async def _asked(
-    run: RunHandle, found: RunInfo, ending: RunEnding | None, span: EntryRange
-) -> RunSnapshot:
-    status = await run.status()
-    waiting = await run.pending_approvals() if status["pending"] else []
-    length = int(status.get("log", {}).get("entries", 0))
-    first = span.first(length)
-    read = await read_entries(run, max(first - LEAD_ENTRIES, 0), min(span.last(first), length))
     lead = [entry for entry in read if entry["n"] <= first]
     shown = [entry for entry in read if entry["n"] > first]
-    return RunSnapshot(found, status, waiting, lead, shown, ending, has_answered=True)
+    return RunSnapshot(found, status, approvals, lead, shown, ending, has_answered=True)
 
 
 async def read_entries(run: RunHandle, after: int, upto: int) -> list[Entry]:
@@ -190,76 +184,54 @@ async def read_run_info(client: Client, description: WorkflowExecutionDescriptio
     """Read a description."""
     pending = description.raw_description.pending_activities
     found = description.typed_search_attributes
-    told = {pair.key.name: pair.value for pair in found}
+    values = {pair.key.name: pair.value for pair in found}
+    tools, since = values.get(names.PENDING_TOOLS), values.get(names.PENDING_SINCE)
+    summary = None
+    with suppress(EncryptedError):  # the query of the run reports why it cannot be read
+        summary = await description.static_summary()
     return RunInfo(
         id=description.id,
         place=place(description.run_id, description.history_length, attempts(description)),
         started=description.start_time,
         is_single_call=description.workflow_type == names.CALL_WORKFLOW,
         ended=None if description.status in _LIVE else description.close_time,
-        summary=await _summary(description),
-        agent=str(told.get(names.AGENT_NAME) or ""),
-        status=str(told.get(names.AGENT_STATUS) or ""),
-        principal=str(told.get(names.AGENT_PRINCIPAL) or ""),
+        summary=summary or "",
+        agent=str(values.get(names.AGENT_NAME) or ""),
+        status=str(values.get(names.AGENT_STATUS) or ""),
+        principal=str(values.get(names.AGENT_PRINCIPAL) or ""),
         parent=description.parent_id,
         root=description.root_id or description.id,
-        pending_tools=tuple(_texts(told.get(names.PENDING_TOOLS))),
-        pending_since=_since(told.get(names.PENDING_SINCE)),
-        activities=tuple([await _doing(client, one) for one in pending[:MAX_ACTIVITIES]]),
+        pending_tools=tuple(map(str, tools)) if isinstance(tools, list | tuple) else (),
+        pending_since=since if isinstance(since, datetime) else None,
+        activities=tuple([await _activity(client, one) for one in pending[:MAX_ACTIVITIES]]),
         is_rate_limited=queued_request(description.task_queue, pending) is not None,
     )
 
 
-async def _summary(description: WorkflowExecutionDescription) -> str:
-    try:
-        return await description.static_summary() or ""
-    except EncryptedError:
-        return ""  # the query of the run reports why it cannot be read
-
-
-async def _doing(client: Client, one: PendingActivityInfo) -> PendingActivity:
-    begun = one.state == _STARTED
+async def _activity(client: Client, one: PendingActivityInfo) -> PendingActivity:
+    is_started, failure, update = one.state == _STARTED, "", None
+    if one.HasField("last_failure"):
+        try:
+            error = await client.data_converter.decode_failure(one.last_failure)
+            failure = error.message if isinstance(error, FailureError) else str(error)
+        except EncryptedError as unreadable:
+            failure = str(unreadable)
+    with suppress(EncryptedError):  # the query of the run reports it
+        update = await update_in(one, client.data_converter)
     return PendingActivity(
         id=one.activity_id,
         type=one.activity_type.name,
-        since=_moment(one, "last_started_time" if begun else "scheduled_time"),
+        since=_moment(one, "last_started_time" if is_started else "scheduled_time"),
         queue=one.activity_options.task_queue.name,
         attempt=one.attempt,
-        is_started=begun,
+        is_started=is_started,
         is_paused=one.paused,
-        last_failure=await _failure(client, one),
-        next_attempt_at=None if begun else _moment(one, "next_attempt_schedule_time"),
-        progress=await _told(client, one),
+        last_failure=one_line(failure, _FAILURE_CHARS),
+        next_attempt_at=None if is_started else _moment(one, "next_attempt_schedule_time"),
+        progress="" if update is None else progress_line(update),
     )
-
-
-async def _told(client: Client, one: PendingActivityInfo) -> str:
-    try:
-        update = await update_in(one, client.data_converter)
-    except EncryptedError:
-        return ""  # the query of the run reports it
-    return "" if update is None else progress_line(update)
-
-
-async def _failure(client: Client, one: PendingActivityInfo) -> str:
-    if not one.HasField("last_failure"):
-        return ""
-    try:
-        error = await client.data_converter.decode_failure(one.last_failure)
-    except EncryptedError as unreadable:
-        return one_line(str(unreadable), _FAILURE_CHARS)
-    said = error.message if isinstance(error, FailureError) else str(error)
-    return one_line(said, _FAILURE_CHARS)
 
 
 def _moment(one: PendingActivityInfo, field: str) -> datetime | None:
     stamp: Timestamp = getattr(one, field)
     return stamp.ToDatetime(UTC) if one.HasField(field) else None  # type: ignore[arg-type]
-
-
-def _texts(value: Any) -> list[str]:
-    return [str(each) for each in value] if isinstance(value, list | tuple) else []
-
-
-def _since(value: Any) -> datetime | None:
-    return value if isinstance(value, datetime) else None

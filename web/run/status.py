@@ -1,7 +1,7 @@
 """The current activity of a run: pending approvals, running calls, or its end and what to do."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
@@ -11,7 +11,6 @@ from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import arguments_line, clean, local_time, one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import brief_arguments
-from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.names import ErrorCode
 from holdfast.web.pages import address
 from holdfast.web.run.snapshot import PendingActivity, RunSnapshot
@@ -78,11 +77,28 @@ def status_items(seen: RunSnapshot, name: Name) -> list[StatusItem]:
     """Return the current activities of a run, the most urgent first; `name` names a call."""
     if seen.ending is not None:
         return [ended_item(seen.ending, seen.info.ended)]
-    asked = [*_asked(seen), *(_elsewhere(there) for there in seen.delegate_approvals)]
-    found = [*_silence(seen), *asked, *_at_work(seen, name)]
+    items = []
+    waits = ", ".join(one_line(tool, _NAME_CHARS) for tool in seen.info.pending_tools)
+    if waits and not seen.has_answered:
+        text, link = f"Waiting for approval: {waits}.", PageLink(address(), "Pending approvals")
+        items.append(StatusItem(text, "asks", seen.info.pending_since, link=link))
+    if seen.problem is not None and not seen.has_answered:
+        items.append(StatusItem("The run does not answer.", "bad", why=clean(str(seen.problem))))
+    for one in seen.approvals:
+        link = PageLink(address("waiting", seen.info.id, one.call_id), "Review and decide")
+        text = f"Waiting for approval: {question_text.title(one)}."
+        brief = arguments_line(brief_arguments(one.kind, one.arguments))
+        items.append(StatusItem(text, "asks", local_time(one.requested_at), brief, link=link))
+    for there in seen.delegate_approvals:
+        link = PageLink(address("waiting", there.workflow_id, there.call_id), "Review and decide")
+        tool = one_line(there.label or there.tool, _NAME_CHARS)
+        text = f"A delegate is waiting for approval: {tool} ({clean(there.call_id)})."
+        brief = one_line(there.arguments, _BRIEF_CHARS)
+        items.append(StatusItem(text, "asks", why=brief, link=link))
+    items += [_activity_item(one, seen, name) for one in seen.info.activities]
     if seen.status.get("status") == "awaiting_message":
-        found.append(StatusItem("Answered, and waiting for the next message.", "asks"))
-    return found or [StatusItem("Running.")]
+        items.append(StatusItem("Answered, and waiting for the next message.", "asks"))
+    return items or [StatusItem("Running.")]
 
 
 def ended_item(ending: RunEnding, at: datetime | None) -> StatusItem:
@@ -113,75 +129,32 @@ def calls_in_progress(seen: RunSnapshot, name: Name) -> list[CallProgress]:
     ]
 
 
-def _silence(seen: RunSnapshot) -> Iterator[StatusItem]:
-    """Describe the known state of a run that does not answer."""
-    if seen.has_answered:
-        return
-    waits = ", ".join(one_line(tool, _NAME_CHARS) for tool in seen.info.pending_tools)
-    if waits:
-        yield StatusItem(
-            f"Waiting for approval: {waits}.",
-            "asks",
-            seen.info.pending_since,
-            link=PageLink(address(), "Pending approvals"),
-        )
-    if seen.problem is not None:
-        yield StatusItem("The run does not answer.", "bad", why=clean(str(seen.problem)))
-
-
-def _asked(seen: RunSnapshot) -> Iterator[StatusItem]:
-    for one in seen.approvals:
-        yield StatusItem(
-            f"Waiting for approval: {question_text.title(one)}.",
-            "asks",
-            local_time(one.requested_at),
-            arguments_line(brief_arguments(one.kind, one.arguments)),
-            link=_decide(seen, one.call_id),
-        )
-
-
-def _decide(seen: RunSnapshot, call_id: str) -> PageLink:
-    return PageLink(address("waiting", seen.info.id, call_id), "Review and decide")
-
-
-def _elsewhere(there: DelegatePending) -> StatusItem:
-    name = one_line(there.label or there.tool, _NAME_CHARS)
-    where = address("waiting", there.workflow_id, there.call_id)
-    text = f"A delegate is waiting for approval: {name} ({clean(there.call_id)})."
-    brief = one_line(there.arguments, _BRIEF_CHARS)
-    return StatusItem(text, "asks", why=brief, link=PageLink(where, "Review and decide"))
-
-
-def _at_work(seen: RunSnapshot, name: Name) -> Iterator[StatusItem]:
-    tools = {str(one["callId"]): str(one["tool"]) for one in seen.status.get("calls") or []}
-    for one in seen.info.activities:
-        shown = _doing(one, _what(one, tools, name, in_line=seen.info.is_rate_limited), tools)
-        call = one.id.partition("-")[0]
-        yield replace(shown, call=call if call in tools else "", progress=one.progress)
-
-
-def _what(one: PendingActivity, tools: dict[str, str], name: Name, *, in_line: bool) -> str:
+def _activity_item(one: PendingActivity, seen: RunSnapshot, name: Name) -> StatusItem:
+    """Return what an activity does, and whether it is stuck."""
+    tools = {str(call["callId"]): str(call["tool"]) for call in seen.status.get("calls") or []}
     call, _, hook = one.id.partition("-")
     if one.type == names.GENERATE:
-        if in_line and not one.is_started:
-            return f"Waiting {QUEUED_FOR_MODEL}"
-        return "Waiting for the model" if one.is_started else "Requesting the model"
-    if hook:
-        return f"A hook ({one_line(hook, _NAME_CHARS)}) decides about {name(call, '')}"
-    if one.id in tools:
-        return f"Executing {name(one.id, tools[one.id])}"
-    return f"Running {one_line(one.type, _NAME_CHARS)}"
-
-
-def _doing(one: PendingActivity, what: str, tools: dict[str, str]) -> StatusItem:
-    again = f" (attempt {one.attempt})" if one.attempt > 1 else ""
-    failed = one.last_failure and f"Last attempt failed: {one.last_failure}"
+        what = "Waiting for the model" if one.is_started else "Requesting the model"
+        if seen.info.is_rate_limited and not one.is_started:
+            what = f"Waiting {QUEUED_FOR_MODEL}"
+    elif hook:
+        what = f"A hook ({one_line(hook, _NAME_CHARS)}) decides about {name(call, '')}"
+    elif one.id in tools:
+        what = f"Executing {name(one.id, tools[one.id])}"
+    else:
+        what = f"Running {one_line(one.type, _NAME_CHARS)}"
+    attempt = f" (attempt {one.attempt})" if one.attempt > 1 else ""
+    failure = one.last_failure and f"Last attempt failed: {one.last_failure}"
+    tone: Tone = "bad" if failure else "plain"
+    text, since, advice = f"{what}{attempt}.", one.since, ""
     if one.is_paused:
-        todo = "It was paused in Temporal: unpause it there."
-        return StatusItem(f"{what}{again}: paused.", "bad", one.since, failed, todo)
-    if not one.is_started and one.next_attempt_at is not None and one.last_failure:
-        return StatusItem(f"{what}: retrying soon{again}.", "bad", one.next_attempt_at, failed)
-    if not one.is_started and one.id in tools:
-        taken = f"as soon as a worker on task queue {one_line(one.queue, _NAME_CHARS)} takes it"
-        return StatusItem(f"{what}{again}, {taken}.", "plain", one.since, failed)
-    return StatusItem(f"{what}{again}.", "bad" if failed else "plain", one.since, failed)
+        text, tone = f"{what}{attempt}: paused.", "bad"
+        advice = "It was paused in Temporal: unpause it there."
+    elif not one.is_started and one.next_attempt_at is not None and one.last_failure:
+        text, since = f"{what}: retrying soon{attempt}.", one.next_attempt_at
+    elif not one.is_started and one.id in tools:
+        queue = one_line(one.queue, _NAME_CHARS)
+        text = f"{what}{attempt}, as soon as a worker on task queue {queue} takes it."
+        tone = "plain"
+    call = call if call in tools else ""
+    return StatusItem(text, tone, since, failure, advice, call=call, progress=one.progress)

@@ -4,7 +4,7 @@ A long body is cut and has a link to its full text, so a page has a bound whatev
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -73,8 +73,8 @@ class TimelineLine:
     number: int | None = None
     head: str = ""
     is_folded: bool = False
-    links: tuple[PageLink, ...] = ()
-    pictures: tuple[PageLink, ...] = ()
+    links: Sequence[PageLink] = ()
+    pictures: Sequence[PageLink] = ()
 
 
 class Timeline:
@@ -100,60 +100,48 @@ class Timeline:
         return [_plain(line) for line in self._narration.lines(record) or _ending_lines(record)]
 
     def _entry_lines(self, record: LogRecord) -> Iterator[TimelineLine]:
-        links = tuple(self._links(record))
-        narrated = self._narration.lines(record) or _ending_lines(record)
-        lines = [line for line in narrated if links or not line.minor]
-        for index, line in enumerate(lines):
-            is_last = index == len(lines) - 1
-            shown = self._shown(_plain(line), record)
-            yield replace(
-                shown,
-                number=record.n if index == 0 else None,
-                links=(*shown.links, *(links if is_last else ())),
-                pictures=tuple(self._pictures(record)) if is_last else (),
-            )
-
-    def _shown(self, line: NarrationLine, record: LogRecord) -> TimelineLine:
         links: list[PageLink] = []
-        if len(line.body) > BODY_CHARS or line.text.endswith("…"):
-            where = address("run", self._run_id, "entry", str(record.n))
-            links.append(PageLink(where, "Show all"))
-            line = replace(line, body=shorten(line.body, BODY_CHARS))
-        is_long = len(line.body) > BRIEF_CHARS or line.body.count("\n") >= BRIEF_LINES
-        return TimelineLine(
-            line,
-            record.at,
-            _time_text(record.at),
-            head=one_line(line.body, HEAD_CHARS),
-            is_folded=is_long and line.tone not in ("said", "bad", "asks"),
-            links=tuple(links),
-        )
-
-    def _links(self, record: LogRecord) -> Iterator[PageLink]:
         match record.entry:
             case ConfirmationRequiredEntry(call_id=call, approval=approval):
-                yield PageLink(
-                    address("waiting", self._run_id, call), _PENDING_LINKS[approval.kind]
-                )
+                where = address("waiting", self._run_id, call)
+                links = [PageLink(where, _PENDING_LINKS[approval.kind])]
             case ToolStartEntry(call_id=call, delegate=str(delegate)):
-                run_id = names.delegate_id(self._run_id, call)
+                where = address("run", names.delegate_id(self._run_id, call))
                 agent = one_line(delegate, _NAME_CHARS)
-                yield PageLink(address("run", run_id), f"Open the run of {agent}")
-
-    def _pictures(self, record: LogRecord) -> Iterator[PageLink]:
-        for index in picture_indexes(record)[:MAX_PICTURES]:
-            where = address("run", self._run_id, "picture", str(record.n), str(index))
-            yield PageLink(where, f"Picture {index + 1} of entry {record.n}")
-
-
-def _time_text(at: str) -> str:
-    """Return a time in UTC; its date only if that is not today."""
-    time = local_time(at)
-    if time is None:
-        return ""
-    utc = time.astimezone(UTC)
-    is_today = utc.date() == datetime.now(UTC).date()
-    return utc.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M")
+                links = [PageLink(where, f"Open the run of {agent}")]
+        number = str(record.n)
+        pictures = [
+            PageLink(
+                address("run", self._run_id, "picture", number, str(index)),
+                f"Picture {index + 1} of entry {number}",
+            )
+            for index in picture_indexes(record)[:MAX_PICTURES]
+        ]
+        time, time_text = local_time(record.at), ""
+        if time is not None:
+            utc = time.astimezone(UTC)
+            is_today = utc.date() == datetime.now(UTC).date()
+            time_text = utc.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M")
+        found = self._narration.lines(record) or _ending_lines(record)
+        lines = [_plain(line) for line in found if links or not line.minor]
+        for index, line in enumerate(lines):
+            is_last = index == len(lines) - 1
+            own = links if is_last else []
+            if len(line.body) > BODY_CHARS or line.text.endswith("…"):
+                where = address("run", self._run_id, "entry", number)
+                own = [PageLink(where, "Show all"), *own]
+            body = shorten(line.body, BODY_CHARS)
+            is_long = len(body) > BRIEF_CHARS or body.count("\n") >= BRIEF_LINES
+            yield TimelineLine(
+                replace(line, body=body),
+                record.at,
+                time_text,
+                number=record.n if index == 0 else None,
+                head=one_line(body, HEAD_CHARS),
+                is_folded=is_long and line.tone not in ("said", "bad", "asks"),
+                links=own,
+                pictures=pictures if is_last else (),
+            )
 
 
 def picture_indexes(record: LogRecord) -> list[int]:

@@ -261,9 +261,9 @@ async def test_an_output_is_shown_in_part_and_so_is_what_a_run_is_called() -> No
     facts = RunInfo("a", "", AT, ended=AT, agent="n" * 5_000, principal="p\u202e\nq", root="a")
     seen = RunSnapshot(facts, ending=RunEnding("completed", result=result), has_answered=True)
     shown = await build_run_view(Services(lists(), temporal_ui="https://ui"), seen)
-    assert len(shown.output) == MAX_OUTPUT_CHARS
-    assert max(len(text) for _, text in shown.facts) == 200
-    assert ("On behalf of", "p q") in shown.facts
+    assert len(shown["output"]) == MAX_OUTPUT_CHARS
+    assert max(len(text) for _, text in shown["facts"]) == 200
+    assert ("On behalf of", "p q") in shown["facts"]
 
 
 def test_a_run_is_found_in_temporals_ui_whatever_its_id_holds() -> None:

@@ -15,7 +15,7 @@ from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError, E
 from holdfast.client.run_handle import AnswerProgress, RunDescription, RunHandle
 from holdfast.client.stream.heartbeats import CallProgress
 from holdfast.web.run import changes
-from holdfast.web.run.changes import RunStream, RunStreams, SentAnswer
+from holdfast.web.run.changes import RunStreams, SentAnswer, run_frames
 from holdfast.web.services import Services
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.eventually import eventually
@@ -115,7 +115,7 @@ def look(length: int, *, closed: bool = False, text: str = "", attempts: int = 0
 async def frames(seen: str, *looks: RunDescription | CommandError) -> list[tuple[str, Any]]:
     """The frames that a page hears: event and data, with the id where there is one."""
     found = []
-    async for frame in RunStream(Seen(list(looks)), seen).frames():
+    async for frame in run_frames(Seen(list(looks)), seen):
         parts = dict(line.split(": ", 1) for line in frame.strip().splitlines() if line[0] != ":")
         if "event" in parts:
             data = json.loads(parts["data"])

@@ -12,7 +12,7 @@ from holdfast.client.command_errors import NoWorkerError
 from holdfast.web.run import routes
 from holdfast.web.run.routes import RunPages
 from holdfast.web.run.snapshot import RunInfo, RunSnapshot
-from holdfast.web.run.view import MAX_OUTPUT_CHARS, RunView, build_run_view, state_sections
+from holdfast.web.run.view import MAX_OUTPUT_CHARS, build_run_view, state_sections
 from holdfast.web.services import Services
 
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
@@ -28,7 +28,7 @@ class NoDelegates:
             yield none
 
 
-async def shown(known: RunInfo, **more: Any) -> RunView:
+async def shown(known: RunInfo, **more: Any) -> dict[str, Any]:
     """What is shown of it."""
     server: Any = NoDelegates()
     return await build_run_view(Services(server), RunSnapshot(known, **more, has_answered=True))
@@ -61,18 +61,22 @@ async def test_a_page_knows_how_far_it_has_come(
 ) -> None:
     status = {"log": {"entries": length}}
     found = await shown(RunInfo("a", "", AT), status=status, earlier_entries=lead, entries=entries)
-    assert (found.last, found.has_more) == (last, more)
+    assert (found["last"], found["has_more"]) == (last, more)
 
 
 async def test_a_call_goes_by_what_it_is_carried_out_with() -> None:
     call = {"n": 1, "type": "tool_call", "callId": "t1c1", "turn": 1, "tool": "pay", "label": "Pay"}
     asked = RunInfo("a", "", AT, is_single_call=True, summary="Pay: amount=900")
-    assert (await shown(asked, entries=[call])).title == "Pay: amount=900"
-    assert (await shown(asked, entries=[call, edit(5)])).title == "Pay: amount=5"
-    assert (await shown(asked, earlier_entries=[edit(5)], entries=[call])).title == "Pay: amount=5"
-    assert (
-        await shown(RunInfo("a", "", AT, is_single_call=True), entries=[call])
-    ).title == "Call of Pay"
+    titles = [
+        (await shown(known, **more, entries=entries))["title"]
+        for known, more, entries in (
+            (asked, {}, [call]),
+            (asked, {}, [call, edit(5)]),
+            (asked, {"earlier_entries": [edit(5)]}, [call]),
+            (RunInfo("a", "", AT, is_single_call=True), {}, [call]),
+        )
+    ]
+    assert titles == ["Pay: amount=900", "Pay: amount=5", "Pay: amount=5", "Call of Pay"]
 
 
 def test_state_is_shown_in_part() -> None:
