@@ -17,10 +17,14 @@ from pydantic import ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
 from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.public_keys import PublicKey
-from holdfast.runtime.identity.token_claims import decision_claims, principal_claims
+from holdfast.runtime.identity.tokens import (
+    InvalidTokenError,
+    SignedToken,
+    decision_claims,
+    principal_claims,
+)
 from holdfast.schemas import names
 from holdfast.schemas.decision import TokenCheck
 from holdfast.schemas.settings.keys import USES, KeySet, Use

@@ -22,8 +22,7 @@ from holdfast.hosting.process_exit import StartError
 from holdfast.providers.ollama.host import with_local_ollama
 from holdfast.runtime.addresses import AddressError, AddressPrefix
 from holdfast.runtime.encryption.key_ring import KeyRing
-from holdfast.runtime.identity.key_sets import LiveKeySet
-from holdfast.runtime.identity.key_settings import load_key_sets
+from holdfast.runtime.identity.key_sets import LiveKeySet, load_key_sets
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError
 from holdfast.runtime.telemetry.telemetry import Telemetry

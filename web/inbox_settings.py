@@ -12,8 +12,7 @@ from typing import Final
 import httpx
 
 from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
-from holdfast.runtime.identity.key_sets import LiveKeySet
-from holdfast.runtime.identity.key_settings import OPTION, load_key_sets
+from holdfast.runtime.identity.key_sets import OPTION, LiveKeySet, load_key_sets
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source, load_source
 from holdfast.schemas.settings.inbox import InboxSettings

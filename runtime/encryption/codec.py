@@ -18,8 +18,7 @@ from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadCodec
 
-from holdfast.runtime.encryption.key import UnsealError
-from holdfast.runtime.encryption.key_ring import KeyRing
+from holdfast.runtime.encryption.key_ring import KeyRing, UnsealError
 from holdfast.schemas import names
 from holdfast.schemas.phrases import quote_value
 from holdfast.validation.problems import FixableError
@@ -90,9 +89,28 @@ class EncryptionCodec(PayloadCodec):
         ]
 
     def _encrypted(self, payload: Payload) -> Payload:
-        marks = _marks(payload)
+        """Return the payload encrypted, compressed before if that makes it smaller.
+
+        A run's own bytes are compressed already. A payload with the compressed encoding is
+        compressed again: decoding would otherwise take the sender's compression for ours.
+
+        The metadata that a store reads is kept: the mark for the store, or that of a run's own
+        bytes. Equal payloads of these two kinds are encrypted to equal bytes. Otherwise the pages
+        of a log would be stored again each time a run continues as new.
+        """
+        encoding = payload.metadata.get(ENCODING)
+        marks = {names.FOR_STORE: b"true"} if names.FOR_STORE in payload.metadata else {}
+        most_bytes = MAX_INFLATED_BYTES if marks else MOST_COMPRESSED_BYTES
+        if encoding == BYTES:
+            marks[names.BYTES] = b"true"
+        fits = LEAST_COMPRESSED_BYTES <= payload.ByteSize() <= most_bytes
+        data = payload.SerializeToString(deterministic=True)
+        if encoding == COMPRESSED or (encoding != BYTES and fits):
+            packed = zlib.compress(data)
+            if encoding == COMPRESSED or len(packed) < len(data):
+                smaller = Payload(metadata={ENCODING: COMPRESSED}, data=packed)
+                data = smaller.SerializeToString(deterministic=True)
         key = self._ring.newest
-        data = _smaller(payload).SerializeToString(deterministic=True)
         return Payload(
             metadata={ENCODING: ENCRYPTED, KEY_ID: key.id.encode(), **marks},
             data=key.seal(data, repeatable=bool(marks)),
@@ -107,7 +125,15 @@ class EncryptionCodec(PayloadCodec):
             )
             raise DecryptError(wrong, f"add it to the file that {VARIABLE} or `--encryption` names")
         try:
-            return _inflated(Payload.FromString(key.open(payload.data)))
+            opened = Payload.FromString(key.open(payload.data))
+            if opened.metadata.get(ENCODING) != COMPRESSED:
+                return opened
+            unpacking = zlib.decompressobj()
+            whole = unpacking.decompress(opened.data, MAX_INFLATED_BYTES)
+            if not unpacking.eof:
+                too_long = f"it has more than {MAX_INFLATED_BYTES} bytes, or its end is missing"
+                raise UnsealError(too_long)
+            return Payload.FromString(whole)
         except (UnsealError, DecodeError, zlib.error) as error:
             wrong = f"this cannot be decrypted with the key {quote_value(id)}: {error}"
             todo = "see that it is the key it was encrypted with; if it is, this was tampered with"
@@ -123,47 +149,6 @@ async def _in_time(work: Callable[[Payload], Payload], payload: Payload) -> Payl
     if len(payload.data) > MAX_ON_LOOP_BYTES:
         return await asyncio.to_thread(work, payload)
     return work(payload)
-
-
-def _marks(payload: Payload) -> dict[str, bytes]:
-    """Return the metadata that a store reads: the mark for the store, or that of a run's own bytes.
-
-    Equal payloads of these two kinds are encrypted to equal bytes. Otherwise the pages of a log
-    would be stored again each time a run continues as new.
-    """
-    marks = {names.FOR_STORE: b"true"} if names.FOR_STORE in payload.metadata else {}
-    if payload.metadata.get(ENCODING) == BYTES:
-        marks[names.BYTES] = b"true"
-    return marks
-
-
-def _smaller(payload: Payload) -> Payload:
-    """Return the payload compressed if that makes it smaller; a run's own bytes already are.
-
-    A payload with the compressed encoding is compressed again: decoding would otherwise take the
-    sender's compression for ours.
-    """
-    for_store = names.FOR_STORE in payload.metadata
-    most_bytes = MAX_INFLATED_BYTES if for_store else MOST_COMPRESSED_BYTES
-    encoding = payload.metadata.get(ENCODING)
-    fits = LEAST_COMPRESSED_BYTES <= payload.ByteSize() <= most_bytes
-    if encoding != COMPRESSED and (encoding == BYTES or not fits):
-        return payload
-    whole = payload.SerializeToString(deterministic=True)
-    packed = zlib.compress(whole)
-    if encoding != COMPRESSED and len(packed) >= len(whole):
-        return payload
-    return Payload(metadata={ENCODING: COMPRESSED}, data=packed)
-
-
-def _inflated(payload: Payload) -> Payload:
-    if payload.metadata.get(ENCODING) != COMPRESSED:
-        return payload
-    unpacking = zlib.decompressobj()
-    whole = unpacking.decompress(payload.data, MAX_INFLATED_BYTES)
-    if not unpacking.eof:
-        raise UnsealError(f"it has more than {MAX_INFLATED_BYTES} bytes, or its end is missing")
-    return Payload.FromString(whole)
 
 
 def _id_of(payload: Payload) -> str:

@@ -2,22 +2,92 @@
 
 The first key encrypts, every key decrypts. The file names the places of the keys: a key in the
 file itself is rejected, and no message repeats a value that may be a key.
+
+A key is for AES-256-GCM. Sealed data is a nonce of twelve bytes and the ciphertext with its tag, as
+in the encryption samples of Temporal's SDKs. Nonces are random. Where equal data has to give equal
+bytes (`repeatable`), the nonce is derived from the data with HMAC-SHA256 under a separate key: two
+different texts never share a nonce, which is the one requirement of AES-GCM. A reader of the bytes
+learns that two of them are equal, and nothing else: guessing the text requires the key.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.runtime.encryption.key import KEY_BYTES, AesKey, read_key
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
-from holdfast.runtime.settings_files.source import Source, load_source, read_text
+from holdfast.runtime.settings_files.source import load_source, read_text
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.settings.encryption import Encryption, EncryptionKey
-from holdfast.validation.problems import ValueProblem, Where
+from holdfast.validation.problems import ValueProblem
 
+KEY_BYTES = 32
+NONCE_BYTES = 12
+TAG_BYTES = 16
 MAX_KEY_FILE_BYTES = 1_000
+_NONCES = b"holdfast: nonces of equal data"
+_HEX = re.compile(r"[0-9A-Fa-f]{64}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{43}=?")
 _WRITTEN = f"write {KEY_BYTES} bytes in base64: openssl rand -base64 {KEY_BYTES}"
 _ELSEWHERE = "name the variable (`env`) or the file (`file`) that holds the key"
+
+
+class UnsealError(Exception):
+    """Data that was not sealed with this key, or is damaged."""
+
+
+class AesKey:
+    """A key by its id; no representation shows it."""
+
+    def __init__(self, id: str, secret: bytes) -> None:
+        self.id = id
+        self._cipher = AESGCM(secret)
+        self._nonces = hmac.digest(secret, _NONCES, hashlib.sha256)
+
+    def __repr__(self) -> str:
+        return f"Key({self.id!r})"
+
+    def seal(self, data: bytes, *, repeatable: bool = False) -> bytes:
+        """Encrypt the data; if `repeatable`, equal data gives equal bytes."""
+        nonce = os.urandom(NONCE_BYTES)
+        if repeatable:
+            nonce = hmac.digest(self._nonces, data, hashlib.sha256)[:NONCE_BYTES]
+        return nonce + self._cipher.encrypt(nonce, data, None)
+
+    def open(self, sealed: bytes) -> bytes:
+        """Decrypt sealed data.
+
+        Raises:
+            UnsealError: the data is damaged, or was not sealed with this key.
+        """
+        if len(sealed) < NONCE_BYTES + TAG_BYTES:
+            raise UnsealError("it is too short")
+        try:
+            return self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], None)
+        except InvalidTag:
+            raise UnsealError("its tag is wrong") from None
+
+
+def read_key(text: str) -> bytes | None:
+    """Read a key in base64 (of either alphabet) or hexadecimal, or return None."""
+    written = text.strip()
+    if _HEX.fullmatch(written):
+        return bytes.fromhex(written)
+    if not _BASE64.fullmatch(written):
+        return None
+    plain = written.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(f"{plain}=", validate=True)
+    except binascii.Error:
+        return None
 
 
 class KeyRing:
@@ -46,44 +116,36 @@ class KeyRing:
         Raises:
             LoadError: the file does not load, or a key is missing.
         """
-        source = _source(file)
-        entries = _checked(source).keys
-        faults = list(_doubles(entries))
-        keys = []
-        for n, entry in enumerate(entries):
-            try:
-                keys.append(AesKey(entry.id, _secret(entry, ("keys", n), file.parent, environ)))
-            except _WrongKeyError as error:
-                faults.append(error.fault)
+        if read_key(str(file)) is not None:
+            fix = "name the file that says where the keys are kept"
+            problem = FileProblem("the name of the file", None, "this is a key itself", fix)
+            raise LoadError([problem])
+        source = load_source(file)
+        entries = source.parse_as(Encryption, _hide_value).keys
+        faults = [
+            ValueProblem(("keys", n, name), "this is a key, or looks like one", _ELSEWHERE)
+            for n, entry in enumerate(entries)
+            for name, value in (("id", entry.id), ("env", entry.env), ("file", entry.file))
+            if value is not None and read_key(value) is not None
+        ]
         if faults:
             raise LoadError(source.problems(faults))
-        return cls(keys)
-
-
-class _WrongKeyError(Exception):
-    def __init__(self, where: Where, reason: str, fix: str) -> None:
-        super().__init__(reason)
-        self.fault = ValueProblem(where, reason, fix)
-
-
-def _source(file: Path) -> Source:
-    if read_key(str(file)) is not None:
-        fix = "name the file that says where the keys are kept"
-        raise LoadError([FileProblem("the name of the file", None, "this is a key itself", fix)])
-    return load_source(file)
-
-
-def _checked(source: Source) -> Encryption:
-    said = source.parse_as(Encryption, _hide_value)
-    faults = [
-        ValueProblem(("keys", n, name), "this is a key, or looks like one", _ELSEWHERE)
-        for n, entry in enumerate(said.keys)
-        for name, value in (("id", entry.id), ("env", entry.env), ("file", entry.file))
-        if value is not None and read_key(value) is not None
-    ]
-    if faults:
-        raise LoadError(source.problems(faults))
-    return said
+        keys: dict[str, AesKey] = {}
+        seen = set()
+        for n, entry in enumerate(entries):
+            if entry.id in seen:
+                reason = f"there is a key {quote_value(entry.id)} already"
+                fix = "give each key an id of its own, and never give it to another"
+                faults.append(ValueProblem(("keys", n, "id"), reason, fix))
+            seen.add(entry.id)
+            secret = _read_secret(entry, file.parent, environ)
+            if isinstance(secret, ValueProblem):
+                faults.append(secret.under("keys", n))
+            else:
+                keys[entry.id] = AesKey(entry.id, secret)
+        if faults:
+            raise LoadError(source.problems(faults))
+        return cls(list(keys.values()))
 
 
 def _hide_value(fault: ValueProblem) -> ValueProblem:
@@ -95,34 +157,20 @@ def _hide_value(fault: ValueProblem) -> ValueProblem:
     return fault
 
 
-def _doubles(entries: Sequence[EncryptionKey]) -> Iterator[ValueProblem]:
-    seen = set()
-    for n, entry in enumerate(entries):
-        if entry.id in seen:
-            fix = "give each key an id of its own, and never give it to another"
-            yield ValueProblem(
-                ("keys", n, "id"), f"there is a key {quote_value(entry.id)} already", fix
-            )
-        seen.add(entry.id)
-
-
-def _secret(entry: EncryptionKey, where: Where, folder: Path, environ: Mapping[str, str]) -> bytes:
+def _read_secret(
+    entry: EncryptionKey, folder: Path, environ: Mapping[str, str]
+) -> bytes | ValueProblem:
     if entry.env is not None:
-        place, text = (*where, "env"), environ.get(entry.env, "")
+        place, what = "env", f"what the variable {entry.env} holds"
+        text = environ.get(entry.env, "")
         if not text.strip():
-            raise _WrongKeyError(place, f"the variable {entry.env} is not set", "set it to the key")
-        what = f"what the variable {entry.env} holds"
+            reason = f"the variable {entry.env} is not set"
+            return ValueProblem((place,), reason, "set it to the key")
     else:
-        place, path = (*where, "file"), folder / (entry.file or "")
-        text, what = _text(path, place), f"what {path} holds"
-    secret = read_key(text)
-    if secret is None:
-        raise _WrongKeyError(place, f"{what} is no key", _WRITTEN)
-    return secret
-
-
-def _text(path: Path, place: Where) -> str:
-    try:
-        return read_text(path, MAX_KEY_FILE_BYTES)
-    except UnreadableError as error:
-        raise _WrongKeyError(place, f"{path}: {error.reason}", error.fix) from None
+        path = folder / (entry.file or "")
+        place, what = "file", f"what {path} holds"
+        try:
+            text = read_text(path, MAX_KEY_FILE_BYTES)
+        except UnreadableError as error:
+            return ValueProblem((place,), f"{path}: {error.reason}", error.fix)
+    return read_key(text) or ValueProblem((place,), f"{what} is no key", _WRITTEN)

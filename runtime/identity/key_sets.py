@@ -4,18 +4,23 @@ A changed file is read again at the next token, so that keys are rotated without
 at an address is fetched again when it is old, and when a token names a key that is not in it, at
 most once every few seconds. While a set cannot be read again, its last valid keys are used for a
 bounded time.
+
+`--keys` names an address, a file with keys, or `keys.yaml`. Everything is checked when the worker
+starts; each problem has its file, line and fix. An address is requested only when a token arrives,
+so that a worker starts while its provider is down.
 """
 
 import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 
-from holdfast.runtime.addresses import display_address
+from holdfast.runtime.addresses import AddressError, display_address, is_loopback, parse_address
 from holdfast.runtime.identity.public_keys import PublicKey, is_pem, parse_key_set, parse_pem_keys
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.json_text import read_json
@@ -26,13 +31,18 @@ from holdfast.runtime.settings_files.source import (
     read_source,
     read_text,
 )
-from holdfast.schemas.settings.keys import KeySet
+from holdfast.schemas.settings.keys import KeySet, KeySets
+from holdfast.validation.problems import ValueProblem
 
 MAX_SET_BYTES = 256 * 1024
 # Far less than the time limit for checking a token, so that there is time to try again.
 MAX_FETCH_SECONDS = 5
 # The limit applies however many tokens name unknown keys.
 BETWEEN_FETCHES_SECONDS = 10
+
+OPTION, PRINCIPAL_TOKENS = "--keys", "--principal-tokens"
+# The name of the only set if the settings give it none.
+UNNAMED = "keys"
 
 Clock = Callable[[], float]
 
@@ -64,7 +74,17 @@ class LiveKeySet(ABC):
         # A token whose key is present does not wait for a renewal that another token requires.
         if is_lacking or not self._keys or not self._renewing.locked():
             async with self._renewing:
-                await self._try_to_renew(is_lacking)
+                try:
+                    keys = await self._renewed(is_lacking)
+                except LoadError as error:
+                    if str(error) != self._problem:
+                        logger.warning("keys `%s` cannot be read: %s", self.name, error)
+                    self._problem = str(error)
+                    keys = None
+                if keys is not None:
+                    if self._problem:
+                        logger.info("keys `%s` can be read again", self.name)
+                    self._keys, self._good_at, self._problem = keys, self._clock(), ""
         age_seconds = self._age_seconds()
         if age_seconds is None or age_seconds > self.settings.keep.total_seconds():
             raise KeysUnavailableError(self.name)
@@ -77,20 +97,6 @@ class LiveKeySet(ABC):
         Raises:
             LoadError: the keys cannot be read.
         """
-
-    async def _try_to_renew(self, is_lacking: bool) -> None:
-        try:
-            keys = await self._renewed(is_lacking)
-        except LoadError as error:
-            if str(error) != self._problem:
-                logger.warning("keys `%s` cannot be read: %s", self.name, error)
-            self._problem = str(error)
-            return
-        if keys is None:
-            return
-        if self._problem:
-            logger.info("keys `%s` can be read again", self.name)
-        self._keys, self._good_at, self._problem = keys, self._clock(), ""
 
     def _age_seconds(self) -> float | None:
         """Return the time since the keys were last valid; None if they never were."""
@@ -146,26 +152,39 @@ class UrlKeySet(LiveKeySet):
         if not is_lacking and age_seconds is not None and age_seconds <= lasting:
             return None
         self._asked_at = now
-        return self._keys_of(await self._text())
-
-    def _keys_of(self, text: str) -> tuple[PublicKey, ...]:
-        """Return the usable keys; a provider's set may also hold other keys."""
         where = display_address(self._url)
         try:
-            value, lines = read_json(text)
+            value, lines = read_json(await self._fetch())
         except UnreadableError as error:
             raise LoadError([error.in_file(where)]) from None
         source = Source(where, value, lines)
         found = parse_key_set(source)
+        # A provider's set may also hold other keys.
         faults = found.faults or (() if found.keys else found.unusable)
         if faults:
             raise LoadError(source.problems(faults))
         return found.keys
 
-    async def _text(self) -> str:
+    async def _fetch(self) -> str:
+        # The size of a compressed answer is unknown before it is read.
+        headers = {"accept": "application/jwk-set+json, application/json"}
+        headers["accept-encoding"] = "identity"
+        request = self._http.stream(
+            "GET", self._url, headers=headers, timeout=MAX_FETCH_SECONDS, follow_redirects=False
+        )
         try:
-            async with asyncio.timeout(MAX_FETCH_SECONDS):
-                return await self._fetched()
+            async with asyncio.timeout(MAX_FETCH_SECONDS), request as response:
+                if response.status_code != httpx.codes.OK:
+                    moved = "; redirects are not followed" if response.is_redirect else ""
+                    raise self._error(f"it answered {response.status_code}{moved}")
+                if response.headers.get("content-encoding", "identity") != "identity":
+                    raise self._error("its answer is compressed, though it was asked for as it is")
+                read = bytearray()
+                async for chunk in response.aiter_raw():
+                    read += chunk
+                    if len(read) > MAX_SET_BYTES:
+                        raise self._error(f"its answer has more than {MAX_SET_BYTES} bytes")
+            return read.decode()
         except TimeoutError:
             raise self._error(f"it took more than {MAX_FETCH_SECONDS} s") from None
         except httpx.HTTPError as error:
@@ -173,25 +192,6 @@ class UrlKeySet(LiveKeySet):
             raise self._error(f"it cannot be reached: {said}") from None
         except UnicodeDecodeError:
             raise self._error("its answer is not UTF-8") from None
-
-    async def _fetched(self) -> str:
-        # The size of a compressed answer is unknown before it is read.
-        headers = {"accept": "application/jwk-set+json, application/json"}
-        headers["accept-encoding"] = "identity"
-        async with self._http.stream(
-            "GET", self._url, headers=headers, timeout=MAX_FETCH_SECONDS, follow_redirects=False
-        ) as response:
-            if response.status_code != httpx.codes.OK:
-                moved = "; redirects are not followed" if response.is_redirect else ""
-                raise self._error(f"it answered {response.status_code}{moved}")
-            if response.headers.get("content-encoding", "identity") != "identity":
-                raise self._error("its answer is compressed, though it was asked for as it is")
-            read = bytearray()
-            async for chunk in response.aiter_raw():
-                read += chunk
-                if len(read) > MAX_SET_BYTES:
-                    raise self._error(f"its answer has more than {MAX_SET_BYTES} bytes")
-        return read.decode()
 
     def _error(self, reason: str) -> LoadError:
         return LoadError([FileProblem(display_address(self._url), None, reason, "check the `url`")])
@@ -214,3 +214,79 @@ def read_key_file(file: Path) -> tuple[PublicKey, ...]:
     if faults := (*found.faults, *found.unusable):
         raise LoadError(source.problems(faults))
     return found.keys
+
+
+def load_key_sets(
+    place: str | None, http: httpx.AsyncClient, *, for_principals: bool = False
+) -> Sequence[LiveKeySet]:
+    """Load the key sets at `place`; if principals need one, one must be for principals.
+
+    Raises:
+        LoadError: a key set does not load, or none is for principals.
+    """
+    sets = [] if place is None else _load(place, http)
+    if for_principals and not any("principals" in keys.settings.for_ for keys in sets):
+        reason = "there are no keys to check them with"
+        fix = "name some with `--keys`, of which a set is for `principals`"
+        raise LoadError([FileProblem(PRINCIPAL_TOKENS, None, reason, fix)])
+    return sets
+
+
+def _load(place: str, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:
+    if place.startswith(("http://", "https://")):
+        return [_from_url(UNNAMED, KeySet(url=place), None, http)]
+    file = Path(place)
+    try:
+        if is_pem(read_text(file, MAX_FILE_BYTES)):
+            return [FileKeySet(UNNAMED, KeySet(file=place), file)]
+        source = read_source(file)
+    except UnreadableError as error:
+        raise LoadError([error.in_file(file)]) from None
+    value = source.value if isinstance(source.value, dict) else {}
+    if isinstance(value.get("keys"), list):
+        return [FileKeySet(UNNAMED, KeySet(file=place), file)]
+    named = {name: each for name, each in value.items() if name != "$schema"}
+    if not named or isinstance(value.get("file", value.get("url")), str):
+        fix = "write each under a name of your own, `NAME: {file: …}`"
+        raise LoadError([source.problem(ValueProblem((), "key sets are listed by name", fix))])
+    sets: list[LiveKeySet] = []
+    problems: list[FileProblem] = []
+    for name, settings in replace(source, value=named).parse_as(KeySets).root.items():
+        try:
+            if settings.file is None:
+                sets.append(_from_url(name, settings, source, http))
+            else:
+                sets.append(_from_file(name, settings, settings.file, source))
+        except LoadError as error:
+            problems += error.problems
+    if problems:
+        raise LoadError(problems)
+    return sets
+
+
+def _from_file(name: str, settings: KeySet, said: str, source: Source) -> LiveKeySet:
+    file = Path(source.file).parent / said
+    if is_pem(said):
+        # Not shown: it may be a private key.
+        reason, fix = "this is a key", "put it in a file, and name that here"
+    elif not file.is_file():
+        reason = f"there is no file `{file}`"
+        fix = "write its path as seen from the folder of this file"
+    else:
+        return FileKeySet(name, settings, file)
+    raise LoadError([source.problem(ValueProblem((name, "file"), reason, fix))])
+
+
+def _from_url(
+    name: str, settings: KeySet, source: Source | None, http: httpx.AsyncClient
+) -> LiveKeySet:
+    """Return the set that the address serves; without a source, the option itself names it."""
+    try:
+        url = parse_address(settings.url or "")
+        if url.scheme == "http" and not is_loopback(url.host):
+            raise AddressError("keys that come over `http` may be anybody's", "write https://…")
+    except AddressError as error:
+        fault = ValueProblem((name, "url"), error.reason, error.fix)
+        problem = FileProblem(OPTION, None, error.reason, error.fix)
+        raise LoadError([problem if source is None else source.problem(fault)]) from None
+    return UrlKeySet(name, settings, url, http)

@@ -106,23 +106,23 @@ def parse_pem_keys(text: str) -> tuple[PublicKey, ...]:
         raise UnreadableError(1, "this PEM is not whole", "copy it again, to its last line")
     if len(blocks) > MAX_KEYS:
         raise UnreadableError(1, f"{len(blocks)} keys are too many", f"keep at most {MAX_KEYS}")
-    return tuple(_pem_key(block, text) for block in blocks)
-
-
-def _pem_key(block: re.Match[str], text: str) -> PublicKey:
-    line = text.count("\n", 0, block.start()) + 1
-    kind = block.group(1)
-    try:
-        if "PRIVATE KEY" in kind:
-            raise _private()
-        if not kind.endswith("PUBLIC KEY"):
-            fix = "write the public key itself (`-----BEGIN PUBLIC KEY-----`)"
-            raise PublicKeyError(f"this is a {quote_value(kind)}, and no public key", fix)
-        return _usable(None, load_pem_public_key(block.group().encode()))
-    except PublicKeyError as error:
-        raise UnreadableError(line, error.reason, error.fix) from None
-    except (ValueError, UnsupportedAlgorithm):
-        raise UnreadableError(line, "this is no public key", "create the PEM file again") from None
+    keys = []
+    for block in blocks:
+        line = text.count("\n", 0, block.start()) + 1
+        kind = block.group(1)
+        try:
+            if "PRIVATE KEY" in kind:
+                raise _private()
+            if not kind.endswith("PUBLIC KEY"):
+                fix = "write the public key itself (`-----BEGIN PUBLIC KEY-----`)"
+                raise PublicKeyError(f"this is a {quote_value(kind)}, and no public key", fix)
+            keys.append(_usable(None, load_pem_public_key(block.group().encode())))
+        except PublicKeyError as error:
+            raise UnreadableError(line, error.reason, error.fix) from None
+        except (ValueError, UnsupportedAlgorithm):
+            fix = "create the PEM file again"
+            raise UnreadableError(line, "this is no public key", fix) from None
+    return tuple(keys)
 
 
 def _key(said: Any) -> PublicKey:
@@ -149,9 +149,7 @@ def _key(said: Any) -> PublicKey:
     read = OKPAlgorithm.from_jwk if kind == "OKP" else RSAAlgorithm.from_jwk
     try:
         return _usable(key_id, read(said))
-    except (InvalidKeyError, ValueError, KeyError, TypeError, OverflowError) as error:
-        if isinstance(error, PublicKeyError):
-            raise
+    except (InvalidKeyError, ValueError, KeyError, TypeError, OverflowError):
         raise PublicKeyError(f"this is no {kind} key", "copy it again, whole") from None
 
 

@@ -5,8 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.runtime.encryption.key import AesKey
-from holdfast.runtime.encryption.key_ring import KeyRing
+from holdfast.runtime.encryption.key_ring import AesKey, KeyRing
 
 OLD, NEW = "2026-01", "2026-08"
 SECRETS = {OLD: bytes(range(32)), NEW: bytes(range(100, 132))}

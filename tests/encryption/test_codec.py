@@ -20,7 +20,7 @@ from holdfast.runtime.encryption.codec import (
     EncryptionCodec,
     KeylessCodec,
 )
-from holdfast.runtime.encryption.key import AesKey
+from holdfast.runtime.encryption.key_ring import AesKey
 from holdfast.schemas import names
 from tests.encryption.keys import NEW, OLD, SECRETS, ring
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.encryption.key import AesKey, read_key
-from holdfast.runtime.encryption.key_ring import KeyRing
+from holdfast.runtime.encryption.key_ring import AesKey, KeyRing, read_key
 from holdfast.runtime.settings_files.file_problems import LoadError
 from tests.encryption.keys import NEW, OLD, SECRETS, written
 

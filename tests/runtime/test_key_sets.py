@@ -27,8 +27,8 @@ from holdfast.runtime.identity.key_sets import (
     KeysUnavailableError,
     LiveKeySet,
     UrlKeySet,
+    load_key_sets,
 )
-from holdfast.runtime.identity.key_settings import load_key_sets
 from holdfast.runtime.identity.public_keys import MAX_KEYS, PublicKey, parse_key_set
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source

@@ -21,9 +21,8 @@ from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.activities.check_token import check_groups, matching_key_set
-from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
 from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
-from holdfast.runtime.identity.token_claims import principal_claims
+from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken, principal_claims
 from holdfast.schemas.decision import PrincipalClaims
 from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.web.auth.link import LinkOwner, LinkSignIn

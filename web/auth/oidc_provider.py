@@ -24,8 +24,8 @@ from starlette.responses import Response
 
 from holdfast.activities.check_token import matching_key_set
 from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
-from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
 from holdfast.runtime.identity.key_sets import Clock, KeysUnavailableError, UrlKeySet
+from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.schemas.settings.keys import KeySet

@@ -2,20 +2,23 @@
 
 An ambiguous token is rejected: a repeated name, base64 that is not in its shortest form, a text
 that is not UTF-8, a number that is not finite. Signatures are not verified here.
+
+A token is about a decision or about a principal, and is for one of the two. Its claims are read
+strictly and under one name each: no value is converted to a type that the issuer may have meant.
 """
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from jwt.utils import base64url_decode, base64url_encode
+from pydantic import ValidationError
 
 from holdfast.runtime.identity.public_keys import MAX_KEY_ID_CHARACTERS
-from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
-from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS
+from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper, sha256
+from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, DecisionClaims, PrincipalClaims
 
 ALGORITHMS = ("EdDSA", "RS256")
 # Seconds since 1970: some ten thousand years.
@@ -24,6 +27,12 @@ _COMPACT = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
 _TYPES = ("jwt", "at+jwt")
 _DATES = ("exp", "nbf", "iat")
 _TEXTS = ("iss", "sub", "jti")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGESTS = ("digest", "resultDigest")
+# The claims that only a token about a decision has.
+_OF_DECISIONS = ("digest", "workflowId", "callId", "decision", "resultDigest", "remember")
+
+Claims = TypeVar("Claims", DecisionClaims, PrincipalClaims)
 
 
 class InvalidTokenError(Exception):
@@ -60,23 +69,21 @@ class SignedToken:
             raise InvalidTokenError(
                 f"the token is {what}: send a signed one, three parts with dots between"
             )
-        header, payload, _ = (_decoded(part) for part in parts.groups())
-        said = _object(header, "header")
-        algorithm, key_id = _of_header(said)
+        decoded = []
+        for part in parts.groups():
+            try:
+                data = base64url_decode(part)
+            except ValueError:
+                data = b""
+            # Only the one canonical spelling is accepted.
+            if base64url_encode(data).decode() != part:
+                raise InvalidTokenError("the token is no JWT: one of its parts is no base64url")
+            decoded.append(data)
+        header, payload, _ = decoded
+        algorithm, key_id = _algorithm_and_key(_object(header, "header"))
         claims = _object(payload, "payload")
         _check_types(claims)
         return cls(text, algorithm, key_id, payload, claims)
-
-
-def _decoded(part: str) -> bytes:
-    """Decode a part; only its one canonical spelling is accepted."""
-    try:
-        data = base64url_decode(part)
-    except ValueError:
-        data = b""
-    if base64url_encode(data).decode() != part:
-        raise InvalidTokenError("the token is no JWT: one of its parts is no base64url")
-    return data
 
 
 def _object(data: bytes, what: str) -> dict[str, Any]:
@@ -99,7 +106,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _of_header(header: Mapping[str, Any]) -> tuple[str, str | None]:
+def _algorithm_and_key(header: Mapping[str, Any]) -> tuple[str, str | None]:
     """Return the algorithm and the id of the key; other fields about keys are ignored."""
     algorithm, key_id = header.get("alg"), header.get("kid")
     if algorithm not in ALGORITHMS:
@@ -121,7 +128,9 @@ def _of_header(header: Mapping[str, Any]) -> tuple[str, str | None]:
 def _check_types(claims: Mapping[str, Any]) -> None:
     """Check the types of registered claims: some libraries read a string as a number."""
     for name in _DATES:
-        if name in claims and not _is_date(claims[name]):
+        date = claims.get(name, 0)
+        is_number = isinstance(date, int | float) and not isinstance(date, bool)
+        if not is_number or not 0 <= date <= MAX_DATE_SECONDS:
             raise InvalidTokenError(f"the token's `{name}` is no time: write seconds since 1970")
     for name in _TEXTS:
         if not isinstance(claims.get(name, ""), str):
@@ -132,7 +141,56 @@ def _check_types(claims: Mapping[str, Any]) -> None:
         raise InvalidTokenError("the token's `aud` is neither a text nor a list of texts")
 
 
-def _is_date(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value) and 0 <= value <= MAX_DATE_SECONDS
+def decision_claims(token: SignedToken) -> DecisionClaims:
+    """Return the claims of a verified token about a decision, identified by the signed payload.
+
+    Raises:
+        InvalidTokenError: a claim is missing or invalid.
+    """
+    for name in _DIGESTS:
+        said = token.claims.get(name)
+        if isinstance(said, str) and not _DIGEST.fullmatch(said):
+            raise InvalidTokenError(
+                f"the token's `{name}` is no SHA-256: write its 64 hexadecimal digits"
+            )
+    return _read(DecisionClaims, {**token.claims, "id": sha256(token.payload)}, {})
+
+
+def principal_claims(token: SignedToken) -> dict[str, Any]:
+    """Return the claims of a verified token about a principal, as JSON.
+
+    Raises:
+        InvalidTokenError: a claim is missing or invalid.
+    """
+    if not token.claims.keys().isdisjoint(_OF_DECISIONS):
+        raise InvalidTokenError(
+            "the token is for a decision, and says on nobody's behalf a run may act"
+        )
+    match token.claims:
+        case {"scopes": _, "scope": _}:
+            raise InvalidTokenError(
+                "the token says both `scopes` and `scope`: sign one that says one"
+            )
+        case {"scope": str(scope)}:
+            scopes: Any = scope.split()
+        case {"scope": _}:
+            raise InvalidTokenError(
+                "the token's `scope` is no text: write the scopes with spaces between"
+            )
+        case _:
+            scopes = token.claims.get("scopes", [])
+    who = {"id": token.claims["sub"]} if "sub" in token.claims else {}
+    return _read(PrincipalClaims, {**who, "scopes": scopes}, {"id": "sub"}).to_json()
+
+
+def _read(model: type[Claims], said: Mapping[str, Any], spelt: Mapping[str, str]) -> Claims:
+    """Return the claims; `spelt` maps names in the token to names here."""
+    try:
+        return model.model_validate(said, by_alias=True, by_name=False, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = str(first["loc"][0])
+        name = spelt.get(name, name)
+    if first["type"] == "missing":
+        raise InvalidTokenError(f"the token does not say `{name}`: sign one that does")
+    raise InvalidTokenError(f"the token's `{name}` is not of its type, or too long")
