@@ -200,11 +200,8 @@ def _forms(value: str) -> Iterator[str]:
     yield value
     yield from (quote(value), quote(value, safe=""), repr(value)[1:-1])
     yield from (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
-    yield from _in_base64(value.encode("utf-8", "replace"))
-
-
-def _in_base64(data: bytes) -> Iterator[str]:
-    """Yield the base64 at each offset, without characters that depend on neighbours."""
+    # In base64 at each offset, without characters that depend on neighbours.
+    data = value.encode("utf-8", "replace")
     for before in range(3):
         shifted = base64.b64encode(bytes(before) + data).decode().rstrip("=")
         first = -(-before * 8 // 6)

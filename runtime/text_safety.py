@@ -54,12 +54,10 @@ def message_after_code(code: str, message: str) -> str:
 def as_json(value: Any, *, indent: int | None = None) -> str:
     r"""Return JSON that is safe to print: characters that a terminal obeys become `\uXXXX`."""
     written = json.dumps(value, ensure_ascii=False, indent=indent)
-    return INVISIBLE.sub(_escaped, written)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    # The only one of them that JSON does not escape.
-    return r"\u007f" if match.group() == "\x7f" else json.dumps(match.group())[1:-1]
+    # DEL is the only one of them that JSON does not escape.
+    return INVISIBLE.sub(
+        lambda found: r"\u007f" if found[0] == "\x7f" else json.dumps(found[0])[1:-1], written
+    )
 
 
 def as_text(value: Any) -> str:

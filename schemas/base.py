@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
@@ -28,13 +28,30 @@ _SOME_DURATION = r"^(?=.*[1-9])" + _DURATION.removeprefix("^")
 MAX_JSON_DEPTH = 64
 
 
-class _Said(BaseModel):
+# What an editor checks a settings file with: it is no entry of the file.
+SCHEMA_URI: JsonValue = {
+    "type": "string",
+    "description": "What an editor checks the file with; not read.",
+}
+
+
+class _Written(BaseModel):
+    writes_defaults: ClassVar[bool] = False
+    """Whether fields are written also at their defaults."""
+    left_out_if_empty: ClassVar[tuple[str, ...]] = ()
+    """Of an object that writes defaults, the fields that are left out if they are empty."""
+
     def to_json(self) -> dict[str, Any]:
-        """Return the object as others read it: camelCase, without what was left at its default."""
-        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        """Return the object as others read it, in camelCase."""
+        return self.model_dump(
+            mode="json",
+            by_alias=True,
+            exclude_defaults=not self.writes_defaults,
+            exclude={name for name in self.left_out_if_empty if not getattr(self, name)},
+        )
 
 
-class Strict(_Said):
+class Strict(_Written):
     """An object that a person or a model writes."""
 
     model_config = ConfigDict(
@@ -47,7 +64,7 @@ class Strict(_Said):
     )
 
 
-class Lenient(_Said):
+class Lenient(_Written):
     """An object that the engine writes and reads back, perhaps with another version's fields."""
 
     model_config = ConfigDict(

@@ -98,6 +98,9 @@ class PendingApproval(Lenient):
     together: its `tool` is `plan`, its `arguments` are `{"calls": …}`, and a decision is on all.
     """
 
+    writes_defaults = True
+    left_out_if_empty = ("instance", "signed", "on_timeout")
+
     call_id: str
     """What a decision names."""
     kind: Kind
@@ -133,19 +136,11 @@ class PendingApproval(Lenient):
     """What happens where no one decides: it is run, or the run fails. Only where it
     is no denial."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return every field, whether or not it is at its default.
-
-        People's screens read this; `instance`, `signed` and `onTimeout` where there is something to
-        say.
-        """
-        said = ("instance", "signed", "on_timeout")
-        without = {name for name in said if not getattr(self, name)}
-        return self.model_dump(mode="json", by_alias=True, exclude=without)
-
 
 class Receipt(Lenient):
     """What `decide` answers: whether the call is decided, and how many decisions it still needs."""
+
+    writes_defaults = True
 
     call_id: str
     """The call."""
@@ -155,10 +150,6 @@ class Receipt(Lenient):
     """Whether the call is decided now."""
     missing: int = 0
     """How many more must approve."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return every field, whether or not it is at its default."""
-        return self.model_dump(mode="json", by_alias=True)
 
 
 class TokenCheck(Lenient):
@@ -220,14 +211,12 @@ class DecisionClaims(Lenient):
 class PrincipalClaims(Lenient):
     """What a token says of a principal."""
 
+    writes_defaults = True
+
     id: Annotated[str, Field(min_length=1, max_length=200)]
     """Who it is: `sub`."""
     scopes: list[str] = []
     """What they may do: `scopes`, or `scope`."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return every field."""
-        return self.model_dump(mode="json", by_alias=True)
 
 
 class PlannedCall(Strict):
@@ -236,6 +225,9 @@ class PlannedCall(Strict):
     Where a plan is edited, `id` is enough for a call that stays as it is. Only `arguments` may be
     others than those that are shown.
     """
+
+    writes_defaults = True
+    left_out_if_empty = ("delegate",)
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
     """The call."""
@@ -256,14 +248,6 @@ class PlannedCall(Strict):
     delegate: str | None = None
     """The agent that the call is delegated to, where it is; left out of what is shown where none
     does."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return every field, whether or not it is at its default: people's screens read this.
-
-        Only `delegate` is left out where there is none.
-        """
-        alone = {"delegate"} if self.delegate is None else set()
-        return self.model_dump(mode="json", by_alias=True, exclude=alone)
 
 
 class Plan(Strict):

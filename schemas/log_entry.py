@@ -25,14 +25,8 @@ class Entry(Lenient):
     type: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry as it is digested and shown.
-
-        Its type, and what is not at its default.
-        """
-        return {
-            "type": self.type,
-            **self.model_dump(mode="json", by_alias=True, exclude_defaults=True),
-        }
+        """Return the entry as it is digested and shown: its type, and what is not at its default."""
+        return {"type": self.type, **super().to_json()}
 
 
 class MessageEntry(Entry):

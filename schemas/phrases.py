@@ -26,7 +26,12 @@ INSTANCE_WORDS = "at most 100 letters, digits, `_`, `.` and `-`, the first a let
 
 def quote_value(value: Any) -> str:
     """Return the value as a message shows it: a text as it is, all else as JSON, both shortened."""
-    text = value if isinstance(value, str) else _json(value)
+    text = value
+    if not isinstance(value, str):
+        try:
+            text = json.dumps(value, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):
+            text = repr(value)
     short = text if len(text) <= MAX_QUOTED_CHARS else text[:MAX_QUOTED_CHARS] + "…"
     return f"`{' '.join(short.split())}`"
 
@@ -43,13 +48,6 @@ def misfit_reason(value: Any) -> str:
     if value is None:
         return "there is no value"
     return "the text is empty" if value == "" else f"{quote_value(value)} does not fit"
-
-
-def _json(value: Any) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
-        return repr(value)
 
 
 def suggest_names(name: str, names: Iterable[str], nothing: str = "there are none") -> str:

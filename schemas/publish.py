@@ -51,12 +51,7 @@ class Published(NamedTuple):
     mode: Literal["validation", "serialization"]
 
 
-def _is_event(value: Any) -> bool:
-    is_entry = isinstance(value, type) and issubclass(value, log_entry.Entry)
-    return is_entry and value is not log_entry.Entry and value.event
-
-
-EVENTS = tuple(value for value in vars(log_entry).values() if _is_event(value))
+EVENTS = tuple(kind for kind in log_entry.Entry.__subclasses__() if kind.event)
 
 PUBLISHED = {
     "tool": Published("Tool", ToolDefinition, "validation"),
@@ -142,13 +137,9 @@ def schema_of(name: str) -> dict[str, Any]:
 def described(kind: Any, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
     """Return the schema of a type, as those who write or read its values see it."""
     made = TypeAdapter(kind).json_schema(mode=mode, schema_generator=_Untitled)
-    return _with_json_schemas(made)
-
-
-def _with_json_schemas(made: dict[str, Any]) -> dict[str, Any]:
-    """Have the schemas in an object described, and the keywords that a tool may hold as well."""
     definitions = made.get("$defs", {})
     for each in (made, *definitions.values()):
+        # A tool may hold the keywords of JSON Schema as well.
         if each.get("title") == ToolDefinition.__name__:
             each["properties"] = {**KEYWORDS, **each["properties"]}
     for name, each in definitions.items():

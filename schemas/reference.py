@@ -89,7 +89,8 @@ def parse_reference(text: str) -> Reference | None:
         return None
     choose: Literal["first", "all"] = "all" if "&&" in text else "first"
     pieces = text.split("&&" if choose == "all" else "||", MAX_PATHS)
-    paths = [path for piece in pieces[:MAX_PATHS] if (path := _path(piece.strip()))]
+    found = [_WHOLE.match(piece.strip()) for piece in pieces[:MAX_PATHS]]
+    paths = [_steps(match.group(1)) for match in found if match]
     if len(paths) != len(pieces):
         return None
     return Reference(tuple(paths), choose)
@@ -129,11 +130,6 @@ def parse_output_path(text: str) -> OutputPath:
     if len(paths) > 2:
         raise ValueError(f"`{text[:200]}`: `||` takes two places, for a result and for an error")
     return OutputPath(result=paths[:1], error=paths[1:])
-
-
-def _path(text: str) -> Path | None:
-    match = _WHOLE.match(text)
-    return _steps(match.group(1)) if match else None
 
 
 def _steps(text: str) -> Path:

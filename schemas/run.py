@@ -111,6 +111,9 @@ class RunResult(Lenient):
     Its `turns` are 0, its `output` is the result of the call.
     """
 
+    writes_defaults = True
+    left_out_if_empty = ("instances",)
+
     status: Ended
     """How it ended."""
     output: JsonValue = None
@@ -127,17 +130,11 @@ class RunResult(Lenient):
     usage: Usage
     """What it used."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return every field, whether or not it is at its default.
-
-        `instances` where there are any.
-        """
-        without = set() if self.instances else {"instances"}
-        return self.model_dump(mode="json", by_alias=True, exclude=without)
-
 
 class Spent(Lenient):
     """What a run had used when it failed: the details of its failure."""
+
+    writes_defaults = True
 
     turns: int
     """How often the model was asked."""
@@ -145,10 +142,6 @@ class Spent(Lenient):
     """How many calls there were, those refused included."""
     usage: Usage
     """What it used."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return every field, whether or not it is at its default."""
-        return self.model_dump(mode="json", by_alias=True)
 
 
 class PageRequest(Strict):

@@ -309,6 +309,8 @@ class Tool(Lenient):
 class ShownTool(Lenient):
     """A tool of a run, as people's screens are shown it beside a pending call."""
 
+    writes_defaults = True
+
     name: str
     """Its name."""
     label: str | None = None
@@ -328,10 +330,6 @@ class ShownTool(Lenient):
     approval: ApprovalPolicy
     """When its calls wait for people, for whom, how long, and what happens when no one decides:
     with its agent's defaults, and those of all tools."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return every field, whether or not it is at its default: people's screens read this."""
-        return self.model_dump(mode="json", by_alias=True)
 
 
 class Envelope(Lenient):

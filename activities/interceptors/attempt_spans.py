@@ -13,9 +13,13 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from holdfast.runtime.telemetry.span_ids import context_below, place_from_headers
 from holdfast.runtime.telemetry.telemetry import Telemetry
-from holdfast.runtime.telemetry.trace_context import enter_activity, enter_span
+from holdfast.runtime.telemetry.trace_context import (
+    context_below,
+    enter_activity,
+    enter_span,
+    place_from_headers,
+)
 from holdfast.schemas import names
 from holdfast.schemas.internal.tracing import SAMPLED, Place, TraceOrigin, Tracing
 

@@ -23,7 +23,7 @@ import httpx
 from holdfast.runtime.addresses import AddressError, display_address, is_loopback, parse_address
 from holdfast.runtime.identity.public_keys import PublicKey, is_pem, parse_key_set, parse_pem_keys
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
-from holdfast.runtime.settings_files.json_text import read_json
+from holdfast.runtime.settings_files.json_and_yaml import read_json
 from holdfast.runtime.settings_files.source import (
     MAX_FILE_BYTES,
     Source,

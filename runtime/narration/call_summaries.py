@@ -141,7 +141,10 @@ class CallSummaries:
                 summary.decision = decided_phrase(decided, summary.kind)
                 summary.progress = ""
                 if decided.decision == "edit":
-                    self._edit(summary, entry.arguments)
+                    if summary.kind == "plan":
+                        summary.planned = _planned("plan", entry.arguments)
+                    else:
+                        summary.arguments = self._brief(summary.kind, entry.arguments)
                 approved = summary.decision.replace("approved with changes", "approved")
                 for call in filter(None, map(self._summaries.get, summary.planned)):
                     call.decision = approved
@@ -150,12 +153,6 @@ class CallSummaries:
                 summary.arguments = self._brief("call", entry.arguments) or summary.arguments
             case ToolEndEntry():
                 summary.progress = _end(summary, entry.error)
-
-    def _edit(self, summary: CallSummary, arguments: Any) -> None:
-        if summary.kind == "plan":
-            summary.planned = _planned("plan", arguments)
-        else:
-            summary.arguments = self._brief(summary.kind, arguments)
 
     def _brief(self, kind: Kind, arguments: Any) -> str:
         return (

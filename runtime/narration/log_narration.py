@@ -26,7 +26,7 @@ from holdfast.runtime.text_safety import (
     one_line,
 )
 from holdfast.schemas import names
-from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
+from holdfast.schemas.decision import Kind, shown_calls
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
     DecisionEntry,
@@ -42,7 +42,7 @@ from holdfast.schemas.log_entry import (
     TurnStartEntry,
     WriteEntry,
 )
-from holdfast.schemas.message import ChatMessage, Content, DataPart, ImagePart, Part, TextPart
+from holdfast.schemas.message import ChatMessage, Content, DataPart, ImagePart, TextPart
 
 Tone = Literal["turn", "plain", "said", "quiet", "good", "bad", "asks"]
 
@@ -101,32 +101,17 @@ class LogNarration:
                 return self._message(at, message)
             case ToolEndEntry() as end:
                 return self._end(at, end)
+            case ToolCallEntry() as call:
+                return [self._call(at, call)]
+            case ConfirmationRequiredEntry() as asked:
+                return [self._question(at, asked)]
+            case DecisionEntry() as decision:
+                return [self._decision(at, decision)]
+            case ToolStartEntry() as start:
+                return [self._start(at, start)]
             case entry:
-                line = self._line(at, entry)
-                return [line] if line is not None else []
-
-    def _line(self, at: str, entry: Entry) -> NarrationLine | None:
-        match entry:
-            case ToolCallEntry():
-                return self._call(at, entry)
-            case ConfirmationRequiredEntry():
-                return self._question(at, entry)
-            case DecisionEntry():
-                return self._decision(at, entry)
-            case ToolStartEntry():
-                return self._start(at, entry)
-            case WriteEntry():
-                return _write(at, entry)
-            case TurnStartEntry():
-                return NarrationLine(at, "turn", str(entry.turn), tone="turn")
-            case SkillEntry():
-                return NarrationLine(at, "skill", one_line(entry.skill, NAME_CHARS))
-            case SummaryEntry():
-                replaced = f"the model reads this in place of entries 1 to {entry.upto}"
-                return NarrationLine(at, "summary", replaced, clean(entry.text), "quiet")
-            case NoticeEntry():
-                return NarrationLine(at, "notice", one_line(entry.text, 1000), tone="asks")
-        return None
+                line = _plain_line(at, entry)
+                return [] if line is None else [line]
 
     def name(self, call_id: str, tool: str = "") -> str:
         """Return a call's id and label, and its instance: `t2c1 Refund an order of ada`."""
@@ -181,14 +166,11 @@ class LogNarration:
         if asked.reminder:
             return NarrationLine(at, "approval reminder", f"{name} ({asked.reminder})", tone="asks")
         self._kinds[call_id] = approval.kind
-        self._remember_plan(call_id, approval)
-        return NarrationLine(at, "approval requested", name, tone="asks", minor=True)
-
-    def _remember_plan(self, call_id: str, approval: PendingApproval) -> None:
-        """Keep the arguments of a plan's calls, to show what an edit changes."""
         if approval.kind == "plan":
+            # To show what an edit changes.
             calls = shown_calls(approval.arguments)
             self._planned[call_id] = {call["id"]: call.get("arguments") for call in calls}
+        return NarrationLine(at, "approval requested", name, tone="asks", minor=True)
 
     def _decision(self, at: str, entry: DecisionEntry) -> NarrationLine:
         name = self.name(entry.call_id)
@@ -247,11 +229,24 @@ def is_from_outside(content: Content) -> bool:
     return any(_UNTRUSTED.search(text) for text in texts)
 
 
-def _write(at: str, write: WriteEntry) -> NarrationLine:
-    path = f"{one_line(write.path, _LIST_CHARS)}{_instance(write.instance)}"
-    how = "" if write.method == "set" else f" ({write.method})"
-    value = one_line(as_json(write.value), _SENTENCE_CHARS)
-    return NarrationLine(at, "wrote", f"{path}{how} = {value}", tone="quiet")
+def _plain_line(at: str, entry: Entry) -> NarrationLine | None:
+    """Return the line of an entry that is about no call."""
+    match entry:
+        case WriteEntry():
+            path = f"{one_line(entry.path, _LIST_CHARS)}{_instance(entry.instance)}"
+            how = "" if entry.method == "set" else f" ({entry.method})"
+            value = one_line(as_json(entry.value), _SENTENCE_CHARS)
+            return NarrationLine(at, "writes", f"{path}{how} = {value}", tone="quiet")
+        case TurnStartEntry():
+            return NarrationLine(at, "turn", str(entry.turn), tone="turn")
+        case SkillEntry():
+            return NarrationLine(at, "skill", one_line(entry.skill, NAME_CHARS))
+        case SummaryEntry():
+            replaced = f"the model reads this in place of entries 1 to {entry.upto}"
+            return NarrationLine(at, "summary", replaced, clean(entry.text), "quiet")
+        case NoticeEntry():
+            return NarrationLine(at, "notice", one_line(entry.text, 1000), tone="asks")
+    return None
 
 
 def _instance(instance: str | None) -> str:
@@ -291,17 +286,16 @@ def _text(content: Content) -> str:
     """Return the content of a message as text, with a name in place of each other part."""
     if isinstance(content, str):
         return clean(content)
-    return "\n".join(map(_part_text, content))
-
-
-def _part_text(part: Part) -> str:
-    match part:
-        case TextPart():
-            return clean(part.text)
-        case DataPart():
-            kind = one_line(part.kind, NAME_CHARS)
-            return f"{kind}{_instance(part.instance)}: {as_json(part.data)}"
-        case ImagePart(url=str(url)):
-            return f"[image {one_line(url, _LIST_CHARS)}]"
-        case ImagePart():
-            return f"[{one_line(part.media_type or 'image', NAME_CHARS)}]"
+    texts = []
+    for part in content:
+        match part:
+            case TextPart():
+                texts.append(clean(part.text))
+            case DataPart():
+                kind = one_line(part.kind, NAME_CHARS)
+                texts.append(f"{kind}{_instance(part.instance)}: {as_json(part.data)}")
+            case ImagePart(url=str(url)):
+                texts.append(f"[image {one_line(url, _LIST_CHARS)}]")
+            case ImagePart():
+                texts.append(f"[{one_line(part.media_type or 'image', NAME_CHARS)}]")
+    return "\n".join(texts)

@@ -21,8 +21,7 @@ from holdfast.runtime.settings_files.file_problems import (
     LoadError,
     UnreadableError,
 )
-from holdfast.runtime.settings_files.json_text import read_json
-from holdfast.runtime.settings_files.yaml_text import read_yaml
+from holdfast.runtime.settings_files.json_and_yaml import read_json, read_yaml
 from holdfast.schemas.phrases import closest_names, suggest_names
 from holdfast.validation.problems import ValueProblem, Where, format_place, problems_of
 
@@ -110,7 +109,11 @@ def read_source(path: Path) -> Source:
             value, lines = read_yaml(text)
     if value is None:
         raise UnreadableError(1, "the file has no content", "write something in it, or remove it")
-    _check_json(value)
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        fix = "take out infinite numbers and half characters (lone surrogates)"
+        raise UnreadableError(1, "it holds what JSON does not have", fix) from error
     return Source(str(path), value, lines)
 
 
@@ -170,14 +173,6 @@ def path_suggestion(path: Path) -> str:
         beside = []
     close = [str(path.parent / name) for name in closest_names(path.name, beside, 0.8)]
     return suggest_names(str(path), close[:1], "check the path")
-
-
-def _check_json(value: Any) -> None:
-    try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError as error:
-        fix = "take out infinite numbers and half characters (lone surrogates)"
-        raise UnreadableError(1, "it holds what JSON does not have", fix) from error
 
 
 def _read_markdown(text: str) -> tuple[Any, Lines]:

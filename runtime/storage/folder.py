@@ -80,11 +80,12 @@ class FolderStore(Store):
 
 
 def _keep(place: Path, data: bytes) -> None:
-    if _is_there(place, len(data)):
-        # A value that is stored again counts as new for a cleanup by age.
-        with suppress(PermissionError):  # another user's worker wrote it
-            os.utime(place)
-        return
+    with suppress(FileNotFoundError):
+        if place.stat().st_size == len(data):
+            # A value that is stored again counts as new for a cleanup by age.
+            with suppress(PermissionError):  # another user's worker wrote it
+                os.utime(place)
+            return
     place.parent.mkdir(parents=True, exist_ok=True)
     beside = place.with_name(f".{uuid.uuid4().hex}")
     try:
@@ -96,19 +97,8 @@ def _keep(place: Path, data: bytes) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-    _settle(place.parent)
-
-
-def _is_there(place: Path, size_bytes: int) -> bool:
-    try:
-        return place.stat().st_size == size_bytes
-    except FileNotFoundError:
-        return False
-
-
-def _settle(folder: Path) -> None:
-    """Flush the names in a folder to the disk."""
-    handle = os.open(folder, os.O_RDONLY)
+    # The name in the folder, too, is to be on the disk.
+    handle = os.open(place.parent, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

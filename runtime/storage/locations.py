@@ -49,7 +49,10 @@ def parse_store_location(text: str) -> StoreLocation | None:
     if text.strip().lower() == _NONE:
         return None
     if text.lower().startswith(_S3):
-        return _bucket(text[len(_S3) :])
+        bucket, _, prefix = text[len(_S3) :].partition("/")
+        if not _BUCKET.fullmatch(bucket):
+            raise ValueError(f"{quote_value(bucket)} is no name of a bucket: {_KINDS}")
+        return BucketLocation(bucket, prefix.strip("/"))
     if not text.strip() or "://" in text or _ADDRESS.match(text):
         raise ValueError(_KINDS)
     try:
@@ -57,13 +60,6 @@ def parse_store_location(text: str) -> StoreLocation | None:
         return FolderLocation(Path(text).expanduser().absolute())
     except RuntimeError:  # `~user`
         raise ValueError(f"there is no such user: {_KINDS}") from None
-
-
-def _bucket(text: str) -> BucketLocation:
-    bucket, _, prefix = text.partition("/")
-    if not _BUCKET.fullmatch(bucket):
-        raise ValueError(f"{quote_value(bucket)} is no name of a bucket: {_KINDS}")
-    return BucketLocation(bucket, prefix.strip("/"))
 
 
 @asynccontextmanager

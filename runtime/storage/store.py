@@ -147,7 +147,9 @@ def is_for_store(context: StorageDriverSelectContext, payload: Payload) -> bool:
 
 def payload_writer(converter: DataConverter) -> Callable[[Payload], Awaitable[str]] | None:
     """Return a function that stores a payload and returns its digest; None without a store."""
-    driver = _driver(converter)
+    storage = converter.external_storage
+    drivers = [] if storage is None else storage.drivers
+    driver = next((each for each in drivers if isinstance(each, StoreDriver)), None)
     if driver is None:
         return None
 
@@ -169,9 +171,3 @@ async def read_stored_value(store: Store, digest: str, converter: DataConverter)
     codec = converter.payload_codec
     [decoded] = [payload] if codec is None else await codec.decode([payload])
     return converter.payload_converter.from_payload(decoded)
-
-
-def _driver(converter: DataConverter) -> StoreDriver | None:
-    storage = converter.external_storage
-    drivers = [] if storage is None else storage.drivers
-    return next((driver for driver in drivers if isinstance(driver, StoreDriver)), None)

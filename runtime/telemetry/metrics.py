@@ -102,16 +102,15 @@ class Metrics:
             self._errors.add(1, self._bounded({**error, "holdfast.of": span.kind}))
 
     def _bounded(self, labels: Labels) -> dict[str, Any]:
-        return {name: self._known(name, value) for name, value in labels.items()}
-
-    def _known(self, name: str, value: Any) -> Any:
-        """Return the value, or a common one if the label has too many values."""
-        values = self._values.setdefault(name, set())
-        if str(value) not in values:
-            if len(values) >= MAX_VALUES_OF_LABEL:
-                return OTHERS
-            values.add(str(value))
-        return value
+        """Return the labels, with a common value for a label that has too many values."""
+        bounded = dict(labels)
+        for name, value in labels.items():
+            values = self._values.setdefault(name, set())
+            if len(values) < MAX_VALUES_OF_LABEL:
+                values.add(str(value))
+            elif str(value) not in values:
+                bounded[name] = OTHERS
+        return bounded
 
 
 def _histogram(meter: Meter, name: str, unit: str, words: str, buckets: list[Any]) -> Any:

@@ -46,8 +46,15 @@ def start_telemetry(
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-    _seldom()
-    about = Resource.create({} if _is_named(environ) else {SERVICE_NAME: service})
+    sending = logging.getLogger(_SENDING)
+    if not any(isinstance(each, RateLimitedHandler) for each in sending.handlers):
+        sending.addHandler(RateLimitedHandler())
+        sending.propagate = False
+    pairs = environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")
+    is_named = environ.get("OTEL_SERVICE_NAME") or any(
+        pair.partition("=")[0].strip() == SERVICE_NAME for pair in pairs
+    )
+    about = Resource.create({} if is_named else {SERVICE_NAME: service})
     reader = None
     if settings.metrics:
         interval_ms = settings.interval.total_seconds() * 1_000
@@ -65,13 +72,6 @@ def start_telemetry(
         logging.getLogger().addHandler(OtlpLogHandler(provider.get_logger(SCOPE), secrets))
         telemetry.shut_down_with(provider)
     return telemetry
-
-
-def _seldom() -> None:
-    sending = logging.getLogger(_SENDING)
-    if not any(isinstance(each, RateLimitedHandler) for each in sending.handlers):
-        sending.addHandler(RateLimitedHandler())
-        sending.propagate = False
 
 
 class RateLimitedHandler(logging.Handler):
@@ -96,7 +96,8 @@ class OtlpLogHandler(logging.Handler):
         self._logger = logger
         self._secrets = secrets
         self.addFilter(TraceContextFilter())
-        self.addFilter(_of_others)
+        # Sending the records of the exporters would never end.
+        self.addFilter(lambda record: not record.name.startswith(_SENDING))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send a record; logging calls this."""
@@ -115,14 +116,3 @@ class OtlpLogHandler(logging.Handler):
                 | {"logger": record.name},
             )
         )
-
-
-def _of_others(record: logging.LogRecord) -> bool:
-    """Return False for records of the exporters: sending them would never end."""
-    return not record.name.startswith(_SENDING)
-
-
-def _is_named(environ: Mapping[str, str]) -> bool:
-    pairs = environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")
-    named = any(pair.partition("=")[0].strip() == SERVICE_NAME for pair in pairs)
-    return named or bool(environ.get("OTEL_SERVICE_NAME"))

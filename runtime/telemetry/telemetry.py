@@ -6,6 +6,7 @@ delays nothing. A signal that finds its queue full is dropped.
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from time import monotonic
 from typing import Any, Final, Protocol
@@ -26,7 +27,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.telemetry.metrics import Metrics
-from holdfast.runtime.telemetry.span_ids import PresetIdGenerator, context_below, preset_ids
+from holdfast.runtime.telemetry.trace_context import PresetIdGenerator, context_below, preset_ids
 from holdfast.schemas.internal.tracing import SAMPLED, UNSAMPLED, Place, SpanBatch, SpanRecord
 
 SCOPE: Final = "holdfast"
@@ -137,8 +138,13 @@ class Telemetry:
 
     def close(self) -> None:
         """Send what is queued, within the time limit; never raises."""
+
+        def quietly(stop: Callable[[], Any]) -> None:
+            with suppress(Exception):
+                stop()
+
         threads = [
-            threading.Thread(target=_quietly, args=[one.shutdown], daemon=True)
+            threading.Thread(target=quietly, args=[one.shutdown], daemon=True)
             for one in self._stops
         ]
         for thread in threads:
@@ -150,10 +156,3 @@ class Telemetry:
 
 def _nanoseconds(at: str) -> int:
     return int(datetime.fromisoformat(at).timestamp() * 1_000) * 1_000_000
-
-
-def _quietly(stop: Callable[[], Any]) -> None:
-    try:
-        stop()
-    except Exception:
-        return  # there is no fix at this point

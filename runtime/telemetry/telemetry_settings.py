@@ -67,22 +67,36 @@ def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
     """
     if _said(environ, _DISABLED).lower() == "true":
         return TelemetrySettings()
-    on = {signal: _wanted(environ, signal) for signal in SIGNALS}
-    for signal in SIGNALS:
-        if on[signal]:
-            _check(environ, signal)
+    on = {signal: _is_sent(environ, signal) for signal in SIGNALS}
     if any(on.values()):
-        _check_exporter()
+        try:
+            missing = find_spec(_EXPORTER) is None
+        except ModuleNotFoundError:
+            missing = True
+        if missing:
+            wrong = f"telemetry needs the package {_EXPORTER_PACKAGE}, which is not installed"
+            raise TelemetrySettingsError(wrong, 'pip install "holdfast[otlp]"')
     if on["TRACES"]:
         _check_sampler(environ)
+    content = _said(environ, CONTENT).lower()
+    if content not in ("", "true", "false"):
+        wrong = f"the variable {CONTENT} is unclear"
+        raise TelemetrySettingsError(wrong, "set it to `true` or `false`")
+    interval = _said(environ, _INTERVAL)
+    if interval and not (interval.isdecimal() and 0 < float(interval) <= _MAX_INTERVAL_MS):
+        wrong = f"the variable {_INTERVAL} is no number of milliseconds up to {_MAX_INTERVAL_MS}"
+        raise TelemetrySettingsError(wrong, "write it like 60000")
+    endpoint = (_said(environ, _ENDPOINT) or DEFAULT_ENDPOINT).rstrip("/")
+    headers = _said(environ, "OTEL_EXPORTER_OTLP_METRICS_HEADERS") or _said(environ, _HEADERS)
     return TelemetrySettings(
         traces=on["TRACES"],
         metrics=on["METRICS"],
         logs=on["LOGS"],
-        content=_flag(environ, CONTENT),
-        metrics_url=_url(environ, "METRICS", "v1/metrics"),
-        headers=_headers(environ),
-        interval=_interval(environ),
+        content=content == "true",
+        metrics_url=_said(environ, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
+        or f"{endpoint}/v1/metrics",
+        headers=dict(_pairs(headers)),
+        interval=timedelta(milliseconds=int(interval)) if interval else DEFAULT_INTERVAL,
     )
 
 
@@ -99,21 +113,22 @@ def _said(environ: Mapping[str, str], name: str) -> str:
     return environ.get(name, "").strip()
 
 
-def _wanted(environ: Mapping[str, str], signal: str) -> bool:
-    """Return whether a signal is sent: logs only on request, others if a collector is named."""
+def _is_sent(environ: Mapping[str, str], signal: str) -> bool:
+    """Return whether a signal is sent: logs only on request, others if a collector is named.
+
+    Raises:
+        TelemetrySettingsError: it is sent, and a variable of the exporter is invalid.
+    """
     name = f"OTEL_{signal}_EXPORTER"
     exporter = _said(environ, name).lower()
     if exporter not in ("", "otlp", "none"):
         wrong = f"the variable {name} names an exporter that is not there"
         raise TelemetrySettingsError(wrong, "set it to `otlp` or `none`")
-    named = any(
-        _said(environ, each) for each in (_ENDPOINT, f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
-    )
-    return exporter == "otlp" or (named and not exporter and signal != "LOGS")
-
-
-def _check(environ: Mapping[str, str], signal: str) -> None:
-    for name in (_ENDPOINT, f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"):
+    endpoints = (_ENDPOINT, f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+    is_named = any(_said(environ, each) for each in endpoints)
+    if exporter != "otlp" and (not is_named or exporter or signal == "LOGS"):
+        return False
+    for name in endpoints:
         if not _is_address(_said(environ, name)):
             wrong = f"the variable {name} holds no address"
             raise TelemetrySettingsError(wrong, f"write it like {DEFAULT_ENDPOINT}")
@@ -122,16 +137,7 @@ def _check(environ: Mapping[str, str], signal: str) -> None:
             wrong = f"the variable {name} names a protocol that is not spoken"
             todo = f"set it to `{_PROTOCOL}`, which collectors take at port 4318"
             raise TelemetrySettingsError(wrong, todo)
-
-
-def _check_exporter() -> None:
-    try:
-        missing = find_spec(_EXPORTER) is None
-    except ModuleNotFoundError:
-        missing = True
-    if missing:
-        wrong = f"telemetry needs the package {_EXPORTER_PACKAGE}, which is not installed"
-        raise TelemetrySettingsError(wrong, 'pip install "holdfast[otlp]"')
+    return True
 
 
 def _check_sampler(environ: Mapping[str, str]) -> None:
@@ -140,15 +146,14 @@ def _check_sampler(environ: Mapping[str, str]) -> None:
     if said and said not in _SAMPLERS:
         wrong = f"the variable {_SAMPLER} names a sampler that is not there"
         raise TelemetrySettingsError(wrong, f"set it to one of {', '.join(_SAMPLERS)}")
-    if said.endswith("ratio") and share and not _is_part(share):
-        raise TelemetrySettingsError(f"the variable {_SHARE} is no part of 1", "write it like 0.1")
-
-
-def _is_part(text: str) -> bool:
-    try:
-        return 0 <= float(text) <= 1
-    except ValueError:
-        return False
+    if said.endswith("ratio") and share:
+        try:
+            is_part = 0 <= float(share) <= 1
+        except ValueError:
+            is_part = False
+        if not is_part:
+            wrong = f"the variable {_SHARE} is no part of 1"
+            raise TelemetrySettingsError(wrong, "write it like 0.1")
 
 
 def _is_address(text: str) -> bool:
@@ -159,35 +164,6 @@ def _is_address(text: str) -> bool:
         return address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
     except ValueError:
         return False
-
-
-def _flag(environ: Mapping[str, str], name: str) -> bool:
-    said = _said(environ, name).lower()
-    if said not in ("", "true", "false"):
-        raise TelemetrySettingsError(
-            f"the variable {name} is unclear", "set it to `true` or `false`"
-        )
-    return said == "true"
-
-
-def _interval(environ: Mapping[str, str]) -> timedelta:
-    said = _said(environ, _INTERVAL)
-    if not said:
-        return DEFAULT_INTERVAL
-    if not said.isdecimal() or not 0 < float(said) <= _MAX_INTERVAL_MS:
-        wrong = f"the variable {_INTERVAL} is no number of milliseconds up to {_MAX_INTERVAL_MS}"
-        raise TelemetrySettingsError(wrong, "write it like 60000")
-    return timedelta(milliseconds=int(said))
-
-
-def _url(environ: Mapping[str, str], signal: str, path: str) -> str:
-    own = _said(environ, f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
-    return own or f"{(_said(environ, _ENDPOINT) or DEFAULT_ENDPOINT).rstrip('/')}/{path}"
-
-
-def _headers(environ: Mapping[str, str]) -> dict[str, str]:
-    own = _said(environ, "OTEL_EXPORTER_OTLP_METRICS_HEADERS")
-    return dict(_pairs(own or _said(environ, _HEADERS)))
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:

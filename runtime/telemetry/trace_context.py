@@ -1,16 +1,24 @@
 """The place of this thread's work: its run, turn and call, and its span in a trace.
 
 Every log record has this place, so that a log line leads to its run, and a run to its log lines.
+The ids of some spans are known in advance, so that other processes can name them as parents.
 """
 
 import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
 from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from temporalio import activity, workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import PayloadConverter
 
 from holdfast.schemas import names
+from holdfast.schemas.internal.tracing import HEADER, Place, read_header
 
 RUN: Final = "run"
 TURN: Final = "turn"
@@ -36,7 +44,15 @@ def enter_span(span: trace.Span) -> None:
 
 def current_place() -> dict[str, str]:
     """Return the run, turn, call and span of this thread; empty outside of a run."""
-    found = _here()
+    found: dict[str, str] = {}
+    if activity.in_activity():
+        info = activity.info()
+        told = _told.get() or {}
+        call = told.get(CALL) or names.call_of(info.activity_id)
+        found = _place(info.workflow_id or "", told.get(TURN) or names.turn_of(call), call)
+    elif workflow.in_workflow():
+        turn = getattr(workflow.instance(), "turn", 0)
+        found = _place(workflow.info().workflow_id, turn, "")
     current = trace.get_current_span()
     context = current.get_span_context()
     if not context.is_valid:
@@ -45,18 +61,6 @@ def current_place() -> dict[str, str]:
         found[TRACE] = trace.format_trace_id(context.trace_id)
         found[SPAN] = trace.format_span_id(context.span_id)
     return found
-
-
-def _here() -> dict[str, str]:
-    if activity.in_activity():
-        info = activity.info()
-        told = _told.get() or {}
-        call = told.get(CALL) or names.call_of(info.activity_id)
-        return _place(info.workflow_id or "", told.get(TURN) or names.turn_of(call), call)
-    if workflow.in_workflow():
-        turn = getattr(workflow.instance(), "turn", 0)
-        return _place(workflow.info().workflow_id, turn, "")
-    return {}
 
 
 def _place(run: str, turn: int, call: str) -> dict[str, str]:
@@ -73,3 +77,58 @@ class TraceContextFilter(logging.Filter):
         text = " ".join(f"{name}={value}" for name, value in at.items())
         record.place = f" [{text}]" if text else ""
         return True
+
+
+# The ids of the next trace and span, where they are known.
+_known: ContextVar[tuple[int, int] | None] = ContextVar("holdfast-known-ids", default=None)
+
+
+class PresetIdGenerator(RandomIdGenerator):
+    """Generate random ids, except where `preset_ids` has set them."""
+
+    def generate_trace_id(self) -> int:
+        """Return the trace id of a span without a parent; the SDK calls this."""
+        known = _known.get()
+        return super().generate_trace_id() if known is None else known[0]
+
+    def generate_span_id(self) -> int:
+        """Return the id of a span; the SDK calls this."""
+        known = _known.get()
+        return super().generate_span_id() if known is None else known[1]
+
+    def is_trace_id_random(self) -> bool:
+        """Return False for an id derived from a digest."""
+        return _known.get() is None
+
+
+@contextmanager
+def preset_ids(trace_id: str, span_id: str) -> Iterator[None]:
+    """Give these ids to the span that is made in this context."""
+    token = _known.set((int(trace_id, 16), int(span_id, 16)))
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def context_below(place: Place) -> Context:
+    """Return the context for spans under a span of another process."""
+    state = trace.TraceState.from_header([place.more.get("tracestate", "")])
+    context = trace.SpanContext(
+        trace_id=int(place.trace_id, 16),
+        span_id=int(place.span_id, 16),
+        is_remote=True,
+        trace_flags=trace.TraceFlags(int(place.flags, 16)),
+        trace_state=state,
+    )
+    return trace.set_span_in_context(trace.NonRecordingSpan(context), Context())
+
+
+def place_from_headers(headers: Mapping[str, Payload]) -> Place | None:
+    """Return the place in a trace that an activity's headers name, or None."""
+    if HEADER not in headers:
+        return None
+    try:
+        return read_header(PayloadConverter.default.from_payload(headers[HEADER]))
+    except Exception:
+        return None  # in another form: it is not ours

@@ -6,8 +6,6 @@ One version of the worker writes a snapshot, and a later one may read it: a fiel
 default and never removed.
 """
 
-from typing import Any
-
 from pydantic import JsonValue
 
 from holdfast.schemas.base import Lenient
@@ -24,6 +22,8 @@ class Continued(Lenient):
     page of the log so many as `pages` says.
     """
 
+    writes_defaults = True
+
     note: str = ""
     agent: str
     task: str = ""
@@ -31,10 +31,6 @@ class Continued(Lenient):
     entries: int
     body: int
     pages: list[int] = []
-
-    def to_json(self) -> dict[str, Any]:
-        """Return every field."""
-        return self.model_dump(mode="json", by_alias=True)
 
 
 class ValueSnapshot(Lenient):

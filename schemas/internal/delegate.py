@@ -1,6 +1,6 @@
 """The report of a delegate to its parent run: the calls in it with pending approvals."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -21,6 +21,8 @@ class DelegatePending(Lenient):
     Where it is, and its arguments.
     """
 
+    writes_defaults = True
+
     workflow_id: _Id
     """The run that it is decided in."""
     call_id: _CallId
@@ -34,26 +36,22 @@ class DelegatePending(Lenient):
     arguments: _Line = ""
     """The beginning of its arguments, in a line."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return every field, whether or not it is at its default."""
-        return self.model_dump(mode="json", by_alias=True)
-
 
 class DelegateNews(Lenient):
     """The pending approvals of a delegate from now on, as far as they are reported."""
+
+    writes_defaults = True
 
     call_id: _Id
     """The call of the parent that the delegate runs."""
     pending: Annotated[list[DelegatePending], Field(max_length=MAX_PENDING_TOLD)] = []
     """The pending approvals."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return every field, whether or not it is at its default."""
-        return self.model_dump(mode="json", by_alias=True)
-
 
 class DelegateView(Lenient):
     """A delegate that is running, as the query `status` of its parent shows it."""
+
+    writes_defaults = True
 
     call_id: str
     """The call that it runs."""
@@ -67,7 +65,3 @@ class DelegateView(Lenient):
     """`awaiting_approval` where something waits in it, else `running`."""
     pending: list[DelegatePending] = []
     """Its pending approvals."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return every field, whether or not it is at its default."""
-        return self.model_dump(mode="json", by_alias=True)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, RootModel, model_validator
 
-from holdfast.schemas.base import Duration, Strict, parse_duration
+from holdfast.schemas.base import SCHEMA_URI, Duration, Strict, parse_duration
 
 ProviderName = Literal["openai", "anthropic", "ollama", "gemini", "script"]
 
@@ -77,14 +77,8 @@ class Endpoint(Strict):
         return self
 
 
-_SCHEMA_URI: JsonValue = {
-    "type": "string",
-    "description": "What an editor checks the file with; not read.",
-}
-
-
 class Endpoints(RootModel[dict[str, Endpoint]]):
     """`endpoints.yaml`: endpoints by name."""
 
     # What an editor checks the file with is no endpoint.
-    model_config = ConfigDict(json_schema_extra={"properties": {"$schema": _SCHEMA_URI}})
+    model_config = ConfigDict(json_schema_extra={"properties": {"$schema": SCHEMA_URI}})

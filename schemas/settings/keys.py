@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, RootModel, model_validator
 
-from holdfast.schemas.base import Duration, Strict, format_duration, parse_duration
+from holdfast.schemas.base import SCHEMA_URI, Duration, Strict, format_duration, parse_duration
 from holdfast.schemas.decision import Purpose
 
 MAX_LEEWAY = timedelta(minutes=10)
@@ -62,14 +62,8 @@ class KeySet(Strict):
         return self
 
 
-_SCHEMA_URI: JsonValue = {
-    "type": "string",
-    "description": "What an editor checks the file with; not read.",
-}
-
-
 class KeySets(RootModel[Annotated[dict[str, KeySet], Field(min_length=1, max_length=MAX_SETS)]]):
     """`keys.yaml`: key sets by name."""
 
     # What an editor checks the file with is no key set.
-    model_config = ConfigDict(json_schema_extra={"properties": {"$schema": _SCHEMA_URI}})
+    model_config = ConfigDict(json_schema_extra={"properties": {"$schema": SCHEMA_URI}})

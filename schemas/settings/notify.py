@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from holdfast.schemas.base import Lenient, Strict
+from holdfast.schemas.base import SCHEMA_URI, Lenient, Strict
 from holdfast.schemas.decision import Decided, PendingApproval
 
 NewsKind = Literal["asked", "reminder", "expired", "decided"]
@@ -135,9 +135,7 @@ class Channel(Strict):
 
 
 def _with_schema_uri(schema: dict[str, Any]) -> None:
-    """What an editor checks the file with is no setting."""
-    said = "What an editor checks the file with; not read."
-    schema["properties"]["$schema"] = {"type": "string", "description": said}
+    schema["properties"]["$schema"] = SCHEMA_URI
 
 
 class Notifiers(Strict):

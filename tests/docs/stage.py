@@ -16,7 +16,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.runtime.settings_files.yaml_text import read_yaml
+from holdfast.runtime.settings_files.json_and_yaml import read_yaml
 from holdfast.schemas import names
 from holdfast.schemas.publish import PUBLISHED
 from tests.docs.page import Example, File, Shell, Step

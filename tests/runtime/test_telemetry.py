@@ -16,7 +16,6 @@ from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 from holdfast.activities.record_spans import SpanRecorder
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.telemetry.metrics import MAX_VALUES_OF_LABEL, OTHERS
-from holdfast.runtime.telemetry.span_ids import context_below
 from holdfast.runtime.telemetry.startup import (
     BETWEEN_TROUBLES_SECONDS,
     RateLimitedHandler,
@@ -24,6 +23,7 @@ from holdfast.runtime.telemetry.startup import (
 )
 from holdfast.runtime.telemetry.telemetry import FLUSH_SECONDS, Telemetry
 from holdfast.runtime.telemetry.telemetry_settings import read_telemetry
+from holdfast.runtime.telemetry.trace_context import context_below
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.internal.tracing import Place, SpanBatch, SpanRecord, TraceOrigin, read_header
 from tests.support.traces import Recorder

@@ -1,0 +1,275 @@
+"""Parse JSON and YAML with the line of each value.
+
+Python's own parser reads the values of JSON, and a scan of the text finds the lines. The values of
+YAML are built here from the node tree of PyYAML's parser. Scalars follow the rules of YAML 1.2
+(`yes`, `on` and dates are strings). Tags, merge keys and repeated keys are rejected, and the number
+of values that aliases expand to is bounded.
+
+A parser reports what it expected next. The messages here report what was found, and what to write.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from holdfast.runtime.settings_files.file_problems import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    Lines,
+    UnreadableError,
+)
+from holdfast.validation.problems import Where
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|\n|[^\s{}\[\],:"]+')
+_PYTHON = {"True": "true", "False": "false", "None": "null"}
+# By the beginning of the message of Python's parser: the reason and the fix.
+_JSON = (
+    ("Expecting property name", "a key is missing", 'a key is a text in double quotes: "name"'),
+    ("Expecting ',' delimiter", "a comma is missing", "put one before this"),
+    ("Expecting ':' delimiter", "a colon is missing", "put one between the key and its value"),
+    ("Expecting value", "a value is missing", "write one; a text is in double quotes"),
+    ("Extra data", "there is more text after its end", "keep one value to a file"),
+    ("Unterminated string", "a text is never closed", 'close it with `"`'),
+    ("Invalid control character", "a line ends within a text", r"write `\n` for a new line"),
+    ("Invalid \\", "a backslash begins no escape", r"write `\\` for a backslash"),
+)
+# By PyYAML's message. `{0}` is what it found, `{opened}` the line of the unclosed item.
+_YAML = (
+    (r"character '\\t'", "a tab is where spaces belong", "indent with spaces"),
+    (r"character ['\"](.)['\"]", "a text cannot begin with {0}", "put it in quotes"),
+    (
+        r"mapping values are not allowed",
+        "a colon is where no value can begin",
+        "put a text that holds a colon in quotes, or fix the indentation",
+    ),
+    (r"expected ':'", "a key has no colon", "write `key: value`, with a space between"),
+    (
+        r"expected <block end>",
+        "this does not line up with what is above it",
+        "indent it like its neighbours, or put the whole text in quotes",
+    ),
+    (r"'(.)', but got '<stream end>'", "the bracket of line {opened} is never closed", "add `{0}`"),
+    (r"expected ',' or '(.)'", "a comma or `{0}` is missing", "put it before this"),
+    (r"unexpected end of stream", "the quotes of line {opened} are never closed", "close them"),
+    (r"undefined alias '(.*)'", "`*{0}` is not defined", "put a text that begins so in quotes"),
+    (r"another document", "a second document begins here", "keep one to a file"),
+    (r"sequence entries are not", "a list cannot begin here", "begin it on a line of its own"),
+    (r"expected the node content", "a value is missing", "write one"),
+    (r"unknown escape character '(.)'", r"`\{0}` is no escape", "use single quotes"),
+    (r"special characters", "it holds a control character", "take it out"),
+)
+_TRAILING = ("a comma is before the bracket", "take the comma out")
+
+
+def read_json(text: str) -> tuple[Any, Lines]:
+    """Read a JSON text, and the line of every key and item in it.
+
+    Raises:
+        UnreadableError: the text is not JSON, repeats a key, or is too large or too deep.
+    """
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _json_mistake(text, error) from error
+    except RecursionError as error:
+        raise UnreadableError(
+            1, "it is nested too deep", f"use at most {MAX_DEPTH} levels"
+        ) from error
+    except ValueError as error:
+        raise UnreadableError(1, f"this is no JSON: {error}", "shorten the number") from error
+    return value, _Scan(text).lines
+
+
+class _Scan:
+    def __init__(self, text: str) -> None:
+        self.lines: Lines = {(): 1}
+        self._where: list[str | int] = []
+        self._line = 1
+        self._text = ""
+        self._item_begins = False
+        for match in _TOKEN.finditer(text):
+            self._take(match.group())
+
+    def _take(self, token: str) -> None:
+        if token == "\n":
+            self._line += 1
+            return
+        if self._item_begins and token != "]":
+            self._mark()
+        self._item_begins = False
+        match token:
+            case "{" | "[":
+                if len(self._where) >= MAX_DEPTH:
+                    fix = f"use at most {MAX_DEPTH} levels"
+                    raise UnreadableError(self._line, "it is nested too deep", fix)
+                self._where.append(0 if token == "[" else "")
+                self._item_begins = token == "["
+            case "}" | "]":
+                self._where.pop()
+            case ",":
+                if isinstance(self._where[-1], int):
+                    self._where[-1] += 1
+                    self._item_begins = True
+            case ":":
+                name = self._where[-1] = json.loads(self._text)
+                if tuple(self._where) in self.lines:
+                    reason = f"the key `{name}` stands twice"
+                    raise UnreadableError(self._line, reason, "keep one of them")
+                self._mark()
+            case _:
+                self._text = token
+
+    def _mark(self) -> None:
+        if len(self.lines) > MAX_VALUES:
+            raise UnreadableError(
+                self._line, "it holds too many values", f"use at most {MAX_VALUES}"
+            )
+        self.lines[tuple(self._where)] = self._line
+
+
+class _Loader(yaml.SafeLoader):
+    """The parser, with the plain scalars of YAML 1.2: a scalar that is not JSON is a string."""
+
+
+_Loader.yaml_implicit_resolvers = {}
+_PREFIX = "tag:yaml.org,2002:"
+for _kind, _pattern, _first in (
+    ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", list("tTfF")),
+    ("int", r"^[-+]?[0-9]+$", list("-+0123456789")),
+    (
+        "float",
+        r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$",
+        list("-+.0123456789"),
+    ),
+):
+    _Loader.add_implicit_resolver(_PREFIX + _kind, re.compile(_pattern), _first)
+
+
+def read_yaml(text: str, first_line: int = 1) -> tuple[Any, Lines]:
+    """Read a YAML text that begins at `first_line` of its file, and the line of every place in it.
+
+    Raises:
+        UnreadableError: the text is not YAML, has values that JSON lacks, or is too large or too
+            deep.
+    """
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise _yaml_mistake(text, error, first_line) from error
+    except RecursionError as error:
+        fix = f"use at most {MAX_DEPTH} levels"
+        raise UnreadableError(first_line, "it is nested too deep", fix) from error
+    except ValueError as error:
+        reason = "this is no YAML: " + " ".join(str(error).split())[:200]
+        raise UnreadableError(first_line, reason, "fix it") from error
+    builder = _Builder(first_line)
+    value = builder.build(node, ()) if node is not None else None
+    return value, builder.lines
+
+
+class _Builder:
+    def __init__(self, first_line: int) -> None:
+        self.lines: Lines = {}
+        self._first_line = first_line
+        self._values = 0
+
+    def build(self, node: yaml.Node, where: Where) -> Any:
+        """Build the value of a node; an alias is expanded, so the number of values is bounded."""
+        line = self._line_of(node)
+        self._values += 1
+        if self._values > MAX_VALUES or len(where) > MAX_DEPTH:
+            fix = f"use at most {MAX_VALUES} values, {MAX_DEPTH} levels deep, aliases unfolded"
+            raise UnreadableError(line, "it holds too much", fix)
+        self.lines.setdefault(where, line)
+        if isinstance(node, yaml.MappingNode) and node.tag == _PREFIX + "map":
+            return dict(self._pairs(node, where))
+        if isinstance(node, yaml.SequenceNode) and node.tag == _PREFIX + "seq":
+            return [self.build(item, (*where, n)) for n, item in enumerate(node.value)]
+        return self._scalar(node, line)
+
+    def _pairs(self, node: yaml.MappingNode, where: Where) -> Iterator[tuple[str, Any]]:
+        seen: set[str] = set()
+        for key_node, value_node in node.value:
+            key, line = key_node.value, self._line_of(key_node)
+            if key == "<<":
+                raise UnreadableError(line, "keys are not merged here", "write them out")
+            if key_node.tag != _PREFIX + "str":
+                shown = key if isinstance(key_node, yaml.ScalarNode) else "a list or an object"
+                raise UnreadableError(
+                    line, f"`{shown}` is no key", "write a text; put it in quotes"
+                )
+            if key in seen:
+                raise UnreadableError(line, f"the key `{key}` stands twice", "keep one of them")
+            seen.add(key)
+            self.lines[(*where, key)] = line
+            yield key, self.build(value_node, (*where, key))
+
+    def _line_of(self, node: yaml.Node) -> int:
+        return self._first_line + int(node.start_mark.line)
+
+    def _scalar(self, node: yaml.Node, line: int) -> Any:
+        text = node.value
+        try:
+            match node.tag.removeprefix(_PREFIX):
+                case "str":
+                    return str(text)
+                case "null":
+                    return None
+                case "bool":
+                    return {"true": True, "false": False}[text.lower()]
+                case "int":
+                    return int(text)
+                case "float":
+                    return float(text)
+        except (KeyError, ValueError, TypeError) as error:
+            raise UnreadableError(
+                line, f"this is no {_tag(node)}", "write it plainly, without the tag"
+            ) from error
+        raise UnreadableError(line, f"the tag `{_tag(node)}` is not supported here", "leave it out")
+
+
+def _tag(node: yaml.Node) -> str:
+    return str(node.tag).replace(_PREFIX, "!!")
+
+
+def _json_mistake(text: str, error: json.JSONDecodeError) -> UnreadableError:
+    """Explain a JSON syntax error, with its line and column."""
+    place, rest, before = error.pos, text[error.pos :], text[: error.pos].rstrip()
+    python = re.match(r"(True|False|None)\b", rest)
+    known = ((reason, fix) for start, reason, fix in _JSON if error.msg.startswith(start))
+    reason, fix = next(known, (error.msg, "fix it here"))
+    if rest[:1] in ("}", "]") and before.endswith(","):
+        place, (reason, fix) = len(before) - 1, _TRAILING
+    elif error.msg.startswith("Illegal trailing comma"):
+        reason, fix = _TRAILING
+    elif rest.startswith(("//", "/*", "#")):
+        reason, fix = "it has no comments", "take it out, or write YAML"
+    elif rest.startswith("'"):
+        reason, fix = "single quotes mean nothing", 'write double quotes: "…"'
+    elif python:
+        reason, fix = f"`{python[0]}` is Python", f"write `{_PYTHON[python[0]]}`"
+    elif not rest.strip():
+        reason, fix = "it ends too early", "close what is open: a bracket, or a brace"
+    line = text.count("\n", 0, place) + 1
+    column = place - text.rfind("\n", 0, place)
+    return UnreadableError(line, f"this is no JSON: {reason} (column {column})", fix)
+
+
+def _yaml_mistake(text: str, error: yaml.YAMLError, first_line: int) -> UnreadableError:
+    """Explain a YAML syntax error; `first_line` is the text's own line in its file."""
+    marks = [getattr(error, name, None) for name in ("problem_mark", "context_mark")]
+    lines = [mark.line for mark in marks if mark is not None] or [0]
+    if isinstance(error, yaml.reader.ReaderError):
+        lines = [text.count("\n", 0, error.position)]
+    # The line of the error, and that of the unclosed item.
+    line, opened = first_line + lines[0], first_line + lines[-1]
+    problem = str(getattr(error, "problem", None) or error).partition("\n")[0]
+    for pattern, reason, fix in _YAML:
+        if found := re.search(pattern, problem):
+            reason = reason.format(*found.groups(), opened=opened)
+            return UnreadableError(line, f"this is no YAML: {reason}", fix.format(*found.groups()))
+    return UnreadableError(line, f"this is no YAML: {problem[:200]}", "fix it here")
