@@ -25,7 +25,7 @@ class Entry(Lenient):
     type: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry as it is digested and shown: its type, and what is not at its default."""
+        """Return the entry as it is digested and shown: with its type, without defaults."""
         return {"type": self.type, **super().to_json()}
 
 

@@ -91,26 +91,6 @@ def test_a_change_is_over_when_it_was_seen_twice_and_only_once(looks: str, over:
     assert found == over
 
 
-def test_a_change_is_read_at_the_second_look_and_no_more(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = []
-
-    def reading(catalog: Catalog, folder: Path) -> Catalog:
-        read.append(folder)
-        return reload_catalog(catalog, folder)
-
-    monkeypatch.setattr(reload, "reload_catalog", reading)
-    place.look(3)
-    place.folder.write("tools/refund.yaml", "_activity: charge\n")
-    place.look()
-    assert read == []
-    assert "refund" not in place.tools
-    place.look(5)
-    assert len(read) == 1
-    assert "refund" in place.tools
-
-
 def test_what_python_makes_beside_a_module_is_no_change(place: Place) -> None:
     (place.folder.path / "__pycache__").mkdir(exist_ok=True)
     before = place.shelf.catalog
@@ -210,16 +190,6 @@ def test_what_says_the_same_as_before_is_not_told(place: Place) -> None:
     assert place.settle() == []
 
 
-def test_a_whole_catalog_stands_on_the_shelf_at_any_time(place: Place) -> None:
-    taken = place.shelf.catalog
-    place.folder.write("tools/refund.yaml", "_activity: charge\n")
-    place.folder.write("agents/desk.md", AGENT.replace("look_up", "refund"))
-    place.settle()
-    assert set(taken.definitions.tools) == {"look_up", "pay"}
-    assert [tool.name for tool in taken.agents["desk"].tools] == ["look_up"]
-    assert place.tools == {"look_up", "pay", "refund"}
-
-
 def test_the_modules_keep_what_they_had_when_they_were_imported(place: Place) -> None:
     activities = place.shelf.catalog.activities
     module = Path(place.folder.modules[0])
@@ -251,13 +221,6 @@ def test_what_is_mended_is_taken_up_and_told(place: Place) -> None:
     place.folder.write("tools/refund.yaml", "_activity: charge\n# mended")
     assert place.settle() == ["the catalog loads again; for new runs: new: tool `refund`"]
     assert "refund" in place.tools
-
-
-def test_what_breaks_again_is_told_again(place: Place) -> None:
-    broken, whole = "_activity: chrge\n", "_activity: charge\n# mended"
-    for text, lines in ((broken, 2), (whole, 1), (broken, 2)):
-        place.folder.write("tools/refund.yaml", text)
-        assert len(place.settle()) == lines
 
 
 def test_what_is_put_back_as_it_was_is_told_to_load_again(place: Place) -> None:
@@ -399,11 +362,6 @@ def test_what_is_mislaid_is_told_until_it_is_gone(place: Place, name: str) -> No
 def test_what_is_hidden_is_nobodys_slip(place: Place, name: str) -> None:
     place.folder.write(name, AGENT)
     assert place.settle() == []
-
-
-def test_files_below_folders_are_looked_at(place: Place) -> None:
-    place.folder.write("tools/money/refund.yaml", "_activity: charge\n")
-    assert place.settle() == ["the catalog has changed; for new runs: new: tool `refund`"]
 
 
 def test_a_mounted_folder_whose_link_is_swapped_is_taken_up(

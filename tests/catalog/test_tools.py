@@ -110,12 +110,6 @@ def test_a_tool_is_named_by_itself_or_by_its_file(shop: Folder) -> None:
     assert {"rag.query", "one", "two"} <= set(shop.load().definitions.tools)
 
 
-def test_the_activity_of_a_tools_own_name_carries_it_out(shop: Folder) -> None:
-    kept = tool(shop, "{}", "tools/charge.yaml")
-    assert kept.activity is not None
-    assert kept.activity.type == "charge"
-
-
 @pytest.mark.parametrize(
     ("written", "idempotent"),
     [
@@ -135,6 +129,8 @@ def test_what_is_not_a_tools_file_is_left_alone(shop: Folder) -> None:
     shop.write("tools/README.md", "Our tools.")
     shop.write("tools/.draft.yaml", "{{{")
     shop.write("tools/.git/a.json", "{{{")
+    for name in ("a.yaml~", "#a.yaml#", "a.yaml.bak", "a.json.tmp", "a.jsonl", "a.txt", "a.py"):
+        shop.write(f"tools/{name}", "{{{")
     assert set(shop.load().definitions.tools) == {"look_up"}
 
 
@@ -196,12 +192,6 @@ def test_a_tool_that_does_not_load_is_told_by_its_line(
     assert "; " in said, "a problem says what to do"
 
 
-def test_what_editors_and_people_leave_beside_a_file_is_left_alone(shop: Folder) -> None:
-    for name in ("a.yaml~", "#a.yaml#", "a.yaml.bak", "a.json.tmp", "a.jsonl", "a.txt", "a.py"):
-        shop.write(f"tools/{name}", "{{{")
-    assert set(shop.load().definitions.tools) == {"look_up"}
-
-
 def test_a_catalog_that_may_not_be_read_is_told(
     shop: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,10 +236,6 @@ def test_a_name_taken_twice_is_told_with_both_places(shop: Folder) -> None:
 def test_a_schema_may_hold_itself_where_a_value_comes_to_an_end(shop: Folder) -> None:
     text = "_activity: charge\nproperties:\n  child: {$ref: '#'}\n  all: {items: {$ref: '#'}}"
     assert tool(shop, text).parameters["properties"]["child"] == {"$ref": "#"}
-
-
-def test_a_schema_may_go_through_others(shop: Folder) -> None:
-    tool(shop, json.dumps(_row(50)))
 
 
 def test_a_property_may_be_called_like_a_keyword(shop: Folder) -> None:

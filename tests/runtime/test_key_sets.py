@@ -100,11 +100,6 @@ async def test_a_file_with_keys_is_one_set(
     assert not await signs(keys, EVE)
 
 
-async def test_an_address_is_one_set() -> None:
-    [keys] = load_key_sets("https://id.example/jwks.json", http_client())
-    assert isinstance(keys, UrlKeySet)
-
-
 def test_without_an_option_there_are_none() -> None:
     assert load_key_sets(None, http_client()) == []
 
@@ -316,16 +311,6 @@ async def test_a_file_that_went_bad_leaves_the_keys_of_before_for_a_time(
         "keys `people` cannot be read",
         "keys `people` can be read again",
     ]
-
-
-async def test_a_file_that_is_gone_is_as_one_that_is_bad(file: Path) -> None:
-    clock = Clock()
-    keys = from_file(file, clock, keep="1h")
-    file.unlink()
-    assert await signs(keys, ADA)
-    clock.now += 3_601
-    with pytest.raises(ApplicationError, match="key set `people` cannot be had"):
-        await signs(keys, ADA)
 
 
 # From an address.
