@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from temporalio.common import SearchAttributeKey
+
 from tests.protocol.stage import Stage, agent, calls
 from tests.support.model_server import Answer
 
@@ -33,6 +35,7 @@ PLAN = calls(
     {"_tool": "mail", "text": "All is refunded."},
 )
 DONE = Answer("done")
+PENDING_TOOLS = SearchAttributeKey.for_keyword_list("PendingTools")
 
 
 def is_carried_out(told: list[str]) -> list[str]:
@@ -59,6 +62,8 @@ async def test_a_refund_plan_is_carried_out_after_one_approval(stage: Stage) -> 
     assert shown[2]["waitsFor"] == ["t1c1"]
     assert shown[0]["writes"] == "†state.one"
     assert is_carried_out(await run.told()) == []
+    listed = (await run.handle.describe()).typed_search_attributes
+    assert listed[PENDING_TOOLS] == ["find_order", "refund", "mail"]
 
     await run.decide("t1-plan", "approve", by="bea", digest=waiting["digest"])
     result = await run.result()

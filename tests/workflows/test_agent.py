@@ -23,8 +23,6 @@ from tests.support.model_server import Answer, call
 from tests.support.tools import MAX_WAIT_SECONDS
 
 DONE = Answer("done")
-
-
 FAKE = {"model": {"endpoint": "fake"}}
 # Requests, and what the failure names.
 NO_RUNS: list[tuple[Any, str]] = [
@@ -78,16 +76,6 @@ async def test_a_run_that_is_no_conversation_refuses_to_be_sent_to(launch: Launc
     await run.result()
 
 
-async def test_a_model_call_is_cancelled_with_its_run(launch: Launch) -> None:
-    gate = threading.Event()
-    backend = await launch([Answer("slow", hold=gate)])
-    run = await backend.start()
-    await eventually(lambda: _asked(backend, 1))
-    await run.handle.cancel()
-    await eventually(lambda: _status(run, "cancelled"))
-    gate.set()
-
-
 async def _asked(backend: Any, turn: int) -> bool:
     return bool(backend.model.asked(turn))
 
@@ -119,8 +107,6 @@ async def test_waiting_for_people_takes_no_time(launch: Launch) -> None:
 
 
 AGENT_BEGINNINGS = {"name": "tester", "model": {"endpoint": "fake", "name": "fake"}}
-
-
 REQUESTS = {
     "AgentWorkflow": {"agent": AGENT_BEGINNINGS, "input": "go"},
     "CallWorkflow": {"tool": "echo"},

@@ -103,8 +103,6 @@ async def test_what_is_ignored_again_and_again_is_not_noted_for_ever(
 
 # Each takes as long to be checked as one thing may.
 ABSURD = {"amount": [1] * 50_000}
-
-
 SLOW: dict[str, Any] = {
     "type": "object",
     "properties": {"amount": {"items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}}},

@@ -21,10 +21,7 @@ from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas.internal import memory
 from holdfast.schemas.internal.memory import (
     EMPTY,
-    MAX_ENTRIES,
-    MemoryEntry,
     MemoryOwner,
-    MemoryState,
 )
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.model_server import Answer, call
@@ -173,24 +170,6 @@ async def test_concurrent_writers_lose_nothing_though_it_continues_as_new_meanwh
     assert await desk.events() < 60
 
 
-async def test_a_full_memory_refuses_without_a_trace_and_says_what_makes_room(desk: Desk) -> None:
-    entry = MemoryEntry(value="x", written_at="2026-01-01T00:00:00.000Z")
-    entries = {f"k{n}": entry for n in range(MAX_ENTRIES)}
-    state = MemoryState(owner=desk.owner, writes_a_run=100, entries=entries)
-    await desk.client.start_workflow(
-        "MemoryWorkflow", state.to_json(), id=desk.owner.workflow_id, task_queue=desk.task_queue
-    )
-    async with desk.worker():
-        assert (await desk.read())["entries"] == MAX_ENTRIES
-        before = await desk.events()
-        with pytest.raises(ApplicationError, match="the memory is full") as refused:
-            await desk.write("one more", "x")
-        assert refused.value.non_retryable
-        assert await desk.events() == before
-        await desk.write("k0", None)
-        await desk.write("one more", "x", call="again")
-
-
 async def test_what_is_no_write_is_refused_without_a_trace(desk: Desk) -> None:
     async with desk.worker():
         with pytest.raises(ApplicationError, match="keep at most 16000") as refused:
@@ -201,14 +180,6 @@ async def test_what_is_no_write_is_refused_without_a_trace(desk: Desk) -> None:
             await desk.handle.execute_update("write", ["drink"])
         assert "write one JSON object" in str(update.value.cause)
         assert len((await desk.read())["keys"]) == 1
-
-
-async def test_a_memory_that_was_ended_is_empty_and_begins_anew(desk: Desk) -> None:
-    async with desk.worker():
-        await desk.write("drink", "tea")
-        await desk.handle.terminate()
-        assert await desk.read() == EMPTY
-        assert (await desk.write("drink", "cocoa", call="next"))["entries"] == 1
 
 
 async def test_a_memory_that_is_started_by_hand_with_nonsense_ends_at_once(desk: Desk) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import shutil
 import uuid
 from datetime import timedelta
 from pathlib import Path
@@ -96,49 +95,6 @@ async def test_a_changed_tool_is_for_new_runs_and_one_that_waits_keeps_its_own(
     assert (await old.result())["output"] == "spent"
     assert offered(home)["amount"]["maximum"] == 10
     assert tools.read() == [f"pay 5 {old.id}/t1c1"]
-
-
-async def test_a_broken_catalog_changes_nothing_until_it_is_mended(
-    launch: Launch, catalog: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    home = await launch([Answer("hello")], catalog=catalog, between_looks=OFTEN)
-    put(catalog / "tools/spend.json", '{\n"_tool": "spend",\n"_activity": "pey"\n}')
-    problem, stays = await told(caplog, "stays in force")
-    assert problem.startswith(f"{catalog}/tools/spend.json:3: ")
-    assert "this worker has no activity `pey`" in problem
-    assert "does not load" in stays
-    assert (await (await start(home, "desk")).result())["output"] == "hello"
-
-    put(catalog / "agents/clerk.md", AGENT)
-    assert len(await told(caplog, "has the same problems")) == 3, "a problem is told once"
-    assert "no agent `clerk`" in (await (await start(home, "clerk")).failure()).message
-
-    put(catalog / "tools/spend.json", json.dumps(SPEND))
-    await told(caplog, "the catalog loads again; for new runs: new: agent `clerk`")
-    assert (await (await start(home, "clerk")).result())["output"] == "hello"
-
-
-async def test_a_catalog_that_is_swapped_for_another_is_taken_up(
-    launch: Launch, catalog: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    home = await launch([Answer("hello")], catalog=catalog, between_looks=OFTEN)
-    release = shutil.copytree(catalog, catalog.with_name("release"))
-    put(release / "agents/clerk.md", AGENT)
-    catalog.rename(catalog.with_name("former"))
-    await told(caplog, "stays in force")
-    assert (await (await start(home, "desk")).result())["output"] == "hello"
-    release.rename(catalog)
-    await told(caplog, "new: agent `clerk`")
-    assert (await (await start(home, "clerk")).result())["output"] == "hello"
-
-
-async def test_other_endpoints_need_a_restart_and_a_worker_says_so(
-    launch: Launch, catalog: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    home = await launch([], catalog=catalog, between_looks=OFTEN)
-    endpoints = catalog.parent / f"{home.task_queue}.yaml"
-    put(endpoints, endpoints.read_text() + "# more\n")
-    await told(caplog, f"{endpoints} has changed: restart the worker to take it up")
 
 
 async def test_looking_begins_and_ends_with_the_worker(client: Client, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from holdfast.workflows.engine.approvals.notifications import (
     is_for_listener,
 )
 from holdfast.workflows.engine.approvals.question import Question
-from tests.engine.asking import ANN, BOB, approve, asks, decides, deny, edit, open_question
+from tests.engine.asking import ANN, BOB, approve, asks, decides, deny, open_question
 from tests.engine.driver import Play
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -69,23 +69,6 @@ def test_people_are_told_that_nobody_decided_and_what_became_of_it() -> None:
     assert kinds(followed, play) == ["expired"]
     assert told(question, "expired").lapse == "fail"
     assert told(question, "expired").decided is None
-
-
-def test_what_one_of_two_said_is_not_what_ended_the_wait() -> None:
-    play = asks(policy={"quorum": 2})
-    question = open_question(play)
-    decides(play, approve(**ANN))
-    play.desk.expire(question)
-    assert told(question, "expired").decided is None
-
-
-def test_of_what_need_not_be_decided_any_more_nothing_is_told() -> None:
-    play, followed = asks(), NewsTracker()
-    open_question(play)
-    kinds(followed, play)
-    play.run.cancel()
-    assert kinds(followed, play) == [None]
-    assert kinds(followed, play) == []
 
 
 def test_what_is_decided_before_anybody_could_be_told_is_not_told() -> None:
@@ -156,13 +139,6 @@ def test_news_says_of_which_run_it_is_and_what_waits() -> None:
     assert (news.kind, news.at, news.lapse) == ("asked", "2026-01-02T03:04:05.000Z", "deny")
     assert news.waiting.arguments == {"amount": 5}
     assert News.read(news.to_json()) == news
-
-
-def test_after_an_edit_it_says_what_was_decided_on() -> None:
-    play = asks(policy={"quorum": 2})
-    question = open_question(play)
-    decides(play, edit(7, **ANN))
-    assert told(question).waiting.arguments == {"amount": 7}
 
 
 def test_news_of_something_large_is_small() -> None:

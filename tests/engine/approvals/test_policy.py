@@ -42,13 +42,6 @@ def test_whether_a_call_waits(
     assert requires_approval(tool("pay", side_effects=True), rule, arguments) is effect
 
 
-@pytest.mark.parametrize("arguments", [{}, {"amount": "500"}, {"amount": None}])
-def test_where_when_says_nothing_against_it_a_person_is_asked(arguments: Any) -> None:
-    assert requires_approval(
-        tool("pay", side_effects=True), policy(require="always", when=LARGE), arguments
-    )
-
-
 @pytest.mark.parametrize(
     "when",
     [
@@ -98,43 +91,6 @@ def test_the_defaults_are_those_of_the_contract() -> None:
 def asked(*tools: Any, **more: Any) -> Play:
     model = [says("", *[call(one.name, {"amount": 5}) for one in tools]), says("done")]
     return Play(*tools, model=model, **more).to_end()
-
-
-def test_a_tool_that_the_agent_lets_through_is_not_asked_about() -> None:
-    play = asked(
-        tool("pay", side_effects=True),
-        tool("mail", side_effects=True),
-        definition={"approval": AgentApproval(auto=["pay"])},
-    )
-
-    assert [one["callId"] for one in play.records("confirmation_required")] == ["t1c2"]
-
-
-def test_a_run_that_must_never_wait_denies_what_would_wait_and_carries_out_the_rest() -> None:
-    play = asked(tool("look"), tool("pay", side_effects=True), approvals="deny")
-
-    assert play.errors() == {"t1c1": None, "t1c2": "denied"}
-    assert "does not wait for anybody's approval" in play.results()["t1c2"]
-    assert play.records("confirmation_required", "decision") == []
-
-
-def test_when_looks_at_the_arguments_as_they_would_be_carried_out() -> None:
-    schema = {"type": "object", "properties": {"amount": {"type": "number"}}}
-    pay = tool("pay", schema, side_effects=True, approval=policy(when=LARGE))
-    play = Play(
-        pay,
-        model=[says("", call("pay", {"amount": "500"}), call("pay", {"amount": "5"})), says("x")],
-    ).to_end()
-
-    assert [one["callId"] for one in play.records("confirmation_required")] == ["t1c1"]
-
-
-def test_what_is_refused_before_is_not_asked_about() -> None:
-    pay = tool("pay", {"type": "object", "required": ["id"]}, side_effects=True)
-    play = asked(pay)
-
-    assert play.errors() == {"t1c1": "invalid_arguments"}
-    assert play.records("confirmation_required") == []
 
 
 def test_a_scope_is_missed_when_a_call_is_carried_out_and_not_when_it_is_asked_for() -> None:

@@ -49,12 +49,6 @@ def test_people_are_shown_all_that_they_decide_on() -> None:
     }
 
 
-def test_the_digest_is_that_of_tool_and_arguments_as_canonical_json() -> None:
-    said = {"tool": "pay", "arguments": {"amount": 5}}
-
-    assert open_question(asks()).digest == sha256(canonical_json(said)) == DIGEST
-
-
 def test_what_was_asked_decided_and_changed_is_kept() -> None:
     play = asks(edit(3, by="ann", groups=["finance"], reason="too much")).to_end()
     [asked] = play.records("confirmation_required")
@@ -82,23 +76,6 @@ def test_what_was_asked_decided_and_changed_is_kept() -> None:
 # What a decision comes to.
 
 
-def test_an_approved_call_is_carried_out_as_it_was_shown() -> None:
-    play = asks(approve(digest=DIGEST)).to_end()
-
-    assert play.results() == {"t1c1": '{"paid": 5}'}
-    assert play.told() == [
-        "turn_start",
-        "tool_call t1c1",
-        "confirmation_required t1c1",
-        "tool_start t1c1",
-        "tool_end t1c1",
-        "turn_end",
-        "turn_start",
-        "turn_end",
-        "done",
-    ]
-
-
 def test_of_a_denied_call_the_model_reads_the_reason() -> None:
     play = asks(deny(reason="ask again in May")).to_end()
 
@@ -106,18 +83,6 @@ def test_of_a_denied_call_the_model_reads_the_reason() -> None:
         "t1c1": '{"error": {"code": "denied", "message": "ask again in May"}}'
     }
     assert "tool_start t1c1" not in play.told()
-
-
-def test_a_denial_without_a_reason_says_that_it_is_one() -> None:
-    assert "A person denied this call." in asks("deny").to_end().results()["t1c1"]
-
-
-def test_after_an_edit_the_model_reads_what_a_person_changed_the_arguments_to() -> None:
-    play = asks(edit(3)).to_end()
-
-    assert play.results()["t1c1"] == (
-        'A person changed the arguments of this call to {"amount":3}.\n{"paid": 3}'
-    )
 
 
 def test_an_edit_is_coerced_and_checked_like_a_models_arguments() -> None:
@@ -167,15 +132,6 @@ def test_a_decision_that_is_none_is_refused_before_it_is_looked_at(decision: Any
 # Who decides, and how often.
 
 
-def test_a_digest_must_match_where_it_is_given() -> None:
-    play = asks()
-    open_question(play)
-
-    code, message = refusal(play, approve(digest="0" * 64))
-    assert code == INVALID_DECISION
-    assert "look at it again" in message
-
-
 def test_a_decision_on_what_does_not_wait_is_refused() -> None:
     play = asks()
     open_question(play)
@@ -223,15 +179,6 @@ def test_with_a_quorum_it_takes_so_many_different_people() -> None:
     assert (receipt.decided, receipt.missing) == (True, 0)
 
 
-def test_one_denial_denies() -> None:
-    play = asks(policy={"quorum": 3})
-    open_question(play)
-    decides(play, approve(**ANN))
-
-    assert decides(play, deny(**BOB)).decided
-    assert play.to_end().errors() == {"t1c1": "denied"}
-
-
 def test_who_approved_may_deny_as_long_as_it_is_not_decided() -> None:
     play = asks(policy={"quorum": 2})
     open_question(play)
@@ -253,15 +200,6 @@ def test_an_edit_starts_the_count_anew() -> None:
     seen = approve(digest=question.digest, **ANN)
     assert decides(play, seen).decided, "ann approved of something else before"
     assert play.to_end().results()["t1c1"].endswith('{"paid": 3}')
-
-
-def test_edits_to_different_arguments_do_not_add_up() -> None:
-    play = asks(policy={"quorum": 2})
-    open_question(play)
-    for amount, who in ((3, ANN), (4, BOB), (3, CAT)):
-        receipt = decides(play, edit(amount, **who))
-
-    assert receipt.decided, "ann and cat want the same"
 
 
 def test_answers_that_differ_do_not_add_up() -> None:

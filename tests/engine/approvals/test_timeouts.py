@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.base import parse_duration
-from holdfast.schemas.names import ALREADY_DECIDED
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import MAX_EARLY_DECISIONS, PendingApprovals
 from holdfast.workflows.engine.approvals.question import (
@@ -22,19 +21,8 @@ from tests.engine.asking import (
     early,
     edit,
     open_question,
-    refusal,
 )
 from tests.engine.driver import Play, call, says, tool
-
-
-def test_a_decision_may_come_before_the_run_gets_to_its_wait() -> None:
-    desk = PendingApprovals()
-    assert early(desk, decision="approve")
-    play = asks(desk=desk)
-    open_question_or_done = play.to_end()
-
-    assert open_question_or_done.results() == {"t1c1": '{"paid": 5}'}
-    assert [entry["outcome"] for entry in play.records("decision")] == ["decided"]
 
 
 def test_of_several_early_decisions_the_first_that_decides_counts() -> None:
@@ -45,14 +33,6 @@ def test_of_several_early_decisions_the_first_that_decides_counts() -> None:
 
     assert play.errors() == {"t1c1": "denied"}
     assert ["ignored" in entry for entry in play.records("decision")] == [True, False, True]
-
-
-def test_an_early_decision_is_for_its_own_call() -> None:
-    desk = PendingApprovals()
-    early(desk, callId="t2c1", decision="deny")
-    play = asks(desk=desk, turns=2).to_end()
-
-    assert play.errors() == {"t1c1": None, "t2c1": "denied"}
 
 
 def test_so_many_early_decisions_are_kept() -> None:
@@ -76,10 +56,6 @@ def test_a_remembered_approval_is_for_every_further_call_of_the_tool() -> None:
 
     assert len(play.records("confirmation_required")) == 1
     assert list(play.errors().values()) == [None] * 3
-
-
-def test_an_approval_that_is_not_remembered_is_for_one_call() -> None:
-    assert len(asks(turns=3).to_end().records("confirmation_required")) == 3
 
 
 @pytest.mark.parametrize(
@@ -145,14 +121,6 @@ def test_a_policy_that_fails_ends_the_run_and_every_call_has_its_result() -> Non
     assert play.errors() == {"t1c1": "approval_timeout", "t1c2": "cancelled", "t1c3": None}
 
 
-def test_a_decision_after_the_time_is_refused() -> None:
-    play = asks()
-    question = open_question(play)
-    play.desk.expire(question)
-
-    assert refusal(play, approve()) == (ALREADY_DECIDED, "call t1c1 is decided already: expired")
-
-
 def test_people_are_reminded_until_somebody_answers_and_the_time_is_over() -> None:
     play = asks(policy={"remind": "4h", "timeout": "10h", "quorum": 2})
     question = open_question(play)
@@ -168,14 +136,6 @@ def test_people_are_reminded_until_somebody_answers_and_the_time_is_over() -> No
 
     asked = play.records("confirmation_required")
     assert [entry.get("reminder", 0) for entry in asked] == [0, 1]
-
-
-def test_a_reminder_never_comes_after_the_end() -> None:
-    question = open_question(asks(policy={"remind": "4h", "timeout": "6h"}))
-    assert not question.advance(question.next_alarm())
-
-    assert question.next_alarm() == timedelta(hours=2)
-    assert question.advance(question.next_alarm())
 
 
 def test_people_are_reminded_only_so_often() -> None:

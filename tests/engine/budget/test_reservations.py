@@ -15,7 +15,7 @@ from holdfast.workflows.engine.budget.reservations import (
     budget_share,
     hold_request,
 )
-from holdfast.workflows.engine.call.tool_call import CallStage, Succeeded, ToolCall
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 from tests.engine.driver import NOON
 
 DELEGATE = Tool(name="ask", parameters={}, delegate="helper")
@@ -54,12 +54,6 @@ def test_one_delegate_gets_what_is_left_but_for_the_request_that_reads_its_resul
     )
 
 
-def test_what_has_no_bound_has_none_for_a_delegate() -> None:
-    [one] = calls(DELEGATE)
-
-    assert start(meter(), one, [one]) == BudgetShare()
-
-
 def test_the_delegates_of_a_turn_get_equal_parts_and_together_no_more_than_is_left() -> None:
     count = meter(maxTurns=11, maxTokens=1000, maxCost=1.0, maxCalls=10)
     count.spend(Usage(input_tokens=0, output_tokens=0, cost=0.0))
@@ -70,18 +64,6 @@ def test_the_delegates_of_a_turn_get_equal_parts_and_together_no_more_than_is_le
     assert [share.calls for share in shares] == [3, 3, 4]
     assert [share.tokens for share in shares] == [333, 333, 334]
     assert sum(share.cost or 0 for share in shares) == pytest.approx(1.0)
-
-
-def test_what_one_delegate_leaves_is_there_for_the_next() -> None:
-    count = meter(maxTurns=12)
-    count.spend(Usage())
-    first, second = turn = calls(DELEGATE, DELEGATE)
-    assert start(count, first, turn).requests == 5
-    del count.held[first.id]
-    first.end(Succeeded("done"))
-    count.charge(Usage(), requests=1)
-
-    assert start(count, second, turn).requests == 9
 
 
 def test_one_request_is_left_for_each_call_that_a_model_is_to_answer() -> None:
@@ -125,14 +107,6 @@ def test_of_a_budget_that_is_used_up_there_is_no_part(name: str, limit: Any, use
         start(count, one, [one])
     with pytest.raises(BudgetExhausted, match=name):
         hold_request(count, NOON, one.id)
-
-
-def test_a_delegate_may_have_no_calls_left_and_still_answer() -> None:
-    count = meter(maxCalls=1)
-    count.refuse_call("ask")
-    [one] = calls(DELEGATE)
-
-    assert start(count, one, [one]).calls == 0
 
 
 def test_requests_that_are_no_turns_count_toward_the_limit_and_not_as_turns() -> None:

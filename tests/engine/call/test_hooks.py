@@ -55,18 +55,6 @@ def error(play: Play) -> tuple[str | None, str]:
 # Before the arguments are checked.
 
 
-def test_prepare_rewrites_the_arguments_before_they_are_checked() -> None:
-    play = one(
-        {"order": "7"},
-        own={"prepare": "tidy"},
-        answers={"tidy": lambda said: {"id": said["order"]}},
-    )
-
-    assert asked(play) == [("tidy", [{"order": "7"}])]
-    assert play.results() == {"t1c1": '{"id": 7}'}
-    assert play.messages()[1]["calls"][0]["arguments"] == {"order": "7"}, "as the model wrote it"
-
-
 def test_prepare_is_given_references_as_they_are_written() -> None:
     play = one(
         {"id": "†state.id"},
@@ -86,10 +74,6 @@ def test_repair_mends_what_does_not_fit_and_is_told_what_is_wrong() -> None:
     assert arguments == {"id": "x"}
     assert errors == ["id: 'x' is not of type 'integer'"]
     assert play.results() == {"t1c1": '{"id": 1}'}
-
-
-def test_repair_is_not_asked_about_what_fits() -> None:
-    assert asked(one({"id": 1}, own={"repair": "mend"}, answers={})) == []
 
 
 def test_repair_is_asked_eight_times_at_most() -> None:
@@ -143,19 +127,6 @@ def test_a_hook_stops_the_run(said: Any, hook: str) -> None:
     assert play.result["output"] == "enough"
 
 
-def test_nothing_of_a_turn_is_begun_that_a_hook_stops() -> None:
-    play = Play(
-        tool("look"),
-        tool("pay", side_effects=True, hooks=hooks(before="guard")),
-        model=[says("", call("look"), call("pay"), call("look"))],
-        hooks={"guard": {"stop": "enough"}},
-    ).to_end()
-
-    assert play.result["status"] == "stopped"
-    assert play.records("tool_start") == []
-    assert play.errors() == {"t1c1": "cancelled", "t1c2": None, "t1c3": "cancelled"}
-
-
 @pytest.mark.parametrize("hook", ["prepare", "repair", "before"])
 def test_an_answer_that_the_model_gave_is_none_to_other_arguments(hook: str) -> None:
     changed: dict[str, Any] = {"id": 8}
@@ -171,32 +142,6 @@ def test_an_answer_that_the_model_gave_is_none_to_other_arguments(hook: str) -> 
     play.to_end()
 
     assert play.results() == {"t1c1": "of 8"}
-
-
-def test_what_before_decides_comes_before_people_are_asked() -> None:
-    play = one(
-        own={"before": "guard"},
-        answers={"guard": {"arguments": {"id": 8}}},
-        of={"side_effects": True},
-        decisions={"t1c1": [lambda question: {"decision": "approve", "digest": question.digest}]},
-    )
-
-    [asked_] = play.records("confirmation_required")
-    assert asked_["approval"]["arguments"] == {"id": 8}
-    blocked = one(
-        own={"before": "guard"}, answers={"guard": {"block": "no"}}, of={"side_effects": True}
-    )
-    assert blocked.records("confirmation_required") == []
-
-
-def test_a_result_in_place_of_a_call_has_to_fit_its_output() -> None:
-    play = one(
-        own={"before": "guard"},
-        answers={"guard": {"result": "text"}},
-        of={"output": {"type": "object"}},
-    )
-
-    assert error(play)[0] == "invalid_output"
 
 
 # After the call was carried out.
@@ -280,14 +225,6 @@ def test_after_may_have_the_run_end_and_details_kept() -> None:
     assert play.records("tool_end")[0]["details"] == {"by": "guard"}
 
 
-@pytest.mark.parametrize(
-    "more",
-    [{"given": {"id": "x"}}, {"of": {"side_effects": True}, "decisions": {"t1c1": ["deny"]}}],
-)
-def test_after_is_not_asked_about_a_call_that_was_refused(more: Any) -> None:
-    assert one(own={"after": "review"}, answers={}, **more).asked == []
-
-
 def test_a_result_that_others_wait_for_is_reviewed_before_they_read_it() -> None:
     play = Play(
         tool("look", output_path="†state.found", hooks=hooks(after="review")),
@@ -328,17 +265,6 @@ def test_hooks_are_asked_in_source_order_whichever_call_ends_first() -> None:
 
     order = [f"{hook.name[0]}{hook.call_id[-1]}" for hook in play.asked]
     assert order == ["p1", "p2", "p3", "b1", "b2", "b3", "a1", "a2", "a3"]
-
-
-def test_in_a_sequential_turn_each_call_goes_through_all_of_it_before_the_next() -> None:
-    play = Play(
-        tool("look", sequential=True, hooks=hooks(prepare="p", before="b", after="a")),
-        model=[says("", *[call("look")] * 2), says("done")],
-        hooks={"p": lambda said: said},
-    ).to_end()
-
-    order = [f"{hook.name[0]}{hook.call_id[-1]}" for hook in play.asked]
-    assert order == ["p1", "b1", "a1", "p2", "b2", "a2"]
 
 
 @pytest.mark.parametrize("said", [5, None, "text", [1], {"id": float("nan")}])

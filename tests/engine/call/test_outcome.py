@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.names import ACTIVITY_NOT_FOUND, STOP_RUN, ErrorCode
-from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
 from holdfast.workflows.engine.call.tool_call import (
     Failed,
@@ -64,30 +63,6 @@ def test_what_became_of_a_call_whose_activity_failed(
             assert isinstance(outcome, expected)
 
 
-@pytest.mark.parametrize("side_effects", [True, False])
-@pytest.mark.parametrize("idempotent", [True, False])
-def test_once_is_what_has_side_effects_and_is_not_idempotent(
-    side_effects: bool, idempotent: bool
-) -> None:
-    one = tool("x", side_effects=side_effects, idempotent=idempotent)
-    outcome = outcome_of_failure(one, Failure("timeout", "it took too long"))
-
-    assert isinstance(outcome, Unknown) is (side_effects and not idempotent)
-
-
-def test_the_message_of_an_error_is_the_tools_own() -> None:
-    assert (
-        message_of(outcome_of_failure(AGAIN, application("no such order: 7"))) == "no such order: 7"
-    )
-
-
-def test_a_tool_that_did_not_say_why_it_failed_is_named() -> None:
-    assert (
-        message_of(outcome_of_failure(AGAIN, application("")))
-        == "`look` failed, and did not say why."
-    )
-
-
 @pytest.mark.parametrize(
     "failure",
     [
@@ -102,12 +77,6 @@ def test_a_tool_that_did_not_say_why_it_failed_is_named() -> None:
 )
 def test_the_activities_of_a_worker_are_never_listed_to_a_model(failure: Failure) -> None:
     assert message_of(outcome_of_failure(AGAIN, failure)) == "The tool `look` is not available now."
-
-
-def test_a_tools_own_not_found_error_is_shown() -> None:
-    failure = application("there is no order 7", ACTIVITY_NOT_FOUND)
-
-    assert message_of(outcome_of_failure(AGAIN, failure)) == "there is no order 7"
 
 
 def test_a_message_is_bounded() -> None:
@@ -210,49 +179,9 @@ def played(value: Any, **more: Any) -> Play:
     ).to_end()
 
 
-def test_what_did_not_fit_is_kept_for_people_and_not_shown_to_the_model() -> None:
-    play = played({"secret": 1}, output={"type": "array"})
-    [end] = play.records("tool_end")
-
-    assert (end["error"]["code"], end["value"]) == ("invalid_output", {"secret": 1})
-    assert "does not fit its `_output`" in play.results()["t1c1"]
-
-
 def test_details_are_for_people_and_never_for_the_model() -> None:
     play = played({"_result": {"content": "3 rows", "details": {"sql": "select 1"}}})
 
     assert play.results() == {"t1c1": "3 rows"}
     assert play.records("tool_end")[0]["details"] == {"sql": "select 1"}
     assert "select 1" not in str(play.messages())
-
-
-def test_a_message_is_appended_as_that_message() -> None:
-    said = {"role": "assistant", "content": [{"type": "data", "kind": "order", "data": {"id": 7}}]}
-    play = played({"_message": said})
-
-    assert play.results() == {"t1c1": "The message follows."}
-    assert play.messages()[3] == said
-    assert play.run.state.data["order"] == {"id": 7}, "calls may refer to its data"
-
-
-def test_a_result_of_three_megabytes_is_kept_and_can_be_looked_at() -> None:
-    play = played("x" * 3_000_000)
-
-    assert len(play.results()["t1c1"]) < 1_000_000, "a page of the log shows it shortened"
-    assert play.result["status"] == "completed"
-
-
-def test_every_activity_that_failed_is_an_error_that_the_model_reads() -> None:
-    play = played(lambda one: outcome_of_failure(one.tool, application("no such order")))
-
-    assert play.results() == {
-        "t1c1": '{"error": {"code": "tool_error", "message": "no such order"}}'
-    }
-    assert [m.get("isError") for m in play.messages() if m["role"] == "tool"] == [True]
-
-
-@pytest.mark.parametrize("each", [AGAIN, ONCE], ids=["again", "once"])
-def test_nothing_that_temporal_says_is_without_an_outcome(each: Tool) -> None:
-    for kind in ("application", "timeout", "cancelled", "other"):
-        for started in (True, False):
-            assert outcome_of_failure(each, Failure(kind, "", "", started)) is not None

@@ -4,12 +4,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.agent import Skill
-from holdfast.schemas.base import MAX_JSON_DEPTH
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.message import Message
 from holdfast.schemas.reference import Path
-from holdfast.schemas.tool import ActivityBinding
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.conversation.data_messages import MAX_INSTANCES
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
@@ -52,14 +49,6 @@ def tail(play: Play) -> str:
 # What a run begins with.
 
 
-def test_one_data_message_of_a_kind_is_shown_as_it_was_said() -> None:
-    play = begun([data("order", {"id": 7}, description="The order.")])
-
-    assert shown(play) == [[data("order", {"id": 7}, description="The order.")], "go"]
-    assert writes(play) == []
-    assert play.run.state.data["order"] == {"id": 7}
-
-
 def test_several_of_a_kind_are_merged_and_shown_once_where_the_last_one_stands() -> None:
     play = begun(
         [{"type": "text", "text": "first"}, data("order", {"id": 7, "a": {"x": 1}}, schema=SCHEMA)],
@@ -81,24 +70,11 @@ def test_several_of_a_kind_are_merged_and_shown_once_where_the_last_one_stands()
     ], "for people, what was said is there as it was said"
 
 
-def test_a_message_of_which_nothing_is_left_to_show_is_not_sent() -> None:
-    play = begun([data("order", {"a": 1})], [data("order", {"b": 2})])
-
-    assert shown(play) == [[data("order", {"a": 1, "b": 2})], "go"]
-
-
 def test_an_input_is_merged_with_what_messages_said_of_it() -> None:
     play = begun([data("input", {"a": 1})], input={"b": 2}, definition={"input": SCHEMA})
 
     assert shown(play) == [[data("input", {"a": 1, "b": 2}, schema=SCHEMA)]]
     assert play.run.state.data["input"] == {"a": 1, "b": 2}
-
-
-def test_an_input_that_is_a_text_stands_in_the_place_of_what_messages_said() -> None:
-    play = begun([data("input", {"a": 1})], input="go")
-
-    assert shown(play) == [[data("input", {"a": 1})], "go"]
-    assert play.run.state.data["input"] == "go"
 
 
 def test_the_state_in_a_message_is_read_behind_the_conversation_and_not_in_it() -> None:
@@ -115,30 +91,6 @@ def test_the_state_in_a_message_is_read_behind_the_conversation_and_not_in_it() 
 # What is said later.
 
 
-def test_what_is_said_later_is_shown_with_what_was_there() -> None:
-    play = begun([data("order", {"id": 7}, schema=SCHEMA)])
-    before = shown(play)
-    play.hear([data("order", {"paid": True})])
-    play.to_end()
-
-    assert shown(play)[: len(before)] == before, "what was sent stays as it was"
-    assert shown(play)[-1] == [data("order", {"id": 7, "paid": True}, schema=SCHEMA)]
-    assert writes(play) == [("†order", "merge", {"paid": True}, None)]
-
-
-def test_what_a_tool_wrote_is_part_of_the_whole() -> None:
-    play = Play(
-        tool("look", output_path="†order.found"),
-        model=[says("", call("look")), says("done"), says("done")],
-        outcomes={"look": 5},
-        context=[{"content": [data("order", {"id": 7})]}],
-    )
-    play.hear([data("order", {"paid": True})], delivery="followUp")
-    play.to_end()
-
-    assert shown(play)[-1] == [data("order", {"id": 7, "found": 5, "paid": True})]
-
-
 def test_what_was_hidden_stays_so_in_the_whole() -> None:
     play = begun([data("order", {"id": 7})])
     place = Path("order", ("card",))
@@ -148,39 +100,6 @@ def test_what_was_hidden_stays_so_in_the_whole() -> None:
 
     hidden = "(4 characters, not shown; name them as †order.card)"
     assert shown(play)[-1][0]["data"] == {"id": 7, "card": hidden, "paid": True}
-
-
-def test_a_whole_that_is_too_deep_to_be_shown_is_named() -> None:
-    deep: Any = 1
-    for _ in range(MAX_JSON_DEPTH - 1):
-        deep = [deep]
-    play = begun([data("order", {"id": 7})])
-    play.run.state.write([Path("order", ("deep",))], deep, veil=Redaction("look", trusted=False))
-    play.hear([data("order", {"paid": True})])
-    play.to_end()
-
-    assert shown(play)[-1][0]["data"].endswith("not shown; name them as †order)")
-
-
-def test_what_a_tool_says_is_merged_too() -> None:
-    said = {"role": "user", "content": [data("order", {"b": 2})]}
-    play = Play(
-        tool("look"),
-        model=[says("", call("look")), says("done")],
-        outcomes={"look": {"_message": said}},
-        context=[{"content": [data("order", {"a": 1})]}],
-    ).to_end()
-
-    assert shown(play)[-1] == [data("order", {"a": 1, "b": 2})]
-
-
-def test_a_state_alone_is_no_message_but_a_state() -> None:
-    play = begun()
-    play.hear([data("state", {"a": 1})])
-    play.to_end()
-
-    assert shown(play) == ["go"]
-    assert play.result["state"] == {"a": 1}
 
 
 def test_data_that_cannot_be_kept_is_not_taken_and_that_is_noted() -> None:
@@ -228,29 +147,6 @@ def test_each_instance_has_a_state_and_an_input_of_its_own() -> None:
     ]
 
 
-def test_those_of_one_instance_are_merged_and_no_others() -> None:
-    play = begun(
-        [data("input", {"a": 1}, _instance="one")],
-        [data("input", {"a": 2}, _instance="two")],
-        [data("input", {"b": 3}, _instance="one")],
-    )
-
-    assert shown(play)[:-1] == [
-        [data("input", {"a": 2}, _instance="two")],
-        [data("input", {"a": 1, "b": 3}, _instance="one")],
-    ]
-
-
-def test_a_message_can_bring_an_instance_with_it_later() -> None:
-    play = begun([data("input", {"a": 1}, _instance="one")])
-    play.hear([data("input", {"a": 2}, _instance="two"), data("state", {"x": 1}, _instance="two")])
-    play.to_end()
-
-    assert play.run.state.data.instances == ["one", "two"]
-    assert shown(play)[-1] == [data("input", {"a": 2}, _instance="two")]
-    assert play.result["instances"] == {"one": {}, "two": {"x": 1}}
-
-
 @pytest.mark.parametrize(
     ("parts", "definition", "why"),
     [
@@ -282,20 +178,6 @@ def test_instances_that_do_not_make_a_run_are_refused_in_one_line(
     with pytest.raises(InvalidRequest) as refused:
         begun(parts, input=None, definition=definition)
     assert why in str(refused.value)
-
-
-def test_the_whole_of_a_skill_that_is_an_activity_is_for_no_instance() -> None:
-    export = Skill(name="export", activity=ActivityBinding(type="export"))
-    with pytest.raises(InvalidRequest, match="takes one input; leave `_instance` out"):
-        begun([data("input", {}, _instance="one")], definition={"skills": [export]})
-
-
-def test_an_input_for_all_need_not_be_whole_where_each_instance_sees_a_whole_one() -> None:
-    both = {**SCHEMA, "required": ["id", "lang"]}
-    parts = [data("input", {"id": 1}, _instance="one"), data("input", {"id": 2}, _instance="two")]
-    play = begun(parts, input={"lang": "de"}, definition={"input": both})
-
-    assert play.run.state.data.visible_value("input", "two") == {"id": 2, "lang": "de"}
 
 
 def test_what_is_said_for_all_must_fit_in_every_instance() -> None:
@@ -349,24 +231,6 @@ def test_a_message_from_outside_is_nobodys_word(role: str, content: Any) -> None
 def content_of(message: dict[str, Any]) -> Any:
     content = message["content"]
     return content if isinstance(content, str) else content[0]["text"]
-
-
-def test_what_comes_from_outside_is_no_input_of_a_run_that_has_none() -> None:
-    part = data("input", {"a": 2})
-    play = strange({"content": [part]}, input=None, context=[{"content": "go"}])
-
-    assert "input" not in play.run.state.data
-
-
-def test_what_came_from_outside_may_be_said_anew_from_there() -> None:
-    parts = [data("page", {"a": 1}), data("page", {"b": 2})]
-    play = Play(
-        tool("look", untrusted=True),
-        model=[says("", *[call("look")] * 2), says("done")],
-        outcomes={"look": tuple({"_message": {"content": [part]}} for part in parts)},
-    ).to_end()
-
-    assert play.run.state.data["page"] == {"a": 1, "b": 2}
 
 
 def test_data_from_outside_is_shown_as_such_and_does_not_say_what_it_is() -> None:

@@ -15,13 +15,6 @@ def begun(**more: Any) -> Play:
     return Play(tool(), model=[says("done")], **more).to_end()
 
 
-def test_an_input_that_is_a_text_is_what_the_user_says() -> None:
-    play = begun(input="refund it")
-
-    assert play.messages()[0] == {"role": "user", "content": "refund it"}
-    assert play.run.state.data["input"] == "refund it"
-
-
 def test_an_input_that_is_an_object_is_data_with_its_schema() -> None:
     play = begun(input={"id": 7}, definition={"input": OBJECT})
 
@@ -30,20 +23,6 @@ def test_an_input_that_is_an_object_is_data_with_its_schema() -> None:
         "content": [{"type": "data", "kind": "input", "data": {"id": 7}, "schema": OBJECT}],
     }
     assert play.run.state.data["input"] == {"id": 7}
-
-
-def test_a_context_comes_before_the_input_and_its_data_can_be_referred_to() -> None:
-    data = {"type": "data", "kind": "order", "data": {"id": 7}}
-    play = begun(
-        context=[{"role": "assistant", "content": "Hello."}, {"content": [data]}], input="go"
-    )
-
-    assert [message["role"] for message in play.messages()[:3]] == ["assistant", "user", "user"]
-    assert play.run.state.data["order"] == {"id": 7}
-
-
-def test_a_context_is_enough() -> None:
-    assert begun(input=None, context=[{"content": "go"}]).result["status"] == "completed"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.schemas.message import DataPart, ImagePart, TextPart
+from holdfast.schemas.message import DataPart
 from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.call.tool_call import Outcome, Succeeded, ToolCall
 from holdfast.workflows.engine.conversation import scopes as visible
@@ -34,10 +34,6 @@ def data(kind: str, value: Any, instance: str | None = None) -> DataPart:
     return DataPart(kind=kind, data=value, instance=instance)
 
 
-def test_without_scopes_there_is_nothing_to_see() -> None:
-    assert sees(input="secret", state={"a": 1}) == ({}, [])
-
-
 def test_a_scope_that_does_not_exist_shows_nothing() -> None:
     assert sees("input", "nothing", "input", input="x") == ({"input": "x"}, [])
 
@@ -52,13 +48,6 @@ def test_a_call_sees_its_own_instance_and_no_other() -> None:
     assert values == {"comment": "second", "rules": "be kind"}
     assert said[:2] == [("user", 'comment: "second"'), ("user", 'rules: "be kind"')]
     assert "first" not in str(said)
-
-
-def test_what_is_no_text_is_told_in_words_and_a_system_message_is_one_of_many() -> None:
-    parts = [TextPart(text="look"), ImagePart(url="https://example.org/a.png")]
-    _, said = sees("context", context=[{"role": "system", "content": "Hi"}, {"content": parts}])
-
-    assert said == [("user", "Hi"), ("user", "look\n(a picture)"), ("user", "go")]
 
 
 def test_a_long_message_is_cut_and_the_oldest_have_no_room() -> None:

@@ -51,22 +51,6 @@ def test_a_run_goes_on_for_ever_under_a_small_window() -> None:
         check_calls(messages)
 
 
-def test_a_model_whose_window_is_not_known_refuses_and_is_asked_for_less() -> None:
-    play = looking(60, says_window=False).to_end()
-
-    assert play.result["output"] == "found"
-    assert play.refused == len(summaries(play)) > 3
-    assert play.told().count("turn_start") == 61, "a turn that was refused is not begun again"
-
-
-def test_so_it_is_where_nobody_says_what_a_request_takes() -> None:
-    play = looking(60, counted=False).to_end()
-
-    assert play.result["output"] == "found"
-    assert play.refused == 0
-    assert len(summaries(play)) > 3
-
-
 def test_the_newest_quarter_stays_as_it_is() -> None:
     play = looking(20).to_end()
     first = summaries(play)[0]
@@ -79,44 +63,6 @@ def test_the_newest_quarter_stays_as_it_is() -> None:
     # The newest turn came after the request before.
     assert stay[:-2] == before[len(part) :]
     assert sum(len(str(one)) for one in stay) >= sum(len(str(one)) for one in part) / 4
-
-
-def test_of_the_older_summary_the_newer_is_made_and_takes_its_place() -> None:
-    play = looking(30).to_end()
-    one, two, *_ = summaries(play)
-    requests = [(p, m) for p, m in zip(play.pointers, play.read, strict=True) if p.summary]
-    first, second = requests[:2]
-
-    assert (first[0].since, second[0].since) == (0, one["upto"])
-    assert second[1][0]["content"] == one["text"]
-    assert one["upto"] < second[0].upto == two["upto"]
-    last = play.read[-1]
-    assert sum("A note of the engine" in str(message) for message in last) == 1
-
-
-def test_a_turn_that_was_too_long_leads_to_a_summary_of_the_older_half() -> None:
-    play = looking(12, window=5_000, says_window=False).to_end()
-    at = next(index for index, one in enumerate(play.pointers) if one.summary)
-    whole, part = play.read[at - 1], play.read[at]
-
-    assert play.pointers[at - 1].turn == play.pointers[at].turn == play.pointers[at + 1].turn
-    assert 0.3 < len(str(part)) / len(str(whole)) <= 0.5
-
-
-def test_what_came_last_is_summarised_too_where_it_does_not_fit() -> None:
-    """A result that fits by itself, and does not beside the state."""
-    play = Windowed(
-        3_800,
-        tool("look"),
-        says_window=False,
-        model=[says("", call("look")), says("done")],
-        outcomes={"look": "x" * 7_900},
-        state={"kept": "y" * 7_500},
-    ).to_end()
-
-    assert play.result["output"] == "done"
-    [summary] = summaries(play)
-    assert play.read[-1] == [{"role": "user", "content": summary["text"]}]
 
 
 def test_the_last_turn_is_not_summarised_before_it_was_read() -> None:
@@ -132,13 +78,6 @@ def test_the_last_turn_is_not_summarised_before_it_was_read() -> None:
 
     assert play.result["output"] == "done"
     assert len(summaries(play)) == 1
-
-
-def test_what_came_of_the_calls_since_counts_too() -> None:
-    play = looking(6, size=9_000).to_end()
-
-    assert play.refused == 0
-    assert summaries(play)
 
 
 def test_a_summary_that_would_save_little_is_not_made() -> None:
@@ -202,20 +141,6 @@ def test_a_part_that_is_too_long_for_a_summary_is_halved_until_it_fits() -> None
     assert len(summaries(play)) > 3
 
 
-def test_an_answer_without_a_text_is_no_summary_and_never_the_runs_failure() -> None:
-    play = looking(12, summaries=[says("")] * 99).to_end()
-
-    assert play.result["output"] == "found"
-    assert summaries(play) == []
-
-
-def test_a_model_that_takes_nothing_at_all_ends_the_run() -> None:
-    play = Play(model=[TOO_LONG] * 3, summaries=[SUMMARY] * 3, definition={"budget": LARGE})
-
-    assert "too long by itself" in play.to_end().failure.message
-    assert len(play.model) == 1
-
-
 def test_what_was_too_much_for_one_turn_is_forgotten_with_its_answer() -> None:
     context = [{"role": "user", "content": "x" * 1_000}] * 16
     play = Play(
@@ -229,13 +154,6 @@ def test_what_was_too_much_for_one_turn_is_forgotten_with_its_answer() -> None:
     one, two = (record["upto"] for record in summaries(play))
     assert one == 2
     assert two - one > 6
-
-
-def test_so_is_how_often_it_was_asked_for() -> None:
-    play = looking(110, window=3_500, says_window=False).to_end()
-
-    assert play.result["output"] == "found"
-    assert len(summaries(play)) > MAX_REQUESTS_PER_TURN
 
 
 def test_so_many_requests_for_summaries_are_made_and_no_more() -> None:
@@ -252,23 +170,6 @@ def test_so_many_requests_for_summaries_are_made_and_no_more() -> None:
 
 
 # Budgets.
-
-
-def test_a_summary_is_a_request_besides_the_turns() -> None:
-    play = looking(20).to_end()
-    requests = [one for one in play.pointers if one.summary]
-
-    assert play.result["turns"] == 21 + len(requests)
-    assert play.result["usage"]["inputTokens"] > 0
-    assert play.records("turn_end")[-1]["turn"] == 21
-
-
-def test_a_run_at_its_limit_of_requests_goes_on_without() -> None:
-    last = next(one.turn for one in looking(20).to_end().pointers if one.summary)
-    play = looking(last - 1, budget={"maxTurns": last}).to_end()
-
-    assert play.result["output"] == "found"
-    assert summaries(play) == []
 
 
 def test_and_may_fail() -> None:
@@ -299,44 +200,7 @@ def test_a_limit_that_the_summary_reaches_ends_the_turn_that_was_begun() -> None
     assert play.told() == ["turn_start", "turn_end", "done"]
 
 
-def test_a_run_whose_time_is_up_while_it_is_summarised_has_begun_no_turn() -> None:
-    play = looking(20)
-    while not (isinstance(step := play.run.next(), AskModel) and step.pointer.summary):
-        play.take(step)
-    play.run.turn_timed_out()
-
-    assert play.told()[-1] == "turn_end"
-    assert play.told().count("turn_start") == play.told().count("turn_end")
-
-
 # Beside the turns.
-
-
-def test_messages_that_came_meanwhile_are_heard_in_the_turn() -> None:
-    play = looking(12, says_window=False, window=5_000)
-    while not play.refused:
-        play.take(play.run.next())
-    play.hear("and be quick")
-    play.to_end()
-
-    assert play.result["output"] == "found"
-    assert "and be quick" in str(play.read[-1])
-
-
-def test_a_conversation_is_summarised_between_its_messages() -> None:
-    play = Windowed(
-        2_000,
-        model=[says("y" * 600) for _ in range(30)],
-        conversation=True,
-        definition={"budget": LARGE},
-    ).to_end()
-    for n in range(20):
-        play.hear(f"{n}:" + "x" * 600)
-        play.to_end()
-
-    assert play.refused == 0
-    assert summaries(play)
-    assert play.run.answered_up_to == 20
 
 
 def test_a_call_whose_own_request_is_too_long_is_told_so() -> None:
@@ -369,23 +233,6 @@ def test_a_run_that_continues_as_new_after_each_turn_summarises_alike() -> None:
 
     assert chained.records() == whole.records()
     assert chained.pointers == whole.pointers
-
-
-def test_and_asks_for_no_summary_twice_that_it_did_not_get() -> None:
-    whole, chained = (looking(12, summaries=[says("")] * 99) for _ in range(2))
-    chained.chained = True
-    whole.to_end()
-    chained.to_end()
-
-    assert any(pointer.summary for pointer in whole.pointers)
-    assert chained.pointers == whole.pointers
-
-
-def test_a_run_rests_no_more_once_a_turn_is_begun() -> None:
-    play = Play(tool("look"), model=[says("", call("look")), TOO_LONG]).to_rest()
-    play.take(play.run.next())
-
-    assert not play.run.is_between_turns
 
 
 def test_what_is_said_of_a_refusal_is_noted() -> None:

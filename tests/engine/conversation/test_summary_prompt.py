@@ -1,15 +1,10 @@
 """§10: what a model is asked for a summary with, and what it reads of it in every later request."""
 
-from typing import Any
-
 import pytest
 
 from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
-from holdfast.schemas.message import ChatMessage
-from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.summary_prompt import MAX_SUMMARY_CHARACTERS
 from holdfast.workflows.engine.execution_base import AskModel
-from holdfast.workflows.engine.log.log import Log
 from tests.engine.conversation.test_summaries import (
     LARGE,
     SUMMARY,
@@ -18,15 +13,7 @@ from tests.engine.conversation.test_summaries import (
     looking,
     summaries,
 )
-from tests.engine.driver import Play, call, says, tool
-from tests.engine.windowed import Windowed
-
-
-def leave_out(play: Play) -> None:
-    """Go on without the pages of the log that no model reads any more."""
-    log, upto = play.log, play.run.summaries.progress.since
-    pages = [b"" if page.last <= upto else page.data for page in log.pages]
-    play.run.state.log = Log.resumed(play.clock, log.snapshot(), pages)
+from tests.engine.driver import Play, says, tool
 
 
 def ask_of(play: Play, step: AskModel) -> Ask:
@@ -67,22 +54,6 @@ def test_the_task_is_kept_word_for_word() -> None:
         assert "t1c1" not in summary["text"], "it is the task and no more"
 
 
-def test_also_where_the_run_went_on_without_what_it_was_given_at_first() -> None:
-    play = looking(40, input="Look 40 times.")
-    while play.run.last_step is None:
-        play.take(play.run.next())
-        if play.run.is_between_turns:
-            play.log.seal()
-            play.continue_as_new()
-            leave_out(play)
-
-    assert play.result["output"] == "found"
-    assert play.records("left_out")
-    told = [one["text"] for one in play.records("summary")]
-    assert told
-    assert all("Look 40 times." in text for text in told)
-
-
 def test_with_what_was_said_before_it() -> None:
     context = [
         {"role": "system", "content": "Be polite."},
@@ -106,31 +77,3 @@ def test_a_long_task_and_a_long_summary_take_a_part_of_the_window_and_no_more() 
 def test_where_nothing_can_be_called_nothing_is_said_of_references() -> None:
     play = Play(model=[TOO_LONG, says("x")], summaries=[SUMMARY], definition={"budget": LARGE})
     assert "†" not in play.to_end().records("summary")[0]["text"]
-
-
-def test_references_see_what_was_summarised() -> None:
-    last = says("", call("look", {"what": "†state.first"}), call("look", {"what": "†input"}))
-    seen: list[Any] = []
-
-    def look(one: ToolCall) -> str:
-        seen.append(one.arguments.get("what"))
-        return "x" * 2_000
-
-    play = Windowed(
-        WINDOW,
-        tool("look"),
-        tool("keep", output_path="†state.first"),
-        model=[says("", call("keep")), *[says("", call("look"))] * 20, last, says("done")],
-        outcomes={"keep": "what came first", "look": look},
-        definition={"budget": LARGE},
-    ).to_end()
-
-    assert play.result["output"] == "done"
-    assert summaries(play)
-    assert seen[-2:] == ["what came first", "go"]
-
-
-def test_a_message_of_the_summary_is_a_users() -> None:
-    play = looking(20).to_end()
-    at = next(index for index, one in enumerate(play.pointers) if one.summary)
-    assert ChatMessage.read(play.read[at + 1][0]).role == "user"

@@ -124,14 +124,6 @@ def test_an_anonymous_delegate_is_the_same_model_with_the_tools_description_and_
     }
 
 
-def test_a_delegate_of_a_single_call_is_bounded_by_its_own_agent() -> None:
-    play = PlayCall(helper(), {"text": "hi"})
-    one = the_call(play)
-    request = build_delegate(one, Turn(0, [one]), play.run.state, None, "call-1", NOON).request
-
-    assert "budget" not in request
-
-
 def test_its_principal_is_the_same_and_holds_no_more_than_the_agent_allows() -> None:
     delegate = asks(
         helper(),
@@ -142,21 +134,10 @@ def test_its_principal_is_the_same_and_holds_no_more_than_the_agent_allows() -> 
     assert delegate.request["principal"] == {"id": "ada", "scopes": ["read"]}
 
 
-def test_a_run_that_waits_for_nobody_has_delegates_that_wait_for_nobody() -> None:
-    assert asks(helper(), approvals="deny").request["approvals"] == "deny"
-
-
 def test_a_delegate_beyond_the_depth_is_blocked() -> None:
     assert refusal(helper(), budget={"maxDepth": 0}) == (
         "blocked",
         "`ask` was not run: the run's limit of delegates of delegates, maxDepth, is reached",
-    )
-
-
-def test_a_delegate_without_a_part_of_the_budget_is_blocked() -> None:
-    assert refusal(helper(), budget={"maxTurns": 2}) == (
-        "blocked",
-        "`ask` was not run: nothing is left of the run's maxTurns (2) for it",
     )
 
 
@@ -191,26 +172,6 @@ def ended(status: Any, output: Any = None) -> RunResult:
 def became(end: DelegateEnd, **more: Any) -> Outcome:
     ask = helper(**more)
     return delegate_outcome(asks(ask), ask, end)
-
-
-@pytest.mark.parametrize("status", ["completed", "stopped"])
-def test_its_output_is_the_calls_result(status: str) -> None:
-    assert became(ended(status, {"text": "bonjour"}), output=OUTPUT) == Succeeded(
-        {"text": "bonjour"}
-    )
-
-
-def test_its_output_is_never_taken_apart() -> None:
-    said = {"_result": {"content": "x", "terminate": True}}
-
-    assert became(ended("completed", said)) == Succeeded(said)
-
-
-def test_an_output_that_does_not_fit_is_invalid() -> None:
-    outcome = became(ended("completed", "bonjour"), output=OUTPUT)
-
-    assert isinstance(outcome, Failed)
-    assert (outcome.error.code, outcome.value) == ("invalid_output", "bonjour")
 
 
 @pytest.mark.parametrize(
@@ -311,15 +272,6 @@ def test_what_waits_in_a_delegate_and_in_its_own_is_shown_until_it_ends() -> Non
     delegates.update_pending(DelegateNews(call_id="t1c1"))
     assert delegates.to_views()[0].status == "running"
     delegates.remove("t1c1")
-    assert delegates.to_views() == []
-
-
-def test_news_of_a_delegate_that_is_not_there_is_ignored() -> None:
-    delegates = under_way()
-    delegates.update_pending(DelegateNews(call_id="t9c9", pending=[waits("run-1.t9c9")]))
-    delegates.remove("t1c1")
-    delegates.update_pending(DelegateNews(call_id="t1c1", pending=[waits("run-1.t1c1")]))
-
     assert delegates.to_views() == []
 
 

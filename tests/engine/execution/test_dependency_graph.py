@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.call.tool_call import CallStage, Stopped, fail
+from holdfast.workflows.engine.call.tool_call import Stopped, fail
 from tests.engine.driver import Play, call, says, tool
 
 BROKEN = fail(ErrorCode.TOOL_ERROR, "no")
@@ -60,34 +59,6 @@ def test_a_call_waits_for_the_call_whose_output_it_refers_to_and_reads_it() -> N
     ]
 
 
-def test_a_waiting_call_is_told_as_it_was_written_and_started_with_what_it_reads() -> None:
-    play = turn(("a", {"_outputPath": "†state.x"}), ("b", {"n": "†state.x"}), outcomes={"a": 5})
-    told = next(one for one in play.events() if one["type"] == "tool_call" and one["tool"] == "b")
-    begun = next(one for one in play.events() if one["type"] == "tool_start" and one["tool"] == "b")
-
-    assert told["arguments"] == {"n": "†state.x"}
-    assert begun["arguments"] == {"n": 5}
-
-
-def test_it_is_told_which_calls_a_call_waits_for() -> None:
-    play = turn(
-        ("a", {"_outputPath": "†state.x"}),
-        ("b", {"of": "†state.y || †state.x", "_outputPath": "†state.x"}),
-        ("c", {"_outputPath": "†state.y"}),
-        ("d", {"of": "†state.none", "_outputPath": "†state.x"}),
-    )
-    told = {one["callId"]: one.get("waitsFor", []) for one in play.records("tool_call")}
-
-    assert told == {"t1c1": [], "t1c2": ["t1c1", "t1c3"], "t1c3": [], "t1c4": ["t1c1", "t1c2"]}
-
-
-def test_a_call_may_stand_before_the_one_that_it_waits_for() -> None:
-    play = turn(("b", {"n": "†state.x"}), ("a", {"_outputPath": "†state.x"}), outcomes={"a": 5})
-
-    assert started(play) == ["t1c2", "t1c1"]
-    assert given(play)["t1c1"] == {"n": 5}
-
-
 @pytest.mark.parametrize("last_first", [False, True])
 def test_writers_of_one_place_go_one_after_the_other_in_source_order(*, last_first: bool) -> None:
     play = turn(
@@ -101,69 +72,6 @@ def test_writers_of_one_place_go_one_after_the_other_in_source_order(*, last_fir
     assert started(play) == ["t1c1", "t1c2", "t1c3"]
     assert play.result["state"] == {"x": {"deep": 3}}
     assert [write["value"] for write in play.records("write")] == [1, {"deep": 2}, 3]
-
-
-def test_a_reader_between_two_writers_reads_the_first() -> None:
-    play = turn(
-        ("draft", {"_outputPath": "†state.text"}),
-        ("review", {"text": "†state.text", "_outputPath": "†state.notes"}),
-        ("revise", {"text": "†state.text", "notes": "†state.notes", "_outputPath": "†state.text"}),
-        outcomes={"draft": "d", "review": "r", "revise": "final"},
-    )
-
-    assert given(play)["t1c2"] == {"text": "d"}
-    assert given(play)["t1c3"] == {"text": "d", "notes": "r"}
-    assert play.result["state"] == {"text": "final", "notes": "r"}
-
-
-def test_a_reader_of_two_writers_after_it_reads_both() -> None:
-    play = turn(
-        ("sum", {"of": "†state.list"}),
-        ("one", {"_outputPath": "†state.list[0]"}),
-        ("two", {"_outputPath": "†state.list[1]"}),
-        outcomes={"one": 1, "two": 2},
-        pick=lambda count: count - 1,
-    )
-
-    assert given(play)["t1c1"] == {"of": [1, 2]}
-
-
-def test_calls_that_each_change_one_place_read_what_the_one_before_made_of_it() -> None:
-    play = turn(
-        *[("add", {"to": "†state.n", "_outputPath": "†state.n"})] * 3,
-        state={"n": 1},
-        outcomes={"add": lambda one: one.arguments["to"] + 1},
-        pick=lambda count: count - 1,
-    )
-
-    assert play.result["state"] == {"n": 4}
-
-
-def test_what_others_write_meanwhile_is_not_seen() -> None:
-    play = turn(
-        ("slow", {"_outputPath": "†state.slow"}),
-        ("early", {"a": "†state.slow", "b": "†state.old"}),
-        ("late", {"_outputPath": "†state.old || †state.error"}),
-        state={"old": "kept"},
-        outcomes={"slow": 1, "late": "new"},
-        pick=lambda count: count - 1,
-    )
-
-    assert given(play)["t1c2"] == {"a": 1, "b": "new"}
-
-
-def test_any_method_is_read_as_it_will_be_written() -> None:
-    push = {"_outputPath": "†state.all"}
-    play = turn(
-        *[("add", {"n": n, **push}) for n in (1, 2)],
-        ("read", {"all": "†state.all"}),
-        add={"output_method": "push"},
-        outcomes={"add": lambda one: one.arguments["n"]},
-        state={"all": [0]},
-    )
-
-    assert given(play)["t1c3"] == {"all": [0, 1, 2]}
-    assert play.result["state"] == {"all": [0, 1, 2]}
 
 
 # What never comes.
@@ -240,33 +148,6 @@ def test_what_can_never_come_is_refused_before_anything_of_it_starts(
     assert started(play) == [id for id, error in errors.items() if error is None]
 
 
-@pytest.mark.parametrize("reference", ["†state.none", "†state.none && †state.a", "†{state.none}"])
-def test_a_call_that_waits_in_vain_has_ended_before_anything_starts(reference: str) -> None:
-    stages: list[CallStage] = []
-
-    def look(_: Any) -> int:
-        step: Any = play.run.next()
-        stages.extend(one.stage for one in step.turn.calls)
-        return 1
-
-    play = Play(
-        step("a"),
-        step("b"),
-        model=[
-            says(
-                "",
-                call("a", {"_outputPath": "†state.a"}),
-                call("b", {"x": "†state.a", "y": reference}),
-            ),
-            says("done"),
-        ],
-        outcomes={"a": look},
-    )
-    play.to_end()
-
-    assert stages == [CallStage.RUNNING, CallStage.ENDED]
-
-
 def test_of_alternatives_the_first_that_comes_is_taken() -> None:
     play = turn(
         ("a", {"_outputPath": "†state.a"}),
@@ -292,29 +173,6 @@ def test_nobody_acts_on_an_old_value_where_the_new_one_failed_to_come() -> None:
     assert given(play)["t1c3"] == {"all": {"order": {"id": 1}}}, "what is around it still stands"
 
 
-@pytest.mark.parametrize("fails", [True, False])
-def test_a_turn_branches_on_an_error(*, fails: bool) -> None:
-    play = turn(
-        ("charge", {"_outputPath": "†state.receipt || †state.error"}),
-        ("thank", {"for": "†state.receipt"}),
-        ("alert", {"why": "†state.error.message"}),
-        outcomes={"charge": BROKEN if fails else "paid"},
-    )
-
-    assert started(play) == ["t1c1", "t1c3" if fails else "t1c2"]
-    assert given(play)[started(play)[1]] == ({"why": "no"} if fails else {"for": "paid"})
-
-
-def test_the_error_of_a_call_that_was_refused_is_read_too() -> None:
-    play = turn(
-        ("charge", {"_outputPath": "†state.receipt || †state.error"}),
-        ("alert", {"why": "†state.error.code"}),
-        charge={"requires": ["pay"]},
-    )
-
-    assert given(play)["t1c2"] == {"why": "token_scope_insufficient"}
-
-
 def test_a_result_that_cannot_be_written_is_an_error_for_those_that_wait_for_it() -> None:
     play = turn(
         ("a", {"_outputPath": "†state.n"}),
@@ -324,27 +182,6 @@ def test_a_result_that_cannot_be_written_is_an_error_for_those_that_wait_for_it(
     )
 
     assert play.errors() == {"t1c1": "invalid_output", "t1c2": "unresolved_reference"}
-
-
-def test_a_call_may_follow_in_one_turn_on_the_tool_that_has_to_succeed_first() -> None:
-    limits = {"b": {"limits": CallLimits(after=["a"])}}
-    calls = (("a", {"_outputPath": "†state.x"}), ("b", {"x": "†state.x || †state.y"}))
-
-    assert turn(*calls, **limits).errors() == {"t1c1": None, "t1c2": None}
-    broken = turn(*calls, **limits, outcomes={"a": BROKEN}, state={"y": 1})
-    assert broken.errors()["t1c2"] == "blocked"
-
-
-def test_a_call_that_turns_out_to_be_impossible_does_not_count_in_a_run() -> None:
-    pay = step("pay", limits=CallLimits(per_run=1))
-    model = [
-        says("", call("look", {"_outputPath": "†state.x"}), call("pay", {"x": "†state.x"})),
-        says("", call("pay", {"x": 1})),
-        says("done"),
-    ]
-    play = Play(step("look"), pay, model=model, outcomes={"look": BROKEN}).to_end()
-
-    assert play.errors()["t2c1"] is None
 
 
 # With people, and with the end of a run.
@@ -401,72 +238,7 @@ def test_a_call_that_is_queued_when_the_run_stops_is_not_begun() -> None:
     assert started(play) == ["t1c1"]
 
 
-def test_what_waits_for_a_denied_call_is_not_carried_out() -> None:
-    play = turn(
-        ("pay", {"_outputPath": "†state.receipt"}),
-        ("tell", {"receipt": "†state.receipt"}),
-        pay={"side_effects": True},
-        decisions={"t1c1": ["deny"]},
-    )
-
-    assert play.errors() == {"t1c1": "denied", "t1c2": "unresolved_reference"}
-    assert started(play) == []
-
-
-def test_a_run_that_is_stopped_begins_with_nothing_that_waits() -> None:
-    play = turn(
-        ("stop", {"_outputPath": "†state.x"}),
-        ("then", {"x": "†state.x || †state.y"}),
-        outcomes={"stop": Stopped("enough")},
-        state={"y": 1},
-    )
-
-    assert play.result["status"] == "stopped"
-    assert play.errors()["t1c2"] == "cancelled"
-
-
-def test_in_a_sequential_turn_a_call_reads_what_was_written_before_it_alone() -> None:
-    play = turn(
-        ("b", {"x": "†state.x"}),
-        ("a", {"_outputPath": "†state.x"}),
-        ("b", {"x": "†state.x"}),
-        a={"sequential": True},
-        outcomes={"a": 5},
-    )
-
-    assert play.errors() == {"t1c1": "unresolved_reference", "t1c2": None, "t1c3": None}
-
-
 def test_a_call_refers_to_a_bounded_number_of_places() -> None:
     play = turn(("a", {"x": [f"†state.k{n}" for n in range(501)]}))
 
     assert "refer to more than 500 places" in play.results()["t1c1"]
-
-
-def test_a_call_that_waits_in_vain_does_not_count_against_its_limit() -> None:
-    pay = step("pay", limits=CallLimits(per_run=1))
-    vain = {"a": "†state.x", "b": "†state.nothing"}
-    play = Play(
-        step("a"),
-        pay,
-        model=[
-            says("", call("a", {"_outputPath": "†state.x"}), call("pay", vain)),
-            says("", call("pay", {"a": "†state.x"})),
-            says("done"),
-        ],
-    ).to_end()
-
-    assert play.errors() == {"t1c1": None, "t1c2": "unresolved_reference", "t2c1": None}
-
-
-def test_what_cannot_be_written_is_kept_for_people_also_where_others_wait_for_it() -> None:
-    play = turn(
-        ("a", {"_outputPath": "†state.x"}),
-        ("b", {"n": "†state.x"}),
-        a={"output_method": "push"},
-        state={"x": 5},
-        outcomes={"a": "found"},
-    )
-
-    [end, _] = play.records("tool_end")
-    assert (end["error"]["code"], end["value"]) == ("invalid_output", "found")

@@ -155,33 +155,6 @@ def test_it_does_not_matter_which_call_ends_first(
 
 @some
 @given(TURNS, STATES, st.integers(0, 999))
-def test_a_call_starts_when_what_it_refers_to_has_ended(
-    calls: list[Planned], state: dict[str, Any], seed: int
-) -> None:
-    played = Played(calls, state, seed)
-    order = played.order
-    for index, each in enumerate(calls):
-        mine = f"t1c{index + 1}"
-        if mine not in played.started:
-            continue
-        for place in _named(each):
-            for writer in writers_of(calls, index, place):
-                theirs = f"t1c{writer + 1}"
-                if writer < index and theirs in played.started:
-                    assert order.index(("end", theirs)) < order.index(("start", mine))
-
-
-def _named(each: Planned) -> list[str]:
-    found = []
-    for text in each.reads:
-        reference = parse_reference(text)
-        if reference is not None:
-            found += [str(path) for path in reference.paths]
-    return found
-
-
-@some
-@given(TURNS, STATES, st.integers(0, 999))
 def test_everything_that_can_run_runs(
     calls: list[Planned], state: dict[str, Any], seed: int
 ) -> None:
@@ -258,41 +231,3 @@ def test_the_state_is_the_replay_of_the_entries(
         again.set(path.kind, whole)
 
     assert canonical_json(again["state"]) == canonical_json(played.play.result["state"])
-
-
-@some
-@given(TURNS, STATES, st.integers(0, 999))
-def test_what_is_written_once_is_read_as_it_stands_in_the_end(
-    calls: list[Planned], state: dict[str, Any], seed: int
-) -> None:
-    calls = [each for n, each in enumerate(calls) if not each.writes or not _crossed(calls, n)]
-    played = Played(calls, state, seed)
-    for index, each in enumerate(calls):
-        read = played.given.get(f"t1c{index + 1}", {}).get("reads", [])
-        for text, value in zip(each.reads, read, strict=bool(read)):
-            reference = parse_reference(text)
-            if reference is None or len(reference.paths) != 1:
-                continue
-            if not _writes(each, reference.paths[0]):
-                assert value == played.play.run.state.data.read(reference.paths[0])
-
-
-RINGS = st.integers(1, 6)
-
-
-@some
-@given(RINGS, st.lists(planned, max_size=3), st.integers(0, 999))
-def test_nothing_of_a_circle_is_carried_out(length: int, others: list[Planned], seed: int) -> None:
-    ring = [
-        Planned((f"†state.r{n}",), f"†state.r{(n + 1) % length}", "set", 1, fails=False, asks=False)
-        for n in range(length)
-    ]
-    calls = [*ring, *others]
-    chance = random.Random(seed)
-    order = list(range(len(calls)))
-    chance.shuffle(order)
-    played = Played([calls[n] for n in order], {}, seed)
-    rings = [f"t1c{position + 1}" for position, n in enumerate(order) if n < length]
-
-    assert not set(rings) & set(played.started)
-    assert all(played.codes[id] == "unresolved_reference" for id in rings)

@@ -6,9 +6,6 @@ import pytest
 
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.question import (
-    Question,
-)
 from holdfast.workflows.engine.call.tool_call import Unknown
 from holdfast.workflows.engine.execution_base import RunCalls
 from tests.engine.asking import (
@@ -91,11 +88,6 @@ def test_in_a_run_that_was_reset_a_call_is_asked_about_before_it_is_carried_out(
     assert play.results() == {"t1c1": '{"paid": 5}'}
 
 
-def test_what_acts_once_by_its_key_may_go_on_in_a_run_that_was_reset() -> None:
-    play = reset(asks("approve", of={"idempotent": True}))
-    assert play.results() == {"t1c1": '{"paid": 5}'}
-
-
 def test_a_delegate_may_have_acted_before_the_run_was_reset() -> None:
     helper = tool("helper", delegate="helper")
     given_up = {"t1c1": ["give_up"]}
@@ -122,46 +114,6 @@ def test_an_early_approval_of_a_call_that_was_never_asked_about_never_repeats_it
 
     assert play.told().count("tool_start t1c1") == 1
     assert play.errors() == {"t1c1": "outcome_unknown"}
-
-
-def test_an_approval_with_the_digest_that_is_shown_now_carries_it_out_again() -> None:
-    play = lost()
-    question = reconciling(play)
-
-    assert decides(play, approve(digest=question.digest)).decided
-
-
-def again(question: Question) -> dict[str, Any]:
-    """It did not happen this time either, said to the question as it is put now."""
-    return {"decision": "did_not_happen", "digest": question.digest}
-
-
-def test_a_word_said_twice_does_not_carry_it_out_twice() -> None:
-    ends = (LOST, LOST, {"paid": 5})
-    play = lost("did_not_happen", "did_not_happen", "give_up", ends=ends).to_end()
-
-    assert play.told().count("tool_start t1c1") == 2
-    assert play.errors() == {"t1c1": "outcome_unknown"}
-    assert "digest" in play.refusals[-1]
-
-
-def test_a_call_can_be_lost_and_asked_about_again() -> None:
-    play = lost("did_not_happen", again, ends=(LOST, LOST, {"paid": 5})).to_end()
-
-    assert play.told().count("tool_start t1c1") == 3
-    assert play.results() == {"t1c1": '{"paid": 5}'}
-
-
-def test_a_result_that_a_person_gives_is_checked_like_a_tools() -> None:
-    pay = tool("pay", side_effects=True, idempotent=False, output={"type": "integer"})
-    play = Play(
-        pay,
-        model=[says("", call("pay")), says("done")],
-        outcomes={"pay": LOST},
-        decisions={"t1c1": ["approve", {"decision": "happened", "result": "x"}]},
-    ).to_end()
-
-    assert play.errors() == {"t1c1": "invalid_output"}
 
 
 def test_a_run_that_must_never_wait_does_not_ask_and_does_not_repeat() -> None:

@@ -5,11 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.decision import Decision
-from holdfast.schemas.message import TextPart
-from holdfast.schemas.run import Principal
-from holdfast.schemas.tool import ApprovalPolicy, CallLimits
-from holdfast.workflows.engine.call.activities import outcome_of_failure
-from holdfast.workflows.engine.call.tool_call import Failure, Stopped, Unknown
+from holdfast.schemas.tool import CallLimits
+from holdfast.workflows.engine.call.tool_call import Unknown
 from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES, RunCalls
 from tests.engine.driver import PlayCall, tool
 
@@ -89,44 +86,6 @@ def test_a_call_that_cannot_be_carried_out_fails_with_its_own_error(
     assert play.errors() == {"t1c1": code}
 
 
-def test_one_call_is_within_any_limit_of_its_number() -> None:
-    assert calls(tool("look", limits=CallLimits(per_run=1))).result["calls"] == 1
-
-
-def test_a_principal_who_holds_the_scopes_may_call() -> None:
-    one = tool("pay", requires=["orders:pay"])
-
-    assert calls(one, principal=Principal(id="ada", scopes=["orders:pay"])).result["output"] == "ok"
-
-
-def test_a_call_with_side_effects_waits_and_is_carried_out_once_approved() -> None:
-    play = calls(PAY, {"amount": 5}, decisions=[{"decision": "approve", "by": "ada"}])
-
-    assert play.result["output"] == "ok"
-    assert "confirmation_required t1c1" in play.told()
-    assert play.records("decision")[0]["decided"]["by"] == "ada"
-
-
-def test_it_waits_under_the_tools_own_policy() -> None:
-    never = ApprovalPolicy(require="never")
-    play = calls(tool("pay", side_effects=True, approval=never))
-
-    assert play.records("confirmation_required") == []
-
-
-def test_an_edit_changes_what_is_carried_out() -> None:
-    edit = {"decision": "edit", "arguments": {"amount": "3"}}
-    play = calls(PAY, {"amount": 5}, outcome=lambda one: one.arguments, decisions=[edit])
-
-    assert play.result["output"] == {"amount": 3}
-
-
-def test_a_persons_answer_is_the_output() -> None:
-    respond = {"decision": "respond", "result": "cash"}
-
-    assert calls(PAY, {"amount": 5}, decisions=[respond]).result["output"] == "cash"
-
-
 @pytest.mark.parametrize(
     ("decisions", "request_", "expected"),
     [
@@ -150,51 +109,6 @@ def test_a_lost_call_is_asked_about_and_ends_with_what_people_say() -> None:
         "call",
         "reconcile",
     ]
-
-
-def test_a_lost_call_that_is_given_up_is_unknown() -> None:
-    code, message = fails(PAY, {"amount": 5}, outcome=LOST, decisions=["approve", "give_up"])
-
-    assert code == "outcome_unknown"
-    assert "gave up on it" in message
-
-
-def test_a_tool_that_fails_fails_the_call_in_its_own_words() -> None:
-    failed = outcome_of_failure(LOOK, Failure("application", "the stock is empty", "ValueError"))
-
-    assert fails(LOOK, outcome=failed) == ("tool_error", "the stock is empty")
-
-
-def test_a_result_that_does_not_fit_is_told_and_kept_in_the_log() -> None:
-    play = calls(tool("look", output={"type": "object"}), outcome=[1, 2])
-
-    assert play.failure.code == "invalid_output"
-    assert play.records("tool_end")[0]["value"] == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("outcome", "output"),
-    [(Stopped("enough"), "enough"), ({"_result": {"content": 1, "terminate": True}}, 1)],
-)
-def test_a_tool_that_asks_for_the_end_stops_it(outcome: Any, output: Any) -> None:
-    result = calls(LOOK, outcome=outcome).result
-
-    assert (result["status"], result["output"]) == ("stopped", output)
-
-
-def test_a_message_of_the_tool_stands_in_the_log() -> None:
-    said = {"_message": {"role": "user", "content": [TextPart(text="hi").to_json()]}}
-    play = calls(LOOK, outcome=said)
-
-    assert play.result["output"] is None
-    assert play.messages()[-1]["content"] == [{"type": "text", "text": "hi"}]
-
-
-def test_the_state_that_it_wrote_is_in_its_result() -> None:
-    one = tool("look", chosen={"_outputPath": {"type": "string"}})
-    play = calls(one, {"_outputPath": "†state.item"}, outcome={"id": 7})
-
-    assert (play.result["output"], play.result["state"]) == ({"id": 7}, {"item": {"id": 7}})
 
 
 def test_a_result_that_is_too_large_to_be_handed_on_is_an_error_and_not_a_hang() -> None:

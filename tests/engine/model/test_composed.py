@@ -119,11 +119,6 @@ def test_what_the_model_may_choose_of_a_call_is_asked_for() -> None:
     assert found.arguments == {"amount": 1, "_scopes": ["state"]}
 
 
-def test_in_a_run_with_instances_each_call_says_whose_it_is() -> None:
-    schema = composed_schema(desk(PAY), [PAY], instances=["a", "b"])
-    assert calls_of(schema)["properties"]["_instance"]["enum"] == ["a", "b"]
-
-
 def test_a_value_may_be_a_reference_where_something_is_kept() -> None:
     amounts = [
         calls_of(composed_schema(desk(each), [each]))["properties"]["amount"]
@@ -214,22 +209,6 @@ def played(*model: Any, tools: Any = (PAY,), **more: Any) -> Play:
     return run.to_end()
 
 
-def test_calls_are_carried_out_and_then_the_output_ends_the_run() -> None:
-    play = played(answer(call("pay", amount=5)), answer(output="Paid."))
-    assert (play.result["status"], play.result["output"], play.result["turns"]) == (
-        "completed",
-        "Paid.",
-        2,
-    )
-    assert json.loads(play.results()["t1c1"]) == {"paid": 5}
-
-
-def test_with_both_the_calls_are_carried_out_and_the_run_ends() -> None:
-    play = played(answer(call("pay", amount=5), output="Paid."))
-    assert (play.result["output"], play.result["turns"], play.result["calls"]) == ("Paid.", 1, 1)
-    assert json.loads(play.results()["t1c1"]) == {"paid": 5}
-
-
 def test_an_output_given_with_calls_may_refer_to_what_they_write() -> None:
     schema = {"type": "object", "properties": {"total": {"type": "integer"}}}
     definition = {"output": schema}
@@ -252,14 +231,6 @@ def test_an_output_that_does_not_fit_goes_back_behind_the_results_of_its_calls()
     assert "'x' was unexpected" in said
 
 
-def test_an_output_that_refers_to_nothing_goes_back() -> None:
-    play = played(answer(output="†state.none"), answer(output="Done."), tools=[KEEP])
-    assert play.result["output"] == "Done."
-    assert play.said() == [
-        "unresolved_reference: `output`: nothing stands at †state.none. Answer again."
-    ]
-
-
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
@@ -276,43 +247,8 @@ def test_an_answer_that_cannot_be_read_costs_a_turn(wrong: Any, why: str) -> Non
     assert said.endswith('Answer with one JSON object alone: {"calls": [...], "output": ...}.')
 
 
-def test_an_unknown_tool_is_answered_as_such() -> None:
-    play = played(answer(call("fly", to="Oslo")), answer(output="Done."))
-    assert play.errors() == {"t1c1": "tool_not_allowed"}
-
-
 def test_a_text_output_is_a_text_whatever_was_written() -> None:
     assert played(answer(output={"a": 1})).result["output"] == '{"a": 1}'
-
-
-def test_a_call_is_demanded_where_one_is_required() -> None:
-    play = played(
-        answer(output="Done."),
-        answer(call("pay", amount=5)),
-        answer(output="Paid."),
-        tool_choice="required",
-    )
-    assert play.said() == ["A call of a tool was required, and none was made. Call one."]
-
-
-def test_calls_behind_the_last_round_are_not_carried_out() -> None:
-    play = played(
-        answer(call("pay", amount=5)),
-        answer(call("pay", amount=6), output="Paid."),
-        definition={"budget": {"max_iterations": 1}},
-    )
-    assert (play.errors()["t2c1"], play.result["output"]) == ("blocked", "Paid.")
-
-
-def test_a_tool_that_stops_the_run_leaves_the_output_that_was_given() -> None:
-    stopping = {"_result": {"content": "x", "terminate": True}}
-    run = Play(
-        PAY,
-        model=[answer(call("pay", amount=5), output="Paid.")],
-        outcomes={"pay": stopping},
-        definition={"calling": "composed"},
-    ).to_end()
-    assert (run.result["status"], run.result["output"]) == ("stopped", "Paid.")
 
 
 def test_the_log_keeps_what_the_model_wrote_its_calls_and_what_people_read() -> None:
@@ -324,11 +260,6 @@ def test_the_log_keeps_what_the_model_wrote_its_calls_and_what_people_read() -> 
     assert first["said"] == "I pay now."
     assert [each["arguments"] for each in first["calls"]] == [{"amount": 5}]
     assert second["said"] == "Paid."
-
-
-def test_native_calling_says_nothing_of_it() -> None:
-    play = Play(PAY, model=[says("Done.")]).to_end()
-    assert "said" not in play.messages()[-1]
 
 
 def test_a_latent_call_may_carry_its_own_answer() -> None:

@@ -8,7 +8,6 @@ from holdfast.schemas.internal.model_request import (
     ConversationPageRequest,
     ConversationPointer,
 )
-from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import ApprovalPolicy, Tool
 from holdfast.workflows.engine.call.tool_call import Failed, Outcome, Succeeded, ToolCall
@@ -79,15 +78,6 @@ def test_it_sees_of_the_run_what_its_scopes_name() -> None:
     assert shown[1][1].endswith('state: {"to": "fr"}')
 
 
-def test_an_answer_is_read_leniently_and_fitted() -> None:
-    answering = Answering()
-    answering.asked()
-
-    assert answering.latent.answered(says('```json\n{"mood": "good", "score": "1"}\n```')) == (
-        Succeeded({"mood": "good", "score": 1})
-    )
-
-
 def test_without_a_schema_the_text_is_the_result() -> None:
     answering = Answering(output=None)
     _, _, page = answering.asked()
@@ -113,32 +103,7 @@ def test_an_answer_that_does_not_fit_is_said_to_be_wrong_and_asked_for_once_more
     assert outcome.error.code == "invalid_output"
 
 
-def test_the_run_answers_for_the_request_as_long_as_it_is_under_way_and_not_after() -> None:
-    answering = Answering()
-    run, want = answering.play.run, ConversationPageRequest(upto=1, call="t1c1")
-    assert run.pages.page(want) == ConversationPage(items=[])
-    run.pages.latents["t1c1"] = answering.latent
-
-    assert run.pages.page(want) == answering.latent.page(want)
-    assert run.pages.page(ConversationPageRequest(upto=1)) != answering.latent.page(want)
-
-
-def test_its_requests_are_counted_and_are_no_turns() -> None:
-    run = Answering().play.run
-    turns, requests = run.state.meter.turns, run.state.meter.requests
-    run.charge_answer(says("", usage=Usage(input_tokens=7, output_tokens=1), notices=["a notice"]))
-
-    assert (run.state.meter.turns, run.state.meter.requests) == (turns, requests + 1)
-    assert run.state.log.records(len(run.state.log) - 1, 1)[0]["text"].startswith("a notice")
-
-
 GUESS = Tool(name="guess", parameters={"type": "object"})
-
-
-def test_an_answer_given_with_the_call_needs_no_request() -> None:
-    play = Play(GUESS, model=[says("", call("guess", {"_output": "good"})), says("done")])
-
-    assert play.to_end().results() == {"t1c1": "good"}
 
 
 def test_an_answer_is_not_that_of_a_call_that_a_person_has_changed() -> None:

@@ -75,13 +75,6 @@ def test_the_state_stands_behind_the_conversation(state: Any, end: str | None) -
     assert (found is None) if end is None else found is not None and found.endswith(end)
 
 
-def test_a_large_state_is_told_in_outline() -> None:
-    found = tail(kept_of({f"key{n}": "x" * 800 for n in range(1_000)}))
-
-    assert found is not None
-    assert len(found) < 8_200
-
-
 # What was not shown in a result is not shown here either.
 
 
@@ -144,14 +137,6 @@ def test_what_is_extended_from_outside_is_all_said_to_be_from_there() -> None:
     assert told(kept) == {"a": "(25 characters, not shown; name them as †state.a)"}
 
 
-def test_what_is_extended_from_outside_stays_hidden_where_it_was() -> None:
-    kept = kept_of()
-    write(kept, tool("peek", show="none"), "†state.a", "secret", "push")
-    write(kept, tool("look", untrusted=True), "†state.a", "bad", "push")
-
-    assert told(kept) == {"a": "(17 characters, not shown; name them as †state.a)"}
-
-
 def test_a_part_that_is_not_shown_stays_hidden_inside_a_value_from_outside() -> None:
     kept = kept_of()
     write(kept, tool("look", untrusted=True), "†state.a", {"list": [1, 2]})
@@ -161,16 +146,6 @@ def test_a_part_that_is_not_shown_stays_hidden_inside_a_value_from_outside() -> 
     assert told(kept)["a"]["value"] == {"list": [1, hidden]}
 
 
-def test_a_place_that_is_no_more_is_not_told_of() -> None:
-    kept = kept_of()
-    write(kept, tool("look", show="none"), "†state.a.b", "x")
-    write(kept, tool("look", show="none"), "†state.l[0]", "x")
-    write(kept, tool("look", show="none"), "†state.m[0]", "x")
-    write(kept, tool("mend"), "†state", {"a": 5, "l": {}, "m": []}, "merge")
-
-    assert told(kept) == {"a": 5, "l": {}, "m": []}
-
-
 def test_so_many_places_that_they_are_not_kept_apart_are_shown_with_most_care() -> None:
     kept = kept_of({"mine": 1})
     for number in range(MAX_VEILS + 1):
@@ -178,34 +153,6 @@ def test_so_many_places_that_they_are_not_kept_apart_are_shown_with_most_care() 
 
     assert told(kept)["trusted"] is False
     assert told(kept)["value"].startswith('{"mine": 1, "k0": 0')
-
-
-def test_the_veil_is_a_results_as_the_model_read_it() -> None:
-    play = Play(
-        tool("look", output_path="†state.a", untrusted=True),
-        tool("peek", output_path="†state.b || †state.c", show="none", output={"type": "string"}),
-        model=[says("", call("look"), call("peek"), call("peek")), says("done")],
-        outcomes={"look": "bad", "t1c2": "secret", "t1c3": 5},
-    ).to_end()
-
-    state = told(play.run.state)
-    assert state["a"] == {"tool": "look", "trusted": False, "value": "bad"}
-    assert state["b"] == "(6 characters, not shown; name them as †state.b)"
-    assert state["c"]["code"] == "invalid_output", "an error is shown whole"
-    assert "secret" not in json.dumps(play.messages())
-
-
-def test_what_a_call_for_an_instance_says_stays_in_it() -> None:
-    said = {"_message": {"content": [{"type": "data", "kind": "state", "data": {"x": "bad"}}]}}
-    own = {"type": "data", "kind": "input", "data": 1, "_instance": "first"}
-    play = Play(
-        tool("look", instance="first"),
-        model=[says("", call("look")), says("done")],
-        outcomes={"look": said},
-        context=[{"content": [own]}],
-    ).to_end()
-
-    assert play.result["instances"] == {"first": {"x": "bad"}}
 
 
 # With instances.
@@ -223,15 +170,6 @@ def test_each_instances_own_state_stands_behind_what_is_for_all() -> None:
     )
 
 
-def test_an_instance_with_nothing_of_its_own_takes_no_room() -> None:
-    kept = kept_of(None, first={"mood": "bad"}, second={})
-
-    assert tail(kept) == (
-        "The state that each instance has of its own, over what every instance has:\n"
-        'first: {"mood": "bad"}'
-    )
-
-
 def test_what_one_instance_leaves_of_its_share_goes_to_those_that_need_more() -> None:
     kept = kept_of(None, small={"a": 1}, large={"a": "x" * 15_000}, other={"b": 2})
     found = tail(kept)
@@ -244,14 +182,6 @@ def test_what_one_instance_leaves_of_its_share_goes_to_those_that_need_more() ->
     lines = found.split("\n")[1:]
     assert [line.partition(":")[0] for line in lines] == ["n0", "n1", "n2", "n3"]
     assert all(f'"b": {n}' in line for n, line in enumerate(lines)), "each has its share"
-
-
-def test_the_shares_of_all_instances_have_room_together() -> None:
-    sizes = {"a": 5_000, "b": 5_000, "c": 9_000}
-    found = tail(kept_of(None, **{name: {"a": "x" * size} for name, size in sizes.items()})) or ""
-
-    assert len(found) < MAX_INSTANCES_CHARACTERS
-    assert found.count("x" * 5_000) == 2
 
 
 def test_very_many_instances_are_bounded_in_all() -> None:

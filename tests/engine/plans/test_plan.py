@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.agent import AgentApproval, Skill
-from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.call.tool_call import Refused, fail
+from holdfast.workflows.engine.call.tool_call import Refused
 from tests.engine.driver import Play, call, says, tool
 
 TEXT = {"type": "string"}
@@ -95,26 +93,6 @@ def test_a_call_that_is_a_run_of_another_agent_says_so_and_only_such_a_one() -> 
     assert "delegate" not in second
 
 
-def test_an_approved_plan_is_carried_out_without_another_question() -> None:
-    play = refund().to_end()
-
-    assert started(play) == ["t1c1", "t1c3", "t1c2"]
-    assert play.results()["t1c2"] == '{"amount": 40}'
-    assert play.result["state"] == {"price": 40, "paid": {"amount": 40}, "seen": "seen"}
-    assert len(asked(play)) == 1
-    assert play.run.state.meter.turns == 2
-
-
-def test_a_plan_of_calls_that_need_nobody_is_asked_about_all_the_same() -> None:
-    play = lazy(
-        call("look", {}),
-        call("pay", {"amount": 1}),
-        definition={"approval": AgentApproval(auto=["pay"])},
-    ).to_end()
-
-    assert asked(play)[0]["label"] == "plan of 2 calls"
-
-
 def test_what_is_refused_in_the_check_is_no_part_of_the_plan() -> None:
     play = lazy(
         call("nothing"),
@@ -132,14 +110,6 @@ def test_what_is_refused_in_the_check_is_no_part_of_the_plan() -> None:
         *("tool_not_allowed", "invalid_arguments"),
         *("unresolved_reference", "unresolved_reference", "unresolved_reference", None),
     ]
-
-
-@pytest.mark.parametrize("calls", [[call("nothing")], [call("look", {"a": "†state.x"})]])
-def test_where_all_is_refused_nobody_is_asked(calls: list[Any]) -> None:
-    play = lazy(*calls).to_end()
-
-    assert asked(play) == []
-    assert started(play) == []
 
 
 SCOPED = tool("export", requires=["orders:read"])
@@ -188,45 +158,11 @@ def test_the_check_knows_what_can_be_known(calls: list[Any], codes: list[Any]) -
     assert len(asked(play)) == (None in codes)
 
 
-def test_a_call_that_hooks_can_mend_is_not_refused_for_what_it_says_so_far() -> None:
-    mended = PAY.model_copy(
-        update={"hooks": PAY.hooks.model_copy(update={"repair": LOOK.activity})}
-    )
-    play = lazy(
-        call("quote"),
-        call("pay", {"amount": "†state.price", "to": "ann"}),
-        tools=(QUOTE, mended),
-        outcomes={"quote": 40},
-        hooks={"look": {"amount": 40}},
-    ).to_end()
-
-    assert play.errors() == {"t1c1": None, "t1c2": None}
-    assert [one["callId"] for one in asked(play)] == [PLAN, "t1c2"]
-
-
 def test_a_run_that_waits_for_nobody_has_its_plans_denied() -> None:
     play = refund(approvals="deny").to_end()
 
     assert set(play.errors().values()) == {"denied"}
     assert [*asked(play), *started(play)] == []
-
-
-def test_an_eager_run_has_no_plans() -> None:
-    play = refund(definition={"plan": "eager"}).to_end()
-
-    assert [one["callId"] for one in asked(play)] == ["t1c2"]
-
-
-def test_the_choice_of_a_skill_is_no_plan() -> None:
-    skills = [Skill(name="a", tools=[LOOK]), Skill(name="b", tools=[QUOTE])]
-    play = lazy(
-        call("choose_skill", {"skill": "a"}),
-        tools=(),
-        definition={"skills": skills},
-        then=[says("", call("look")), says("done")],
-    ).to_end()
-
-    assert [one["callId"] for one in asked(play)] == ["t2-plan"]
 
 
 # Sequential turns.
@@ -264,43 +200,3 @@ def test_in_a_sequential_turn_nothing_refers_to_what_comes_later() -> None:
 
     assert play.errors() == {"t1c1": "unresolved_reference", "t1c2": None}
     assert [one["id"] for one in asked(play)[0]["arguments"]["calls"]] == ["t1c2"]
-
-
-def test_in_a_sequential_turn_what_comes_before_may_be_what_has_to() -> None:
-    late = CAPPED.model_copy(update={"sequential": True})
-    play = lazy(call("quote"), call("ship", {"to": "here"}), tools=(QUOTE, late)).to_end()
-
-    assert play.errors() == {"t1c1": None, "t1c2": None}
-
-
-def test_in_a_sequential_plan_hooks_are_asked_when_it_is_a_calls_turn() -> None:
-    hooks = STEP.hooks.model_copy(update={"before": tool("hook").activity})
-    seen: list[list[str]] = []
-    play = lazy(call("step"), call("step"), tools=(STEP.model_copy(update={"hooks": hooks}),))
-    play.hooks["hook"] = lambda one: seen.append(started(play))
-    play.to_end()
-
-    assert seen == [[], ["t1c1"]]
-
-
-def test_in_a_sequential_plan_an_older_value_stands_for_no_result() -> None:
-    play = in_steps(
-        {"n": 1, "_outputPath": "†state.a"},
-        {"n": "†state.a"},
-        state={"a": 9},
-        outcomes={"t1c1": fail(ErrorCode.TOOL_ERROR, "no"), "step": "ok"},
-    ).to_end()
-
-    assert play.errors() == {"t1c1": "tool_error", "t1c2": "unresolved_reference"}
-
-
-def test_what_a_sequential_call_extends_it_extends_once() -> None:
-    pushes = tool("step", sequential=True, output_path="†state.l", output_method="push")
-    play = lazy(
-        *[call("step", {"n": n}) for n in (1, 2)],
-        call("step", {"n": "†state.l"}),
-        tools=(pushes,),
-        outcomes={"step": lambda one: one.arguments["n"]},
-    ).to_end()
-
-    assert play.result["state"] == {"l": [1, 2, [1, 2]]}

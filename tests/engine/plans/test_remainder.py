@@ -7,7 +7,7 @@ import pytest
 from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Unknown, fail
 from tests.engine.driver import Play, call, says, tool
-from tests.engine.plans.test_plan import LOOK, PAY, QUOTE, asked, edit, lazy, started
+from tests.engine.plans.test_plan import LOOK, PAY, QUOTE, asked, lazy, started
 
 CHAIN = (
     call("quote", {"item": 7}),
@@ -50,14 +50,6 @@ def test_a_message_holds_back_what_is_not_begun_and_the_model_is_asked() -> None
     assert play.said() == ["wait"]
 
 
-def test_a_follow_up_waits_until_the_plan_is_done() -> None:
-    play = chain(says("more"))
-    play.outcomes["quote"] = lambda one: (play.hear("next", delivery="followUp"), 40)[1]
-    play.to_end()
-
-    assert started(play) == ["t1c1", "t1c2", "t1c3"]
-
-
 def test_the_model_is_told_how_the_plan_stands() -> None:
     play = chain()
     play.take(play.run.next())
@@ -78,16 +70,6 @@ def test_what_is_left_is_carried_out_without_another_question() -> None:
     assert len(asked(play)) == 1
     assert started(play) == ["t1c1", "t2c1", "t2c2"]
     assert play.result["state"]["seen"] == {"at": {"amount": 40}}
-
-
-def test_what_is_left_can_be_carried_out_in_parts() -> None:
-    """Where one part waits for the other, it is known only together with that."""
-    apart = call("look", {"at": "†state.price"})
-    for last, questions in ((apart, 1), (CHAIN[2], 2)):
-        play = chain(says("", CHAIN[1]), says("", last), calls=(*CHAIN[:2], last)).to_end()
-
-        assert len(asked(play)) == questions
-        assert started(play) == ["t1c1", "t2c1", "t3c1"]
 
 
 def test_what_is_left_counts_once_against_the_most_of_its_tool() -> None:
@@ -123,38 +105,6 @@ def test_anything_else_is_a_new_plan(calls: tuple[Any, ...], message: Any) -> No
     play = chain(says("", *calls), message=message).to_end()
 
     assert [one["callId"] for one in asked(play)] == ["t1-plan", "t2-plan"]
-
-
-def test_what_was_taken_up_is_not_left_any_more() -> None:
-    play = chain(says("", CHAIN[1]), says("", CHAIN[1])).to_end()
-
-    assert [one["callId"] for one in asked(play)] == ["t1-plan", "t3-plan"]
-
-
-def test_what_is_left_lapses_with_another_plan() -> None:
-    other = says("", call("look", {}))
-    play = chain(other, says("", *CHAIN[1:]), decisions={"t2-plan": ["deny"]}).to_end()
-
-    assert [one["callId"] for one in asked(play)] == ["t1-plan", "t2-plan", "t3-plan"]
-
-
-def test_what_is_left_is_known_by_the_arguments_that_it_would_be_carried_out_with() -> None:
-    play = chain(says("", CHAIN[1]))
-    play.outcomes["quote"] = lambda one: (play.hear("wait"), "40")[1]
-    play.to_end()
-
-    assert len(asked(play)) == 1
-    assert play.results()["t2c1"] == '{"amount": 40}'
-
-
-def test_what_is_left_lapses_with_an_answer_without_calls() -> None:
-    play = chain(
-        says("as you like"), says("", *CHAIN[1:]), conversation=True, definition={}
-    ).to_end()
-    play.hear("go on then")
-    play.to_end()
-
-    assert [one["callId"] for one in asked(play)] == ["t1-plan", "t3-plan"]
 
 
 def test_a_call_with_its_own_question_is_held_back_too_and_still_asks_for_itself() -> None:
@@ -216,52 +166,6 @@ def test_a_call_that_waits_for_its_turn_among_those_that_run_is_held_back() -> N
 
     assert first.outcome.error.code == "cancelled"
     assert first.is_decidable
-
-
-def test_a_message_that_comes_before_the_plan_is_asked_about_is_heard_first() -> None:
-    play = chain(at="none")
-    play.take(play.run.next())
-    play.hear("wait")
-    play.to_end()
-
-    assert [*asked(play), *started(play)] == []
-    assert set(play.errors().values()) == {"cancelled"}
-
-
-def test_a_message_withdraws_a_plan_that_waits() -> None:
-    play = chain(says("", *CHAIN), at="none")
-    play.decisions["t1-plan"] = [
-        lambda question: play.hear("another item") and {"decision": "respond", "result": 1}
-    ]
-    play.to_end()
-
-    assert [one["callId"] for one in asked(play)] == ["t1-plan", "t2-plan"]
-    assert started(play) == ["t2c1", "t2c2", "t2c3"]
-    assert play.desk.list_open() == []
-
-
-def test_a_message_between_the_steps_of_a_sequential_plan_holds_back_the_rest() -> None:
-    steps = [call("step", {"n": n}) for n in (1, 2, 3)]
-    play = lazy(
-        *steps,
-        tools=(tool("step", sequential=True),),
-        then=[says("", *steps[1:]), says("done")],
-    )
-    play.outcomes["t1c1"] = lambda one: play.hear("wait")
-    play.to_end()
-
-    assert started(play) == ["t1c1", "t2c1", "t2c2"]
-    assert len(asked(play)) == 1
-
-
-def test_an_edited_call_is_left_as_it_was_edited() -> None:
-    given = {"id": "t1c2", "arguments": {"amount": "†state.price", "note": "ok"}}
-    again = call("pay", {"amount": "†state.price", "note": "ok"})
-    for then, questions in ((again, 1), (CHAIN[1], 2)):
-        play = chain(says("", then), decisions={"t1-plan": [edit("t1c1", given, "t1c3")]}).to_end()
-
-        assert "changed the arguments of this call to" in play.results()["t1c2"]
-        assert len(asked(play)) == questions
 
 
 # A call fails.

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from holdfast.schemas.base import json_size
 from holdfast.schemas.log_entry import (
     MessageEntry,
     NoticeEntry,
@@ -17,7 +16,6 @@ from holdfast.schemas.log_entry import (
 from holdfast.schemas.message import ChatMessage
 from holdfast.workflows.engine import continue_as_new
 from holdfast.workflows.engine.continue_as_new import (
-    LAST_BYTES,
     LAST_EVENTS,
     MAX_CARRIED_BYTES,
     MAX_VALUE_BYTES,
@@ -25,7 +23,6 @@ from holdfast.workflows.engine.continue_as_new import (
     WORTH,
     HistoryLength,
     WorkflowSnapshot,
-    is_crowded,
     is_due,
     read_start_arguments,
     should_move,
@@ -106,36 +103,6 @@ def test_a_log_reads_the_same_whatever_of_it_is_sealed() -> None:
     assert read_again(sealed) == read_again(whole)
 
 
-@pytest.mark.parametrize(
-    "following",
-    [
-        [],
-        [ChatMessage(role="user", content="and?")],
-        [ChatMessage(role="tool", call_id="t1c2", provider_id="b", tool="look", content="other")],
-    ],
-)
-def test_an_end_without_its_result_is_an_event_too(following: list[ChatMessage]) -> None:
-    log = Log(noon)
-    log.append(ToolEndEntry(turn=1, call_id="t1c1", tool="look"))
-    for message in following:
-        log.append(MessageEntry(message=message))
-
-    [end] = log.events(0, 10)
-    assert end["callId"] == "t1c1"
-    assert "result" not in end
-
-
-def test_a_little_is_not_sealed() -> None:
-    log = Log(noon)
-    log.append(NoticeEntry(text="one"))
-    log.seal(least_bytes=1_000)
-    assert log.pages == []
-    log.seal()
-    assert [page.entries for page in log.pages] == [1]
-    log.seal()
-    assert len(log.pages) == 1
-
-
 def test_little_pages_are_put_together_when_a_run_goes_on() -> None:
     whole, log = Log(noon), Log(noon)
     for entry in entries(40, size=10_000):
@@ -188,14 +155,6 @@ def test_without_a_store_what_is_left_is_much_more_than_what_is_taken_along() ->
     assert is_due(less, log, stored=True)
 
 
-def test_what_is_in_no_page_yet_counts_as_what_it_will_be_compressed_to() -> None:
-    log, _ = logs(30)
-    worth = log.open_bytes // 3 * WORTH
-
-    assert is_due(HistoryLength(4_096, worth, is_suggested=True), log, stored=False)
-    assert not is_due(HistoryLength(4_096, worth - 1, is_suggested=True), log, stored=False)
-
-
 # What is taken along.
 
 
@@ -241,14 +200,6 @@ def test_what_is_summarised_is_left_out_where_there_is_no_room() -> None:
     assert left.digest_at(missing) == whole.digest_at(missing)
 
 
-def test_what_a_model_still_reads_is_never_left_out() -> None:
-    _, log = logs(30, size=200_000)
-    log.seal()
-
-    assert start_arguments(carried(log), log, stored=False, forgettable=20) is None
-    assert start_arguments(carried(log), log, stored=True, forgettable=20) is not None
-
-
 def test_what_cannot_be_taken_along_is_summarised_although_the_model_could_read_it() -> None:
     look = tool("look")
     play = Play(
@@ -270,15 +221,6 @@ def test_what_cannot_be_taken_along_is_summarised_although_the_model_could_read_
     assert play.result["output"] == "done"
 
 
-def test_a_log_is_crowded_by_what_a_model_still_reads() -> None:
-    """A page of fifteen entries takes more than an eighth of what can be taken along."""
-    _, log = logs(30, size=200_000)
-
-    assert is_crowded(log, forgettable=0)
-    assert is_crowded(log, forgettable=134)
-    assert not is_crowded(log, forgettable=150)
-
-
 def test_as_little_is_left_out_as_there_is_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     _, log = logs(9)
     one = carried(log)
@@ -295,21 +237,6 @@ def test_as_little_is_left_out_as_there_is_no_room_for(monkeypatch: pytest.Monke
     assert left_out(exact - 1, 45) == [True, False, False]
     assert left_out(exact - 1, 15) == [True, False, False]
     assert left_out(exact - 1, 14) is None
-
-
-def test_what_is_too_large_without_any_log_cannot_be_taken_along() -> None:
-    log = Log(noon)
-    state = {"kept": os.urandom(MAX_CARRIED_BYTES).hex()}
-
-    assert json_size(state) > MAX_CARRIED_BYTES
-    one = carried(log)
-    large = one.run.kept.data[0].model_copy(update={"value": {"is": state}})
-    run_state = one.run.kept.model_copy(update={"data": [large]})
-    run = one.run.model_copy(update={"kept": run_state})
-    assert (
-        start_arguments(one.model_copy(update={"run": run}), log, stored=False, forgettable=0)
-        is None
-    )
 
 
 @pytest.mark.parametrize(
@@ -341,21 +268,6 @@ def test_a_run_moves_to_another_build_once_it_has_taken_a_turn_on_this_one() -> 
     play.take(play.run.next())
     play.to_rest()
     assert should_move(HistoryLength(30, 0, build_changed=True), play.run)
-
-
-def test_nobody_is_waited_for_when_the_bound_is_passed_five_times() -> None:
-    assert HistoryLength(500, 0, bound_events=100).is_pressing
-    assert not HistoryLength(499, 0, bound_events=100).is_pressing
-    assert not HistoryLength(PRESSING_EVENTS - 1, 0).is_pressing
-    assert HistoryLength(PRESSING_EVENTS, 0, bound_events=PRESSING_EVENTS).is_pressing
-
-
-def test_the_last_bounds_are_within_those_of_temporal() -> None:
-    assert HistoryLength(LAST_EVENTS, 0).is_at_limit
-    assert HistoryLength(0, LAST_BYTES).is_at_limit
-    assert not HistoryLength(LAST_EVENTS - 1, LAST_BYTES - 1).is_at_limit
-    assert LAST_EVENTS < 51_200
-    assert LAST_BYTES < 50 * MEGABYTE
 
 
 def test_a_run_that_can_neither_stay_nor_leave_ends_and_says_what_to_do() -> None:

@@ -89,10 +89,3 @@ def test_a_turn_costs_the_same_at_the_end_as_at_the_beginning() -> None:
     assert early.json_characters > len(RESULT)
     assert late.steps <= 1.05 * early.steps
     assert late.json_characters <= 1.05 * early.json_characters
-
-
-def test_so_does_a_turn_that_people_decide_on() -> None:
-    long = Long(people=True)
-    early, late = long.measured(EARLY), long.measured(LATE)
-    assert late.steps <= 1.05 * early.steps
-    assert late.json_characters <= 1.05 * early.json_characters

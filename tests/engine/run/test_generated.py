@@ -15,7 +15,6 @@ from holdfast.validation.arguments import InvalidArguments, coerce, fit, read_ar
 from holdfast.validation.validator import errors, fits
 from holdfast.validation.work_budget import CannotCheck
 from holdfast.workflows.engine.approvals.question import DecisionRejected
-from holdfast.workflows.engine.state.data import Data
 from tests.engine.driver import Play, call, read_again, says, tool
 from tests.engine.generated import JSON, NOISE, OBJECTS, RUNS, SCHEMAS, Anything, Drawn
 
@@ -60,20 +59,6 @@ def test_events_are_in_source_order(drawn: Drawn) -> None:
 
 @few
 @given(RUNS)
-def test_one_sequential_call_makes_its_turn_one_call_after_the_other(drawn: Drawn) -> None:
-    drawn.answers = [says("", *answer.calls, call("slow")) for answer in drawn.answers]
-    told = Anything(drawn).play().told()
-    if drawn.request["definition"].get("plan") == "lazy":
-        # A plan is told whole before any of it is begun.
-        told = [event for event in told if not event.startswith("tool_call")]
-    for turn in range(1, 9):
-        of_turn = [event for event in told if f" t{turn}c" in event]
-        numbers_ = [int(event.rpartition("c")[2]) for event in of_turn]
-        assert numbers_ == sorted(numbers_)
-
-
-@few
-@given(RUNS)
 def test_the_log_is_append_only_and_its_digest_can_be_recomputed(drawn: Drawn) -> None:
     play = Anything(drawn).play()
     final = play.records()
@@ -86,22 +71,6 @@ def test_the_log_is_append_only_and_its_digest_can_be_recomputed(drawn: Drawn) -
 
 @few
 @given(RUNS)
-def test_the_state_is_the_replay_of_its_writes(drawn: Drawn) -> None:
-    play = Anything(drawn).play()
-    again = Data()
-    again.set("state", {})
-    for write in play.records("write"):
-        reference = parse_reference(write["path"])
-        assert reference is not None
-        [path] = reference.paths
-        method, value = write.get("method", "set"), write.get("value")
-        again.set(path.kind, again.value_after_write(path, method, value))
-
-    assert again["state"] == play.run.state.data["state"]
-
-
-@few
-@given(RUNS)
 def test_a_run_ends_and_says_so_once(drawn: Drawn) -> None:
     play = Anything(drawn).play()
     ends = [event for event in play.events() if event["type"] in ("done", "error")]
@@ -110,12 +79,6 @@ def test_a_run_ends_and_says_so_once(drawn: Drawn) -> None:
     starts, turns = (sum(e["type"] == t for e in play.events()) for t in ("turn_start", "turn_end"))
     assert starts == turns
     json.dumps(play.records(), allow_nan=False)
-
-
-@few
-@given(RUNS)
-def test_the_same_run_is_played_the_same_twice(drawn: Drawn) -> None:
-    assert Anything(drawn).play().log.digest == Anything(drawn).play().log.digest
 
 
 @some

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from holdfast.schemas import names
 from holdfast.schemas.base import json_size
 from holdfast.schemas.internal.memory import (
-    EMPTY,
     MAX_ENTRIES,
     MAX_KEY_CHARACTERS,
     MAX_MEMORY_BYTES,
@@ -24,8 +23,6 @@ from holdfast.schemas.internal.memory import (
 )
 from holdfast.workflows.engine.memory_store import (
     MAX_APPLIED,
-    MAX_EXCERPT_CHARACTERS,
-    MAX_KEYS_SHOWN,
     Memory,
     MemoryFull,
 )
@@ -87,36 +84,7 @@ def test_what_is_not_there_is_answered_by_the_keys_the_newest_first() -> None:
     assert kept.memory.read(None) == {"entries": 2, "keys": ["ann", "bob"]}
 
 
-def test_only_so_many_keys_are_shown() -> None:
-    kept = Kept(**{f"k{n}": "x" for n in range(MAX_KEYS_SHOWN + 5)})
-    assert len(kept.keys()) == MAX_KEYS_SHOWN
-    assert kept.memory.read(None)["entries"] == MAX_KEYS_SHOWN + 5
-
-
-def test_a_memory_in_which_nothing_is_left_says_that_it_is_empty() -> None:
-    kept = Kept(ann="tea")
-    kept.write("ann", None)
-    assert kept.memory.read(None) == kept.memory.read("ann") == kept.search("tea") == EMPTY
-
-
 # A write that comes again.
-
-
-def test_a_write_that_comes_again_does_not_undo_what_came_after_it() -> None:
-    kept = Kept()
-    kept.write("ann", "tea", "run-1/t1c1")
-    kept.write("ann", "coffee", "run-2/t1c1")
-    assert kept.write("ann", "tea", "run-1/t1c1")["kept"]
-    assert kept.value("ann") == "coffee"
-
-
-def test_writes_are_known_again_by_a_memory_that_goes_on() -> None:
-    state = Kept()
-    state.write("ann", "tea", "run-1/t1c1")
-    state.write("ann", "coffee", "run-2/t1c1")
-    state.memory = Memory(MemoryState.read(state.memory.state().to_json()))
-    state.write("ann", "tea", "run-1/t1c1")
-    assert state.value("ann") == "coffee"
 
 
 def test_only_the_last_writes_are_known_again_however_long_their_ids() -> None:
@@ -193,13 +161,6 @@ def test_the_entry_with_the_most_words_comes_first_and_a_key_counts_for_more() -
     assert kept.search("ann tea cake")["matches"] == 3
 
 
-def test_of_equals_the_newest_comes_first() -> None:
-    kept = Kept(a="tea", b="tea", c="tea")
-    kept.write("a", "tea again")
-    assert kept.found("tea") == ["a", "c", "b"]
-    assert kept.found("tea", limit=2) == ["a", "c"]
-
-
 def test_a_part_of_a_word_is_found_after_the_whole_word() -> None:
     kept = Kept(a="the refund", b="two refunds", c="退款单")
     assert kept.found("refund") == ["a", "b"]
@@ -213,12 +174,6 @@ def test_case_makes_no_difference_in_any_language() -> None:
 @pytest.mark.parametrize("query", ["zebra", "?!", " "])
 def test_what_occurs_nowhere_finds_nothing(query: str) -> None:
     assert Kept(a="tea").search(query) == {"entries": 1, "matches": 0, "found": []}
-
-
-def test_of_a_long_text_a_search_shows_the_beginning() -> None:
-    [found] = Kept(a="tea" * MAX_EXCERPT_CHARACTERS).search("tea")["found"]
-    assert found["cut"]
-    assert len(found["value"]) == MAX_EXCERPT_CHARACTERS
 
 
 # As a whole.

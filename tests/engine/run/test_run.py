@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import CallLimits
@@ -17,21 +16,6 @@ OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 
 # Answers.
-
-
-def test_a_text_without_calls_is_the_output() -> None:
-    play = Play(model=[says("Hello.")]).to_end()
-
-    assert play.result == {
-        "status": "completed",
-        "output": "Hello.",
-        "state": {},
-        "turns": 1,
-        "calls": 0,
-        "usage": {"inputTokens": None, "outputTokens": None, "cachedTokens": None, "cost": None},
-    }
-    assert play.told() == ["turn_start", "turn_end", "done"]
-    assert play.run.status == "completed"
 
 
 def test_calls_are_carried_out_and_the_model_is_asked_again() -> None:
@@ -74,14 +58,6 @@ def test_an_output_is_read_as_leniently_as_arguments(text: str, output: Any) -> 
     assert play.result["output"] == output
 
 
-@pytest.mark.parametrize("text", ["It is fine.", '"It is fine."'])
-def test_an_output_that_is_a_text_needs_no_quotes(text: str) -> None:
-    schema = {"type": "string", "maxLength": 20}
-    play = Play(model=[says(text)], definition={"output": schema}).to_end()
-
-    assert play.result["output"] == "It is fine."
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -101,34 +77,6 @@ def test_an_output_that_does_not_fit_is_told_to_the_model_and_costs_a_turn(
 
     assert play.said()[0].startswith(why)
     assert (play.result["output"], play.result["turns"]) == ({"n": 1}, 2)
-
-
-def test_required_answered_without_a_call_costs_a_turn() -> None:
-    play = Play(tool(), model=[says("No."), says("Really.")], tool_choice="required").to_end()
-
-    assert play.said() == ["A call of a tool was required, and none was made. Call one."]
-    assert play.result["output"] == "Really."
-
-
-def test_what_is_required_of_an_agent_without_tools_is_not_required() -> None:
-    assert Play(model=[says("No.")], tool_choice="required").to_end().result["output"] == "No."
-
-
-def test_where_no_call_may_be_made_none_is_carried_out() -> None:
-    """A server may hand on calls that it was told not to ask for."""
-    play = Play(
-        tool(), model=[says("", call("look")), says("Well.", call("look"))], tool_choice="none"
-    ).to_end()
-
-    assert play.errors() == {"t1c1": "blocked", "t2c1": "blocked"}
-    assert "tool_start t1c1" not in play.told()
-    assert play.result["output"] == "Well."
-
-
-def test_a_notice_of_the_provider_is_in_the_log() -> None:
-    play = Play(model=[says("hi", notices=["tools are ignored"])]).to_end()
-
-    assert play.records("notice")[0]["text"] == "tools are ignored"
 
 
 # What a model gets wrong ends no run.
@@ -187,13 +135,6 @@ def test_a_tool_is_called_so_often_in_a_run() -> None:
     assert "`pay` may be called 2 times in a run" in play.results()["t2c1"]
 
 
-def test_a_call_that_could_not_be_made_does_not_count() -> None:
-    pay = tool("pay", {"type": "object", "required": ["a"]}, limits=CallLimits(per_run=1))
-    play = Play(pay, model=[says("", call("pay"), call("pay", {"a": 1})), says("x")]).to_end()
-
-    assert play.errors() == {"t1c1": "invalid_arguments", "t1c2": None}
-
-
 def test_a_tool_is_called_after_others_have_succeeded_only() -> None:
     pay = tool("pay", limits=CallLimits(after=["look"]))
     model = [
@@ -231,15 +172,3 @@ def test_a_request_points_to_all_that_stands_in_the_log() -> None:
             assert step.pointer.digest == read_again(play.log)[0]
             assert step.pointer.turn == play.run.state.meter.turns + 1
         play.take(step)
-
-
-def test_the_settings_of_a_request_come_with_its_first_page() -> None:
-    play = Play(tool(), model=[says("x")], state={"a": 1})
-    play.run.next()
-    first, later = (
-        play.run.pages.page(ConversationPageRequest(upto=3, offset=offset)).ask for offset in (0, 5)
-    )
-
-    assert first is not None
-    assert first.tail == 'The current state (†state), for your information:\n{"a": 1}'
-    assert later is None

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from holdfast.schemas.agent import ForcedTool, Skill
 from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
-from holdfast.schemas.message import DataPart, Message
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.tool import ActivityBinding, CallLimits, Hooks
+from holdfast.schemas.tool import ActivityBinding, Hooks
 from holdfast.workflows.engine.call.tool_call import Stopped, fail
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES, AskModel, Fail, Finish
@@ -38,11 +37,6 @@ def desk(*model: Any, skills: Any = (REFUNDS, TRAVEL), **more: Any) -> Play:
     return Play(OWN, model=model, definition=definition, **more)
 
 
-def message_of(play: Play, call_id: str) -> str:
-    """The message of a call's error."""
-    return str(json.loads(play.results()[call_id])["error"]["message"])
-
-
 def asks(play: Play) -> list[Ask]:
     """The settings of each request of a run, which is played to its end."""
     found: list[Ask] = []
@@ -64,14 +58,6 @@ def test_a_run_names_its_skill_and_is_asked_for_none() -> None:
     assert play.run.state.skill == "travel"
     assert play.records("skill")[0]["skill"] == "travel"
     assert (play.result["turns"], play.result["calls"]) == (1, 0)
-
-
-def test_the_only_skill_of_an_agent_is_taken_without_asking() -> None:
-    play = desk(DONE, skills=[REFUNDS])
-    [ask] = asks(play)
-
-    assert [offer.name for offer in ask.tools] == ["look", "find_order", "refund"]
-    assert play.result["turns"] == 1
 
 
 @pytest.mark.parametrize(
@@ -169,66 +155,6 @@ def test_no_person_no_hook_and_no_scope_stands_before_a_choice() -> None:
     assert play.asked == []
 
 
-def test_a_choice_is_of_the_whole_run_and_names_no_instance() -> None:
-    data = DataPart(kind="comment", data={"text": "hi"}, instance="c1")
-    context = [Message(content=[data])]
-    play = desk(says("", CHOOSE), DONE, context=context).to_end()
-
-    assert play.errors() == {"t1c1": None}
-
-
-def test_until_a_skill_is_chosen_every_other_call_is_refused() -> None:
-    play = desk(says("", call("look"), CHOOSE, call("refund"), call("book")), DONE).to_end()
-
-    assert play.errors() == {
-        "t1c1": "tool_not_allowed",
-        "t1c2": None,
-        "t1c3": "tool_not_allowed",
-        "t1c4": "tool_not_allowed",
-    }
-    assert message_of(play, "t1c3") == (
-        "Tool 'refund' is not allowed for agent 'tester'. Allowed: [choose_skill]"
-    )
-    assert play.run.state.skill == "refunds"
-
-
-def test_a_skill_that_there_is_not_is_not_chosen() -> None:
-    play = desk(says("", call("choose_skill", {"skill": "sales"})), says("", CHOOSE), DONE)
-    play.to_end()
-
-    assert play.errors() == {"t1c1": "invalid_arguments", "t2c1": None}
-    assert "skill: 'sales' is not one of ['refunds', 'travel']" in message_of(play, "t1c1")
-
-
-def test_of_two_choices_the_first_holds() -> None:
-    other = call("choose_skill", {"skill": "travel"})
-    play = desk(says("", CHOOSE, other), says("", other), DONE).to_end()
-
-    assert play.run.state.skill == "refunds"
-    assert play.errors() == {"t1c1": None, "t1c2": "blocked", "t2c1": "tool_not_allowed"}
-    assert message_of(play, "t2c1") == (
-        "Tool 'choose_skill' is not allowed for skill 'refunds'."
-        " Allowed: [look, find_order, refund]"
-    )
-
-
-def test_an_answer_without_a_choice_costs_a_turn_and_is_told_what_to_do() -> None:
-    play = desk(says("Hello!"), says("", CHOOSE), DONE).to_end()
-
-    assert play.said() == [
-        "No skill is chosen yet. Call `choose_skill` first, with one of: refunds, travel."
-    ]
-    assert (play.result["output"], play.result["turns"]) == ("done", 3)
-
-
-def test_a_run_that_is_to_finish_before_it_has_chosen_answers_as_it_is() -> None:
-    wrong = says("", call("choose_skill", {"skill": "sales"}))
-    play = desk(wrong, says("I cannot tell."), budget={"maxIterations": 1}).to_end()
-
-    assert play.said() == ["iteration limit reached; finalise your answer"]
-    assert (play.result["status"], play.result["output"]) == ("completed", "I cannot tell.")
-
-
 @pytest.mark.parametrize(
     ("choice", "then"),
     [
@@ -254,28 +180,6 @@ def test_a_tool_choice_holds_for_the_first_request_after_the_choice(choice: Any,
 
 
 # What is allowed.
-
-
-def test_a_skill_cannot_reach_anothers_tools() -> None:
-    play = desk(says("", call("book"), call("refund"), call("look")), DONE, skill="refunds")
-    play.to_end()
-
-    assert play.errors() == {"t1c1": "tool_not_allowed", "t1c2": None, "t1c3": None}
-    assert message_of(play, "t1c1") == (
-        "Tool 'book' is not allowed for skill 'refunds'. Allowed: [look, find_order, refund]"
-    )
-
-
-def test_a_person_who_is_asked_can_let_no_call_of_another_skill_through() -> None:
-    play = desk(
-        says("", call("book")),
-        DONE,
-        skill="refunds",
-        definition={"approval": {"auto": ["book"]}},
-        decisions={"t1c1": ["approve"]},
-    ).to_end()
-
-    assert play.errors() == {"t1c1": "tool_not_allowed"}
 
 
 TOOLS = {"refunds": {"look", "find_order", "refund"}, "travel": {"look", "book"}}
@@ -310,14 +214,6 @@ def test_whatever_a_model_says_nothing_is_started_that_is_not_allowed(
             assert record["tool"] in allowed
 
 
-def test_limits_hold_across_an_agents_own_tools_and_its_skills() -> None:
-    late = Skill(name="late", tools=[tool("pay", limits=CallLimits(after=["look"], per_run=1))])
-    model = [says("", call("pay"), call("look")), says("", call("pay")), says("", call("pay"))]
-    play = desk(*model, DONE, skills=[late]).to_end()
-
-    assert list(play.errors().values()) == ["blocked", None, None, "blocked"]
-
-
 # A skill that is an activity.
 
 
@@ -348,18 +244,6 @@ def test_what_a_user_says_is_given_to_the_activity_as_it_is() -> None:
     assert exports(input="†state.secret").result["output"] == {"input": "†state.secret"}
 
 
-def test_it_may_have_any_name() -> None:
-    odd = Skill(name="choose_skill", activity=ActivityBinding(type="Export"))
-
-    assert desk(skills=[odd]).to_end().result["output"] == "ok"
-
-
-def test_its_result_is_checked_against_the_agents_output() -> None:
-    play = exports(definition={"output": {"type": "string"}})
-
-    assert play.failure.code == "invalid_output"
-
-
 @pytest.mark.parametrize(
     ("outcome", "status", "output"),
     [
@@ -388,30 +272,6 @@ def test_its_error_fails_the_run(outcome: Any, code: str) -> None:
     assert (play.failure.code, play.run.status) == (code, "failed")
 
 
-def test_where_its_time_was_up_the_budget_is_used_up() -> None:
-    def late(one: Any) -> Any:
-        play.run.state.meter.out_of_time = True
-        return fail(ErrorCode.TIMEOUT, "too long")
-
-    play = desk(skills=[EXPORT], outcomes={"export": late}, budget={"maxDuration": "1s"})
-
-    assert play.to_end().result["status"] == "budget_exceeded"
-
-
-def test_people_are_asked_and_hooks_too_as_about_every_call() -> None:
-    play = exports(
-        definition={
-            "approval": {"require": "always"},
-            "hooks": Hooks(before=ActivityBinding(type="check")),
-        },
-        decisions={"t1c1": [{"decision": "edit", "arguments": {"input": "a part"}}]},
-    )
-
-    assert [hook.activity.type for hook in play.asked] == ["check"]
-    assert "confirmation_required t1c1" in play.told()
-    assert play.result["output"] == {"input": "a part"}
-
-
 def test_a_model_may_choose_it_and_is_asked_no_more() -> None:
     choose = says("", call("choose_skill", {"skill": "export"}), call("look"))
     outcomes = {"export": lambda one: one.arguments}
@@ -434,19 +294,6 @@ def test_a_run_by_an_activity_that_is_cancelled_is_told_to_its_end() -> None:
 
     assert play.told() == ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "error"]
     assert (play.errors(), play.run.status) == ({"t1c1": "cancelled"}, "cancelled")
-
-
-def test_what_is_said_to_it_is_kept_and_nobody_answers() -> None:
-    choose = says("", call("choose_skill", {"skill": "export"}))
-    play = desk(choose, skills=[EXPORT, TRAVEL], conversation=True)
-    early = play.hear("hello?")
-    play.take(play.run.next())
-    late = play.hear("and?", delivery="followUp")
-    play.to_end()
-
-    assert play.result["status"] == "completed"
-    assert early <= play.run.answered_up_to < late
-    assert play.messages()[-1]["content"] == "and?"
 
 
 @pytest.mark.parametrize(
@@ -496,12 +343,3 @@ def test_in_a_composed_answer_the_choice_is_one_of_its_calls() -> None:
         "t3c2": None,
     }
     assert (play.result["output"], play.result["turns"]) == ("done", 3)
-
-
-def test_no_plan_is_made_of_a_choice_or_of_what_is_an_activitys_alone() -> None:
-    lazy = {"plan": "lazy"}
-    play = desk(says("", CHOOSE), says("", call("refund")), DONE, definition=lazy).to_end()
-
-    assert play.errors() == {"t1c1": None, "t2c1": None}
-    assert "confirmation_required t1-plan" not in play.told()
-    assert not exports(definition=lazy).records("confirmation_required")

@@ -13,7 +13,7 @@ from holdfast.schemas.reference import Path, parse_output_path, parse_reference
 from holdfast.schemas.tool import OutputMethod
 from holdfast.workflows.engine.run_state import MAX_STATE_BYTES
 from holdfast.workflows.engine.state.data import MAX_INDEX, MISSING, CannotWrite, Data
-from tests.engine.driver import Play, agent, call, says, tool
+from tests.engine.driver import Play, call, says, tool
 
 
 def place(text: str) -> Path:
@@ -107,14 +107,6 @@ def test_what_was_read_never_changes_afterwards() -> None:
     assert read == before
 
 
-def test_a_value_that_stands_nowhere_is_missing_and_no_null() -> None:
-    data = data_of({"null": None})
-
-    assert data.read(place("state.null")) is None
-    assert data.read(place("state.none")) is MISSING
-    assert data.read(place("other")) is MISSING
-
-
 # In a run: results are written where `_outputPath` says.
 
 FOUND = {"id": 7}
@@ -138,20 +130,6 @@ def played(path: str | None, outcome: Any = FOUND, **more: Any) -> Play:
     ).to_end()
 
 
-def test_a_write_is_an_entry_with_the_call_that_made_it() -> None:
-    play = played("†state.order", output_method="push")
-
-    assert writes(play) == [("†state.order", "push", FOUND, "t1c1")]
-    assert play.result["state"] == {"order": [FOUND]}
-
-
-def test_a_result_can_be_written_to_two_places() -> None:
-    play = played("†state.a && †state.b")
-
-    assert [path for path, *_ in writes(play)] == ["†state.a", "†state.b"]
-    assert play.result["state"] == {"a": FOUND, "b": FOUND}
-
-
 def test_of_two_places_one_is_for_the_result_and_one_for_the_error() -> None:
     good = played("†state.a || †state.b")
     bad = played("†state.a || †state.b", "nothing", output={"type": "object"})
@@ -169,103 +147,12 @@ def test_a_result_is_written_to_both_of_two_places_or_to_neither() -> None:
     assert writes(play) == []
 
 
-def test_an_error_that_cannot_be_written_stays_the_error_that_it_is() -> None:
-    play = played(
-        "†state.a || †state.a.b.c", "no", output={"type": "object"}, output_method="concat"
-    )
-    assert play.errors() == {"t1c1": "invalid_output"}
-
-    denied = Play(
-        tool("pay", side_effects=True, output_path="†state.a || †state.x[5]"),
-        model=[says("", call("pay")), says("done")],
-        decisions={"t1c1": ["deny"]},
-    ).to_end()
-    assert denied.errors() == {"t1c1": "denied"}
-    assert "was not kept" in denied.records("notice")[0]["text"]
-
-
-def test_two_writers_of_one_path_go_one_after_the_other_in_source_order() -> None:
-    play = Play(
-        tool("look", output_path="†state.seen", output_method="push"),
-        model=[says("", *[call("look")] * 3), says("done")],
-        outcomes={"t1c1": 1, "t1c2": 2, "t1c3": 3},
-        pick=lambda count: count - 1,
-    ).to_end()
-
-    assert play.result["state"] == {"seen": [1, 2, 3]}
-
-
-def test_a_write_to_another_kind_makes_it() -> None:
-    play = Play(
-        tool("look", output_path="†notes.a"),
-        tool("use"),
-        model=[says("", call("look")), says("", call("use", {"a": "†notes.a"})), says("done")],
-        outcomes={"look": FOUND},
-    ).to_end()
-
-    assert play.records("tool_call")[1]["arguments"] == {"a": FOUND}
-    assert play.result["state"] == {}
-
-
-NEEDS_BOTH = {
-    "type": "object",
-    "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
-    "required": ["a", "b"],
-    "additionalProperties": False,
-}
-
-
-def test_a_write_that_breaks_the_schema_of_the_state_is_invalid_output() -> None:
-    play = played("†state.a", "text", definition={"state": NEEDS_BOTH})
-
-    assert play.errors() == {"t1c1": "invalid_output"}
-    assert (
-        "the state would not fit its schema: a: 'text' is not of type 'integer'"
-        in (play.results()["t1c1"])
-    )
-    assert play.result["state"] == {}
-
-
-def test_a_state_that_its_schema_demands_whole_can_be_written_piece_by_piece() -> None:
-    play = Play(
-        tool("one", output_path="†state.a"),
-        tool("two", output_path="†state.b"),
-        tool("odd", output_path="†state.c"),
-        model=[says("", call("one"), call("two"), call("odd")), says("done")],
-        outcomes={"one": 1, "two": 2, "odd": 3},
-        definition={"state": NEEDS_BOTH},
-    ).to_end()
-
-    assert play.errors() == {"t1c1": None, "t1c2": None, "t1c3": "invalid_output"}
-    assert play.result["state"] == {"a": 1, "b": 2}
-
-
 def test_a_state_is_never_too_large_for_the_result_of_its_run() -> None:
     play = played("†state.big", "x" * MAX_STATE_BYTES)
 
     assert play.errors() == {"t1c1": "invalid_output"}
     assert f"at most {MAX_STATE_BYTES}" in play.results()["t1c1"]
     assert play.result["state"] == {}
-
-
-def test_the_state_of_a_request_and_of_a_message_are_writes_too() -> None:
-    play = Play(model=[says("done"), says("done")], state={"a": 1})
-    assert writes(play) == [("†state", "set", {"a": 1}, None)]
-
-    play.hear([{"type": "data", "kind": "state", "data": {"b": 2}}])
-    play.to_end()
-
-    assert writes(play)[1] == ("†state", "merge", {"b": 2}, None)
-    assert play.result["state"] == {"a": 1, "b": 2}
-
-
-def test_a_message_cannot_break_the_schema_of_the_state() -> None:
-    play = Play(model=[says("done")], definition={"state": NEEDS_BOTH}, state={"a": 1, "b": 2})
-    play.hear([{"type": "data", "kind": "state", "data": {"a": 1, "b": 2, "c": 3}}])
-    play.to_end()
-
-    assert play.result["state"] == {"a": 1, "b": 2}
-    assert "the state in a message was not taken" in play.records("notice")[0]["text"]
 
 
 @pytest.mark.parametrize("path", ["†state", "state.a", "†input.a", "†state.a || †b || †c", "", 5])
@@ -275,33 +162,6 @@ def test_an_absurd_path_that_the_model_chose_is_an_error_of_the_call(path: Any) 
 
     assert play.errors() == {"t1c1": "invalid_arguments"}
     assert play.results()["t1c1"].startswith('{"error": {"code": "invalid_arguments"')
-
-
-def test_the_model_chooses_the_path_where_the_tool_lets_it() -> None:
-    free = tool("look", chosen={"_outputPath": {"type": "string", "pattern": "^†state.mine"}})
-    model = [
-        says("", call("look", {"_outputPath": "†state.mine.x", "_outputMethod": "push"})),
-        says("", call("look", {"_outputPath": "†state.other"})),
-        says("done"),
-    ]
-    play = Play(free, model=model).to_end()
-
-    assert play.result["state"] == {"mine": {"x": "ok"}}
-    assert play.errors()["t2c1"] == "invalid_arguments"
-
-
-def test_a_path_that_is_fixed_is_not_for_the_model_to_choose() -> None:
-    play = Play(
-        tool("look", output_path="†state.mine"),
-        model=[says("", call("look", {"_outputPath": "†state.other"})), says("done")],
-    ).to_end()
-
-    assert play.result["state"] == {"mine": "ok"}
-
-
-def test_an_agent_with_no_state_has_an_empty_one() -> None:
-    assert agent().state is None
-    assert Play(model=[says("hi")]).to_end().result["state"] == {}
 
 
 WRITES = st.lists(
@@ -326,11 +186,3 @@ def test_a_state_is_never_larger_than_it_is_taken_for(writes: Any) -> None:
     own = [state.data.own_value("state", name) for name in (None, *state.data.instances)]
     size_bytes = sum(json_size(one) for one in own if one is not MISSING)
     assert size_bytes <= state._sizes["state"]
-
-
-def test_what_shows_in_an_instance_is_counted_there_too() -> None:
-    state = Play(tool()).run.state
-    state.write([place("state.a.b").within("one")], 1)
-    state.write([place("state.a.c")], "x" * 1_000)
-
-    assert state._sizes["state"] > 2_000

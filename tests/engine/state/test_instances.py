@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.agent import Skill
 from holdfast.schemas.internal.model_request import ToolOffer
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.workflows.engine.approvals.question import Question
@@ -35,22 +34,6 @@ def about(instance: Any, name: str = "rate", **arguments: Any) -> WrittenCall:
     return call(name, {"text": "†input.text", **arguments, "_instance": instance})
 
 
-def test_many_comments_are_judged_in_one_turn_each_by_itself() -> None:
-    play = run_of(
-        RATE,
-        calls=[about("second"), about("first")],
-        outcomes={"rate": lambda one: "spam" if "Buy" in one.arguments["text"] else "fine"},
-    )
-
-    assert play.errors() == {"t1c1": None, "t1c2": None}
-    assert play.result["instances"] == {"first": {"verdict": "spam"}, "second": {"verdict": "fine"}}
-    assert play.result["state"] == {}
-    assert [(one["path"], one.get("instance")) for one in play.records("write")][2:] == [
-        ("†state.verdict", "second"),
-        ("†state.verdict", "first"),
-    ]
-
-
 def test_a_call_reads_what_another_of_its_instance_writes_and_no_other() -> None:
     use = tool("use", output_path="†state.used")
     play = run_of(
@@ -66,19 +49,6 @@ def test_a_call_reads_what_another_of_its_instance_writes_and_no_other() -> None
 
     assert play.errors() == {"t1c1": None, "t1c2": "unresolved_reference", "t1c3": None}
     assert play.result["instances"]["first"] == {"verdict": "spam", "used": "spam"}
-
-
-def test_what_is_for_all_is_extended_in_an_instance_alone() -> None:
-    note = tool("note", output_path="†state.notes", output_method="push")
-    play = run_of(
-        note,
-        calls=[call("note", {"_instance": "first"}), call("note", {"_instance": "first"})],
-        outcomes={"t1c1": "a", "t1c2": "b"},
-        state={"notes": ["for all"]},
-    )
-
-    assert play.result["state"] == {"notes": ["for all"]}
-    assert play.result["instances"] == {"first": {"notes": ["for all", "a", "b"]}, "second": {}}
 
 
 @pytest.mark.parametrize(
@@ -113,13 +83,6 @@ def test_a_tool_can_be_for_one_instance_once_and_for_all() -> None:
     assert "this run has no instance `first`; known: `other`" in elsewhere.results()["t1c1"]
 
 
-def test_a_run_without_instances_has_none_to_name() -> None:
-    play = run_of(RATE, calls=[about("first")], context=[])
-
-    assert "_instance: this run has no instances; name none" in play.results()["t1c1"]
-    assert "instances" not in play.result
-
-
 def test_a_person_who_is_asked_about_a_call_is_told_whose_it_is() -> None:
     shown: list[Any] = []
 
@@ -151,13 +114,6 @@ def test_the_model_is_offered_the_instances_there_are() -> None:
     assert parameters["required"] == ["id", "_instance"]
 
 
-def test_no_instance_is_to_be_chosen_where_there_is_nothing_to_choose() -> None:
-    free = {"_instance": {"type": "string"}}
-    for offer in (offered(), offered(chosen=free), offered("a", instance="a")):
-        assert "_instance" not in offer.parameters["properties"]
-        assert offer.parameters["required"] == ["id"]
-
-
 @pytest.mark.parametrize(
     ("schema", "names"),
     [
@@ -171,23 +127,3 @@ def test_a_tool_can_be_for_some_instances(schema: Any, names: list[str]) -> None
     offer = offered("a1", "a2", "b", chosen={"_instance": schema})
 
     assert offer.parameters["properties"]["_instance"]["enum"] == names
-
-
-def test_the_choice_of_a_skill_is_for_the_whole_run() -> None:
-    skills = [Skill(name=name, tools=[tool(name)]) for name in ("write", "read")]
-    choose = call("choose_skill", {"skill": "read"})
-    play = run_of(calls=[choose], definition={"skills": skills})
-    [offer] = offers(play.run.agent, None, ["first"])
-
-    assert "_instance" not in offer.parameters["properties"]
-    assert play.errors() == {"t1c1": None}
-    assert play.run.state.skill == "read"
-
-
-def test_an_instance_that_comes_later_is_offered_from_then_on() -> None:
-    play = Play(tool(), model=[says("", call("look")), says("one")])
-    assert "_instance" not in play.run.pages.ask().tools[0].parameters["properties"]
-    play.hear(inputs(late="x"))
-    play.take(play.run.next())
-
-    assert play.run.pages.ask().tools[0].parameters["properties"]["_instance"]["enum"] == ["late"]

@@ -74,16 +74,6 @@ def test_a_place_covers_what_is_inside_it(
 # What an instance sees.
 
 
-def test_what_is_said_for_all_later_shows_wherever_an_instance_wrote_nothing() -> None:
-    data = run_of("one")
-    write(data, place("state", "one"), "merge", {"order": {"n": 1}, "tone": "dry"})
-    write(data, place("state"), "merge", {"order": {"paid": True}, "tone": "loud", "new": 1})
-
-    seen = data.visible_value("state", "one")
-    assert seen["order"] == {**SHARED["order"], "paid": True, "n": 1}
-    assert (seen["tone"], seen["new"]) == ("dry", 1)
-
-
 def test_what_an_instance_set_is_never_mixed_with_what_is_for_all() -> None:
     data = run_of("one")
     write(data, place("state.order", "one"), "set", {"n": 1})
@@ -178,15 +168,3 @@ def test_an_instance_reads_after_each_of_its_writes_what_a_run_of_its_own_would(
         assert fits is tried(alone, path, method, value)
         assert data.read(place("state", instance)) == alone.read(place("state"))
         assert data.read(path.within(instance)) == alone.read(path)
-
-
-@given(STATES, WRITES)
-def test_without_writes_of_its_own_an_instance_sees_what_is_for_all(
-    state: Any, writes: Any
-) -> None:
-    data = run_of(*NAMES, state=state)
-    for instance, steps, method, value in writes:
-        if instance != "three":
-            tried(data, Path("state", tuple(steps), instance), method, value)
-
-    assert data.read(place("state", "three")) == data["state"]

@@ -26,15 +26,8 @@ ASK: dict[str, Any] = {
     "required": ["task"],
     "_delegate": "helper",
 }
-
-
 ONCE = {"_sideEffects": True, "_approval": {"require": "never"}}
-
-
 ASKS = Answer(calls=[call("ask", task="help")])
-
-
-Said = dict[str, list[Answer]]
 
 
 def agents(folder: Path, **instructions: dict[str, Any]) -> Path:
@@ -46,44 +39,24 @@ def agents(folder: Path, **instructions: dict[str, Any]) -> Path:
     return folder
 
 
-def by_agent(**said: list[Answer]) -> Any:
+def by_agent(**answers: list[Answer]) -> Any:
     """Answers for each agent, turn by turn; `Test` are those of the run that a test starts."""
 
     def answer(turn: int, body: dict[str, Any]) -> Answer:
         system = body["messages"][0]["content"]
-        found = next(answers for name, answers in said.items() if system.startswith(name))
+        found = next(each for name, each in answers.items() if system.startswith(name))
         return found[min(turn, len(found)) - 1]
 
     return answer
 
 
-class Family:
-    """A backend whose runs have the delegate `helper`."""
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
-
-    async def start(self, *asked: Any, **request: Any) -> Run:
-        """Start a run with the tool `ask`, and others."""
-        return await self.backend.start([ASK, *asked], **request)
-
-    def child(self, run: Run, call_id: str = "t1c1") -> Run:
-        """The run that carries out a call."""
-        return Run(self.backend.client.get_workflow_handle(f"{run.id}.{call_id}"))
-
-    def asked(self, agent: str) -> list[dict[str, Any]]:
-        """The requests that were made for an agent."""
-        requests = self.backend.model.requests
-        return [body for body in requests if body["messages"][0]["content"].startswith(agent)]
-
-
 @pytest.fixture
 async def family(launch: Launch, tmp_path: Path) -> Any:
-    """Launch a backend with these answers, by agent, and these agents."""
+    """Open a backend with these answers, by agent, and these agents."""
 
-    async def open_(said: Said, **more: dict[str, Any]) -> Family:
+    async def open_(answers: dict[str, list[Answer]], **more: dict[str, Any]) -> Backend:
         catalog = agents(tmp_path / "catalog", **{"helper": {}, **more})
-        return Family(await launch(by_agent(**said), catalog=catalog, **SIDE_BY_SIDE))
+        return await launch(by_agent(**answers), catalog=catalog, **SIDE_BY_SIDE)
 
     return open_
 
@@ -124,8 +97,8 @@ async def test_a_call_in_a_delegate_of_a_delegate_is_shown_above_and_decided_whe
         helper={"tools": [{**ASK, "_delegate": "payer"}]},
         payer={"tools": ["pay"]},
     )
-    run = await home.start()
-    payer = home.child(home.child(run))
+    run = await home.start([ASK])
+    payer = run.delegate("t1c1").delegate("t1c1")
     await waits(payer)
 
     async def shown() -> Any:
@@ -167,8 +140,8 @@ async def test_the_parents_clock_stands_while_its_delegate_waits_for_a_person(fa
         },
         helper={"tools": ["pay"]},
     )
-    run = await home.start(budget={"maxDuration": "60s"})
-    await waits(home.child(run))
+    run = await home.start([ASK], budget={"maxDuration": "60s"})
+    await waits(run.delegate("t1c1"))
 
     async def stands() -> bool:
         kinds = [event.event_type for event in await run.history()]
@@ -176,7 +149,7 @@ async def test_the_parents_clock_stands_while_its_delegate_waits_for_a_person(fa
         return [kinds.count(kind) for kind in timers] == [2, 2]
 
     await eventually(stands)
-    await home.child(run).decide("t1c1", "approve")
+    await run.delegate("t1c1").decide("t1c1", "approve")
     assert (await run.result())["output"] == "thanks"
 
 
@@ -185,34 +158,16 @@ async def test_cancelling_a_run_cancels_its_delegate(family: Any) -> None:
         {"Test": [ASKS], "helper": [Answer(calls=[call("pay", amount=5)])]},
         helper={"tools": ["pay"]},
     )
-    run = await home.start()
-    await waits(home.child(run))
+    run = await home.start([ASK])
+    await waits(run.delegate("t1c1"))
     await run.handle.cancel()
     with pytest.raises(WorkflowFailureError) as failed:
         await run.handle.result()
 
     assert isinstance(failed.value.cause, CancelledError)
-    await ends(home.child(run), WorkflowExecutionStatus.CANCELED)
+    await ends(run.delegate("t1c1"), WorkflowExecutionStatus.CANCELED)
     assert (await run.error())["code"] == "cancelled"
     assert tools.read() == []
-
-
-async def test_a_run_that_is_stopped_waits_for_no_delegate(family: Any) -> None:
-    stop = {"_tool": "stop", "_activity": "stops", "_approval": {"require": "always"}}
-    home = await family(
-        {
-            "Test": [Answer(calls=[call("ask", task="help"), call("stop")])],
-            "helper": [Answer(calls=[call("pay", amount=5)])],
-        },
-        helper={"tools": ["pay"]},
-    )
-    run = await home.start(stop)
-    await waits(home.child(run))
-    await run.decide("t1c2", "approve")
-    assert (await run.result())["status"] == "stopped"
-
-    await ends(home.child(run), WorkflowExecutionStatus.CANCELED)
-    assert (await run.error())["code"] == "cancelled"
 
 
 async def test_a_delegate_that_is_cancelled_alone_has_failed(family: Any) -> None:
@@ -220,9 +175,9 @@ async def test_a_delegate_that_is_cancelled_alone_has_failed(family: Any) -> Non
         {"Test": [ASKS, Answer("so be it")], "helper": [Answer(calls=[call("pay", amount=5)])]},
         helper={"tools": ["pay"]},
     )
-    run = await home.start()
-    await waits(home.child(run))
-    await home.child(run).handle.cancel()
+    run = await home.start([ASK])
+    await waits(run.delegate("t1c1"))
+    await run.delegate("t1c1").handle.cancel()
 
     assert (await run.result())["output"] == "so be it"
     assert await run.error() == {"code": "delegate_failed", "message": "`ask` was cancelled"}
@@ -237,7 +192,7 @@ async def test_a_delegate_that_fails_says_why_and_what_it_used(family: Any) -> N
         },
         helper={"tools": ["echo"]},
     )
-    run = await home.start()
+    run = await home.start([ASK])
     result = await run.result()
 
     error = await run.error()
@@ -254,13 +209,13 @@ async def test_a_delegate_that_may_act_once_and_was_lost_is_asked_about(family: 
         },
         helper={"tools": ["held"]},
     )
-    run = await home.backend.start([{**ASK, **ONCE}])
+    run = await home.start([{**ASK, **ONCE}])
 
     async def begun() -> bool:
         return "begun a" in tools.read()
 
     await eventually(begun)
-    await home.child(run).handle.terminate()
+    await run.delegate("t1c1").handle.terminate()
     [waiting] = await run.waiting()
     assert waiting["kind"] == "reconcile"
     tools.write("open a")

@@ -3,9 +3,8 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,18 @@ import pytest
 from temporalio import exceptions
 from temporalio.api.history.v1 import ActivityTaskScheduledEventAttributes
 from temporalio.client import Client
-from temporalio.service import RPCError
 
 from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas import names
 from holdfast.workflows.commands import failures
 from tests.support.backend import Backend, Run
-from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call, serve
 from tests.workflows.commands.test_model_tools import GOOD, MOOD
 
 pytestmark = pytest.mark.usefixtures("ledger")
 
 TOOLS = Path(__file__).parents[2] / "support" / "tools.py"
-
-
 Asked = Callable[[int, dict[str, Any]], Answer]
 
 
@@ -89,25 +84,6 @@ async def test_two_workers_together_make_no_more_requests_than_their_endpoint_ta
     assert max(clock.seconds) - min(clock.seconds) > 2
 
 
-async def test_who_asks_for_one_does_not_wait_behind_who_asks_for_many(
-    client: Client, settings: WorkerSettings
-) -> None:
-    clock = Clock()
-    async with backends(client, settings, clock, limit=60) as backend:
-        many = [await backend.start(input="many", principal={"id": "many"}) for _ in range(16)]
-        for run in many:
-            await eventually(partial(scheduled, run, names.GENERATE))
-        one = await backend.start(input="one", principal={"id": "one"})
-        await eventually(partial(scheduled, one, names.GENERATE))
-        before = len(clock.asked)
-        assert (await one.result())["output"] == "done"
-        meanwhile = clock.asked.index("one") - before
-        assert meanwhile < 5, "it came to its turn before most of what had come earlier"
-        for run in many:
-            with suppress(RPCError):  # it is over
-                await run.handle.terminate()
-
-
 async def test_requests_wait_in_their_endpoints_queue_and_all_else_stays_in_the_workers(
     client: Client, settings: WorkerSettings
 ) -> None:
@@ -136,18 +112,6 @@ async def test_requests_wait_in_their_endpoints_queue_and_all_else_stays_in_the_
     (tool,) = await scheduled(run, "echo")
     assert tool.task_queue.name == settings.task_queue
     assert tool.priority.fairness_key == ""
-
-
-async def test_a_request_without_a_limit_waits_for_nobody(
-    client: Client, settings: WorkerSettings
-) -> None:
-    async with backends(client, settings, lambda *_: Answer("done"), limit=None) as backend:
-        run = await backend.start(principal={"id": "ada"})
-        await run.result()
-    (request,) = await scheduled(run, names.GENERATE)
-    assert request.task_queue.name == settings.task_queue
-    assert request.priority.fairness_key == ""
-    assert request.schedule_to_close_timeout.ToTimedelta() == settings.generate_timeout
 
 
 async def scheduled(run: Run, activity: str) -> list[ActivityTaskScheduledEventAttributes]:

@@ -3,11 +3,8 @@
 import json
 from typing import Any
 
-from temporalio.api.sdk.v1 import WorkflowMetadata
-from temporalio.common import SearchAttributeKey
-
 from tests.support import tools
-from tests.support.backend import Launch, Run
+from tests.support.backend import Launch
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 
@@ -130,57 +127,3 @@ async def test_a_hook_that_fails_blocks_the_call_in_its_own_words(launch: Launch
     error = await run.error()
     assert error["code"] == "blocked"
     assert "its result is withheld: the hook `_after` failed: string indices" in error["message"]
-
-
-PENDING_TOOLS = SearchAttributeKey.for_keyword_list("PendingTools")
-
-
-SETTLE = {
-    "_tool": "settle",
-    "_activity": "pay",
-    "_sideEffects": True,
-    "_outputPath": "†state.paid",
-    "properties": {"amount": {"type": "number"}, "for": {"type": "string"}},
-    "required": ["amount"],
-}
-
-
-SAY = {"_tool": "say", "_activity": "echo", "properties": {"text": {"type": "string"}}}
-
-
-AGENT = {"plan": "lazy"}
-
-
-PAY = {**SETTLE, "properties": {"amount": {"type": "number"}}}
-
-
-async def page(run: Run) -> str:
-    """What Temporal's UI shows of the run."""
-    found: WorkflowMetadata = await run.handle.query("__temporal_workflow_metadata")
-    return found.current_details
-
-
-async def test_a_plan_is_shown_approved_once_and_carried_out(launch: Launch) -> None:
-    look, settle = call("look_up", id=5), call("settle", amount="†state.item.id")
-    say = call("say", text="paid for †{state.item.name}")
-    backend = await launch([Answer(calls=[look, settle, say]), Answer("done")])
-    run = await backend.start(["look_up", PAY, SAY], agent=AGENT)
-
-    [waiting] = await run.waiting()
-    assert (waiting["callId"], waiting["kind"]) == ("t1-plan", "plan")
-    assert [one["waitsFor"] for one in waiting["arguments"]["calls"]] == [[], ["t1c1"], ["t1c1"]]
-    described = await run.handle.describe()
-    assert described.typed_search_attributes.get(PENDING_TOOLS) == ["look_up", "settle", "say"]
-    shown = await page(run)
-    assert "### Approval of a plan needed: plan of 3 calls (`t1-plan`)" in shown
-    assert "2. **settle** (`t1c2`), after `t1c1`:\n" in shown
-    assert "   - **amount**: `†state.item.id`\n   - → writes `†state.paid`\n" in shown
-    assert f"`holdfast decide {run.id} t1-plan approve --strike CALL`" in shown
-    assert tools.read() == []
-
-    await run.decide("t1-plan", "approve", by="ada", digest=waiting["digest"])
-    assert (await run.result())["state"]["paid"] == {"paid": 5.0}
-    assert tools.read() == [f"pay 5 {run.id}/t1c2"]
-    assert backend.model.asked(1) == backend.model.asked(2) == 1
-    assert (await run.results())["t1c3"] == "paid for item 5"
-    assert "Turn 1: **settle** (amount=5): approved by ada, done" in await page(run)

@@ -27,8 +27,6 @@ from tests.support.model_server import Answer, call
 from tests.support.told import SECRET, Listening, listening
 
 PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("paid")]
-
-
 TELL = "tell_people"
 
 
@@ -99,25 +97,6 @@ async def test_people_are_told_that_it_waits_that_it_still_does_and_who_decided(
     ids = [heard.headers["webhook-id"] for heard in program.heard]
     assert len(set(ids)) == len(ids)
     assert {heard.json["data"]["about"] for heard in program.heard} == {first["about"]}
-
-
-async def test_a_single_call_ends_once_those_are_told_who_can_be_soon(
-    launch: Launch, program: Listening, tmp_path: Path
-) -> None:
-    def answer(heard: int) -> Response:
-        late = told(program)[-1] == "decided" and heard < 3
-        return Response(status_code=503 if late else 204, headers={"retry-after-ms": "200"})
-
-    program.answer = answer
-    backend = await launch([], notifiers=notifiers(tmp_path, desk=hook(program)))
-    run = await backend.call("pay", {"amount": 5})
-    await until_told(program, "asked")
-    await run.decide("t1c1", "approve")
-    await run.result()
-    assert told(program) == ["asked", "decided", "decided"]
-    again = [heard.headers["webhook-id"] for heard in program.heard[1:]]
-    assert again[0] == again[1]
-    assert "agent" not in program.heard[0].json["data"]
 
 
 def deaf_to(program: Listening, kind: str) -> None:

@@ -16,17 +16,9 @@ from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 
 SINCE = SearchAttributeKey.for_datetime("PendingSince")
-
-
 UNTIL = SearchAttributeKey.for_datetime("PendingUntil")
-
-
 FOR = SearchAttributeKey.for_keyword_list("PendingFor")
-
-
 MILLISECOND = timedelta(milliseconds=1)
-
-
 TOOLS: list[dict[str, Any]] = [
     {"_tool": "soon", "_activity": "pay", "_sideEffects": True, "_approval": {"timeout": "1h"}},
     {
@@ -38,8 +30,6 @@ TOOLS: list[dict[str, Any]] = [
         "properties": {"name": {"type": "string"}},
     },
 ]
-
-
 ASKS = [Answer(calls=[call("soon"), call("late", name="rent")]), Answer("done")]
 
 
@@ -94,21 +84,6 @@ async def test_lists_know_since_when_until_when_and_for_whom_it_waits(
     assert groups == ["finance", "board"]
 
     await run.decide("t1c2", "deny", groups=["board"], by="ada")
-    await run.result()
-    assert await attributes(run) == (None, None, None)
-
-
-async def test_a_budget_that_asks_is_found_like_a_call_that_waits(launch: Launch) -> None:
-    asks = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
-    backend = await launch([Answer(calls=[call("look_up")])])
-    run = await backend.start(["look_up"], agent=asks)
-    [waiting] = await run.waiting()
-    since, until, groups = await eventually(lambda: written(run, 1))
-    assert since - moment(waiting["requestedAt"]) < MILLISECOND
-    assert until - moment(waiting["expiresAt"]) < MILLISECOND
-    assert groups == ["*"]
-
-    await run.decide("t1-maxTurns", "deny")
     await run.result()
     assert await attributes(run) == (None, None, None)
 
