@@ -18,8 +18,7 @@ PartT = TypeVar("PartT")
 
 
 def text_of(
-    content: Content,
-    image: Callable[[ImagePart], str] = lambda _: "(a picture, which follows)",
+    content: Content, image: Callable[[ImagePart], str] = lambda _: "(a picture, which follows)"
 ) -> str:
     """Return the content as one text, with the text of `image` for each image."""
     if isinstance(content, str):
@@ -40,9 +39,7 @@ def text_of_part(part: TextPart | DataPart) -> str:
 
 
 def parts_of(
-    content: Content,
-    texts: Callable[[str], list[PartT]],
-    image: Callable[[ImagePart], PartT],
+    content: Content, texts: Callable[[str], list[PartT]], image: Callable[[ImagePart], PartT]
 ) -> list[PartT]:
     """Return the content as parts of a format: `texts` of each text, `image` of each image."""
     if isinstance(content, str):

@@ -63,8 +63,7 @@ class RunQueries:
             execution=execution,
             query_reject_condition=QueryRejectCondition.QUERY_REJECT_CONDITION_NOT_OPEN,
             query=WorkflowQuery(
-                query_type=query,
-                query_args=Payloads(payloads=await converter.encode([argument])),
+                query_type=query, query_args=Payloads(payloads=await converter.encode([argument]))
             ),
         )
         refusal = ""

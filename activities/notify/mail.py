@@ -21,11 +21,7 @@ from email.utils import format_datetime
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.notify.base import ATTEMPT_SECONDS, EnvironmentValue, notification_error
-from holdfast.activities.notify.message_text import (
-    defuse_links,
-    message_text,
-    one_line,
-)
+from holdfast.activities.notify.message_text import defuse_links, message_text, one_line
 from holdfast.schemas.settings.notify import Mail, News, Tls
 
 _PORTS: dict[Tls, int] = {"starttls": 587, "tls": 465, "none": 25}

@@ -96,8 +96,7 @@ class AnthropicFormat(ProviderFormat):
                 images = [_image(part) for part in images_of(message.content)]
                 introduction = texts(images_introduction(message, names)) if images else []
                 return EncodedMessage(
-                    encode_parts(_ASSISTANT, blocks),
-                    encode_parts(_USER, [*introduction, *images]),
+                    encode_parts(_ASSISTANT, blocks), encode_parts(_USER, [*introduction, *images])
                 )
             case "tool" if not is_orphan_result(message):
                 result: Block = {

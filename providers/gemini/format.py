@@ -14,12 +14,7 @@ from urllib.parse import quote
 
 import httpx
 
-from holdfast.providers.base import (
-    EncodedMessage,
-    ProviderRequest,
-    ToolNames,
-    UnanswerableRequest,
-)
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames, UnanswerableRequest
 from holdfast.providers.content import (
     EMPTY_MESSAGE,
     images_introduction,

@@ -32,12 +32,7 @@ from tests.providers.wire.gemini import GeminiWire
 from tests.providers.wire.ollama import OllamaWire
 from tests.providers.wire.openai import OpenAIWire
 
-WIRES: tuple[Wire, ...] = (
-    OpenAIWire(),
-    AnthropicWire(),
-    OllamaWire(),
-    GeminiWire(),
-)
+WIRES: tuple[Wire, ...] = (OpenAIWire(), AnthropicWire(), OllamaWire(), GeminiWire())
 CITIES = ("Oslo", "Rome", "Bern", "Kyiv")
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 

@@ -11,16 +11,7 @@ import pytest
 from holdfast.providers.base import ProviderRefused
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import MAX_LEARNED_SETTINGS, HttpProvider
-from tests.providers.fakes import (
-    TOOLS,
-    Handler,
-    Heard,
-    ask,
-    provider,
-    request,
-    said,
-    target,
-)
+from tests.providers.fakes import TOOLS, Handler, Heard, ask, provider, request, said, target
 from tests.providers.transport.test_http import HELLO, solve
 
 

@@ -259,9 +259,7 @@ TOLD: list[tuple[str, str, list[dict[str, Any]], int | None, int | None]] = [
 
 
 @pytest.mark.parametrize(
-    ("kind", "events", "cached", "written"),
-    [row[1:] for row in TOLD],
-    ids=[row[0] for row in TOLD],
+    ("kind", "events", "cached", "written"), [row[1:] for row in TOLD], ids=[row[0] for row in TOLD]
 )
 def test_what_was_cached_is_some_of_the_input(
     kind: Any, events: list[dict[str, Any]], cached: int | None, written: int | None

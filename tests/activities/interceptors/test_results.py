@@ -96,11 +96,7 @@ class Carry:
             # A local activity's failure comes as it is, any other inside of one more.
             failed = error.cause if isinstance(error, ActivityError) else error
             assert isinstance(failed, ApplicationError)
-            return {
-                "type": failed.type,
-                "message": failed.message,
-                "final": failed.non_retryable,
-            }
+            return {"type": failed.type, "message": failed.message, "final": failed.non_retryable}
 
 
 class Carrier:

@@ -123,10 +123,7 @@ def test_what_a_model_said_is_told_in_part_and_without_secrets(recorder: Recorde
 def test_a_request_without_an_answer_says_why(
     recorder: Recorder, error: Exception, kind: str
 ) -> None:
-    with (
-        pytest.raises(type(error)),
-        record_chat(recorder.telemetry, ASK, target(), pointer(), 2),
-    ):
+    with pytest.raises(type(error)), record_chat(recorder.telemetry, ASK, target(), pointer(), 2):
         raise error
     [span] = recorder.seen()
     assert (span.attributes["error.type"], span.attributes["holdfast.attempt"]) == (kind, 2)

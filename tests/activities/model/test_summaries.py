@@ -197,10 +197,7 @@ class Sent(Windowed):
         names = ToolNames(page.ask.tools)
         held = CachedConversation(pointer.since, pointer.origin)
         for item in page.items:
-            held.append(
-                item,
-                encoder_for(page.ask.calling, lambda one: format_.encode(one, names)),
-            )
+            held.append(item, encoder_for(page.ask.calling, lambda one: format_.encode(one, names)))
         request = ProviderRequest(page.ask, held.fragments(pointer.upto or None))
         self.bodies.append(json.loads(format_.body(request, "api.example.com")))
         return super().answer(pointer)

@@ -7,25 +7,13 @@ import httpx
 import pytest
 
 from holdfast.providers.anthropic.format import AnthropicFormat
-from holdfast.providers.base import (
-    ContextOverflow,
-    ProviderRefused,
-    ProviderRequest,
-    ToolNames,
-)
+from holdfast.providers.base import ContextOverflow, ProviderRefused, ProviderRequest, ToolNames
 from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution
 from tests.providers.fakes import TOOLS, Heard, ask, said, target
-from tests.providers.wire.anthropic import (
-    block,
-    call,
-    events,
-    started,
-    stopped,
-    text,
-)
+from tests.providers.wire.anthropic import block, call, events, started, stopped, text
 
 THOUGHT = {"type": "thinking", "thinking": "", "signature": ""}
 DEEP = [

@@ -7,11 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.providers.base import (
-    ProviderRefused,
-    TruncatedAnswer,
-    UnreadableAnswer,
-)
+from holdfast.providers.base import ProviderRefused, TruncatedAnswer, UnreadableAnswer
 from holdfast.schemas.internal.solution import Usage
 from holdfast.workflows.engine.model.answer import InvalidOutput, parse_output
 from tests.providers.gemini.gemini_exchange import SIGNED, failure, read

@@ -11,12 +11,7 @@ import ollama
 import pytest
 
 from holdfast.providers import model_errors
-from holdfast.providers.base import (
-    ContextOverflow,
-    ProviderRefused,
-    ProviderRequest,
-    ToolNames,
-)
+from holdfast.providers.base import ContextOverflow, ProviderRefused, ProviderRequest, ToolNames
 from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES, StreamedAnswer
 from holdfast.providers.transport.http import HttpProvider

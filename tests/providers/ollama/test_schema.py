@@ -88,10 +88,7 @@ def test_the_server_keeps_what_it_is_sent() -> None:
         (
             {"properties": {"a": {"$ref": "#/$defs/x~1y%20z", "description": "An A."}}}
             | {"$defs": {"x/y z": {"type": "integer", "description": "Any."}}},
-            {
-                "type": "object",
-                "properties": {"a": {"type": "integer", "description": "An A."}},
-            },
+            {"type": "object", "properties": {"a": {"type": "integer", "description": "An A."}}},
         ),
         (
             {"properties": {"a": {"$ref": "https://x/y"}, "b": {"$ref": "#/$defs/none"}}},

@@ -8,10 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.providers.base import (
-    TruncatedAnswer,
-    UnanswerableRequest,
-)
+from holdfast.providers.base import TruncatedAnswer, UnanswerableRequest
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import MAX_ANSWER_BYTES, HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
