@@ -29,7 +29,6 @@ from tests.providers.fakes import (
     LoggedRun,
     answering,
     ask,
-    calls,
     chunk,
     said,
     stream,
@@ -117,28 +116,6 @@ async def test_a_pointer_becomes_a_solution_and_nothing_at_its_default_is_record
     assert asked[0]["model"] == "gpt-test"
 
 
-async def test_calls_are_recorded_under_the_tools_own_names() -> None:
-    made = stream([calls((0, "c", "refund", '{"n": 1}')), chunk(finish="tool_calls")])
-    solution = await Setting(handler=answering(made)[0]).generate()
-    assert solution["calls"] == [{"providerId": "c", "tool": "refund", "arguments": {"n": 1}}]
-    assert solution["stopReason"] == "calls"
-
-
-async def test_the_next_turn_sends_the_same_bytes_and_more() -> None:
-    bodies: list[bytes] = []
-
-    def handler(request: httpx.Request) -> httpx.Response:
-        bodies.append(request.content.partition(b'],"model"')[0])
-        return httpx.Response(200, content=HELLO)
-
-    setting = Setting(handler=handler)
-    await setting.generate()
-    setting.run.say(said("assistant", "Hello"), said("user", "Go on"))
-    await setting.generate()
-    assert bodies[1].startswith(bodies[0])
-    assert len(setting.run.wanted) == 2
-
-
 async def test_it_beats_soon_after_its_begin_and_shows_what_was_said() -> None:
     speaker = Speaker("Guten ", "Tag")
     setting = Setting(speaker)
@@ -160,22 +137,6 @@ async def test_it_beats_soon_after_its_begin_and_shows_what_was_said() -> None:
         "waitedSeconds": 0.0,
         "doubtfulAttempts": 0,
     }
-
-
-async def test_it_beats_while_nothing_is_said() -> None:
-    speaker = Speaker()
-    setting = Setting(speaker)
-    setting.environment.info = dataclasses.replace(
-        setting.environment.info, heartbeat_timeout=timedelta(milliseconds=60)
-    )
-    running = asyncio.ensure_future(setting.generate())
-
-    async def several() -> bool:
-        return len(setting.heartbeats) >= 4
-
-    await eventually(several)
-    speaker.go_on.set()
-    await running
 
 
 async def test_a_model_that_answers_at_once_needs_no_heartbeat(
@@ -207,15 +168,6 @@ async def test_a_refusal_fails_as_a_model_error() -> None:
     error = await Setting(handler=handler).failure()
     assert (error.type, error.non_retryable) == ("model_error", True)
     assert "TEST_KEY" in error.message
-
-
-async def test_a_rate_limit_is_tried_again_when_the_provider_says() -> None:
-    def handler(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(429, headers={"retry-after": "4"})
-
-    error = await Setting(handler=handler).failure()
-    assert not error.non_retryable
-    assert error.next_retry_delay == timedelta(seconds=4)
 
 
 def at_an_attempt(setting: Setting, *, asked: timedelta, waited: timedelta) -> None:
@@ -290,27 +242,12 @@ async def test_of_all_attempts_those_count_that_may_be_in_vain(
     assert setting.heartbeats[-1]["doubtfulAttempts"] == after
 
 
-async def test_a_broken_connection_is_tried_again() -> None:
-    def handler(_: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("All connection attempts failed")
-
-    error = await Setting(handler=handler).failure()
-    assert not error.non_retryable
-    assert "cannot be reached" in error.message
-
-
 async def test_an_endpoint_that_this_worker_lacks_is_told_with_those_it_has() -> None:
     setting = Setting()
     setting.run.ask = ask(model={"endpoint": "nowhere"})
     error = await setting.failure()
     assert error.non_retryable
     assert error.message == "this worker has no endpoint `nowhere`; it has `openai`"
-
-
-async def test_a_missing_key_is_told_when_it_is_needed() -> None:
-    error = await Setting(apiKeyEnv="OTHER_KEY").failure()
-    assert error.non_retryable
-    assert "OTHER_KEY" in error.message
 
 
 async def test_a_conversation_that_does_not_match_is_final() -> None:
@@ -335,26 +272,39 @@ async def test_what_it_cost_is_told_where_there_is_a_price() -> None:
     assert solution["usage"]["cost"] == 0.003
 
 
+CACHED = {"input": 2, "output": 10, "cached": 0.5}
+MILLION = 1_000_000
+
+
 @pytest.mark.parametrize(
-    ("usage", "cost"),
+    ("price", "tokens", "cost"),
     [
-        (Usage(input_tokens=1_000_000, output_tokens=0), 2.0),
-        (Usage(input_tokens=1_000_000, output_tokens=100_000, cached_tokens=400_000), 2.4),
-        (Usage(input_tokens=10, output_tokens=0, cached_tokens=99), 0.000005),
-        (Usage(input_tokens=10), None),
-        (Usage(output_tokens=10), None),
-        (Usage(), None),
+        (CACHED, {"input": MILLION, "output": 0}, 2.0),
+        (CACHED, {"input": MILLION, "output": 100_000, "cached": 400_000}, 2.4),
+        (CACHED, {"input": 10, "output": 0, "cached": 99}, 0.000005),
+        (CACHED, {"input": 10}, None),
+        (CACHED, {"output": 10}, None),
+        # A cache without a price of its own costs what other input does.
+        ({"input": 2, "output": 10}, {"input": MILLION, "output": 0, "cached": 500_000}, 2.0),
+        (CACHED, {"input": 2_000, "output": 0, "cached": 1_400, "written": 500}, 0.0019),
+        (
+            {**CACHED, "cacheWrite": 4},
+            {"input": 2_000, "output": 0, "cached": 1_400, "written": 500},
+            0.0029,
+        ),
+        # No more can be written than was sent.
+        (
+            {"input": 1, "output": 0, "cached": 0, "cacheWrite": 2},
+            {"input": 10, "output": 0, "cached": 8, "written": 99},
+            0.000004,
+        ),
     ],
 )
-def test_cached_tokens_are_some_of_the_input_and_what_is_unknown_costs_nothing_known(
-    usage: Usage, cost: float | None
+def test_what_is_read_of_a_cache_or_written_to_it_has_its_own_price(
+    price: dict[str, Any], tokens: dict[str, int], cost: float | None
 ) -> None:
-    assert token_cost(usage, Price(input=2, output=10, cached=0.5)) == cost
-
-
-def test_cached_tokens_without_a_price_of_their_own_cost_what_others_do() -> None:
-    usage = Usage(input_tokens=1_000_000, output_tokens=0, cached_tokens=500_000)
-    assert token_cost(usage, Price(input=2, output=10)) == 2.0
+    usage = Usage.model_validate({f"{name}_tokens": count for name, count in tokens.items()})
+    assert token_cost(usage, Price.model_validate(price)) == cost
 
 
 async def test_the_window_is_told_once_the_conversation_takes_half_of_it() -> None:

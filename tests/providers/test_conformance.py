@@ -249,12 +249,6 @@ async def test_a_server_without_tools_is_asked_without(wire: Wire, choice: str) 
     assert told is (choice == "required")
 
 
-async def test_another_refusal_is_not_taken_for_a_lack_of_tools(wire: Wire) -> None:
-    exchange = Exchange(wire, refusal(wire, 400, "the tools are too many"))
-    with pytest.raises(ProviderRefused):
-        await exchange.solve(tools=TOOLS)
-
-
 # How answers are read.
 
 

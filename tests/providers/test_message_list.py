@@ -79,11 +79,6 @@ def test_a_system_that_speaks_later_is_a_user_who_says_so() -> None:
     assert messages[1:] == [{"role": "user", "content": "Hi\n\n<system>\nBe kind.\n</system>"}]
 
 
-def test_a_conversation_begins_with_a_user() -> None:
-    messages = sent("openai", said("assistant", "How can I help?"), said("user", "Find it"))
-    assert [each["role"] for each in messages] == ["system", "user", "assistant", "user"]
-
-
 @pytest.mark.parametrize("kind", ["openai", "ollama"])
 def test_a_model_that_does_not_take_its_thoughts_back_is_sent_all_else(kind: str) -> None:
     data = {"reasoning_content": "Hm.", "thinking": "Hm."}
@@ -121,7 +116,6 @@ def test_any_conversation_is_put_in_turns_and_stays_as_it_is_then(
 
 USER = b'{"role":"user","content":['
 ASSISTANT = b'{"role":"assistant","content":['
-CLOSING = b"]}"
 
 
 def fragment(role: str, *parts: Any) -> bytes:
@@ -137,15 +131,6 @@ def test_neighbours_of_one_role_are_one_message_with_the_parts_of_all_in_order()
     assert joined(*fragments) == [{"role": "user", "content": ["a", "b", {"c": ["]}"]}, "d"]}]
 
 
-def test_roles_take_turns() -> None:
-    said = [fragment(role, role[0]) for role in ("user", "user", "assistant", "assistant", "user")]
-    assert joined(*said) == [
-        {"role": "user", "content": ["u", "u"]},
-        {"role": "assistant", "content": ["a", "a"]},
-        {"role": "user", "content": ["u"]},
-    ]
-
-
 def test_a_message_alone_keeps_its_bytes() -> None:
     fragments = [fragment("user", "ä]}"), fragment("assistant", "b"), fragment("user", "c")]
     assert merge_neighbours(fragments, (USER, ASSISTANT)) == fragments
@@ -155,14 +140,3 @@ def test_what_has_no_opening_stays_as_it_is_and_parts_its_neighbours() -> None:
     foreign = encode_json({"role": "system", "content": "s"})
     fragments = [fragment("user", "a"), foreign, foreign, fragment("user", "b")]
     assert merge_neighbours(fragments, (USER, ASSISTANT)) == fragments
-
-
-def test_a_longer_conversation_begins_with_the_shorter_one() -> None:
-    fragments = [fragment("user", "a"), fragment("assistant", "b"), fragment("user", "c")]
-    short = b",".join(merge_neighbours(fragments, (USER, ASSISTANT))).removesuffix(CLOSING)
-    longer = [*fragments, fragment("user", "d"), fragment("assistant", "e")]
-    assert b",".join(merge_neighbours(longer, (USER, ASSISTANT))).startswith(short)
-
-
-def test_nothing_is_nothing() -> None:
-    assert merge_neighbours([], (USER,)) == []

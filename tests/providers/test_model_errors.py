@@ -115,11 +115,6 @@ def test_it_is_tried_again_when_the_provider_says(headers: Any, seconds: float |
     assert retry_delay(httpx.Headers(headers), NOW) == expected
 
 
-def test_the_delay_is_temporal_s_own() -> None:
-    error = failed(ProviderRefused(429, "slow down", {"retry-after": "12"}))
-    assert error.next_retry_delay == timedelta(seconds=12)
-
-
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refused_key_names_its_variable(status: int) -> None:
     assert "environment variable TEST_KEY" in failed(ProviderRefused(status, "no")).message

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.providers.base import ProviderRefused
+from holdfast.providers.base import ProviderRefused, ProviderRequest
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import MAX_LEARNED_SETTINGS, HttpProvider
 from tests.providers.fakes import TOOLS, Handler, Heard, ask, provider, request, said, target
@@ -29,22 +29,6 @@ def refusing(status: int, message: str, *without: str) -> tuple[Handler, list[di
     return handle, asked
 
 
-@pytest.mark.parametrize("choice", ["required", {"name": "refund"}])
-async def test_a_call_that_cannot_be_had_is_told_of(choice: Any) -> None:
-    handle, _ = refusing(400, "this model does not support tools", "tools")
-    solution = await solve(handle, ask(tools=TOOLS, toolChoice=choice))
-    assert "no tools" in solution.notices[0]
-
-
-async def test_a_model_that_takes_no_temperature_is_asked_without() -> None:
-    said = "Unsupported value: 'temperature' does not support 0.7 with this model."
-    handle, asked = refusing(400, said, "temperature")
-    solution = await solve(handle, ask(tools=TOOLS))
-    assert solution.text == "Hello"
-    assert "temperature" in solution.notices[0]
-    assert len(asked) == 2
-
-
 async def test_a_temperature_that_was_refused_is_not_sent_again_with_the_same_settings() -> None:
     handle, asked = refusing(400, "temperature is not supported", "temperature")
     model = provider(handle)
@@ -57,13 +41,16 @@ async def test_a_temperature_that_was_refused_is_not_sent_again_with_the_same_se
     assert ["temperature" in body for body in asked[4:]] == [True, False]
 
 
-async def test_a_server_that_is_asked_for_no_usage_is_asked_without_from_then_on() -> None:
-    said = "Unrecognized request argument supplied: stream_options"
-    handle, asked = refusing(400, said, "stream_options")
+@pytest.mark.parametrize(("field", "notices"), [("stream_options", 1), ("prompt_cache_key", 0)])
+async def test_a_field_that_a_server_does_not_know_is_left_out_from_then_on(
+    field: str, notices: int
+) -> None:
+    handle, asked = refusing(400, f"Unrecognized request argument supplied: {field}", field)
     model = provider(handle)
     for _ in range(2):
-        assert "usage" in (await model.solve(request(), Heard())).notices[0]
-    assert ["stream_options" in body for body in asked] == [True, False, False]
+        solution = await model.solve(ProviderRequest(ask(), (), "k1"), Heard())
+        assert (solution.text, len(solution.notices)) == ("Hello", notices)
+    assert [field in body for body in asked] == [True, False, False]
 
 
 @pytest.mark.parametrize(

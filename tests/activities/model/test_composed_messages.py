@@ -8,8 +8,8 @@ from holdfast.activities.model.conversation_reader import without_native_calls
 from holdfast.schemas.message import ChatMessage
 from tests.activities.model.test_conversation_reader import Pair
 from tests.providers.fakes import ask, said
-from tests.providers.test_conformance import Exchange, good, wire
-from tests.providers.wire.base import PICTURE, Wire
+from tests.providers.test_conformance import wire
+from tests.providers.wire.base import PICTURE
 
 # The fixture of each provider.
 __all__ = ["wire"]
@@ -42,17 +42,6 @@ ASSISTANT = said("assistant", CALLED, calls=[CALL], said="")
 )
 def test_calls_and_results_are_said_in_words(message: ChatMessage, words: ChatMessage) -> None:
     assert without_native_calls(message) == words
-
-
-async def test_every_provider_understands_such_a_conversation(wire: Wire) -> None:
-    exchange = Exchange(wire, good(wire.says("Done")))
-    conversation = [said("user", "Hi"), ASSISTANT, result("done"), result([IMAGE])]
-    await exchange.solve(*map(without_native_calls, conversation))
-    seen = exchange.seen[0]
-    assert (seen.calls, seen.results) == ([], [])
-    assert "Result of t1c1 (refund): done" in "\n".join(seen.texts)
-    [picture] = seen.pictures
-    assert picture.endswith(PICTURE)
 
 
 async def test_a_conversation_is_read_again_where_the_calling_is_another() -> None:

@@ -65,26 +65,6 @@ async def test_arguments_that_come_whole_with_the_name_are_kept(whole: Any) -> N
     assert solution.calls[0].arguments == {"a": "ä"}
 
 
-async def test_a_server_that_does_not_stream_is_understood() -> None:
-    message = {
-        **started(cache_read_input_tokens=2)["message"],
-        "content": [
-            {**THOUGHT, "thinking": "Hm.", "signature": "s"},
-            {"type": "text", "text": "Yes"},
-            {"type": "tool_use", "id": "1", "name": "rag_query", "input": {"q": "x"}},
-        ],
-        "stop_reason": "tool_use",
-    }
-    solution = await solve(json.dumps(message).encode())
-    assert (solution.text, solution.calls[0].arguments) == ("Yes", {"q": "x"})
-    assert (solution.usage.input_tokens, solution.usage.cached_tokens) == (7, 2)
-    assert solution.provider_data == [
-        {"type": "thinking", "thinking": "Hm.", "signature": "s"},
-        {"type": "text", "characters": 3},
-        {"type": "tool_use"},
-    ]
-
-
 async def test_thoughts_are_kept_in_their_place_and_not_told() -> None:
     solution = await solve(
         events(

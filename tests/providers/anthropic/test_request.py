@@ -142,15 +142,6 @@ def marks(made: dict[str, Any]) -> list[Any]:
     return [part.get("text") or part["tool_use_id"] for part in blocks if "cache_control" in part]
 
 
-def test_the_cache_is_marked_at_the_end_of_this_request_and_of_the_one_before() -> None:
-    said_first = [said("user", "Hi"), asking("a", "b"), result("a"), result("b")]
-    assert marks(sent(*said_first, tail="state")) == ["Be brief.", "Hi", "b"]
-    later = [*said_first, asking("c"), result("c"), said("user", "And?")]
-    made = sent(*later, tail="state")
-    assert marks(made) == ["Be brief.", "b", "And?"]
-    assert made["messages"][-1]["content"][-1] == {"type": "text", "text": "state"}
-
-
 @pytest.mark.parametrize("own", [None, {"type": "ephemeral", "ttl": "1h"}])
 def test_an_agent_can_say_what_is_cached(own: Any) -> None:
     made = sent(model={"options": {"cache_control": own}})

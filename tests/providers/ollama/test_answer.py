@@ -160,32 +160,6 @@ async def test_a_conversation_that_does_not_fit_is_told_with_the_setting_and_in_
 # Its own client, as a second witness.
 
 
-def its_client(body: bytes) -> ollama.Client:
-    """Ollama's client, at a server that says this."""
-    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body))
-    return ollama.Client(transport=transport)
-
-
-def test_its_own_client_reads_our_server_as_we_do() -> None:
-    body = OllamaWire().calls(("rag_query", {"city": "Oslo"}), ("refund", {}))
-    theirs = [
-        (each.function.name, dict(each.function.arguments))
-        for response in its_client(body).chat(model="tiny", stream=True)
-        for each in response.message.tool_calls or ()
-    ]
-    ours = read(body)
-    assert theirs == [(NAMES.to_provider(each.tool), each.arguments) for each in ours.calls]
-    parts = list(its_client(OllamaWire().says("Guten", " Tag")).chat(model="tiny", stream=True))
-    assert "".join(part.message.content or "" for part in parts) == "Guten Tag"
-    assert (parts[-1].done, parts[-1].done_reason, parts[-1].eval_count) == (True, "stop", 3)
-
-
-def test_its_own_client_reads_our_server_s_error_as_one() -> None:
-    body = lines(piece({"content": "Yes"}), {"error": "out of memory"})
-    with pytest.raises(ollama.ResponseError, match="out of memory"):
-        list(its_client(body).chat(model="tiny", stream=True))
-
-
 def test_what_its_own_client_sends_is_what_we_send() -> None:
     seen: list[dict[str, Any]] = []
 

@@ -46,33 +46,10 @@ def sent(*messages: ChatMessage, host: str = OFFICIAL, **asked: Any) -> dict[str
     return made
 
 
-def test_instructions_come_first_and_the_tail_comes_last() -> None:
-    messages = sent(said("user", "Hi"), tail="The state: {}")["messages"]
-    assert messages == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Hi"},
-        {"role": "user", "content": "The state: {}"},
-    ]
-
-
 def test_it_streams_and_asks_for_the_usage() -> None:
     made = sent()
     assert made["stream"] is True
     assert made["stream_options"] == {"include_usage": True}
-
-
-def test_a_call_and_its_result_go_out_under_the_provider_s_id_with_a_name_that_it_takes() -> None:
-    error = '{"error": {"code": "denied", "message": "no"}}'
-    asked = said("assistant", calls=[CALL])
-    result = said("tool", error, callId="t1c1", providerId="call_9", isError=True)
-    _, assistant, tool = sent(asked, result)["messages"]
-    function = {"name": "rag_query", "arguments": '{"q": "†ü"}'}
-    assert assistant == {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "call_9", "type": "function", "function": function}],
-    }
-    assert tool == {"role": "tool", "content": error, "tool_call_id": "call_9"}
 
 
 def test_thoughts_go_back_with_the_answer_that_they_led_to() -> None:
@@ -119,18 +96,6 @@ def test_an_output_schema_is_asked_for_as_a_response_format() -> None:
         "json_schema": {"name": "output", "schema": schema, "strict": False},
     }
     assert "response_format" not in sent()
-
-
-def test_pictures_of_results_follow_the_last_result_of_the_turn() -> None:
-    second = {**CALL, "providerId": "call_10"}
-    pictured = said(
-        "tool", [{"type": "text", "text": "a map"}, PICTURE], tool="map", providerId="call_9"
-    )
-    plain = said("tool", "ok", providerId="call_10")
-    messages = sent(said("assistant", calls=[CALL, second]), pictured, plain)["messages"]
-    assert [each["role"] for each in messages] == ["system", "assistant", "tool", "tool", "user"]
-    assert messages[2]["content"].startswith("a map")
-    assert [part["type"] for part in messages[4]["content"]] == ["text", "image_url"]
 
 
 def test_data_is_sent_as_its_json() -> None:

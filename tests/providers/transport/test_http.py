@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.providers.base import TruncatedAnswer, UnanswerableRequest
+from holdfast.providers.base import UnanswerableRequest
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import MAX_ANSWER_BYTES, HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
@@ -74,12 +74,6 @@ async def test_a_stream_is_heard_while_it_is_said() -> None:
     heard = Listening()
     assert (await solve_from(serve, heard)).text == "Guten Tag"
     assert heard.texts == ["Guten", " Tag"]
-
-
-@pytest.mark.parametrize("end", [b"0\r\n\r\n", b""], ids=["ended early", "connection closed"])
-async def test_a_cut_stream_is_no_answer(end: bytes) -> None:
-    with pytest.raises((TruncatedAnswer, httpx.RemoteProtocolError)):
-        await solve_from(saying(stream([chunk({"content": "Hel"})], end=""), end=end))
 
 
 async def test_a_connection_that_breaks_after_the_end_loses_the_usage_alone() -> None:
@@ -160,14 +154,6 @@ async def test_the_key_and_the_endpoint_s_headers_are_sent_and_nothing_is_compre
     assert seen[0].headers["authorization"] == f"Bearer {KEY}"
     assert seen[0].headers["x-team"] == "a"
     assert seen[0].headers["accept-encoding"] == "identity"
-
-
-async def test_without_a_key_none_is_sent() -> None:
-    def handle(asked: httpx.Request) -> httpx.Response:
-        assert "authorization" not in asked.headers
-        return httpx.Response(200, content=HELLO)
-
-    assert (await solve(handle, at=target(apiKeyEnv=None))).text == "Hello"
 
 
 @pytest.mark.parametrize("key", ["", "two\nlines", "naïve"])
