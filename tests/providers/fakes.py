@@ -4,16 +4,18 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import httpx
 from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
-from holdfast.activities.model.conversation_cache import RunKey
+from holdfast.activities.model.conversation_cache import CachedConversation, RunKey
 from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.openai.format import OpenAIFormat
-from holdfast.providers.transport.http import HttpProvider
+from holdfast.providers.streamed_answer import StreamedAnswer
+from holdfast.providers.transport.http import HttpProvider, ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.base import canonical_json, link, sha256
 from holdfast.schemas.internal.model_request import (
@@ -22,6 +24,7 @@ from holdfast.schemas.internal.model_request import (
     ConversationPageRequest,
     ConversationPointer,
 )
+from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import Endpoint
 
@@ -51,6 +54,28 @@ def target(**endpoint: Any) -> EndpointTarget:
     return EndpointTarget("openai", Endpoint.model_validate(settings), {"TEST_KEY": KEY})
 
 
+NAMES = ToolNames(ask(tools=TOOLS).tools)
+
+
+def fragments_of(
+    spoken: ProviderFormat, *messages: ChatMessage, names: ToolNames = NAMES
+) -> tuple[bytes, ...]:
+    """A conversation of these messages, as a worker holds it in a format."""
+    held = CachedConversation()
+    for message in messages:
+        item = canonical_json({"message": message.to_json()}).decode("utf-8", "surrogatepass")
+        held.append(item, partial(spoken.encode, names=names))
+    return held.fragments()
+
+
+def sent_body(
+    spoken: ProviderFormat, *messages: ChatMessage, host: str = "", **asked: Any
+) -> bytes:
+    """The body of a request of these messages, or of a greeting, with these settings."""
+    fragments = fragments_of(spoken, *messages or [said("user", "Hi")])
+    return spoken.body(ProviderRequest(ask(**asked), fragments), host)
+
+
 class Heard:
     """A sink that remembers."""
 
@@ -63,6 +88,19 @@ class Heard:
 
     def call(self, index: int, tool: str, piece: str) -> None:
         self.calls.append((index, tool, piece))
+
+
+def read_answer(spoken: ProviderFormat, *chunks: bytes, heard: Heard | None = None) -> Solution:
+    """What a format makes of the bytes of a response."""
+    decoder = spoken.event_decoder()
+    reading = spoken.answer_reader(StreamedAnswer(heard or Heard(), NAMES))
+    for piece in chunks:
+        for event in decoder.feed(piece):
+            reading.read(event)
+            if reading.is_done:
+                return reading.solution()
+    reading.finish(decoder.rest() or "", decoder.stray)
+    return reading.solution()
 
 
 def chunk(
@@ -123,12 +161,10 @@ def provider(handler: Handler, at: EndpointTarget | None = None) -> HttpProvider
 
 def request(asked: Ask | None = None, *messages: ChatMessage) -> ProviderRequest:
     """A request with a conversation, encoded for `openai`."""
-    openai = provider(lambda _: httpx.Response(500))
     asked = asked or ask()
+    messages = messages or (said("user", "Hello"),)
     names = ToolNames(asked.tools)
-    encoded = [openai.encode(message, names) for message in messages or [said("user", "Hello")]]
-    fragments = [part for each in encoded for part in (*each.fragments, *each.deferred)]
-    return ProviderRequest(asked, tuple(fragments))
+    return ProviderRequest(asked, fragments_of(OpenAIFormat(), *messages, names=names))
 
 
 class LoggedRun:

@@ -25,7 +25,7 @@ from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import Endpoint
-from tests.providers.fakes import KEY, TOOLS, Heard, ask, said
+from tests.providers.fakes import KEY, TOOLS, Heard, ask, fragments_of, said
 from tests.providers.wire.anthropic import AnthropicWire
 from tests.providers.wire.base import PICTURE, Result, Seen, Wire
 from tests.providers.wire.gemini import GeminiWire
@@ -66,13 +66,10 @@ class Exchange:
     async def solve(self, *messages: ChatMessage, **asked: Any) -> Solution:
         """Ask, with this conversation and these settings."""
         wanted: Ask = ask(**asked)
-        names = ToolNames(wanted.tools)
-        encoded = [
-            self._provider.encode(message, names) for message in messages or [said("user", "Hi")]
-        ]
-        now = [part for each in encoded for part in each.fragments]
-        later = [part for each in encoded for part in each.deferred]
-        return await self._provider.solve(ProviderRequest(wanted, (*now, *later)), self.heard)
+        fragments = fragments_of(
+            self._wire.format, *messages or [said("user", "Hi")], names=ToolNames(wanted.tools)
+        )
+        return await self._provider.solve(ProviderRequest(wanted, fragments), self.heard)
 
     async def failure(self, *messages: ChatMessage, **asked: Any) -> ApplicationError:
         """What Temporal is told when it goes wrong."""

@@ -7,7 +7,6 @@ generated from it.
 import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.activities.model.conversation_cache import CachedConversation
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers import model_errors
 from holdfast.providers.base import (
@@ -29,17 +27,15 @@ from holdfast.providers.base import (
 from holdfast.providers.streamed_answer import MAX_SOLUTION_BYTES, StreamedAnswer, size_bytes
 from holdfast.providers.transport.http import HttpProvider, ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.base import canonical_json
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import AskedCall, ChatMessage, DataPart, ImagePart, TextPart
 from holdfast.schemas.settings.endpoints import Endpoint
 from tests.engine.generated import JSON, NOISE, OBJECTS, SCHEMAS
-from tests.providers.fakes import KEY, TOOLS, Heard, ask, said
+from tests.providers.fakes import KEY, NAMES, TOOLS, Heard, ask, fragments_of, read_answer, said
 from tests.providers.test_conformance import WIRES
 from tests.providers.wire.base import Wire
 
-NAMES = ToolNames(ask(tools=TOOLS).tools)
 USER, PASSWORD, IN_QUERY, IN_HEADER = "ann", "hunter2-pass", "query-secret", "header-secret"
 SECRETS = (KEY, PASSWORD, IN_QUERY, IN_HEADER)
 
@@ -111,26 +107,14 @@ async def test_any_cut_of_the_bytes_gives_the_same_solution(
 @either_answer
 def test_what_is_cut_short_is_a_whole_answer_or_told_as_cut(wire: Wire, which: int) -> None:
     body = GOOD[wire.format.kind][which]
-    whole = read(wire.format, [body])
+    whole = read_answer(wire.format, body)
     for length in range(len(body)):
         try:
-            solution = read(wire.format, [body[:length]])
+            solution = read_answer(wire.format, body[:length])
         except (TruncatedAnswer, UnreadableAnswer):
             continue
         assert (solution.text, solution.calls) == (whole.text, whole.calls)
         assert solution.stop_reason == whole.stop_reason
-
-
-def read(spoken: ProviderFormat, chunks: Iterable[bytes]) -> Solution:
-    """What a format makes of the bytes of a response."""
-    stream, reading = spoken.event_decoder(), spoken.answer_reader(StreamedAnswer(Heard(), NAMES))
-    for chunk in chunks:
-        for event in stream.feed(chunk):
-            reading.read(event)
-            if reading.is_done:
-                return reading.solution()
-    reading.finish(stream.rest() or "", stream.stray)
-    return reading.solution()
 
 
 def take(spoken: ProviderFormat, events: Iterable[str]) -> Solution | None:
@@ -226,7 +210,7 @@ def test_any_bytes_within_an_answer_are_understood_or_refused(
         cut = int(place * len(body))
         for spoilt in (body[:cut] + garbage + body[cut:], garbage + body[cut:], garbage):
             with contextlib.suppress(ProviderError):
-                check(read(wire.format, [spoilt]))
+                check(read_answer(wire.format, spoilt))
 
 
 # What is sent.
@@ -277,25 +261,14 @@ ASKS = st.builds(
 )
 
 
-def held(
-    spoken: ProviderFormat, names: ToolNames, messages: list[ChatMessage]
-) -> tuple[bytes, ...]:
-    """The messages, as a worker holds them."""
-    conversation = CachedConversation()
-    for message in messages:
-        item = canonical_json({"message": message.to_json()}).decode("utf-8", "surrogatepass")
-        conversation.append(item, partial(spoken.encode, names=names))
-    return conversation.fragments()
-
-
 @each_format
 @quickly
 @given(messages=st.lists(MESSAGES, max_size=4), asked=ASKS)
 def test_whatever_is_sent_is_json(
     spoken: ProviderFormat, messages: list[ChatMessage], asked: Ask
 ) -> None:
-    names = ToolNames(asked.tools)
-    body = spoken.body(ProviderRequest(asked, held(spoken, names, messages)), "127.0.0.1")
+    fragments = fragments_of(spoken, *messages, names=ToolNames(asked.tools))
+    body = spoken.body(ProviderRequest(asked, fragments), "127.0.0.1")
     made = json.loads(body.decode("utf-8"), parse_constant=pytest.fail)
     assert isinstance(made, dict)
     assert all(isinstance(notice, str) for notice in spoken.unsupported_notices(asked))

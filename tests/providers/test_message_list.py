@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.catalog.endpoints import FORMATS
-from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.base import ProviderRequest
 from holdfast.providers.content import encode_json
 from holdfast.providers.message_list import alternate_roles, merge_neighbours
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import TOOLS, ask, said
+from tests.providers.fakes import ask, fragments_of, said
 
-NAMES = ToolNames(ask(tools=TOOLS).tools)
 PICTURE = {"type": "image", "mediaType": "image/png", "data": "AAAA"}
 CALL = {"id": "t1c1", "providerId": "call_9", "tool": "rag.query", "arguments": {}}
 CALLED = said("assistant", calls=[CALL])
@@ -26,9 +25,7 @@ Messages = list[dict[str, Any]]
 def messages_of(kind: str, *messages: ChatMessage, tail: str | None = None, **how: Any) -> Messages:
     """The messages of a request."""
     spoken = FORMATS["ollama" if kind == "ollama" else "openai"]
-    encoded = [spoken.encode(message, NAMES) for message in messages]
-    fragments = [part for each in encoded for part in (*each.fragments, *each.deferred)]
-    request = ProviderRequest(ask(tail=tail), tuple(fragments), **how)
+    request = ProviderRequest(ask(tail=tail), fragments_of(spoken, *messages), **how)
     made: Messages = json.loads(spoken.body(request, "localhost"))["messages"]
     return made
 

@@ -10,7 +10,7 @@ from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Usage
-from tests.providers.fakes import TOOLS, Heard, ask, said
+from tests.providers.fakes import TOOLS, Heard, ask, fragments_of, said, sent_body
 
 NAMES = ToolNames(())
 HOSTS = {
@@ -38,16 +38,14 @@ def spoken(request: pytest.FixtureRequest) -> ProviderFormat:
 def body(spoken: ProviderFormat, host: str = "", key: str = "", **asked: Any) -> dict[str, Any]:
     """A request of a conversation with a call, a result, and these settings."""
     wanted = ask(tools=TOOLS, **asked)
-    names = ToolNames(wanted.tools)
     calls = [{"id": "t1c1", "providerId": "c1", "tool": "refund", "arguments": {}}]
     messages = (
         said("user", "Hi"),
         said("assistant", "", calls=calls),
         said("tool", "done", tool="refund", callId="t1c1", providerId="c1"),
     )
-    encoded = [spoken.encode(message, names) for message in messages]
-    fragments = tuple(part for each in encoded for part in (*each.fragments, *each.deferred))
-    sent = spoken.body(ProviderRequest(wanted, fragments, key), host or HOSTS[spoken.kind])
+    request = ProviderRequest(wanted, fragments_of(spoken, *messages), key)
+    sent = spoken.body(request, host or HOSTS[spoken.kind])
     found: dict[str, Any] = json.loads(sent)
     return found
 
@@ -123,10 +121,7 @@ def test_anthropic_finds_the_end_of_the_last_request_however_many_calls_it_led_t
                 said("tool", "x", tool="refund", callId=f"{at}.{n}", providerId=f"c{at}-{n}")
                 for n in range(calls)
             ]
-        spoken = FORMATS["anthropic"]
-        encoded = [spoken.encode(message, NAMES) for message in messages]
-        fragments = tuple(part for each in encoded for part in (*each.fragments, *each.deferred))
-        sent = json.loads(spoken.body(ProviderRequest(ask(tail="S"), fragments), "x"))
+        sent = json.loads(sent_body(FORMATS["anthropic"], *messages, tail="S"))
         blocks = [block for message in sent["messages"] for block in message["content"]]
         return [index for index, block in enumerate(blocks) if "cache_control" in block]
 

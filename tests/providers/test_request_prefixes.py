@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from holdfast.activities.model.conversation_cache import CachedConversation
 from holdfast.catalog.endpoints import FORMATS
-from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.base import ProviderRequest
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import TOOLS, ask, said
+from tests.providers.fakes import NAMES, TOOLS, ask, said
 
-NAMES = ToolNames(ask(tools=TOOLS).tools)
 # What stands behind the messages, in each format.
 SETTINGS = {"gemini": b'],"systemInstruction":'}
 # Anthropic's marks are no part of what is cached; they go with the end of the conversation.

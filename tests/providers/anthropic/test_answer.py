@@ -7,12 +7,12 @@ import httpx
 import pytest
 
 from holdfast.providers.anthropic.format import AnthropicFormat
-from holdfast.providers.base import ContextOverflow, ProviderRefused, ProviderRequest, ToolNames
+from holdfast.providers.base import ContextOverflow, ProviderRefused, ProviderRequest
 from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution
-from tests.providers.fakes import TOOLS, Heard, ask, said, target
+from tests.providers.fakes import TOOLS, Heard, ask, fragments_of, said, target
 from tests.providers.wire.anthropic import block, call, events, started, stopped, text
 
 THOUGHT = {"type": "thinking", "thinking": "", "signature": ""}
@@ -39,7 +39,7 @@ async def solve(*replies: bytes | httpx.Response, asked: Ask | None = None) -> S
 
     http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
     at = target(provider="anthropic", baseUrl="https://api.anthropic.com")
-    now = AnthropicFormat().encode(said("user", "Hi"), ToolNames([])).fragments
+    now = fragments_of(AnthropicFormat(), said("user", "Hi"))
     return await HttpProvider(AnthropicFormat(), at, http).solve(
         ProviderRequest(asked, now), Heard()
     )

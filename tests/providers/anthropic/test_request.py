@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from holdfast.providers.anthropic.format import DEFAULT_OUTPUT_TOKENS, AnthropicFormat
-from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import KEY, TOOLS, ask, said
+from tests.providers.fakes import KEY, TOOLS, ask, said, sent_body
 from tests.providers.wire.anthropic import AnthropicWire
 from tests.providers.wire.base import PICTURE
 
@@ -16,19 +15,9 @@ URL = "https://api.anthropic.com/v1/messages"
 HEADERS = {"x-api-key": KEY, "anthropic-version": "2023-06-01"}
 
 
-def fragments(*messages: ChatMessage) -> tuple[bytes, ...]:
-    encoded = [AnthropicFormat().encode(message, ToolNames([])) for message in messages]
-    return (
-        *(part for each in encoded for part in each.fragments),
-        *(part for each in encoded for part in each.deferred),
-    )
-
-
 def sent(*messages: ChatMessage, **asked: Any) -> dict[str, Any]:
     """The body of a request, which Anthropic's types have taken."""
-    made = AnthropicFormat().body(
-        ProviderRequest(ask(**asked), fragments(*messages or [said("user", "Hi")])), ""
-    )
+    made = sent_body(AnthropicFormat(), *messages, **asked)
     AnthropicWire().understands(URL, HEADERS, made)
     found: dict[str, Any] = json.loads(made)
     return found

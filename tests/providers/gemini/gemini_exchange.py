@@ -6,21 +6,25 @@ import httpx
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.model.conversation_cache import CachedConversation
 from holdfast.providers import model_errors
-from holdfast.providers.base import ProviderError, ProviderRequest, ToolNames
+from holdfast.providers.base import ProviderError, ProviderRequest
 from holdfast.providers.gemini.format import GeminiFormat
-from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.base import canonical_json
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import TOOLS, Heard, ask, said, target
+from tests.providers.fakes import (
+    Heard,
+    ask,
+    fragments_of,
+    read_answer,
+    said,
+    sent_body,
+    target,
+)
 from tests.providers.wire.gemini import events, understood
 
 BASE = "https://generativelanguage.googleapis.com"
-NAMES = ToolNames(ask(tools=TOOLS).tools)
 PICTURE = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
 CALL = {"id": "t1c1", "providerId": "fc_9", "tool": "rag.query", "arguments": {"q": "†ü"}}
 OWN = {**CALL, "id": "t1c2", "providerId": "t1c2"}
@@ -33,18 +37,9 @@ def at(base_url: str = BASE) -> EndpointTarget:
     return target(provider="gemini", baseUrl=base_url)
 
 
-def raw(*messages: ChatMessage, **asked: Any) -> bytes:
-    """The body of a request."""
-    held = CachedConversation()
-    for message in messages or [said("user", "Hi")]:
-        item = canonical_json({"message": message.to_json()}).decode("utf-8", "surrogatepass")
-        held.append(item, lambda each: GeminiFormat().encode(each, NAMES))
-    return GeminiFormat().body(ProviderRequest(ask(**asked), held.fragments()), "any")
-
-
 def sent(*messages: ChatMessage, **asked: Any) -> dict[str, Any]:
     """The body of a request, once the package's types have taken it."""
-    return understood(raw(*messages, **asked))
+    return understood(sent_body(GeminiFormat(), *messages, **asked))
 
 
 def contents(*messages: ChatMessage, **asked: Any) -> Contents:
@@ -56,22 +51,13 @@ def contents(*messages: ChatMessage, **asked: Any) -> Contents:
 def read(*said_events: Any) -> Solution:
     """The solution of these events, or of these bytes, as the provider reads them."""
     body = said_events[0] if isinstance(said_events[0], bytes) else events(said_events)
-    stream, reading = (
-        GeminiFormat().event_decoder(),
-        GeminiFormat().answer_reader(StreamedAnswer(Heard(), NAMES)),
-    )
-    for each in stream.feed(body):
-        reading.read(each)
-    reading.finish(stream.rest() or "", stream.stray)
-    return reading.solution()
+    return read_answer(GeminiFormat(), body)
 
 
 async def failure(response: httpx.Response, **asked: Any) -> ApplicationError:
     """What Temporal is told of a server that answers so."""
     http = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: response))
-    request = ProviderRequest(
-        ask(**asked), GeminiFormat().encode(said("user", "Hi"), NAMES).fragments
-    )
+    request = ProviderRequest(ask(**asked), fragments_of(GeminiFormat(), said("user", "Hi")))
     try:
         solution = await HttpProvider(GeminiFormat(), at(), http).solve(request, Heard())
     except (ProviderError, httpx.HTTPError) as error:

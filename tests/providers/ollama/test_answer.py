@@ -11,40 +11,30 @@ import ollama
 import pytest
 
 from holdfast.providers import model_errors
-from holdfast.providers.base import ContextOverflow, ProviderRefused, ProviderRequest, ToolNames
+from holdfast.providers.base import ContextOverflow, ProviderRefused, ProviderRequest
 from holdfast.providers.ollama.format import OllamaFormat
-from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES, StreamedAnswer
+from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution
-from tests.providers.fakes import TOOLS, Heard, ask, said, target
+from tests.providers.fakes import TOOLS, Heard, ask, fragments_of, read_answer, said, target
 from tests.providers.ollama.test_request import sent
 from tests.providers.wire.ollama import OllamaWire, call, last, lines, piece
 
 LOCAL = target(provider="ollama", baseUrl="http://127.0.0.1:11434", apiKeyEnv=None)
-NAMES = ToolNames(ask(tools=TOOLS).tools)
 
 
-def read(*pieces: Any, heard: Heard | None = None) -> Solution:
+def read(*pieces: Any) -> Solution:
     """The solution of these pieces, as the provider reads them."""
-    stream, chat = (
-        OllamaFormat().event_decoder(),
-        OllamaFormat().answer_reader(StreamedAnswer(heard or Heard(), NAMES)),
-    )
-    body = lines(*pieces) if not isinstance(pieces[0], bytes) else pieces[0]
-    for event in stream.feed(body):
-        chat.read(event)
-    if not chat.is_done:
-        chat.finish(stream.rest() or "", stream.stray)
-    return chat.solution()
+    return read_answer(OllamaFormat(), lines(*pieces))
 
 
 async def solve(response: httpx.Response, asked: Ask | None = None) -> Solution:
     """What the provider makes of a server that answers so."""
     http = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: response))
-    encoded = OllamaFormat().encode(said("user", "Hi"), NAMES)
-    request = ProviderRequest(asked or ask(), encoded.fragments)
+    fragments = fragments_of(OllamaFormat(), said("user", "Hi"))
+    request = ProviderRequest(asked or ask(), fragments)
     return await HttpProvider(OllamaFormat(), LOCAL, http).solve(request, Heard())
 
 

@@ -4,28 +4,18 @@ from typing import Any
 
 import pytest
 
-from holdfast.activities.model.conversation_cache import CachedConversation
-from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.ollama.format import OllamaFormat
-from holdfast.schemas.base import canonical_json
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import TOOLS, ask, said
+from tests.providers.fakes import TOOLS, said, sent_body
 from tests.providers.wire.ollama import understood
 
 PICTURE = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
 CALL = {"id": "t1c1", "providerId": "call_9", "tool": "rag.query", "arguments": {"q": "†ü"}}
-NAMES = ToolNames(ask(tools=TOOLS).tools)
 
 
 def sent(*messages: ChatMessage, **asked: Any) -> dict[str, Any]:
     """The body of a request, once the package's types have taken it."""
-    held = CachedConversation()
-    for message in messages or [said("user", "Hi")]:
-        item = canonical_json({"message": message.to_json()}).decode("utf-8", "surrogatepass")
-        held.append(item, lambda each: OllamaFormat().encode(each, NAMES))
-    return understood(
-        OllamaFormat().body(ProviderRequest(ask(**asked), held.fragments()), "127.0.0.1")
-    )
+    return understood(sent_body(OllamaFormat(), *messages, **asked))
 
 
 def test_pictures_are_base64_beside_the_text_and_no_address_is_sent_as_one() -> None:

@@ -1,43 +1,26 @@
 """What chat completions are sent, checked against the types of the `openai` package."""
 
 import json
-from functools import partial
 from typing import Any
 
 import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter
 
-from holdfast.activities.model.conversation_cache import CachedConversation
-from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.base import ToolNames
 from holdfast.providers.openai.format import OpenAIFormat
-from holdfast.schemas.base import canonical_json
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import TOOLS, ask, said
+from tests.providers.fakes import TOOLS, ask, said, sent_body
 
 OFFICIAL = "api.openai.com"
 PARAMS: TypeAdapter[Any] = TypeAdapter(CompletionCreateParamsStreaming)
-NAMES = ToolNames(ask(tools=TOOLS).tools)
 PICTURE = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
 CALL = {"id": "t1c1", "providerId": "call_9", "tool": "rag.query", "arguments": {"q": "†ü"}}
 
 
-def conversation(*messages: ChatMessage) -> CachedConversation:
-    """A conversation that holds these messages."""
-    held = CachedConversation()
-    for message in messages:
-        item = canonical_json({"message": message.to_json()})
-        own = partial(OpenAIFormat().encode, names=NAMES)
-        held.append(item.decode("utf-8", "surrogatepass"), own)
-    return held
-
-
 def sent(*messages: ChatMessage, host: str = OFFICIAL, **asked: Any) -> dict[str, Any]:
     """The body of a request, once the package's types have accepted it."""
-    request = ProviderRequest(
-        ask(**asked), conversation(*messages or [said("user", "Hi")]).fragments()
-    )
-    made: dict[str, Any] = json.loads(OpenAIFormat().body(request, host))
+    made: dict[str, Any] = json.loads(sent_body(OpenAIFormat(), *messages, host=host, **asked))
     checked = PARAMS.validate_json(json.dumps(made))
     assert set(checked) == set(made), "there are fields that the format does not have"
     # Pydantic reads the lists of these types lazily: reading them is what checks them.
@@ -57,8 +40,7 @@ def test_thoughts_go_back_with_the_answer_that_they_led_to() -> None:
     answers = [said("assistant", calls=[CALL], providerData=thoughts)]
     foreign: tuple[Any, ...] = (["x"], {}, None)
     answers += [said("assistant", "Done.", providerData=each) for each in foreign]
-    request = ProviderRequest(ask(), conversation(*answers).fragments())
-    _, first, *others = json.loads(OpenAIFormat().body(request, "localhost"))["messages"]
+    _, first, *others = json.loads(sent_body(OpenAIFormat(), *answers))["messages"]
     assert first["reasoning_content"] == "I should look."
     assert all("reasoning_content" not in each for each in others)
 
