@@ -1,8 +1,7 @@
 """A model provider that says what a test wants: chat completions over real HTTP on loopback.
 
 It is the one fake of the tests. An answer is chosen by how many assistant messages the request
-holds, so the same request gets the same answer, whoever asks and however often. A server with a
-`window` refuses what is longer, in the words of a real one.
+holds, so the same request gets the same answer, whoever asks and however often.
 """
 
 import json
@@ -12,9 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import takewhile
 from math import ceil
-from operator import eq
 from typing import Any, Literal
 
 BYTES_PER_TOKEN = 4
@@ -26,15 +23,14 @@ class Answer:
 
     `hold` keeps the answer back, in its middle, until the event is set. `status` other than 200
     refuses instead, with `body`. A `usage` that is `counted` is a token for every four bytes of the
-    request as it was sent, and of the text, the tools' names and the arguments as they are said;
-    one that is `cached` tells besides how much of that an earlier request began with.
+    request as it was sent, and of the text, the tools' names and the arguments as they are said.
     """
 
     text: str = ""
     calls: list[tuple[str, Any]] = field(default_factory=list)
     ids: list[str | None] | None = None
     finish: str | None = None
-    usage: tuple[int, int] | tuple[int, int, int] | Literal["counted", "cached"] | None = (10, 5)
+    usage: tuple[int, int] | tuple[int, int, int] | Literal["counted"] | None = (10, 5)
     hold: threading.Event | None = None
     status: int = 200
     body: Any = None
@@ -46,47 +42,14 @@ def call(tool: str, **arguments: Any) -> tuple[str, Any]:
     return tool, arguments
 
 
-def openai_refuses(tokens: int, window: int) -> Answer:
-    """As OpenAI says that a conversation is too long."""
-    said = (
-        f"This model's maximum context length is {window} tokens. However, your messages resulted"
-    )
-    said += f" in {tokens} tokens. Please reduce the length of the messages."
-    kind = {"type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}
-    return Answer(status=400, body={"error": {"message": said, **kind}})
-
-
-def openai_refuses_without_a_number(tokens: int, window: int) -> Answer:
-    """As OpenAI's newer models say it."""
-    said = "Your input exceeds the context window of this model. Please adjust your input."
-    kind = {"type": "invalid_request_error", "code": "context_length_exceeded"}
-    return Answer(status=400, body={"error": {"message": said, **kind}})
-
-
-def llama_refuses(tokens: int, window: int) -> Answer:
-    """As llama.cpp says it."""
-    said = f"request ({tokens} tokens) exceeds the available context size ({window} tokens)"
-    kind = {"type": "exceed_context_size_error", "n_prompt_tokens": tokens, "n_ctx": window}
-    return Answer(status=400, body={"error": {"code": 400, "message": said, **kind}})
-
-
 @dataclass
 class ModelServer:
-    """The server; `requests` are the bodies that it was sent, in order. A request of more tokens
-    than its `window` is refused as `refuses` says."""
+    """The server; `requests` are the bodies that it was sent, in order."""
 
     answer: Callable[[int, dict[str, Any]], Answer]
-    window: int | None = None
-    refuses: Callable[[int, int], Answer] = openai_refuses
     url: str = ""
     requests: list[dict[str, Any]] = field(default_factory=list)
     arrived: threading.Condition = field(default_factory=threading.Condition)
-
-    def reply(self, body: dict[str, Any], tokens: int) -> Answer:
-        """The answer to a request of so many tokens."""
-        if self.window is not None and tokens > self.window:
-            return self.refuses(tokens, self.window)
-        return self.answer(turn_of(body), body)
 
     def asked(self, turn: int) -> int:
         """How often the request of a turn was made."""
@@ -101,8 +64,6 @@ def turn_of(body: dict[str, Any]) -> int:
 @contextmanager
 def serve(
     answers: list[Answer] | Callable[[int, dict[str, Any]], Answer],
-    window: int | None = None,
-    refuses: Callable[[int, int], Answer] = openai_refuses,
 ) -> Iterator[ModelServer]:
     """Serve the answers, one a turn, until the block is left."""
 
@@ -110,7 +71,7 @@ def serve(
         assert isinstance(answers, list)
         return answers[min(turn, len(answers)) - 1]
 
-    model = ModelServer(choose if isinstance(answers, list) else answers, window, refuses)
+    model = ModelServer(choose if isinstance(answers, list) else answers)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(model))
     server.daemon_threads = True
     model.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
@@ -132,11 +93,9 @@ def _handler(model: ModelServer) -> type[BaseHTTPRequestHandler]:
             sent = self.rfile.read(int(self.headers["Content-Length"]))
             body = json.loads(sent)
             with model.arrived:
-                earlier = list(model.requests)
                 model.requests.append(body)
                 model.arrived.notify_all()
-            tokens = _tokens(len(sent))
-            self._say(_counted(model.reply(body, tokens), tokens, body, earlier))
+            self._say(_counted(model.answer(turn_of(body), body), _tokens(len(sent))))
 
         def _say(self, answer: Answer) -> None:
             try:
@@ -197,30 +156,14 @@ def _written(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
-def _counted(
-    answer: Answer, spent: int, body: dict[str, Any], earlier: list[dict[str, Any]]
-) -> Answer:
+def _counted(answer: Answer, spent: int) -> Answer:
     """The answer with its usage, where that is to be counted."""
     if not isinstance(answer.usage, str):
         return answer
     said = [answer.text, *(tool + _written(arguments) for tool, arguments in answer.calls)]
     said_bytes = len("".join(said).encode())
     usage = (spent, _tokens(said_bytes))
-    if answer.usage == "cached":
-        return replace(answer, usage=(*usage, min(spent, _begun(body, earlier))))
     return replace(answer, usage=usage)
-
-
-def _begun(body: dict[str, Any], earlier: list[dict[str, Any]]) -> int:
-    """How many tokens of a request one of the earlier ones began with, as a model reads them."""
-    prompt = _prompt(body)
-    same = (takewhile(bool, map(eq, prompt, _prompt(each))) for each in earlier)
-    return max((sum(each) // BYTES_PER_TOKEN for each in same), default=0)
-
-
-def _prompt(body: dict[str, Any]) -> bytes:
-    """What a model is given: the tools first, then the messages."""
-    return (json.dumps(body.get("tools")) + json.dumps(body["messages"])[1:-1]).encode()
 
 
 def _tokens(size_bytes: int) -> int:

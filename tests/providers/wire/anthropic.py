@@ -1,7 +1,7 @@
 """The Messages API, from the server's side: by the types of the package `anthropic`."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,10 +10,9 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 
 from holdfast.providers.anthropic.format import AnthropicFormat
-from holdfast.providers.transport.http import ProviderFormat
-from holdfast.schemas.internal.solution import StopReason, Usage
+from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import KEY, stream
-from tests.providers.wire.base import Result, Seen
+from tests.providers.wire.base import Result, Seen, Wire
 
 _PARAMS: TypeAdapter[Any] = TypeAdapter(MessageCreateParamsStreaming)
 _EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
@@ -80,18 +79,12 @@ def stopped(reason: str, **more: Any) -> tuple[Event, Event]:
     return last, {"type": "message_stop"}
 
 
-class AnthropicWire:
+class AnthropicWire(Wire):
     """Anthropic's own server."""
 
-    format: ProviderFormat = AnthropicFormat()
+    format = AnthropicFormat()
     base_url = "https://api.anthropic.com"
     usage = Usage(input_tokens=12, output_tokens=3, cached_tokens=4, written_tokens=3)
-    choices: Mapping[str, tuple[list[str], str | None]] = {
-        "auto": (["rag_query", "refund"], "auto"),
-        "none": (["rag_query", "refund"], "none"),
-        "required": (["rag_query", "refund"], "required"),
-        "refund": (["rag_query", "refund"], "refund"),
-    }
     marks_errors = True
     partial = True
     lacks_tools = (
@@ -102,7 +95,7 @@ class AnthropicWire:
     _cached = {"cache_read_input_tokens": 4, "cache_creation_input_tokens": 3}
 
     hi = ([started(), *text(0, "Hi")], stopped("end_turn"))
-    stop_reasons: Mapping[str, tuple[StopReason, int]] = {
+    stop_reasons = {
         "end_turn": ("stop", 0),
         "stop_sequence": ("stop", 0),
         "max_tokens": ("length", 0),
@@ -111,7 +104,7 @@ class AnthropicWire:
         "refusal": ("filtered", 1),
         "bored": ("stop", 0),
     }
-    ignored: tuple[Any, ...] = (
+    ignored: Sequence[Any] = (
         {"type": "content_block_delta", "index": 7, "delta": {"type": "input_json_delta"}},
         {"type": "content_block_delta", "index": [], "delta": {"type": "thinking_delta"}},
         {"type": "content_block_delta", "index": 0, "delta": None},
@@ -140,18 +133,13 @@ class AnthropicWire:
     foreign = (b'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\n', b"<html>Welcome</html>")
     uncounted = (*text(0, "Hi"), {"type": "message_stop"})
 
-    @property
-    def truncated(self) -> tuple[bytes, ...]:
-        cut = b'event: message_delta\ndata: {"type": "message_de'
-        return (
-            self.events(started(), PING),
-            self.events(started(), *list(call(0, "refund", '{"a"'))[:-1]),
-            self.events(started(), *text(0, "Hi")) + cut,
-        )
-
-    @property
-    def whole(self) -> bytes:
-        message = {
+    truncated = (
+        stream([started(), PING], end=""),
+        stream([started(), *list(call(0, "refund", '{"a"'))[:-1]], end=""),
+        stream([started(), *text(0, "Hi")], end='event: message_delta\ndata: {"type": "message_de'),
+    )
+    whole = json.dumps(
+        {
             **started()["message"],
             "content": [
                 {"type": "text", "text": "One moment."},
@@ -159,10 +147,7 @@ class AnthropicWire:
             ],
             "stop_reason": "tool_use",
         }
-        return json.dumps(message).encode()
-
-    def events(self, *events: Any) -> bytes:
-        return stream(events, end="")
+    ).encode()
 
     def stops(self, reason: str) -> bytes:
         end = {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {}}

@@ -9,10 +9,9 @@ from google.genai import types
 from pydantic import TypeAdapter
 
 from holdfast.providers.gemini.format import GeminiFormat
-from holdfast.providers.transport.http import ProviderFormat
-from holdfast.schemas.internal.solution import StopReason, Usage
+from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import KEY, stream
-from tests.providers.wire.base import Result, Seen
+from tests.providers.wire.base import Result, Seen, Wire
 
 # The request as it is sent has no type of its own, its fields do.
 _FIELDS: dict[str, TypeAdapter[Any]] = {
@@ -72,20 +71,13 @@ def understood(body: bytes) -> dict[str, Any]:
     return made
 
 
-class GeminiWire:
+class GeminiWire(Wire):
     """Google's own server."""
 
-    format: ProviderFormat = GeminiFormat()
+    format = GeminiFormat()
     base_url = "https://generativelanguage.googleapis.com"
     usage = Usage(input_tokens=12, output_tokens=3, cached_tokens=4)
-    choices: Mapping[str, tuple[list[str], str | None]] = {
-        "auto": (["rag_query", "refund"], "auto"),
-        "none": (["rag_query", "refund"], "none"),
-        "required": (["rag_query", "refund"], "required"),
-        "refund": (["rag_query", "refund"], "refund"),
-    }
     marks_errors = True
-    partial = False
     lacks_tools = (
         400,
         b'{"error": {"code": 400, "message": "Function calling is not enabled for'
@@ -93,7 +85,7 @@ class GeminiWire:
     )
 
     hi = ([event({"text": "Hi"})], [event({"text": ""}, finish="STOP")])
-    stop_reasons: Mapping[str, tuple[StopReason, int]] = {
+    stop_reasons = {
         "STOP": ("stop", 0),
         "MAX_TOKENS": ("length", 0),
         "SAFETY": ("filtered", 1),
@@ -101,7 +93,7 @@ class GeminiWire:
         "PROHIBITED_CONTENT": ("filtered", 1),
         "OTHER": ("stop", 1),
     }
-    ignored: tuple[Any, ...] = (
+    ignored = (
         {"candidates": [None, "x", {"content": None}, {"content": {"parts": None}}]},
         {"candidates": [{"index": 1, "content": {"parts": [{"text": "other"}]}}]},
         {"candidates": [{"content": {"parts": [None, 1, {}, {"text": 5}]}}]},
@@ -120,20 +112,15 @@ class GeminiWire:
         {**event({"text": "Yes"}, finish="STOP"), "usageMetadata": {"promptTokenCount": "9"}},
     )
 
-    @property
-    def truncated(self) -> tuple[bytes, ...]:
-        yes = event({"text": "Yes"})
-        ends: tuple[dict[str, Any], ...] = ({}, {"usageMetadata": USAGE}, {"candidates": []})
-        listed = json.dumps([yes, event({"text": "!"}, finish="STOP")], indent=2).encode()
-        return (*(self.events(yes, end) for end in ends), listed[:-40])
-
-    @property
-    def whole(self) -> bytes:
-        answer = event({"text": "One moment."}, call("refund", {"n": 1}), finish="STOP")
-        return json.dumps(answer).encode()
-
-    def events(self, *said: Any) -> bytes:
-        return events(said)
+    truncated = (
+        events([event({"text": "Yes"}), {}]),
+        events([event({"text": "Yes"}), {"usageMetadata": USAGE}]),
+        events([event({"text": "Yes"}), {"candidates": []}]),
+        json.dumps([event({"text": "!"}, finish="STOP")], indent=2).encode()[:-40],
+    )
+    whole = json.dumps(
+        event({"text": "One moment."}, call("refund", {"n": 1}), finish="STOP")
+    ).encode()
 
     def stops(self, reason: str) -> bytes:
         return events([event({"text": "Well"}, finish=reason)])

@@ -1,17 +1,16 @@
 """Ollama's chats, from the server's side: by the types of the package `ollama`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ollama import ChatResponse, Message, Options
 from ollama._types import ChatRequest
 
 from holdfast.providers.ollama.format import OllamaFormat
-from holdfast.providers.transport.http import ProviderFormat
-from holdfast.schemas.internal.solution import StopReason, Usage
+from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import KEY
-from tests.providers.wire.base import Result, Seen
+from tests.providers.wire.base import Result, Seen, Wire
 
 # Fields that the server's own types have (`api/types.go`) and the package's do not, yet.
 _NEWER = {"truncate", "shift", "tool_call_id", "id", "type", "index"}
@@ -65,33 +64,31 @@ def understood(body: bytes) -> dict[str, Any]:
     return made
 
 
-class OllamaWire:
+class OllamaWire(Wire):
     """Ollama's own server."""
 
-    format: ProviderFormat = OllamaFormat()
+    format = OllamaFormat()
     base_url = "http://127.0.0.1:11434"
     usage = Usage(input_tokens=12, output_tokens=3)
-    choices: Mapping[str, tuple[list[str], str | None]] = {
+    choices = {
         "auto": (["rag_query", "refund"], None),
         "none": ([], None),
         "required": (["rag_query", "refund"], None),
         "refund": (["refund"], None),
     }
-    marks_errors = False
-    partial = False
     lacks_tools = (
         400,
         b'{"error":"registry.ollama.ai/library/tiny:latest does not support tools"}',
     )
 
     hi = ([piece({"content": "Hi"})], [last()])
-    stop_reasons: Mapping[str, tuple[StopReason, int]] = {
+    stop_reasons = {
         "stop": ("stop", 0),
         "length": ("length", 0),
         "": ("stop", 0),
         "other": ("stop", 0),
     }
-    ignored: tuple[Any, ...] = (
+    ignored: Sequence[Any] = (
         *([], {}, {"status": "loading"}, {"message": 3}, {"message": {"content": 3}}),
         {"message": {"thinking": "Hm."}},
         {"message": {"tool_calls": 3}},
@@ -113,10 +110,14 @@ class OllamaWire:
     truncated = (b'{"model":"tiny","cre', b"\n", lines(last("load")), lines(last("unload")))
     uncounted = ({"message": {}, "done": True, "prompt_eval_count": "many", "eval_count": True},)
 
-    @property
-    def whole(self) -> bytes:
-        message = {"content": "One moment.", "tool_calls": [call("refund", {"n": 1})]}
-        return json.dumps(piece(message, done=True, done_reason="stop"), indent=2).encode()
+    whole = json.dumps(
+        piece(
+            {"content": "One moment.", "tool_calls": [call("refund", {"n": 1})]},
+            done=True,
+            done_reason="stop",
+        ),
+        indent=2,
+    ).encode()
 
     def events(self, *events: Any) -> bytes:
         return lines(*events)

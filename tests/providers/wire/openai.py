@@ -9,10 +9,9 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from pydantic import TypeAdapter
 
 from holdfast.providers.openai.format import OpenAIFormat
-from holdfast.providers.transport.http import ProviderFormat
-from holdfast.schemas.internal.solution import StopReason, Usage
+from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import KEY, calls, chunk, stream
-from tests.providers.wire.base import Result, Seen
+from tests.providers.wire.base import Result, Seen, Wire
 
 _PARAMS: TypeAdapter[Any] = TypeAdapter(CompletionCreateParamsStreaming)
 _USAGE = {
@@ -23,30 +22,45 @@ _USAGE = {
 }
 
 
-class OpenAIWire:
+def _whole() -> bytes:
+    """An answer without a stream."""
+    function = {"name": "refund", "arguments": '{"n": 1}'}
+    message = {
+        "role": "assistant",
+        "content": "One moment.",
+        "refusal": None,
+        "tool_calls": [{"id": "x", "type": "function", "function": function}],
+    }
+    choice = {"index": 0, "finish_reason": "tool_calls", "logprobs": None, "message": message}
+    completion = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3},
+    }
+    TypeAdapter(ChatCompletion).validate_python(completion, strict=True)
+    return json.dumps(completion, indent=2).encode()
+
+
+class OpenAIWire(Wire):
     """OpenAI's own server."""
 
-    format: ProviderFormat = OpenAIFormat()
+    format = OpenAIFormat()
     base_url = "https://api.openai.com/v1"
     usage = Usage(input_tokens=12, output_tokens=3, cached_tokens=4)
-    choices: Mapping[str, tuple[list[str], str | None]] = {
-        "auto": (["rag_query", "refund"], "auto"),
-        "none": (["rag_query", "refund"], "none"),
-        "required": (["rag_query", "refund"], "required"),
-        "refund": (["rag_query", "refund"], "refund"),
-    }
-    marks_errors = False
     partial = True
     lacks_tools = (400, b'{"error": {"message": "\'tools\' is not supported with this model"}}')
 
     hi = ([chunk({"content": "Hi"})], [chunk(finish="stop")])
-    stop_reasons: Mapping[str, tuple[StopReason, int]] = {
+    stop_reasons = {
         "stop": ("stop", 0),
         "length": ("length", 0),
         "content_filter": ("filtered", 0),
         "eos": ("stop", 0),
     }
-    ignored: tuple[Any, ...] = (
+    ignored = (
         {"choices": [None, "x", {"index": 1, "delta": {"content": "other"}}]},
         {"choices": [{"delta": None}, {"delta": {"tool_calls": [None, "x"]}}]},
         {"choices": [{"delta": {"reasoning_content": None, "content": [{"type": "thinking"}]}}]},
@@ -73,34 +87,11 @@ class OpenAIWire:
         *(b"", b"\n", b": still thinking\n\n", b'{"choices": ['),
         stream([chunk({"content": "Hel"})], end='data: {"cho'),
     )
+    whole = _whole()
     uncounted = (
         chunk({"content": "x"}, "stop"),
         {"choices": [], "usage": {"prompt_tokens": "many", "completion_tokens": True}},
     )
-
-    @property
-    def whole(self) -> bytes:
-        function = {"name": "refund", "arguments": '{"n": 1}'}
-        message = {
-            "role": "assistant",
-            "content": "One moment.",
-            "refusal": None,
-            "tool_calls": [{"id": "x", "type": "function", "function": function}],
-        }
-        choice = {"index": 0, "finish_reason": "tool_calls", "logprobs": None, "message": message}
-        completion = {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": 1,
-            "model": "m",
-            "choices": [choice],
-            "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3},
-        }
-        TypeAdapter(ChatCompletion).validate_python(completion, strict=True)
-        return json.dumps(completion, indent=2).encode()
-
-    def events(self, *events: Any) -> bytes:
-        return stream(events, end="")
 
     def stops(self, reason: str) -> bytes:
         choice = {"delta": {"content": "Well"}, "finish_reason": reason}
