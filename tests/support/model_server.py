@@ -56,6 +56,16 @@ class ModelServer:
         return sum(1 for body in self.requests if turn_of(body) == turn)
 
 
+def openai_refuses(tokens: int, window: int) -> Answer:
+    """As OpenAI says that a conversation is too long."""
+    said = (
+        f"This model's maximum context length is {window} tokens. However, your messages resulted"
+    )
+    said += f" in {tokens} tokens. Please reduce the length of the messages."
+    kind = {"type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}
+    return Answer(status=400, body={"error": {"message": said, **kind}})
+
+
 def turn_of(body: dict[str, Any]) -> int:
     """The turn, from 1, that a request belongs to."""
     return 1 + sum(1 for message in body["messages"] if message["role"] == "assistant")
