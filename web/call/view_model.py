@@ -22,12 +22,7 @@ from holdfast.web.call.decision_form import (
     read_decision,
 )
 from holdfast.web.call.loader import ClosedCall, PendingCall
-from holdfast.web.call.plan import (
-    PlanRow,
-    argument_differences,
-    plan_rows,
-    side_effect_warnings,
-)
+from holdfast.web.call.plan import PlanRow, argument_differences, plan_rows, side_effect_warnings
 from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields
 from holdfast.web.forms.fields import Field
 from holdfast.web.forms.form_values import MISSING, FormValue

@@ -24,13 +24,7 @@ from holdfast.web.forms.fields import (
     set_scalar,
     set_unreadable,
 )
-from holdfast.web.forms.form_values import (
-    MISSING,
-    FormValue,
-    Place,
-    UnreadableText,
-    pointer,
-)
+from holdfast.web.forms.form_values import MISSING, FormValue, Place, UnreadableText, pointer
 from holdfast.web.forms.schema_shape import (
     FORMATS,
     ShapeReader,

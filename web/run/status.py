@@ -122,8 +122,7 @@ def calls_in_progress(seen: RunSnapshot, name: Name) -> list[CallProgress]:
     stages = {**_STAGES, "pending": "proposed"} if planned else _STAGES
     return [
         CallProgress(
-            name(str(call["callId"]), str(call["tool"])),
-            stages.get(str(call["stage"]), "proposed"),
+            name(str(call["callId"]), str(call["tool"])), stages.get(str(call["stage"]), "proposed")
         )
         for call in calls
     ]

@@ -11,14 +11,7 @@ from typing import Any, Final
 
 from holdfast.client.result import token_counts
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
-from holdfast.runtime.text_safety import (
-    as_text,
-    clean,
-    format_clock,
-    local_time,
-    one_line,
-    shorten,
-)
+from holdfast.runtime.text_safety import as_text, clean, format_clock, local_time, one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import Kind
 from holdfast.schemas.log_entry import (

@@ -275,10 +275,7 @@ def test_what_was_changed_in_a_plan_is_told_step_by_step() -> None:
     assert past.approval is not None
     closed = ClosedCall("order-7", "t1c1", RunInfo("order-7", "", AT), past, past.approval)
     told = build_closed_page(closed, ANN)["changes"]
-    steps = [
-        ("Step 2: Pay › amount", "2", "9"),
-        ("Step 3: Pay", "to be executed", "removed"),
-    ]
+    steps = [("Step 2: Pay › amount", "2", "9"), ("Step 3: Pay", "to be executed", "removed")]
     assert [(one.place, one.before, one.after) for one in told] == steps
     # So it is while others have to agree.
     now = past.versions[-1].arguments

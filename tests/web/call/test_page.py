@@ -1,5 +1,7 @@
 """The page of a call without a run (§7): who may decide, what is sent, shown, and came of it."""
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -52,11 +54,7 @@ def page(one: PendingCall, person: Person = ANN, *, signs: bool = False) -> str:
     [
         (question(), ANN, ""),
         (question(approvers=["finance", "ops"]), ANN, ""),
-        (
-            question(approvers=["ops"]),
-            ANN,
-            "Only members of ops can decide. Your groups: finance.",
-        ),
+        (question(approvers=["ops"]), ANN, "Only members of ops can decide. Your groups: finance."),
         (question(approvers=["ops"]), Person("ann"), "You are in no group."),
         (question(tool=NOT_BY), ANN, ""),
         (question(tool=NOT_BY), Person(" ADA\u200b"), "This run acts on your behalf"),
@@ -121,6 +119,32 @@ def test_an_answer_that_does_not_fit_is_not_sent() -> None:
     assert "'x' is not of type 'number'" in wrong.result[0].said
     assert isinstance(fits, Decision)
     assert fits.result == 7
+
+
+def test_a_limit_is_set_by_its_form() -> None:
+    one = question(kind="budget", tool=None, arguments={"maxCalls": 1})
+    form = [("object:/arguments", ""), ("text:/arguments/maxCalls", "9")]
+    meant = read_decision(typed("edit", *form, ("meant:/arguments/maxCalls", "number")), one, ANN)
+    assert isinstance(meant, Decision)
+    assert meant.arguments == {"maxCalls": 9}
+
+
+def test_a_single_call_has_no_agent_and_no_model() -> None:
+    one = question()
+    html = page(replace(one, run_info=replace(one.run_info, is_single_call=True)))
+    for text in (
+        "by <strong>a single call</strong>, without an agent, on behalf of <strong>Ada</strong>.",
+        "<dt>Caller</dt><dd>A single call, without an agent</dd>",
+        "The caller reads this.",
+    ):
+        assert text in html
+    for text in ("by the agent", "unknown", "The model reads", "Always approve"):
+        assert text not in html
+
+
+def test_the_kinds_of_an_answer_other_than_text_are_folded_away() -> None:
+    html = page(question())
+    assert re.search(r'<details class="more-choices"><summary>More[^\0]*?"meant:/result"', html)
 
 
 def test_unchanged_arguments_are_no_edit() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.decision import Decision, PendingApproval
-from holdfast.web.auth.sessions import Person
 from holdfast.web.call.decision_form import read_decision
 from holdfast.web.call.history import CallHistory
 from holdfast.web.call.loader import PendingCall
@@ -207,11 +206,3 @@ def test_that_a_tool_is_always_approved_goes_with_a_plain_yes_alone() -> None:
     meant = read_decision(typed("approve", ("remember", "yes")), question(), ANN)
     assert isinstance(meant, Decision)
     assert meant.remember
-
-
-def test_who_decided_with_changes_is_told_so() -> None:
-    one = waiting(arguments={"amount": 5})
-    asks = {"type": "confirmation_required", "approval": one.to_json()}
-    closed = closed_call(log(asks, {**decided("edit"), "arguments": {"amount": 9}}))
-    found = build_closed_page(closed, Person("ada"))
-    assert found["verdict"] == "Approved with changes by you"

@@ -122,38 +122,21 @@ def test_what_follows_is_said_of_each_kind_of_tool() -> None:
         ("reconcile", "approve", False, "its outcome stays unknown"),
         ("reconcile", "approve", True, "its outcome stays unknown"),
         ("budget", "approve", False, "the run ends"),
+        ("budget", "fail", True, "the run ends"),
     ],
 )
 def test_what_becomes_of_it_when_nobody_decides(
     kind: Kind, on_timeout: Any, single: bool, said: str
 ) -> None:
     policy = ApprovalPolicy(on_timeout=on_timeout)
+    ends = on_timeout if kind == "call" and on_timeout else ""
     assert phrases.timeout_effect(waiting(kind), policy, is_single_call=single).startswith(said)
+    assert phrases.timeout_policy(waiting(kind), policy) == ends
     # A run of today says it with the question, whatever tools are known.
-    if kind == "call" and on_timeout != "deny":
-        told = waiting(kind).model_copy(update={"on_timeout": on_timeout})
-        assert phrases.timeout_effect(told, None, is_single_call=single).startswith(said)
-
-
-@pytest.mark.parametrize(
-    ("kind", "asked", "policy", "ends"),
-    [
-        ("call", "approve", None, "approve"),
-        ("plan", "fail", None, "fail"),
-        ("call", None, "approve", "approve"),
-        ("call", None, "deny", ""),
-        ("call", None, None, ""),
-        ("reconcile", None, "approve", ""),
-        ("budget", None, "fail", ""),
-    ],
-)
-def test_what_the_rules_make_of_it_is_told_by_the_question_or_else_by_its_tools(
-    kind: Kind, asked: Any, policy: Any, ends: str
-) -> None:
-    one = waiting(kind).model_copy(update={"on_timeout": asked})
-    assert (
-        phrases.timeout_policy(one, ApprovalPolicy(on_timeout=policy) if policy else None) == ends
-    )
+    told = waiting(kind).model_copy(update={"on_timeout": on_timeout})
+    for known in (None, ApprovalPolicy(on_timeout="deny")):
+        assert phrases.timeout_effect(told, known, is_single_call=single).startswith(said)
+        assert phrases.timeout_policy(told, known) == ends
 
 
 @pytest.mark.parametrize(
@@ -341,11 +324,7 @@ def test_a_step_that_was_left_out_is_told_so() -> None:
 
 @pytest.mark.parametrize(
     ("off", "said"),
-    [
-        (timedelta(days=-3), "3 d ago"),
-        (timedelta(days=7, hours=1), "in 7 d"),
-        (None, ""),
-    ],
+    [(timedelta(days=-3), "3 d ago"), (timedelta(days=7, hours=1), "in 7 d"), (None, "")],
 )
 def test_a_time_says_how_far_off_it_is(off: timedelta | None, said: str) -> None:
     at = None if off is None else datetime.now(UTC) + off

@@ -5,12 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.base import MAX_JSON_DEPTH, canonical_json
-from holdfast.web.forms.field_builder import (
-    MAX_DEPTH,
-    MAX_ITEMS,
-    build_fields,
-    form_violations,
-)
+from holdfast.web.forms.field_builder import MAX_DEPTH, MAX_ITEMS, build_fields, form_violations
 from holdfast.web.forms.fields import Field
 from holdfast.web.forms.form_values import MISSING, FormValue, Place, UnreadableText
 from holdfast.web.forms.schema_shape import MAX_BRANCHES, MAX_CHOICES

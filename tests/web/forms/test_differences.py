@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.web.forms.field_builder import FEW, MAX_ITEMS, build_fields
 from holdfast.web.forms.fields import Field
-from holdfast.web.forms.form_values import MISSING, FormValue, Place, UnreadableText, pointer
+from holdfast.web.forms.form_values import MISSING, FormValue, UnreadableText
 from holdfast.web.forms.schema_shape import initial_value
 from holdfast.web.forms.structure_edits import apply_action
 from holdfast.web.forms.value_diff import MAX_COMPARED, differences
@@ -30,29 +30,17 @@ def told(old: Any, new: Any) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
-        (
-            ADDRESSES,
-            LESS,
-            [("23", ADDRESSES[22], "removed"), ("", "", "35 others unchanged")],
-        ),
+        (ADDRESSES, LESS, [("23", ADDRESSES[22], "removed"), ("", "", "35 others unchanged")]),
         (["a", "b"], ["a", "x", "b"], [("2", "absent", "x"), ("", "", "2 others unchanged")]),
         (["a", "b"], ["b"], [("1", "a", "removed"), ("", "", "1 other unchanged")]),
         ([], ["a"], [("1", "absent", "a")]),
         (["a"], [], [("1", "a", "removed")]),
-        (
-            ["a", "b"],
-            ["c"],
-            [("1", "a", "removed"), ("2", "b", "removed"), ("1", "absent", "c")],
-        ),
+        (["a", "b"], ["c"], [("1", "a", "removed"), ("2", "b", "removed"), ("1", "absent", "c")]),
         # One is gone, and one is another: by its number as it was.
         (
             ["a", "b", "c", "d"],
             ["b", "c", "e"],
-            [
-                ("1", "a", "removed"),
-                ("4 (now 3)", "d", "e"),
-                ("", "", "2 others unchanged"),
-            ],
+            [("1", "a", "removed"), ("4 (now 3)", "d", "e"), ("", "", "2 others unchanged")],
         ),
         # A pair is told place by place, though its values seem to have moved.
         ([10, 20], [20, 20], [("1", "10", "20")]),
@@ -65,10 +53,7 @@ def told(old: Any, new: Any) -> list[tuple[str, str, str]]:
         (
             [{"item": "cup", "count": 1}],
             [{"item": "cup", "count": 2}, {"item": "pot", "of": ["tin"]}],
-            [
-                ("1 › count", "1", "2"),
-                ("2", "absent", "item: pot\nof:\n  1. tin"),
-            ],
+            [("1 › count", "1", "2"), ("2", "absent", "item: pot\nof:\n  1. tin")],
         ),
     ],
 )
@@ -182,13 +167,6 @@ def test_what_could_not_be_read_is_told_as_it_was_typed() -> None:
     )
     assert said.notice is not None
     assert said.notice.text == "Removed entry 2: 12,50"
-
-
-@pytest.mark.parametrize("place", [(), ("calls", "t1c1")])
-def test_so_it_is_wherever_the_form_stands(place: Place) -> None:
-    does = f"drop:{pointer(place)}/to/2"
-    said = apply_action(FormValue(VALUE, {}), does, LISTED, place=place)
-    assert stands(build_fields(LISTED, said, place=place)) == [("to", "behind", "Removed entry 3.")]
 
 
 def test_what_was_added_where_there_is_no_more_room_is_said_beside_its_json() -> None:

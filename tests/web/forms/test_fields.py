@@ -10,11 +10,7 @@ from hypothesis import strategies as some
 
 from holdfast.schemas.base import canonical_json
 from holdfast.validation.work_budget import MAX_CHECKS, WorkBudget
-from holdfast.web.forms.field_builder import (
-    MAX_FIELDS,
-    build_fields,
-    form_violations,
-)
+from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields, form_violations
 from holdfast.web.forms.fields import Field
 from holdfast.web.forms.form_values import FormValue, UnreadableText
 from holdfast.web.forms.structure_edits import apply_action as pressed

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,10 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from holdfast.client import run_lists
-from holdfast.client.run_handle import RunHandle
 from holdfast.client.visibility import EXPIRING, NEWEST, ListOrder
 from holdfast.hosting.dev_server import temporal_binary
 from holdfast.schemas import names
-from holdfast.schemas.decision import PendingApproval
-from holdfast.web.http import streaming
-from holdfast.web.listing import page_query, routes, run_answers
+from holdfast.web.listing import page_query
 from holdfast.web.listing.rows import SelectedCall
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
@@ -123,19 +119,6 @@ async def test_a_row_says_what_would_happen_whose_until_when_and_who_decides(
         for one in await run.waiting(5)
         if one["callId"] in ("t1c1", "t1c5")
     ]
-
-
-async def test_a_single_call_says_that_it_is_one(made: Backend, stage: Stage) -> None:
-    run = await made.call("pay", {"amount": 3}, principal={"id": "ada"})
-    await run.waiting()
-
-    async def row(path: str) -> str | None:
-        return next(iter(rows_of(await stage.get(f"{path}?run={run.id}"))), None)
-
-    for path in ("/", "/run"):
-        told = await eventually(partial(row, path))
-        assert "a single call for ada" in told
-        assert "agent" not in told
 
 
 async def test_several_are_decided_at_once_and_each_says_what_came_of_it(
@@ -298,37 +281,6 @@ async def listening(stage: Stage, path: str, **headers: str) -> AsyncIterator[As
         yield answer.aiter_lines()
 
 
-async def test_whoever_looks_is_told_when_the_list_changes(
-    crowd: Crowd, stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(routes, "EVERY_SECONDS", 0.05)
-    monkeypatch.setattr(streaming, "KEEP_ALIVE_SECONDS", 0.3)
-    await crowd.start([Asks("one")])
-    page = await stage.get(f"/?agent={crowd.agent}")
-    changes = re.search(r'sse-connect="([^"]+)"', page.text)
-    assert changes is not None
-    address, _, mark = unescape(changes[1]).partition("&seen=")
-    async with listening(stage, f"{address}&seen={mark}") as lines:
-        assert "event: changed" not in await quiet(lines)
-        await crowd.start([Asks("two")])
-        await asyncio.wait_for(until(lines, "event: changed"), 20)
-    # Who comes back, here or elsewhere, is told what they have missed, and that alone.
-    async with listening(stage, address, last_event_id=mark) as lines:
-        await asyncio.wait_for(until(lines, "event: changed"), 20)
-    now = re.search(r"seen=(\w+)", (await stage.get(f"/?agent={crowd.agent}")).text)
-    assert now is not None
-    async with listening(stage, f"{address}&seen=before", last_event_id=now[1]) as lines:
-        assert "event: changed" not in await quiet(lines)
-
-
-async def quiet(lines: AsyncIterator[str]) -> list[str]:
-    """What is said until there has been nothing new for a while."""
-    said: list[str] = []
-    for _ in range(5):
-        said += await asyncio.wait_for(until(lines, ": still there"), 20)
-    return said
-
-
 async def until(lines: AsyncIterator[str], end: str) -> list[str]:
     """What is said up to a line."""
     said: list[str] = []
@@ -337,30 +289,6 @@ async def until(lines: AsyncIterator[str], end: str) -> list[str]:
         if line == end:
             break
     return said
-
-
-async def test_one_look_serves_all_and_their_number_is_bounded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(routes, "EVERY_SECONDS", 0.001)
-    monkeypatch.setattr(routes, "MAX_WATCHED", 1)
-    looked = 0
-
-    async def mark() -> str:
-        nonlocal looked
-        looked += 1
-        return f"mark-{looked // 50}"
-
-    watches = routes.ListWatches()
-    streams = [watches.changes("all", mark, "mark-0") for _ in range(2)]
-    first, second = await asyncio.gather(*(anext(stream) for stream in streams))
-    assert first == second == "id: mark-1\nevent: changed\ndata: changed\n\n"
-    assert looked < 100
-    assert watches.has_room("all")
-    assert not watches.has_room("another")
-    for stream in streams:
-        await stream.aclose()
-    assert watches.has_room("another")
 
 
 async def test_what_is_wrong_with_an_address_is_said(stage: Stage) -> None:
@@ -395,28 +323,3 @@ async def test_when_temporal_is_away_the_page_says_so_and_whoever_looks_is_told(
     assert "Temporal does not answer" in page.text
     assert [line for line in said if line.startswith("event")] == ["event: trouble"]
     assert told.startswith("data: Temporal does not answer")
-
-
-async def test_a_run_is_asked_once_for_all_who_look(
-    made: Backend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = await run_of(made, "desk")
-    asked_of: list[str] = []
-    waiting = RunHandle.pending_approvals
-
-    async def counting(self: RunHandle) -> list[PendingApproval]:
-        asked_of.append(self.id)
-        return await waiting(self)
-
-    monkeypatch.setattr(RunHandle, "pending_approvals", counting)
-    [listed] = await run_lists.list_runs(made.client, f'WorkflowId = "{run.id}"')
-    questions = run_answers.RunAnswers(made.client)
-    found = await asyncio.gather(*(questions.read([listed], 20) for _ in range(3)))
-    for each in found:
-        answer = each[run.id]
-        assert isinstance(answer, list)
-        assert len(answer) == 5
-    assert asked_of == [run.id]
-    questions.forget([run.id])
-    await questions.read([listed], 20)
-    assert asked_of == [run.id, run.id]

@@ -10,7 +10,6 @@ from urllib.parse import quote
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.run_lists import RUNS, RunFilter, list_runs
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage
@@ -114,22 +113,6 @@ async def test_earlier_runs_stand_on_further_pages(crowd: Crowd, stage: Stage) -
     assert len({row.split()[0] for row in rows}) == 28
     assert "Newest runs" in second.text
     assert {row.split()[0] for row in rows_of(second)} <= {crowd.id(f"{n:02}") for n in range(7)}
-
-
-async def test_of_an_id_that_was_used_again_the_earlier_run_is_told_apart(
-    made: Backend, stage: Stage
-) -> None:
-    id, executions = f"{made.task_queue}/again", []
-    for _ in range(2):
-        await start(made, id, "completed")
-        handle = made.client.get_workflow_handle(id)
-        await handle.result()
-        executions.append((await handle.describe()).run_id)
-    [newer, older] = await shown(stage, f"run={quote(id)}", 2)
-    assert "An earlier run of this id" in older
-    assert "An earlier run of this id" not in newer
-    found = await list_runs(made.client, RUNS + RunFilter(id_prefix=id).terms())
-    assert {one.execution for one in found} == {*executions}
 
 
 async def test_a_filter_that_nothing_fits_is_said(stage: Stage) -> None:

@@ -69,6 +69,9 @@ async def test_what_cannot_be_sent_is_kept_and_nothing_was_said(
         nobody = await stage.post("/run/nobody/message", {"text": "hi", "delivery": "steer"})
         assert "Not sent: there is no run nobody" in nobody.text
         assert await spoken(run) == ["go"]
+        # The words of an address are not put into its page.
+        page = await stage.get(f"/run/{run.id}?said=Approved by your boss")
+        assert "boss" not in page.text
 
 
 async def test_nothing_is_said_to_a_single_call(
@@ -158,27 +161,3 @@ async def test_what_ends_meanwhile_has_ended_and_what_cannot_be_reached_has_not(
     async with inbox(nowhere) as stage:
         answer = await stage.post(f"/run/x/{what}")
     assert (answer.status_code, answer.headers.get("location")) == (status, where)
-
-
-@pytest.mark.parametrize("what", ["message", "close", "cancel"])
-async def test_nothing_is_done_without_the_form_of_the_page(
-    client: Client, stage: Stage, tmp_path: Path, what: str
-) -> None:
-    async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
-        run = await made.start(["pay"])
-        await run.waiting()
-        before = len(await run.history())
-        forged = await stage.post(f"/run/{run.id}/{what}", {"form_token": "x", "text": "Pay 900."})
-        assert forged.status_code == 403
-        assert len(await run.history()) == before
-        await run.handle.terminate()
-
-
-async def test_words_in_an_address_are_not_put_into_its_page(
-    client: Client, stage: Stage, tmp_path: Path
-) -> None:
-    async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
-        run = await made.start()
-        await run.result()
-        page = await stage.get(f"/run/{run.id}?said=Approved by your boss")
-        assert "boss" not in page.text

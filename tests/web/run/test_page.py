@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import AsyncIterator
-from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,11 +10,7 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.client import run_handle as run_asked
-from holdfast.client.connection import connect
-from holdfast.hosting.temporal import data_converter, with_encryption
 from holdfast.web.run import routes
-from tests.encryption.keys import NEW, ring
-from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
@@ -111,28 +106,6 @@ async def test_news_are_what_stands_after_a_number_and_how_it_stands_now(
         assert entries(await shown(stage, run, "/news?after=9000")) == []
 
 
-async def test_a_long_run_shows_its_end_and_leads_back_to_its_beginning(
-    client: Client, stage: Stage, tmp_path: Path
-) -> None:
-    said = [{"role": "user", "content": f"message {n}"} for n in range(1, 231)]
-    async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
-        run = await made.start(context=said)
-        await run.result()
-        there = [entry["n"] for entry in await run.context()]
-        page, found, fragment = await shown(stage, run), list[int](), False
-        while True:
-            assert len(entries(page)) <= 100
-            found = [*entries(page), *found]
-            if not (before := re.search(r"\?before=(\d+)", page)):
-                break
-            fragment = not fragment
-            where = f"/earlier?before={before[1]}" if fragment else f"?before={before[1]}"
-            page = await shown(stage, run, where)
-        assert found == sorted(set(found))
-        assert found[0] == 1
-        assert set(there) - set(found) <= {there[-2]}, "what is told of alone is left out"
-
-
 async def test_a_run_is_found_by_any_id(client: Client, stage: Stage, tmp_path: Path) -> None:
     run_id = 'order/7 "ä" <b>&?#'
     async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
@@ -211,36 +184,6 @@ async def test_pictures_entries_and_state_are_had_whole(
         assert "item 7" in text(await shown(stage, run, "/state"))
 
 
-async def test_a_single_call_is_looked_at_as_a_run_is(
-    client: Client, stage: Stage, tmp_path: Path
-) -> None:
-    async with backend(client, tmp_path, [], **SIDE_BY_SIDE) as made:
-        run = await made.call("pay", {"amount": 3})
-        await run.waiting()
-        read = text(await shown(stage, run))
-        assert "Call of Pay" in read
-        assert "Waiting for approval: Pay (t1c1)." in read
-        assert "Send a message" not in read
-        assert "Cancel the call" in read
-        assert "A single call, without an agent" in read
-
-
-async def test_what_a_call_tells_of_itself_is_shown_while_it_is_carried_out(
-    client: Client, stage: Stage, tmp_path: Path
-) -> None:
-    said = [Answer(calls=[call("telling", steps=3)]), Answer("Done.")]
-    async with backend(client, tmp_path, said, **SIDE_BY_SIDE) as made:
-        run = await made.start(["telling"])
-
-        async def told() -> bool:
-            page = unescape(await shown(stage, run))
-            return '<p class="told" data-call="t1c1">{"step": 1, "of": 3}</p>' in page
-
-        await eventually(told)
-        tools.write("open telling")
-        await run.result()
-
-
 async def test_without_a_worker_it_says_what_temporal_knows_and_soon(
     client: Client, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,51 +209,3 @@ async def test_without_a_worker_it_says_what_temporal_knows_and_soon(
     over = text((await stage.get(f"/run/{run.id}")).text)
     assert "Terminated from outside." in over
     assert "enough of it" in over
-
-
-async def test_a_run_that_failed_says_why_and_what_to_do(
-    client: Client, stage: Stage, tmp_path: Path
-) -> None:
-    refusal = Answer(status=401, body={"error": {"message": "wrong key"}})
-    async with backend(client, tmp_path, [refusal], **SIDE_BY_SIDE) as made:
-        run = await made.start()
-        await run.failure()
-        read = text(await shown(stage, run))
-        assert "Failed: model_error." in read
-        assert "wrong key" in read
-        assert "Check the model's endpoint" in read.replace("&#39;", "'")
-        assert "failed model_error" in read
-
-
-async def test_a_run_that_cannot_be_read_says_what_it_lacks(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = client.config()
-    config["data_converter"] = with_encryption(data_converter, ring(NEW))
-    answers = [Answer(calls=[call("pay", amount=20)])]
-    monkeypatch.setenv("TEMPORAL_ADDRESS", client.service_client.config.target_host)
-    monkeypatch.delenv("HOLDFAST_ENCRYPTION", raising=False)
-    async with (
-        backend(Client(**config), tmp_path, answers, **SIDE_BY_SIDE) as made,
-        inbox(await connect()) as stage,
-    ):
-        run = await made.start(["pay"])
-        await run.waiting()
-        read = text(await shown(stage, run))
-        assert "Waiting for approval: pay." in read
-        assert "The run does not answer." in read
-        assert "encrypt" in read
-
-
-async def test_a_run_that_went_on_as_new_is_one_run(
-    client: Client, stage: Stage, tmp_path: Path
-) -> None:
-    def answer(turn: int, body: dict[str, Any]) -> Answer:
-        return Answer(calls=[call("echo", text=str(turn))]) if turn < 6 else Answer("Done.")
-
-    async with backend(client, tmp_path, answer, **SIDE_BY_SIDE, continue_after=20) as made:
-        run = await made.start(["echo"], budget={})
-        await run.result()
-        page = await shown(stage, run)
-        assert entries(page)[0] == 1
-        assert "Completed." in text(page)

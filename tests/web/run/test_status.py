@@ -92,11 +92,7 @@ def test_what_waits_in_a_delegate_leads_there() -> None:
             "Requesting the model: retrying soon (attempt 2).",
             "bad",
         ),
-        (
-            PendingActivity("t1c1", "Pay", AT, is_paused=True),
-            "Executing t1c1 pay: paused.",
-            "bad",
-        ),
+        (PendingActivity("t1c1", "Pay", AT, is_paused=True), "Executing t1c1 pay: paused.", "bad"),
         (
             PendingActivity("t1c1-before", "guard", AT),
             "A hook (before) decides about t1c1.",
@@ -156,12 +152,7 @@ def test_a_conversation_waits_for_a_message() -> None:
             "401 no key",
             "Check the model's endpoint",
         ),
-        (
-            RunEnding("failed", "budget_exceeded", "maxTurns"),
-            "Failed: b",
-            "maxTurns",
-            "larger",
-        ),
+        (RunEnding("failed", "budget_exceeded", "maxTurns"), "Failed: b", "maxTurns", "larger"),
         (RunEnding("terminated", "terminated", "by\x1b[2J Bo"), "Terminated", "by Bo", "may have"),
         (RunEnding("cancelled", "cancelled", "it was"), "Cancelled.", "it was", ""),
         (RunEnding("timed_out", "timed_out", "long"), "Timed out", "long", "may have"),

@@ -76,6 +76,11 @@ async def test_a_call_goes_by_what_it_is_carried_out_with() -> None:
             (RunInfo("a", "", AT, is_single_call=True), {}, [call]),
         )
     ]
+    call_view = await shown(asked, entries=[call])
+    assert (call_view["takes_messages"], call_view["facts"][0][1]) == (
+        False,
+        "A single call, without an agent",
+    )
     assert titles == ["Pay: amount=900", "Pay: amount=5", "Pay: amount=5", "Call of Pay"]
 
 
