@@ -116,7 +116,16 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
         ]
         own = [fault for part in parts for fault in part.problems()]
         raise InvalidValueError([*faults, *own, *new]) from None
-    _add_knowledge(parts, definition, definition.name or name, world)
+    # Knowledge and memory are tools, too.
+    holders: list[AgentDefinition | SkillDefinition] = [definition, *definition.skills]
+    for part, holder in zip(parts, holders, strict=True):
+        for n, source in enumerate(holder.knowledge):
+            try:
+                part.add_tool(knowledge_tool(source, world), "knowledge", n)
+            except InvalidValueError as refused:
+                part.add_problems(refused, "knowledge", n)
+    for tool in memory_tools(definition.name or name, world) if definition.memory else ():
+        parts[0].add_tool(tool, "memory")
     faults += (fault for part in parts for fault in part.problems())
     faults += _definition_problems(definition, world)
     if not any(part.lost for part in parts):
@@ -124,7 +133,13 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
     if faults:
         raise InvalidValueError(faults)
     agent = _agent(definition, name, parts)
-    size_bytes = _size_bytes(agent)
+    # In a run's log, a tool is stored in each of its skills. Each tool is measured once, and an
+    # agent whose tools alone are too large is not measured as a whole.
+    tools = [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
+    distinct = {id(tool): tool for tool in tools}
+    each_bytes = {key: _size_bytes(tool) for key, tool in distinct.items()}
+    size_bytes = sum(each_bytes[id(tool)] for tool in tools)
+    size_bytes = size_bytes if size_bytes > MAX_AGENT_BYTES else _size_bytes(agent)
     if size_bytes > MAX_AGENT_BYTES:
         fix = f"at most {MAX_AGENT_BYTES}: give it fewer or smaller tools"
         reason = f"the agent has {size_bytes} bytes, tools resolved"
@@ -148,21 +163,6 @@ def _read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list
             except InvalidValueError as refused:
                 part.add_problems(refused, "tools", n)
     return [part for part, _ in parts]
-
-
-def _add_knowledge(
-    parts: list[_ToolPart], definition: AgentDefinition, name: str, world: DefinitionRegistry
-) -> None:
-    """Add the knowledge of the agent and of its skills, and the agent's memory, as tools."""
-    holders: list[AgentDefinition | SkillDefinition] = [definition, *definition.skills]
-    for part, holder in zip(parts, holders, strict=True):
-        for n, written in enumerate(holder.knowledge):
-            try:
-                part.add_tool(knowledge_tool(written, world), "knowledge", n)
-            except InvalidValueError as refused:
-                part.add_problems(refused, "knowledge", n)
-    for tool in memory_tools(name, world) if definition.memory else ():
-        parts[0].add_tool(tool, "memory")
 
 
 def _definition_problems(
@@ -246,17 +246,5 @@ def _agent(definition: AgentDefinition, name: str, parts: list[_ToolPart]) -> Ag
     return Agent.model_validate(same | settled)
 
 
-def _size_bytes(agent: Agent) -> int:
-    """Return the size of the agent in a run's log, where a tool is stored in each of its skills.
-
-    Each tool is measured once, and an agent whose tools alone are too large is not built.
-    """
-    tools = [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
-    distinct = {id(tool): tool for tool in tools}
-    each = {key: _whole_bytes(tool) for key, tool in distinct.items()}
-    tools_bytes = sum(each[id(tool)] for tool in tools)
-    return tools_bytes if tools_bytes > MAX_AGENT_BYTES else _whole_bytes(agent)
-
-
-def _whole_bytes(kept: Lenient) -> int:
+def _size_bytes(kept: Lenient) -> int:
     return json_size(kept.model_dump(mode="json", by_alias=True))

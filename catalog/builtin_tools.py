@@ -1,6 +1,5 @@
 """The tools that read an agent's knowledge and its memory, and the knowledge files of a catalog."""
 
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -86,7 +85,16 @@ def knowledge_tool(written: Knowledge, world: DefinitionRegistry) -> Tool:
     """
     faults: list[ValueProblem] = []
     if written.file is not None:
-        faults += (fault.under("file") for fault in _file_problems(written.file, world))
+        if world.is_inline or world.folder is None:
+            reason = "only an agent of the catalog can name a file"
+            fix = "write its text here (`text`), or have an agent in the worker's catalog"
+            faults.append(ValueProblem(("file",), reason, fix))
+        else:
+            try:
+                read_knowledge(world.folder, written.file)
+            except UnreadableError as error:
+                fix = error.fix.replace(f"{world.folder.resolve()}/", "")
+                faults.append(ValueProblem(("file",), error.reason, fix))
     if written.url is not None:
         try:
             allowed_address(written.url, world.knowledge_urls)
@@ -109,17 +117,6 @@ def knowledge_tool(written: Knowledge, world: DefinitionRegistry) -> Tool:
         knowledge=KnowledgeSource(file=written.file, url=written.url, text=written.text),
         untrusted=written.url is not None,
     )
-
-
-def _file_problems(file: str, world: DefinitionRegistry) -> Iterator[ValueProblem]:
-    if world.is_inline or world.folder is None:
-        fix = "write its text here (`text`), or have an agent in the worker's catalog"
-        yield ValueProblem((), "only an agent of the catalog can name a file", fix)
-        return
-    try:
-        read_knowledge(world.folder, file)
-    except UnreadableError as error:
-        yield ValueProblem((), error.reason, error.fix.replace(f"{world.folder.resolve()}/", ""))
 
 
 def read_knowledge(folder: Path, file: str) -> str:

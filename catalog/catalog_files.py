@@ -102,7 +102,14 @@ def unread_file_problems(folder: Path) -> Iterator[FileProblem]:
     """Yield a problem for each file that is not read because its name is slightly wrong."""
     try:
         if folder.is_dir():
-            yield from _misnamed_folders(folder)
+            names = sorted(each.name for each in folder.iterdir() if each.is_dir())
+            if folder.resolve().name in _SUFFIXES and _SUFFIXES.keys().isdisjoint(names):
+                fix = f"name the folder around it: `{folder.parent}`"
+                yield FileProblem(str(folder), None, "this is the inside of a catalog", fix)
+            for name in [name for name in _SUFFIXES if name not in names]:
+                for close in closest_names(name, set(names) - _SUFFIXES.keys(), _NEARLY):
+                    reason = "a folder of this name is not read"
+                    yield FileProblem(str(folder / close), None, reason, f"call it `{name}`")
             for name, suffixes in _SUFFIXES.items():
                 yield from _misnamed_files(folder / name, suffixes)
         elif folder.exists():
@@ -113,17 +120,6 @@ def unread_file_problems(folder: Path) -> Iterator[FileProblem]:
     except OSError as error:
         reason = f"it cannot be read: {error.strerror or error}"
         yield FileProblem(str(folder), None, reason, "make it a readable folder")
-
-
-def _misnamed_folders(folder: Path) -> Iterator[FileProblem]:
-    names = sorted(each.name for each in folder.iterdir() if each.is_dir())
-    if folder.resolve().name in _SUFFIXES and _SUFFIXES.keys().isdisjoint(names):
-        fix = f"name the folder around it: `{folder.parent}`"
-        yield FileProblem(str(folder), None, "this is the inside of a catalog", fix)
-    for name in [name for name in _SUFFIXES if name not in names]:
-        for close in closest_names(name, set(names) - _SUFFIXES.keys(), _NEARLY):
-            reason = "a folder of this name is not read"
-            yield FileProblem(str(folder / close), None, reason, f"call it `{name}`")
 
 
 def _misnamed_files(folder: Path, suffixes: tuple[str, ...]) -> Iterator[FileProblem]:

@@ -136,8 +136,18 @@ def load_models(
     Raises:
         LoadError: the file, or a script that it names, does not load.
     """
-    found = _endpoints_of(environ) if file is None else None
-    source = Source("the environment", found) if file is None else load_source(file)
+    if file is not None:
+        source = load_source(file)
+    else:
+        found: dict[str, object] = {}
+        for usual, keys, address, default in _USUAL_VARIABLES:
+            key = next((name for name in keys if environ.get(name)), None)
+            if key is not None:
+                url = environ.get(address) or default
+                found[usual] = {"provider": usual, "baseUrl": url, "apiKeyEnv": key}
+        ollama = ollama_endpoint(environ)
+        found |= {} if ollama is None else {"ollama": ollama}
+        source = Source("the environment", found)
     if not isinstance(source.value, dict) or isinstance(source.value.get("provider"), str):
         fix = "write each under a name of your own, `NAME: {provider: …}`, and let agents name it"
         raise LoadError([source.problem(ValueProblem((), "endpoints are listed by name", fix))])
@@ -174,21 +184,6 @@ def load_script(file: Path) -> ScriptProvider:
     return ScriptProvider(source.parse_as(kind, _hide_value))
 
 
-def _endpoints_of(environ: Mapping[str, str]) -> dict[str, object]:
-    """Return the endpoints that the environment has keys for.
-
-    For Gemini these are the variables of Google's own client, with its precedence.
-    """
-    found: dict[str, object] = {}
-    for provider, keys, address, default in _USUAL_VARIABLES:
-        key = next((name for name in keys if environ.get(name)), None)
-        if key is not None:
-            url = environ.get(address) or default
-            found[provider] = {"provider": provider, "baseUrl": url, "apiKeyEnv": key}
-    ollama = ollama_endpoint(environ)
-    return found if ollama is None else {**found, "ollama": ollama}
-
-
 def _hide_value(fault: ValueProblem) -> ValueProblem:
     """Remove the value from a problem if it may be a key."""
     if _SECRET.isdisjoint(fault.where) or fault.reason.startswith("unknown field"):
@@ -203,7 +198,16 @@ def _endpoint_problems(endpoint: Endpoint) -> Iterator[ValueProblem]:
         fix = "write the name of the environment variable that holds the key, never the key"
         yield ValueProblem(("apiKeyEnv",), "this names no environment variable", fix)
     if endpoint.base_url is not None:
-        yield from (fault.under("baseUrl") for fault in _address_problems(endpoint.base_url))
+        try:
+            url = httpx.URL(endpoint.base_url)
+        except httpx.InvalidURL:
+            url = httpx.URL()
+        has_port = url.port is None or 0 < url.port <= MAX_PORT
+        if url.scheme not in ("http", "https") or not url.host or not has_port:
+            yield ValueProblem(("baseUrl",), "this is no address", _WHOLE)
+        elif url.userinfo:
+            reason = "the address holds a user's name or password"
+            yield ValueProblem(("baseUrl",), reason, _IN_HEADER)
     for header, variable in endpoint.headers_env.items():
         if not _VARIABLE.match(variable):
             reason = "this names no environment variable"
@@ -214,15 +218,3 @@ def _endpoint_problems(endpoint: Endpoint) -> Iterator[ValueProblem]:
         if not _HEADER.match(name) or not (value.isascii() and value.isprintable()):
             fix = "use plain ASCII, on one line"
             yield ValueProblem((field, name), "this is no header", fix)
-
-
-def _address_problems(url: str) -> Iterator[ValueProblem]:
-    try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL:
-        parsed = httpx.URL()
-    has_port = parsed.port is None or 0 < parsed.port <= MAX_PORT
-    if parsed.scheme not in ("http", "https") or not parsed.host or not has_port:
-        yield ValueProblem((), "this is no address", _WHOLE)
-    elif parsed.userinfo:
-        yield ValueProblem((), "the address holds a user's name or password", _IN_HEADER)

@@ -193,7 +193,17 @@ class _Loading:
             else:
                 self._add_tool(source, Path(source.file).stem)
         for source in written:
-            self._add_agent(source)
+            try:
+                agent = resolve_definition(source.value, Path(source.file).stem, self._world)
+            except InvalidValueError as refused:
+                self._problems.extend(source.problems(refused.faults))
+                continue
+            if agent.name == ANONYMOUS:
+                reason = f"a delegate `{ANONYMOUS}` is none of the catalog's agents"
+                fault = ValueProblem((), reason, "give it another name")
+                self._problems.append(source.problem(fault))
+            elif self._is_free("agent", agent.name, source):
+                self._agents[agent.name] = agent
 
     def _files(self, folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
         try:
@@ -219,18 +229,6 @@ class _Loading:
             return
         if self._is_free("tool", tool.name, source):
             self._tools[tool.name] = tool
-
-    def _add_agent(self, source: Source) -> None:
-        try:
-            agent = resolve_definition(source.value, Path(source.file).stem, self._world)
-        except InvalidValueError as refused:
-            self._problems.extend(source.problems(refused.faults))
-            return
-        if agent.name == ANONYMOUS:
-            reason = f"a delegate `{ANONYMOUS}` is none of the catalog's agents"
-            self._problems.append(source.problem(ValueProblem((), reason, "give it another name")))
-        elif self._is_free("agent", agent.name, source):
-            self._agents[agent.name] = agent
 
     def _is_free(self, kind: str, name: str, source: Source) -> bool:
         first = self._sources.setdefault((kind, name), source)

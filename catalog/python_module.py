@@ -64,8 +64,12 @@ def read_module(name: str) -> list[PythonActivity]:
     own_file = module.__file__ or name
     found = []
     for run in vars(module).values():
-        definition = None if inspect.isclass(run) else _definition(run)
-        if definition is None:
+        try:
+            # What `@activity.defn` attaches has no public reader.
+            definition = activity._Definition.from_callable(run)
+        except Exception:
+            continue  # an object of a user's module may raise on any attribute
+        if inspect.isclass(run) or not isinstance(definition, activity._Definition):
             continue
         code = getattr(inspect.unwrap(getattr(run, "__func__", run)), "__code__", None)
         # An activity that the module imports is in another file.
@@ -166,15 +170,6 @@ def _user_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSumm
         if "importlib" not in frame.filename and frame.filename != __file__
     )
     return next(theirs, None)
-
-
-def _definition(value: Any) -> "activity._Definition | None":
-    """Return the definition that `@activity.defn` attaches, which has no public reader."""
-    try:
-        found = activity._Definition.from_callable(value)
-    except Exception:
-        return None  # an object of a user's module may raise on any attribute
-    return found if isinstance(found, activity._Definition) else None
 
 
 def _read_activity(

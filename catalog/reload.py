@@ -104,7 +104,16 @@ class CatalogReloader:
             # The files have changed again, and the loaded ones may be half of a change.
             self._in_folder.known = None
         elif catalog is None:
-            self._report_problems(list(map(str, problems)))
+            said = [str(problem) for problem in problems]
+            if said == self._told:
+                logger.warning("the catalog has changed and has the same problems; %s", STAYS)
+                return
+            self._told = said
+            for line in said[:MAX_PROBLEMS_TOLD]:
+                logger.warning("%s", line)
+            more = len(said) - MAX_PROBLEMS_TOLD
+            also = f" (and {more} more problems)" if more > 0 else ""
+            logger.warning("the catalog has changed and does not load%s; %s", also, STAYS)
         else:
             changes = describe_changes(self._shelf.catalog, catalog)
             self._shelf.catalog = catalog
@@ -114,17 +123,6 @@ class CatalogReloader:
             elif self._told:
                 logger.info("the catalog %s, and is as it was before", happened)
             self._told = []
-
-    def _report_problems(self, said: list[str]) -> None:
-        if said == self._told:
-            logger.warning("the catalog has changed and has the same problems; %s", STAYS)
-            return
-        self._told = said
-        for line in said[:MAX_PROBLEMS_TOLD]:
-            logger.warning("%s", line)
-        more = len(said) - MAX_PROBLEMS_TOLD
-        also = f" (and {more} more problems)" if more > 0 else ""
-        logger.warning("the catalog has changed and does not load%s; %s", also, STAYS)
 
 
 def describe_changes(old: Catalog, new: Catalog) -> str:

@@ -88,7 +88,13 @@ class _Coercion:
             value = self.apply(value, part, depth + 1)
         for name in ("anyOf", "oneOf"):
             value = self._branch(value, _list_of(schema, name), depth + 1)
-        value = _to_type(value, schema.get("type"))
+        types = schema.get("type")
+        wanted = [types] if isinstance(types, str) else types if isinstance(types, list) else []
+        spend(len(wanted) // _LOOKED_AT_A_CHECK)
+        if wanted and not any(_is(value, name) for name in wanted):
+            # The first type that it can be converted to.
+            converted = ((name, _converted(value, name)) for name in wanted)
+            value = next((each for name, each in converted if _is(each, name)), value)
         if not isinstance(value, dict | list):
             return value
         spend(len(value) // _LOOKED_AT_A_CHECK)
@@ -138,16 +144,6 @@ class _Coercion:
 def _list_of(schema: Schema, key: str) -> list[Any]:
     found = schema.get(key)
     return found if isinstance(found, list) else []
-
-
-def _to_type(value: Any, types: Any) -> Any:
-    """Return the value as the first type that it has, or else that it can be converted to."""
-    wanted = [types] if isinstance(types, str) else types if isinstance(types, list) else []
-    spend(len(wanted) // _LOOKED_AT_A_CHECK)
-    if not wanted or any(_is(value, name) for name in wanted):
-        return value
-    converted = ((name, _converted(value, name)) for name in wanted)
-    return next((each for name, each in converted if _is(each, name)), value)
 
 
 _TYPES: dict[str, tuple[type, ...]] = {

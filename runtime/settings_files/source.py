@@ -135,23 +135,13 @@ def read_text(path: Path, most_bytes: int) -> str:
     Raises:
         UnreadableError: the file cannot be read, is too large, or is not UTF-8.
     """
-    data = _bytes(path, most_bytes)
-    try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-    except UnicodeDecodeError as error:
-        kind = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "not UTF-8"
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UnreadableError(line, f"this text is {kind}", "save it as UTF-8") from error
-
-
-def _bytes(path: Path, most_bytes: int) -> bytes:
     try:
         size_bytes = path.stat().st_size
         if size_bytes > most_bytes:
             reason = f"{size_bytes} bytes are too many"
             raise UnreadableError(None, reason, f"split it: at most {most_bytes}")
         with path.open("rb") as file:
-            return file.read(most_bytes)
+            data = file.read(most_bytes)
     except IsADirectoryError as error:
         raise UnreadableError(None, "this is a folder", "name a file") from error
     except FileNotFoundError as error:
@@ -162,6 +152,12 @@ def _bytes(path: Path, most_bytes: int) -> bytes:
     except (OSError, ValueError) as error:
         reason = f"it cannot be read: {getattr(error, 'strerror', None) or error}"
         raise UnreadableError(None, reason, "make it a readable file") from error
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        kind = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "not UTF-8"
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UnreadableError(line, f"this text is {kind}", "save it as UTF-8") from error
 
 
 def path_suggestion(path: Path) -> str:

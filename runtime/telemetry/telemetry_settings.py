@@ -129,7 +129,13 @@ def _is_sent(environ: Mapping[str, str], signal: str) -> bool:
     if exporter != "otlp" and (not is_named or exporter or signal == "LOGS"):
         return False
     for name in endpoints:
-        if not _is_address(_said(environ, name)):
+        said = _said(environ, name)
+        try:
+            url = urlsplit(said)
+            is_address = url.scheme in ("http", "https") and url.hostname and url.port != 0
+        except ValueError:
+            is_address = False
+        if said and not is_address:
             wrong = f"the variable {name} holds no address"
             raise TelemetrySettingsError(wrong, f"write it like {DEFAULT_ENDPOINT}")
     for name in ("OTEL_EXPORTER_OTLP_PROTOCOL", f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL"):
@@ -154,16 +160,6 @@ def _check_sampler(environ: Mapping[str, str]) -> None:
         if not is_part:
             wrong = f"the variable {_SHARE} is no part of 1"
             raise TelemetrySettingsError(wrong, "write it like 0.1")
-
-
-def _is_address(text: str) -> bool:
-    if not text:
-        return True
-    try:
-        address = urlsplit(text)
-        return address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
-    except ValueError:
-        return False
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
