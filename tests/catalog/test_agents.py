@@ -160,11 +160,3 @@ def test_a_tool_that_waits_for_one_that_the_agent_lacks_is_refused(shop: Folder)
     shop.write("agents/bad.yaml", MINIMAL + "tools: [pay]")
     [said] = shop.problems()
     assert said.startswith("agents/bad.yaml:2: `tools[0]`: `pay` runs only after `look_up`")
-
-
-def test_an_agent_is_of_a_size_that_a_run_can_take(shop: Folder) -> None:
-    for n in range(5):
-        shop.write(f"tools/t{n}.yaml", f"_activity: charge\ndescription: {'x' * 250_000}")
-    shop.write("agents/a.yaml", MINIMAL + "tools: [t0, t1, t2, t3, t4]")
-    [said] = shop.problems()
-    assert said.startswith("agents/a.yaml:1: the agent has 125")

@@ -24,13 +24,6 @@ def test_a_tool_that_nothing_carries_out_is_answered_by_the_model_itself(shop: F
     assert tool.output == {"type": "string"}
 
 
-def test_a_tool_with_an_output_is_still_carried_out_by_the_activity_of_its_name(
-    shop: Folder,
-) -> None:
-    shop.write("tools/charge.yaml", ANSWERED)
-    assert not shop.load().definitions.tools["charge"].latent
-
-
 def test_an_agent_may_be_what_carries_a_tool_out(shop: Folder) -> None:
     tool = kept(shop, "_delegate: translator\n_scopes: [state]\n_sideEffects: true\n")
     assert (tool.delegate, tool.activity, tool.latent) == ("translator", None, False)
@@ -40,18 +33,6 @@ def test_an_agent_may_be_what_carries_a_tool_out(shop: Folder) -> None:
 def test_a_delegate_comes_before_the_activity_of_the_tools_own_name(shop: Folder) -> None:
     shop.write("tools/charge.yaml", "_delegate: anonymous")
     assert shop.load().definitions.tools["charge"].activity is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "_delegate: translator",
-        "_delegate: anonymous",
-        "properties: {_delegate: {const: translator}}",
-    ],
-)
-def test_a_delegate_is_an_agent_of_the_catalog_or_anonymous(shop: Folder, text: str) -> None:
-    assert kept(shop, text).delegate in ("translator", "anonymous")
 
 
 def test_agents_may_delegate_to_each_other_in_a_circle(shop: Folder) -> None:
@@ -90,13 +71,6 @@ def test_no_agent_is_called_as_the_one_without_a_name(shop: Folder) -> None:
         "agents/anonymous.yaml:1: a delegate `anonymous` is none of the catalog's agents;"
         " give it another name"
     )
-
-
-def test_delegates_are_looked_for_again_when_the_folder_is(shop: Folder) -> None:
-    tool = kept(shop, "_delegate: translator")
-    (shop.path / "agents/translator.yaml").rename(shop.path / "agents/interpreter.yaml")
-    [said] = shop.problems()
-    assert said.startswith(f"tools/t.yaml:1: `_delegate`: there is no agent `{tool.delegate}`; ")
 
 
 def test_a_function_that_is_a_tool_delegates_to_nobody(folder: Folder) -> None:
@@ -166,13 +140,6 @@ skills:
 """,
     )
     assert [each.name for each in shop.load().unbound_activities] == ["charge", "unused"]
-
-
-@pytest.mark.parametrize(
-    ("said", "instance"), [("berlin", "berlin"), ("order-7.b_2", "order-7.b_2"), ("7", "7")]
-)
-def test_a_tool_may_be_fixed_to_an_instance(shop: Folder, said: str, instance: str) -> None:
-    assert kept(shop, f"_activity: charge\n_instance: '{said}'").instance == instance
 
 
 REFUSED: list[tuple[str, str]] = [

@@ -7,13 +7,12 @@ import httpx
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from holdfast.catalog.endpoints import ModelEndpoints, http_client, load_models
-from holdfast.providers.anthropic.format import AnthropicFormat
+from holdfast.catalog.endpoints import FORMATS, ModelEndpoints, http_client, load_models
 from holdfast.providers.base import UnanswerableRequest
-from holdfast.providers.gemini.format import GeminiFormat
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.script import ScriptProvider
 from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.schemas.settings.endpoints import ProviderName
 from tests.providers.fakes import KEY, ask
 
 
@@ -58,12 +57,6 @@ def test_an_endpoint_may_take_so_many_requests_a_minute(tmp_path: Path) -> None:
     assert load(tmp_path, text).request_limits() == {"dear": 60, "free": None}
 
 
-def test_json_does_as_well(tmp_path: Path) -> None:
-    file = tmp_path / "endpoints.json"
-    file.write_text('{\n\t"local": {"provider": "openai", "baseUrl": "http://localhost"}\n}')
-    assert load_models(file, {}, http_client()).names == ["local"]
-
-
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
@@ -86,11 +79,6 @@ def test_what_does_not_load_is_told_with_its_line(
     assert reason in told
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match=r"nowhere.yaml"):
-        load_models(tmp_path / "nowhere.yaml", {}, http_client())
-
-
 def test_a_script_that_does_not_load_is_told_by_its_own_line(tmp_path: Path) -> None:
     (tmp_path / "script.yaml").write_text("- text: Hello\n- txt: Hello\n")
     told = refused(tmp_path, "demo: {provider: script, file: script.yaml}")
@@ -107,51 +95,52 @@ def test_a_key_in_the_file_is_refused_and_not_repeated(tmp_path: Path, field: st
     assert KEY not in told
 
 
-def test_without_a_file_openai_is_there_where_its_key_is() -> None:
-    assert load_models(None, {}, http_client()).names == []
-    models = load_models(None, {"OPENAI_API_KEY": KEY}, http_client())
-    target = models.find("openai").target
-    assert target.url("/chat/completions") == "https://api.openai.com/v1/chat/completions"
-    assert target.headers(OpenAIFormat().headers)["authorization"] == f"Bearer {KEY}"
+BEARER = {"authorization": f"Bearer {KEY}"}
+GEMINI = "https://generativelanguage.googleapis.com/v1beta/models/gpt-test:"
+HERE = "http://localhost:9"
 
 
-def test_without_a_file_openai_is_where_its_variable_says() -> None:
-    environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://localhost:9/v1/"}
-    target = load_models(None, environ, http_client()).find("openai").target
-    assert target.url("/x") == "http://localhost:9/v1/x"
-    with pytest.raises(LoadError, match="the environment"):
-        load_models(None, {**environ, "OPENAI_BASE_URL": "localhost"}, http_client())
-
-
-@pytest.mark.parametrize("base", [None, "http://localhost:9", "http://localhost:9/v1/"])
-def test_without_a_file_anthropic_is_there_where_its_key_is(base: str | None) -> None:
-    environ = {"ANTHROPIC_API_KEY": KEY, **({"ANTHROPIC_BASE_URL": base} if base else {})}
-    target = load_models(None, environ, http_client()).find("anthropic").target
-    where = "http://localhost:9" if base else "https://api.anthropic.com"
-    assert AnthropicFormat().url(target, ask()) == f"{where}/v1/messages"
-    assert target.headers(AnthropicFormat().headers)["x-api-key"] == KEY
-
-
-@pytest.mark.parametrize("base", [None, "http://localhost:9", "http://localhost:9/v1beta"])
 @pytest.mark.parametrize(
-    ("keys", "used"),
+    ("name", "environ", "url", "sent"),
     [
-        ({"GEMINI_API_KEY": KEY}, KEY),
-        ({"GOOGLE_API_KEY": KEY}, KEY),
-        ({"GEMINI_API_KEY": KEY, "GOOGLE_API_KEY": "wins"}, "wins"),
-        ({"GEMINI_API_KEY": KEY, "GOOGLE_API_KEY": ""}, KEY),
+        ("openai", {"OPENAI_API_KEY": KEY}, "https://api.openai.com/v1/chat", BEARER),
+        ("openai", {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{HERE}/x/"}, f"{HERE}/x/", BEARER),
+        (
+            "anthropic",
+            {"ANTHROPIC_API_KEY": KEY},
+            "https://api.anthropic.com/v1/messages",
+            {"x-api-key": KEY},
+        ),
+        (
+            "anthropic",
+            {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": f"{HERE}/v1/"},
+            f"{HERE}/v1/messages",
+            {"x-api-key": KEY},
+        ),
+        ("gemini", {"GEMINI_API_KEY": KEY}, GEMINI, {"x-goog-api-key": KEY}),
+        (
+            "gemini",
+            {"GEMINI_API_KEY": KEY, "GOOGLE_API_KEY": "wins", "GOOGLE_GEMINI_BASE_URL": HERE},
+            f"{HERE}/v1beta/models/gpt-test:",
+            {"x-goog-api-key": "wins"},
+        ),
+        ("gemini", {"GEMINI_API_KEY": KEY, "GOOGLE_API_KEY": ""}, GEMINI, {"x-goog-api-key": KEY}),
     ],
 )
-def test_without_a_file_gemini_is_there_by_the_variables_of_google_s_client(
-    base: str | None, keys: dict[str, str], used: str
+def test_without_a_file_a_provider_is_there_by_the_variables_of_its_own_client(
+    name: ProviderName, environ: dict[str, str], url: str, sent: dict[str, str]
 ) -> None:
-    environ = {**keys, **({"GOOGLE_GEMINI_BASE_URL": base} if base else {})}
     models = load_models(None, environ, http_client())
-    assert models.names == ["gemini"]
-    target = models.find("gemini").target
-    where = "http://localhost:9" if base else "https://generativelanguage.googleapis.com"
-    assert str(GeminiFormat().url(target, ask())).startswith(f"{where}/v1beta/models/gpt-test:")
-    assert target.headers(GeminiFormat().headers) == {"x-goog-api-key": used}
+    assert models.names == [name]
+    target = models.find(name).target
+    assert str(FORMATS[name].url(target, ask())).startswith(url)
+    assert target.headers(FORMATS[name].headers).items() >= sent.items()
+
+
+def test_without_a_file_and_without_a_key_there_is_none() -> None:
+    assert load_models(None, {}, http_client()).names == []
+    with pytest.raises(LoadError, match="the environment"):
+        load_models(None, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "localhost"}, http_client())
 
 
 def test_what_an_address_asks_for_stays_behind_its_path(tmp_path: Path) -> None:

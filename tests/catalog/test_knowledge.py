@@ -174,18 +174,3 @@ def test_an_agent_of_the_catalog_has_its_knowledge_and_memory_as_tools(folder: F
     assert names == ["returns", "memory_read", "memory_search", "memory_write"]
     assert desk.tools[1].memory == MemoryOwner(agent="desk")
     assert [each.name for each in desk.skills[0].tools] == ["vat"]
-
-
-def test_knowledge_that_does_not_load_is_told_by_file_and_line(folder: Folder) -> None:
-    folder.write(
-        "agents/desk.yaml",
-        """
-        model: {endpoint: m}
-        knowledge:
-          - {name: law, text: Be kind.}
-          - name: returns
-            file: ../returns.md
-        """,
-    )
-    [problem] = folder.problems()
-    assert problem.startswith("agents/desk.yaml:5: `knowledge[1].file`: `../returns.md` is outside")

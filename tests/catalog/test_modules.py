@@ -76,10 +76,6 @@ def test_an_activity_with_a_model_is_a_tool(folder: Folder) -> None:
     }
 
 
-def test_a_field_with_a_default_is_not_required(folder: Folder) -> None:
-    assert derived(folder, WHOLE).parameters["required"] == ["order_id", "amount"]
-
-
 def test_a_model_that_holds_itself_is_a_tool_like_any_other(folder: Folder) -> None:
     tool = derived(
         folder,

@@ -42,24 +42,11 @@ def test_a_skill_is_kept_with_its_tools_and_its_knowledge_resolved(shop: Folder)
     assert (chat.tools, chat.activity) == ([], None)
 
 
-def test_knowledge_and_memory_are_tools_of_the_agents_own(shop: Folder) -> None:
-    kept = agent(shop, tools=["look_up"], knowledge=[FAQ], memory=True)
-    own = ["look_up", "faq", "memory_read", "memory_search", "memory_write"]
-    assert names(kept.tools) == own
-    assert all(tool.activity is not None for tool in kept.tools)
-    memories = [tool.memory.agent for tool in kept.tools if tool.memory is not None]
-    assert memories == ["a", "a", "a"]
-
-
 def test_a_memory_is_kept_under_the_name_that_the_agent_gives_itself(shop: Folder) -> None:
     shop.write("agents/a.json", json.dumps({**MODEL, "name": "desk", "memory": True}))
     tool = shop.load().agents["desk"].tools[0]
     assert tool.memory is not None
     assert tool.memory.agent == "desk"
-
-
-def test_an_agent_has_no_knowledge_and_no_memory_unless_it_says_so(shop: Folder) -> None:
-    assert names(agent(shop, tools=["look_up"]).tools) == ["look_up"]
 
 
 def test_the_work_of_a_skill_may_be_one_activity(shop: Folder) -> None:
@@ -70,11 +57,6 @@ def test_the_work_of_a_skill_may_be_one_activity(shop: Folder) -> None:
     )
     bindings = [skill.activity.to_json() for skill in kept.skills if skill.activity is not None]
     assert bindings == [{"type": "charge"}, elsewhere]
-
-
-def test_two_skills_may_have_the_same_tool(shop: Folder) -> None:
-    kept = agent(shop, skills=[{"name": name, "tools": ["look_up"]} for name in ("a", "b")])
-    assert [names(skill.tools) for skill in kept.skills] == [["look_up"], ["look_up"]]
 
 
 def test_what_names_tools_may_name_those_of_skills_knowledge_and_memory(shop: Folder) -> None:

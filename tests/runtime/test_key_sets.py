@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import textwrap
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
@@ -98,10 +97,6 @@ async def test_a_file_with_keys_is_one_set(
     [keys] = load(tmp_path, text, name)
     assert await signs(keys, signer)
     assert not await signs(keys, EVE)
-
-
-def test_without_an_option_there_are_none() -> None:
-    assert load_key_sets(None, http_client()) == []
 
 
 def jwk(signer: Signer = ADA, **more: Any) -> str:
@@ -280,15 +275,6 @@ async def test_a_file_is_read_once_for_each_change(
     put(file, jwks(BOB))
     assert [await signs(keys, each) for each in (ADA, BOB, BOB)] == [False, True, True]
     assert len(read) == 2
-
-
-async def test_a_file_that_keeps_its_size_and_time_is_read_all_the_same(file: Path) -> None:
-    keys = from_file(file, Clock())
-    before = file.stat()
-    put(file, jwks(Signer(BOB.private, "k1")))
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert file.stat().st_size == before.st_size
-    assert [await signs(keys, each) for each in (ADA, Signer(BOB.private, "k1"))] == [False, True]
 
 
 async def test_a_file_that_went_bad_leaves_the_keys_of_before_for_a_time(

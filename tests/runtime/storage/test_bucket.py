@@ -54,14 +54,6 @@ async def test_what_the_bucket_does_not_have_is_told_in_one_line() -> None:
     )
 
 
-async def test_what_others_have_written_over_is_not_taken() -> None:
-    client = FakeS3()
-    store = BucketStore(client, "runs", "")
-    client.objects["runs", f"{DIGEST[:2]}/{DIGEST}"] = b"something else"
-    with pytest.raises(StoreError, match="it is damaged"):
-        await store.fetch(DIGEST)
-
-
 async def test_what_is_needed_for_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aioboto3", None)
     with pytest.raises(StoreError, match='which is not installed; pip install "holdfast'):

@@ -1,4 +1,4 @@
-"""Schemas that are slow on purpose: a value is checked in no time, or it is said to be too large.
+"""Absurd values and schemas that are slow on purpose: checked in no time, or said to be too large.
 
 Each of these takes jsonschema alone, or what was here before, from seconds to years.
 """
@@ -12,9 +12,9 @@ import pytest
 from holdfast.schemas.tool import Schema
 from holdfast.validation import work_budget
 from holdfast.validation.arguments import InvalidArguments, fit
+from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import errors
 from holdfast.validation.work_budget import SharedWorkBudget, bounded, use_shared_budget
-from tests.validation.test_absurd_arguments import branch
 
 MAX_SECONDS = 0.9
 INTEGER = {"type": "integer"}
@@ -26,7 +26,39 @@ OTHER_DRAFT = {"$schema": "http://json-schema.org/draft-07/schema#"}
 OWN_DRAFT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 SLOW = {"pattern": "^(a+)+$"}
 
+TREE = {
+    "$defs": {
+        "node": {
+            "anyOf": [
+                {"properties": {"c": {"$ref": "#/$defs/node"}}, "required": ["a"]},
+                {"properties": {"c": {"$ref": "#/$defs/node"}}, "required": ["b"]},
+            ]
+        }
+    },
+    "$ref": "#/$defs/node",
+}
+
+
+def branch(levels: int) -> Any:
+    node: Any = {}
+    for _ in range(levels):
+        node = {"c": node}
+    return node
+
+
 ABSURD: dict[str, tuple[Any, Schema]] = {
+    "many numbers": ([1] * 400_000, {"items": INTEGER}),
+    "many texts": (["x"] * 250_000, {"items": INTEGER}),
+    "many of anything": ([1] * 400_000, {"items": {}}),
+    "many keys": ({str(n): n for n in range(100_000)}, {"additionalProperties": INTEGER}),
+    "many different": ([{"k": n} for n in range(20_000)], {"uniqueItems": True}),
+    "choices within choices": (branch(60), TREE),
+    "a schema within itself": (
+        branch(60),
+        {"$ref": "#/$defs/x", "$defs": {"x": {"properties": {"c": {"$ref": "#/$defs/x"}}}}},
+    ),
+    "one long text": ("x" * 1_000_000, {"type": "string", "minLength": 1}),
+    "a long list as text": ("[" + "1," * 300_000 + "1]", {"type": "array", "items": INTEGER}),
     "a long text, quoted by many errors": (LONG, {"anyOf": [INTEGER] * 2_000}),
     "a long list, quoted by many errors": (NUMBERS, {"anyOf": [TEXT] * 2_000}),
     "a long text, forbidden many times": (LONG, {"anyOf": [False] * 2_000}),
@@ -193,3 +225,48 @@ def test_an_allowance_inside_of_another_is_the_same() -> None:
         assert errors([1], {"items": INTEGER}) == [
             "too large to be checked: that takes more than 50000 steps"
         ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```json\n" + " " * 500_000 + "x",
+        "```" + "\n" * 500_000 + "x",
+        "```" * 200_000,
+        '{"a": "' + '\\"' * 300_000 + "\\",
+        '{"a": ' + '"' * 500_001,
+        "[" + ",   " * 200_000,
+        "[" + "," * 500_000 + "]",
+        "{" * 500_000,
+        "[" * 500_000 + "]" * 500_000,
+        "\\ud800" * 100_000,
+        "1" * 500_000,
+    ],
+    ids=range(11),
+)
+def test_an_absurd_text_is_read_in_no_time(text: str) -> None:
+    begin = time.thread_time()
+    with pytest.raises(ValueError, match=r"."):
+        read_json(text)
+    assert time.thread_time() - begin < 0.5
+
+
+@pytest.mark.parametrize(
+    "schema", [{"items": {}}, {"contains": {}}, {"prefixItems": [{}], "items": {}}]
+)
+def test_going_through_a_value_counts_also_where_there_is_nothing_to_check(schema: Any) -> None:
+    assert errors([1] * 60_000, schema) == [
+        "too large to be checked: that takes more than 50000 steps"
+    ]
+
+
+def test_what_is_checked_together_shares_one_allowance() -> None:
+    """A turn of many large calls takes no longer than one: Temporal waits two seconds."""
+    value, schema = [1] * 20_000, {"items": INTEGER}
+    assert errors(value, schema) == []
+
+    with bounded():
+        found = [errors(value, schema) for _ in range(5)]
+    assert found[0] == []
+    assert found[-1] == ["too large to be checked: that takes more than 50000 steps"]
+    assert errors(value, schema) == []
