@@ -20,8 +20,8 @@ from urllib.request import getproxies
 
 import httpx
 
+from holdfast.catalog.endpoints import trusted_certificates
 from holdfast.runtime.addresses import AddressError
-from holdfast.runtime.tls import trusted_certificates
 from holdfast.schemas.phrases import quote_value
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -5,8 +5,10 @@ missing key is reported when it is needed. No key is read here, and the file can
 """
 
 import re
+import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 
@@ -24,7 +26,6 @@ from holdfast.providers.transport.http import HttpProvider, ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source, load_source
-from holdfast.runtime.tls import trusted_certificates
 from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, ProviderName
 from holdfast.validation.problems import ValueProblem
 
@@ -111,6 +112,16 @@ class ModelEndpoints:
             for name, served in sorted(self._served.items())
             if (missing := served.target.missing_key) is not None
         ]
+
+
+@cache
+def trusted_certificates() -> ssl.SSLContext:
+    """Return httpx's default context: `SSL_CERT_FILE`, `SSL_CERT_DIR`, or `certifi`.
+
+    It is created once, for every client: reading the certificates takes longer than loading all
+    else in a worker.
+    """
+    return httpx.create_ssl_context()
 
 
 def http_client() -> httpx.AsyncClient:

@@ -36,6 +36,13 @@ SCHEMA_URI: JsonValue = {
 
 
 class _Written(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+        frozen=True,
+    )
+
     writes_defaults: ClassVar[bool] = False
     """Whether fields are written also at their defaults."""
     left_out_if_empty: ClassVar[tuple[str, ...]] = ()
@@ -54,26 +61,13 @@ class _Written(BaseModel):
 class Strict(_Written):
     """An object that a person or a model writes."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        populate_by_name=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-        frozen=True,
-        allow_inf_nan=False,
-    )
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class Lenient(_Written):
     """An object that the engine writes and reads back, perhaps with another version's fields."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        populate_by_name=True,
-        extra="ignore",
-        use_attribute_docstrings=True,
-        frozen=True,
-    )
+    model_config = ConfigDict(extra="ignore")
 
     @classmethod
     def read(cls, data: Any) -> Self:

@@ -72,7 +72,15 @@ class CallSummaries:
             self.last_entry = record.n
             match record.entry:
                 case ToolCallEntry() as call:
-                    self._add(self._called(call))
+                    summaries = [self._summaries.get(id) for id in call.waits_for]
+                    labels = dict.fromkeys(each.label for each in summaries if each is not None)
+                    progress = f"waiting for {', '.join(labels)}" if labels else ""
+                    if None in summaries:
+                        progress = "waiting for other calls of its turn"
+                    label, arguments = call.label or call.tool, self._brief("call", call.arguments)
+                    self._add(
+                        CallSummary(call.call_id, call.turn, label, arguments, progress=progress)
+                    )
                 case ConfirmationRequiredEntry() as asked:
                     self._question(asked)
                 case DecisionEntry(outcome=str()) | ToolStartEntry() | ToolEndEntry() as entry:
@@ -103,17 +111,6 @@ class CallSummaries:
         if len(self._summaries) > self._max_calls:
             del self._summaries[next(iter(self._summaries))]
             self.forgotten += 1
-
-    def _called(self, call: ToolCallEntry) -> CallSummary:
-        others = [other for id in call.waits_for if (other := self._summaries.get(id)) is not None]
-        if len(others) < len(call.waits_for):
-            progress = "waiting for other calls of its turn"
-        else:
-            labels = ", ".join(dict.fromkeys(other.label for other in others))
-            progress = f"waiting for {labels}" if labels else ""
-        label = call.label or call.tool
-        arguments = self._brief("call", call.arguments)
-        return CallSummary(call.call_id, call.turn, label, arguments, progress=progress)
 
     def _question(self, asked: ConfirmationRequiredEntry) -> None:
         approval = asked.approval

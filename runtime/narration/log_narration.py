@@ -185,7 +185,15 @@ class LogNarration:
         body = [f"reason: {clean(decided.reason)}"] if decided.reason else []
         planned = self._planned.get(entry.call_id)
         if planned is not None and isinstance(entry.arguments, Mapping):
-            body += _plan_changes(planned, entry.arguments)
+            calls = shown_calls(entry.arguments)
+            edited = {call["id"]: call.get("arguments") for call in calls}
+            struck = ", ".join(clean(call_id) for call_id in planned if call_id not in edited)
+            body += [f"struck out: {struck}"] if struck else []
+            body += (
+                f"{clean(call_id)}: {as_json(arguments)}"
+                for call_id, arguments in edited.items()
+                if arguments is not None and arguments != planned.get(call_id)
+            )
         elif entry.arguments is not None:
             body.append(f"arguments: {as_json(entry.arguments)}")
         if decided.remember:
@@ -268,18 +276,6 @@ def _contains(content: Content, value: Any) -> bool:
         return False
     is_untrusted = isinstance(shown, dict) and shown.get("trusted") is False
     return value == shown or (is_untrusted and value == shown.get("value"))
-
-
-def _plan_changes(planned: Mapping[str, Any], edit: Mapping[str, Any]) -> list[str]:
-    """Describe what an edit removes from a plan, and what it changes."""
-    edited = {call["id"]: call.get("arguments") for call in shown_calls(edit)}
-    struck = ", ".join(clean(call_id) for call_id in planned if call_id not in edited)
-    changed = [
-        f"{clean(call_id)}: {as_json(arguments)}"
-        for call_id, arguments in edited.items()
-        if arguments is not None and arguments != planned.get(call_id)
-    ]
-    return [*([f"struck out: {struck}"] if struck else []), *changed]
 
 
 def _text(content: Content) -> str:

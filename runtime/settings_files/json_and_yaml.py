@@ -10,7 +10,6 @@ A parser reports what it expected next. The messages here report what was found,
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -186,27 +185,23 @@ class _Builder:
             raise UnreadableError(line, "it holds too much", fix)
         self.lines.setdefault(where, line)
         if isinstance(node, yaml.MappingNode) and node.tag == _PREFIX + "map":
-            return dict(self._pairs(node, where))
+            value: dict[str, Any] = {}
+            for key_node, value_node in node.value:
+                key, line = key_node.value, self._line_of(key_node)
+                if key == "<<":
+                    raise UnreadableError(line, "keys are not merged here", "write them out")
+                if key_node.tag != _PREFIX + "str":
+                    shown = key if isinstance(key_node, yaml.ScalarNode) else "a list or an object"
+                    fix = "write a text; put it in quotes"
+                    raise UnreadableError(line, f"`{shown}` is no key", fix)
+                if key in value:
+                    raise UnreadableError(line, f"the key `{key}` stands twice", "keep one of them")
+                self.lines[(*where, key)] = line
+                value[key] = self.build(value_node, (*where, key))
+            return value
         if isinstance(node, yaml.SequenceNode) and node.tag == _PREFIX + "seq":
             return [self.build(item, (*where, n)) for n, item in enumerate(node.value)]
         return self._scalar(node, line)
-
-    def _pairs(self, node: yaml.MappingNode, where: Where) -> Iterator[tuple[str, Any]]:
-        seen: set[str] = set()
-        for key_node, value_node in node.value:
-            key, line = key_node.value, self._line_of(key_node)
-            if key == "<<":
-                raise UnreadableError(line, "keys are not merged here", "write them out")
-            if key_node.tag != _PREFIX + "str":
-                shown = key if isinstance(key_node, yaml.ScalarNode) else "a list or an object"
-                raise UnreadableError(
-                    line, f"`{shown}` is no key", "write a text; put it in quotes"
-                )
-            if key in seen:
-                raise UnreadableError(line, f"the key `{key}` stands twice", "keep one of them")
-            seen.add(key)
-            self.lines[(*where, key)] = line
-            yield key, self.build(value_node, (*where, key))
 
     def _line_of(self, node: yaml.Node) -> int:
         return self._first_line + int(node.start_mark.line)

@@ -215,10 +215,10 @@ def test_what_does_not_load_changes_nothing_and_is_told_once_with_its_line(place
     assert place.shelf.catalog is catalog
 
 
-def test_what_is_mended_is_taken_up_and_told(place: Place) -> None:
+def test_what_is_fixed_is_taken_up_and_told(place: Place) -> None:
     place.folder.write("tools/refund.yaml", "_activity: chrge\n")
     place.settle()
-    place.folder.write("tools/refund.yaml", "_activity: charge\n# mended")
+    place.folder.write("tools/refund.yaml", "_activity: charge\n# whole")
     assert place.settle() == ["the catalog loads again; for new runs: new: tool `refund`"]
     assert "refund" in place.tools
 

@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from holdfast.activities.ssrf_guard import knowledge_client
-from holdfast.catalog.endpoints import http_client
-from holdfast.runtime.tls import trusted_certificates
+from holdfast.catalog.endpoints import http_client, trusted_certificates
 
 HERE = "127.0.0.1"
 CLIENTS = [http_client, lambda: knowledge_client([ip_network("127.0.0.0/8")])]

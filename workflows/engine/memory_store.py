@@ -65,14 +65,14 @@ class Memory:
         """
         if write.value is None or _mark(write_id) in self._applied:
             return
-        mend = "delete what is needed no more (write null), or keep less"
+        fix = "delete what is needed no more (write null), or keep less"
         if write.key not in self._entries and len(self) >= MAX_ENTRIES:
-            raise MemoryFull(f"the memory is full: it has {MAX_ENTRIES} entries; {mend}")
+            raise MemoryFull(f"the memory is full: it has {MAX_ENTRIES} entries; {fix}")
         entry = MemoryEntry(value=write.value, written_at="")
         would = self.size_bytes - self._held_bytes(write.key) + _size_bytes(write.key, entry)
         if would > MAX_MEMORY_BYTES:
             raise MemoryFull(
-                f"the memory is full: it would have {would} bytes of {MAX_MEMORY_BYTES}; {mend}"
+                f"the memory is full: it would have {would} bytes of {MAX_MEMORY_BYTES}; {fix}"
             )
 
     def write(self, write: MemoryWrite, write_id: str, now: datetime) -> dict[str, Any]:

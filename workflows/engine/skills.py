@@ -46,9 +46,9 @@ def initial_skill(request: RunRequest, agent: Agent) -> str | None:
     if not known:
         raise NoSuchSkill(f"`skill`: agent `{agent.name}` has no skills; leave it out")
     if request.skill not in known:
-        mend = suggest_names(request.skill, known)
+        fix = suggest_names(request.skill, known)
         raise NoSuchSkill(
-            f"`skill`: agent `{agent.name}` has no skill {quote_value(request.skill)}; {mend}"
+            f"`skill`: agent `{agent.name}` has no skill {quote_value(request.skill)}; {fix}"
         )
     return request.skill
 

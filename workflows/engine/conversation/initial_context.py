@@ -148,10 +148,8 @@ def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
     whose = f"agent `{agent.name}`" if skill is None else f"skill `{skill}`"
     choice = request.tool_choice
     if choice is not None and not isinstance(choice, str) and choice.name not in names:
-        mend = suggest_names(choice.name, names, "it has none")
-        raise InvalidRequest(
-            f"`toolChoice`: {whose} has no tool {quote_value(choice.name)}; {mend}"
-        )
+        fix = suggest_names(choice.name, names, "it has none")
+        raise InvalidRequest(f"`toolChoice`: {whose} has no tool {quote_value(choice.name)}; {fix}")
     for message in request.context:
         if message.role == "tool":
             raise InvalidRequest(

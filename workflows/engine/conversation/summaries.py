@@ -43,7 +43,7 @@ WORTH_IT = 1 / 8
 _NEWER = 3 / 4
 _HALF = 1 / 2
 
-_MEND = "show less of results (`_show: preview`), or name a model with a larger window"
+_FIX = "show less of results (`_show: preview`), or name a model with a larger window"
 _MEND_BUDGET = "allow the run more, or name a model with a larger window"
 
 
@@ -251,11 +251,11 @@ class Summaries:
             return error
         return None
 
-    def _failure(self, why: str, mend: str = _MEND) -> CannotShorten:
+    def _failure(self, why: str, fix: str = _FIX) -> CannotShorten:
         window = "" if self.progress.window is None else f" of {self.progress.window} tokens"
         return CannotShorten(
             f"the conversation is longer than the window{window} of the model `{self._model}`,"
-            f" {why}; {mend}"
+            f" {why}; {fix}"
         )
 
 

@@ -164,8 +164,8 @@ def check_instance(name: Any, data: Data) -> None:
     if not names:
         raise NoSuchInstance("this run has no instances; name none")
     if name not in names:
-        mend = suggest_names(str(name), names)
-        raise NoSuchInstance(f"this run has no instance {quote_value(name)}; {mend}")
+        fix = suggest_names(str(name), names)
+        raise NoSuchInstance(f"this run has no instance {quote_value(name)}; {fix}")
 
 
 def instance_property(tool: Tool, instances: Sequence[str]) -> dict[str, Schema]:
