@@ -131,7 +131,7 @@ def test_what_was_signed_as_it_stands_is_carried_out(sequential: bool) -> None:
 def test_what_is_proposed_again_with_other_data_is_a_new_plan() -> None:
     def hears(_: Any) -> str:
         said = [{"type": "data", "kind": "state", "data": {"price": 9_000}}]
-        play.hear(said)
+        play.receive(said)
         return "approve"
 
     again = [call("pay", {"amount": "†state.price"})]

@@ -107,14 +107,14 @@ class Playing(Generic[WorkT]):
     ) -> None:
         self.run = run
         self.hooks = hooks or {}
-        self.asked: list[Hook] = []
+        self.hook_calls: list[Hook] = []
         self.desk = desk
         self.outcomes = dict(outcomes or {})
         self.decisions = decisions or {}
         self.refusals: list[str] = []
         self.pick = pick
 
-    def carry_out(self, turn: Turn) -> None:
+    def run_turn(self, turn: Turn) -> None:
         """What the shell does with a turn."""
         if turn.is_plan:
             self.agree_on(turn)
@@ -142,7 +142,7 @@ class Playing(Generic[WorkT]):
         deciding = self.run.calls
         self.decided(deciding.check_and_start(turn, calls))
         while open_ := [one for one in calls if self.can_go_on(one)]:
-            self.see_on(turn, open_[self.pick(len(open_))])
+            self.advance_call(turn, open_[self.pick(len(open_))])
         assert all(one.stage is CallStage.ENDED for one in calls), "a call waits for ever"
         self.decided(deciding.finish(turn.number, calls))
 
@@ -156,7 +156,7 @@ class Playing(Generic[WorkT]):
         }
         return not waits.get(one.stage, False) or self.run.is_halting
 
-    def see_on(self, turn: Turn, one: ToolCall) -> None:
+    def advance_call(self, turn: Turn, one: ToolCall) -> None:
         """Let one call go on by one move."""
         calls = self.run.calls
         match one.stage:
@@ -185,7 +185,7 @@ class Playing(Generic[WorkT]):
         """Let the engine decide, and answer the hooks that it asks."""
         hook = advance(deciding)
         while hook is not None:
-            self.asked.append(hook)
+            self.hook_calls.append(hook)
             hook = advance(deciding, self.hooked(hook))
 
     def hooked(self, hook: Hook) -> HookResult:
@@ -259,7 +259,7 @@ class Playing(Generic[WorkT]):
         """Every event."""
         return everything(self.log.events, 1_000_000)
 
-    def told(self) -> list[str]:
+    def event_lines(self) -> list[str]:
         """What happened, in short: `tool_call t1c1`, `turn_end`, …"""
         return [" ".join(filter(None, (e["type"], e.get("callId")))) for e in self.events()]
 
@@ -308,11 +308,11 @@ class Play(Playing[Run]):
         definition: dict[str, Any] | None = None,
         **request: Any,
     ) -> None:
-        self.asked_for = RunRequest.model_validate({"agent": "tester", "input": "go", **request})
+        self.request = RunRequest.model_validate({"agent": "tester", "input": "go", **request})
         desk = desk or PendingApprovals()
         self.mailbox, self.clock = Mailbox(), clock
         whose = agent(*tools, **(definition or {}))
-        run = Run.start(self.asked_for, whose, self.mailbox, desk, clock)
+        run = Run.start(self.request, whose, self.mailbox, desk, clock)
         super().__init__(run, desk, outcomes, decisions, pick, hooks)
         self.model = list(model)
         self.summaries = list(summaries)
@@ -338,14 +338,14 @@ class Play(Playing[Run]):
             self.take(self.run.next())
         return self
 
-    def carried(self) -> WorkflowSnapshot:
+    def snapshot(self) -> WorkflowSnapshot:
         """What the run would take along now."""
         snapshot = AgentSnapshot(worker=FACTS, agent=self.run.agent)
-        return snapshot_of(self.run, self.asked_for, snapshot)
+        return snapshot_of(self.run, self.request, snapshot)
 
     def continue_as_new(self) -> None:
         """Leave the run between two turns, and go on with what it left to the next."""
-        values = start_arguments(self.carried(), self.log, stored=False, forgettable=0)
+        values = start_arguments(self.snapshot(), self.log, stored=False, forgettable=0)
         assert values is not None, "it is too large"
         carried, pages = read_start_arguments([json.loads(json.dumps(values[0])), *values[1:]])
         self.desk, self.mailbox = carried.run.kept.desk, carried.run.mailbox
@@ -359,17 +359,17 @@ class Play(Playing[Run]):
             case AskModel():
                 self.run.model_answered(self.model.pop(0))
             case RunCalls(turn):
-                self.carry_out(turn)
+                self.run_turn(turn)
                 self.run.closed(turn)
             case AskPeople(question):
                 self.ask(question)
                 self.run.budget_decided()
 
-    def hear(self, content: Any, **more: Any) -> int:
+    def receive(self, content: Any, **more: Any) -> int:
         """Somebody says something."""
         return self.mailbox.put(Delivered(content=content, **more))
 
-    def said(self) -> list[str]:
+    def engine_messages(self) -> list[str]:
         """What the engine said to the model, besides results."""
         users = [message for message in self.messages() if message["role"] == "user"]
         return [message["content"] for message in users[1:]]
@@ -396,7 +396,7 @@ class PlayCall(Playing[SingleCall]):
         """Take every step until the call is over."""
         step = self.run.next()
         assert isinstance(step, RunCalls)
-        self.carry_out(step.turn)
+        self.run_turn(step.turn)
         self.run.closed(step.turn)
         assert self.run.next() is self.run.last_step
         return self

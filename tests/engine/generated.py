@@ -188,7 +188,7 @@ class Anything(Play):
         self._moves += 1
         if self._moves == self._drawn.cancelled_at:
             raise Cancelled
-        super().see_on(turn, one)
+        super().advance_call(turn, one)
 
     def outcome(self, one: ToolCall) -> Outcome:
         assert one.tool is not None

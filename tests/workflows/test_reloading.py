@@ -1,6 +1,5 @@
 """A catalog that changes while its worker runs: for new runs at once, for others never."""
 
-import asyncio
 import json
 import logging
 import uuid
@@ -9,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import Client
 
 from tests.support import tools
-from tests.support.backend import Backend, Launch, Run, backend
+from tests.support.backend import Backend, Launch, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 
@@ -95,16 +93,3 @@ async def test_a_changed_tool_is_for_new_runs_and_one_that_waits_keeps_its_own(
     assert (await old.result())["output"] == "spent"
     assert offered(home)["amount"]["maximum"] == 10
     assert tools.read() == [f"pay 5 {old.id}/t1c1"]
-
-
-async def test_looking_begins_and_ends_with_the_worker(client: Client, tmp_path: Path) -> None:
-    def looking() -> set[asyncio.Task[Any]]:
-        return {task for task in asyncio.all_tasks() if "CatalogReloader.run" in repr(task)}
-
-    async def begun() -> set[asyncio.Task[Any]]:
-        return looking() - before
-
-    before = looking()  # of workers that serve more tests than this one
-    async with backend(client, tmp_path, []):
-        assert len(await eventually(begun)) == 1
-    assert looking() <= before

@@ -26,7 +26,7 @@ from tests.support.command import holdfast
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call, serve
 from tests.support.process import WorkerProcess
-from tests.workflows.commands.test_child_workflows import ASK, ASKS, agents, by_agent
+from tests.workflows.commands.test_child_workflows import ASKS, agents, by_agent
 
 pytestmark = pytest.mark.usefixtures("ledger")
 
@@ -208,31 +208,6 @@ async def test_a_run_lives_through_a_rollout(rollout: Rollout) -> None:
     await waits(new, "t1c1")
     await new.decide("t1c1", "approve", remember=True)
     assert (await new.result())["output"] == "done"
-
-
-async def test_a_delegate_moves_by_itself_and_its_parent_after_it(rollout: Rollout) -> None:
-    old = await rollout.start("1")
-    await rollout.make_current("1")
-    run = await rollout.backend.start(agent={"instructions": "Chief", "tools": [ASK, "pay"]})
-    helper = run.delegate("t1c1")
-    await waits(helper, "t1c1")
-    await rollout.start("2")
-    await rollout.make_current("2")
-
-    await helper.decide("t1c1", "approve")
-    await waits(helper, "t2c1")
-    await rollout.until_on(helper, "2")
-    await rollout.until_on(run, "1")
-    await helper.decide("t2c1", "approve")
-    await waits(run, "t2c1")
-    await rollout.until_on(run, "2")
-    await rollout.until_drained("1")
-    await old.aclose()
-    await run.decide("t2c1", "approve")
-
-    assert (await run.result())["output"] == "all done"
-    pays = ["build 1 pays 1 t1c1", "build 2 pays 2 t2c1", "build 2 pays 2 t2c1"]
-    assert tools.read() == pays
 
 
 async def test_a_build_that_does_not_work_is_taken_back(rollout: Rollout) -> None:

@@ -97,7 +97,7 @@ def test_a_scope_is_missed_when_a_call_is_carried_out_and_not_when_it_is_asked_f
     pay = tool("pay", side_effects=True, requires=["money"])
     play = asked(pay, principal={"id": "ann", "scopes": ["mail"]})
 
-    assert play.told()[1:5] == [
+    assert play.event_lines()[1:5] == [
         "tool_call t1c1",
         "confirmation_required t1c1",
         "tool_end t1c1",

@@ -82,7 +82,7 @@ def test_of_a_denied_call_the_model_reads_the_reason() -> None:
     assert play.results() == {
         "t1c1": '{"error": {"code": "denied", "message": "ask again in May"}}'
     }
-    assert "tool_start t1c1" not in play.told()
+    assert "tool_start t1c1" not in play.event_lines()
 
 
 def test_an_edit_is_coerced_and_checked_like_a_models_arguments() -> None:
@@ -108,7 +108,7 @@ def test_a_persons_answer_is_the_result_and_the_tool_is_not_carried_out(result: 
         else canonical_json(result).decode().replace(":", ": ")
     }
     assert play.errors() == {"t1c1": None}
-    assert "tool_start t1c1" not in play.told()
+    assert "tool_start t1c1" not in play.event_lines()
 
 
 @pytest.mark.parametrize(

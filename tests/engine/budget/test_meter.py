@@ -216,7 +216,7 @@ def test_a_delegate_too_deep_is_a_limit_for_the_run_where_its_agent_says_so(
     assert (play.result["status"], play.result["output"]) == (status, output)
     asked = [one["approval"]["tool"] for one in play.records("confirmation_required")]
     assert asked == (["maxDepth"] if "ask" in on_limit.values() else [])
-    told = "iteration limit reached" in str(play.said())
+    told = "iteration limit reached" in str(play.engine_messages())
     assert told == ("finalize" in on_limit.values())
     assert play.run.state.meter.budget.max_depth == (1 if asked else 0)
 
@@ -251,7 +251,7 @@ def test_people_are_asked_for_more() -> None:
     assert waiting.arguments == {"maxTurns": 2}
     assert "has used up its maxTurns of 2" in waiting.question
     assert play.run.status == "awaiting_approval"
-    assert play.told()[-1] == "confirmation_required t2-maxTurns"
+    assert play.event_lines()[-1] == "confirmation_required t2-maxTurns"
 
 
 def test_an_approval_grants_as_much_again() -> None:

@@ -45,7 +45,7 @@ def one(
 
 
 def asked(play: Play) -> list[tuple[str, list[Any]]]:
-    return [(hook.activity.type, hook.arguments) for hook in play.asked]
+    return [(hook.activity.type, hook.arguments) for hook in play.hook_calls]
 
 
 def error(play: Play) -> tuple[str | None, str]:
@@ -79,8 +79,8 @@ def test_repair_mends_what_does_not_fit_and_is_told_what_is_wrong() -> None:
 def test_repair_is_asked_eight_times_at_most() -> None:
     play = one({"id": "x"}, own={"repair": "mend"}, answers={"mend": {"id": "y"}})
 
-    assert len(play.asked) == 8
-    assert [hook.n for hook in play.asked] == list(range(1, 9))
+    assert len(play.hook_calls) == 8
+    assert [hook.n for hook in play.hook_calls] == list(range(1, 9))
     assert error(play)[0] == "invalid_arguments"
 
 
@@ -115,7 +115,7 @@ def test_before_lets_a_call_go_on_or_changes_answers_or_blocks_it(
     assert error(play)[0] == code
     assert result in error(play)[1]
     carried_out = code is None and not (isinstance(said, dict) and "result" in said)
-    assert ("tool_start t1c1" in play.told()) == carried_out
+    assert ("tool_start t1c1" in play.event_lines()) == carried_out
 
 
 @pytest.mark.parametrize("said", [{"stop": "enough"}, Failure("application", "enough", STOP_RUN)])
@@ -193,7 +193,7 @@ def test_what_after_has_not_seen_is_withheld_where_the_run_is_cancelled(*, is_as
     turn: Any = play.run.next()
     calls = play.run.calls
     play.decided(calls.check_and_start(turn.turn, turn.turn.calls))
-    play.see_on(turn.turn, turn.turn.calls[0])
+    play.advance_call(turn.turn, turn.turn.calls[0])
     if is_asked:
         assert advance(calls.finish(1, turn.turn.calls)) is not None
     play.run.cancel()
@@ -235,7 +235,7 @@ def test_a_result_that_others_wait_for_is_reviewed_before_they_read_it() -> None
     ).to_end()
 
     assert play.results()["t1c2"] == '{"a": "***"}'
-    assert len(play.asked) == 1, "a result is reviewed once"
+    assert len(play.hook_calls) == 1, "a result is reviewed once"
 
 
 # Whose they are, and their order.
@@ -249,7 +249,7 @@ def test_an_agents_hooks_come_first_on_the_way_in_and_last_on_the_way_out() -> N
         answers={"agents_prepare": lambda said: said, "tools_prepare": lambda said: said},
     )
 
-    assert [hook.activity.type for hook in play.asked] == [
+    assert [hook.activity.type for hook in play.hook_calls] == [
         *("agents_prepare", "tools_prepare", "agents_before", "tools_before"),
         *("tools_after", "agents_after"),
     ]
@@ -263,7 +263,7 @@ def test_hooks_are_asked_in_source_order_whichever_call_ends_first() -> None:
         pick=lambda count: count - 1,
     ).to_end()
 
-    order = [f"{hook.name[0]}{hook.call_id[-1]}" for hook in play.asked]
+    order = [f"{hook.name[0]}{hook.call_id[-1]}" for hook in play.hook_calls]
     assert order == ["p1", "p2", "p3", "b1", "b2", "b3", "a1", "a2", "a3"]
 
 

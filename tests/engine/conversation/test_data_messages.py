@@ -95,7 +95,7 @@ def test_what_was_hidden_stays_so_in_the_whole() -> None:
     play = begun([data("order", {"id": 7})])
     place = Path("order", ("card",))
     play.run.state.write([place], "4111", veil=Redaction("look", hidden=True))
-    play.hear([data("order", {"paid": True})])
+    play.receive([data("order", {"paid": True})])
     play.to_end()
 
     hidden = "(4 characters, not shown; name them as †order.card)"
@@ -104,7 +104,7 @@ def test_what_was_hidden_stays_so_in_the_whole() -> None:
 
 def test_data_that_cannot_be_kept_is_not_taken_and_that_is_noted() -> None:
     play = begun([data("order", {"a": "x" * 500_000})])
-    play.hear([data("order", {"b": "x" * 500_000}), {"type": "text", "text": "there"}])
+    play.receive([data("order", {"b": "x" * 500_000}), {"type": "text", "text": "there"}])
     play.to_end()
 
     assert "the order in a message was not taken" in play.records("notice")[0]["text"]
@@ -187,7 +187,7 @@ def test_what_is_said_for_all_must_fit_in_every_instance() -> None:
         "maxProperties": 1,
     }
     play = begun([data("state", {"a": 1}, _instance="one")], definition={"state": closed})
-    play.hear([data("state", {"b": 2})])
+    play.receive([data("state", {"b": 2})])
     play.to_end()
 
     assert "the state of one would not fit its schema" in play.records("notice")[0]["text"]

@@ -19,7 +19,7 @@ SUMMARY = says("They looked ten times.")
 TOO_LONG = Solution(too_long=True)
 
 
-def looking(turns: int, window: int = WINDOW, size: int = 2_000, **more: Any) -> Windowed:
+def looking_run(turns: int, window: int = WINDOW, size: int = 2_000, **more: Any) -> Windowed:
     """A run that looks so many times, each time at so much, and then says what it found."""
     model = [says("", call("look", {"n": n})) for n in range(turns)]
     return Windowed(
@@ -41,7 +41,7 @@ def summaries(play: Play) -> list[dict[str, Any]]:
 
 
 def test_a_run_goes_on_for_ever_under_a_small_window() -> None:
-    play = looking(60).to_end()
+    play = looking_run(60).to_end()
 
     assert play.result["output"] == "found"
     assert play.refused == 0, "it never asks for more than the model takes"
@@ -52,7 +52,7 @@ def test_a_run_goes_on_for_ever_under_a_small_window() -> None:
 
 
 def test_the_newest_quarter_stays_as_it_is() -> None:
-    play = looking(20).to_end()
+    play = looking_run(20).to_end()
     first = summaries(play)[0]
     at = next(index for index, one in enumerate(play.pointers) if one.summary)
     before, part, after = play.read[at - 1], play.read[at], play.read[at + 1]
@@ -97,12 +97,12 @@ def test_a_picture_takes_little_of_the_window_however_many_bytes_it_has() -> Non
     picture = ImagePart(media_type="image/png", data="A" * 100_000).to_json()
     half_full = says("hm", window=WINDOW, usage=Usage(input_tokens=4_000, output_tokens=9))
     play = Play(model=[half_full, says("a picture")], conversation=True, input="x" * 9_000)
-    play.to_end().hear([picture])
+    play.to_end().receive([picture])
     step = play.run.next()
     assert isinstance(step, AskModel)
     assert not step.pointer.summary
 
-    play.hear([picture] * 2)
+    play.receive([picture] * 2)
     play.run.model_answered(half_full)
     step = play.run.next()
     assert isinstance(step, AskModel)
@@ -113,7 +113,7 @@ def test_a_picture_takes_little_of_the_window_however_many_bytes_it_has() -> Non
 
 
 def test_what_is_too_long_by_itself_ends_the_run_and_says_what_to_do() -> None:
-    play = looking(1, window=1_000, size=9_000).to_end()
+    play = looking_run(1, window=1_000, size=9_000).to_end()
 
     assert play.failure == Fail(
         MODEL_ERROR,
@@ -197,7 +197,7 @@ def test_a_limit_that_the_summary_reaches_ends_the_turn_that_was_begun() -> None
     play = Play(model=[TOO_LONG], summaries=[dear], budget={"maxTokens": 100}).to_end()
 
     assert play.result["status"] == "budget_exceeded"
-    assert play.told() == ["turn_start", "turn_end", "done"]
+    assert play.event_lines() == ["turn_start", "turn_end", "done"]
 
 
 # Beside the turns.
@@ -226,7 +226,7 @@ def test_a_call_whose_own_request_is_too_long_is_told_so() -> None:
 
 
 def test_a_run_that_continues_as_new_after_each_turn_summarises_alike() -> None:
-    whole, chained = looking(40), looking(40)
+    whole, chained = looking_run(40), looking_run(40)
     chained.chained = True
     whole.to_end()
     chained.to_end()

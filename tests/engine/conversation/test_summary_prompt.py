@@ -10,7 +10,7 @@ from tests.engine.conversation.test_summaries import (
     SUMMARY,
     TOO_LONG,
     WINDOW,
-    looking,
+    looking_run,
     summaries,
 )
 from tests.engine.driver import Play, says, tool
@@ -44,7 +44,7 @@ def test_it_is_asked_for_as_a_turn_is_but_for_a_text(calling: str) -> None:
 
 
 def test_the_task_is_kept_word_for_word() -> None:
-    play = looking(20, input="Look 20 times.\nSay †what you found.", summaries=[SUMMARY] * 9)
+    play = looking_run(20, input="Look 20 times.\nSay †what you found.", summaries=[SUMMARY] * 9)
     play.to_end()
 
     for summary in summaries(play):
@@ -59,13 +59,13 @@ def test_with_what_was_said_before_it() -> None:
         {"role": "system", "content": "Be polite."},
         {"role": "user", "content": [{"type": "data", "kind": "notes", "data": {"a": 1}}]},
     ]
-    play = looking(20, context=context, input="Look!").to_end()
+    play = looking_run(20, context=context, input="Look!").to_end()
 
     assert 'system: Be polite.\n\nnotes: {"a": 1}\n\nLook!' in summaries(play)[0]["text"]
 
 
 def test_a_long_task_and_a_long_summary_take_a_part_of_the_window_and_no_more() -> None:
-    play = looking(20, input="task " * 2_000, summaries=[says("word " * 9_000)] * 9).to_end()
+    play = looking_run(20, input="task " * 2_000, summaries=[says("word " * 9_000)] * 9).to_end()
 
     text = summaries(play)[0]["text"]
     assert play.result["output"] == "found"

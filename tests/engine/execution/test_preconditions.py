@@ -21,7 +21,7 @@ def events_of(*names: str, last_first: bool = False, **more: Any) -> list[str]:
         pick=(lambda count: count - 1) if last_first else (lambda count: 0),
         **more,
     ).to_end()
-    told = play.told()
+    told = play.event_lines()
     return told[1 : told.index("turn_end")]
 
 

@@ -36,7 +36,7 @@ def reconciling(play: Play) -> Any:
     step = play.run.next()
     assert isinstance(step, RunCalls)
     for _ in ("approved", "lost"):
-        play.see_on(step.turn, step.turn.calls[0])
+        play.advance_call(step.turn, step.turn.calls[0])
     return play.desk.list_open()[0]
 
 
@@ -56,14 +56,14 @@ def test_a_call_that_happened_has_the_result_that_a_person_gives(decision: Any) 
     play = lost(decision).to_end()
 
     assert play.results() == {"t1c1": "1"}
-    assert play.told().count("tool_start t1c1") == 1
+    assert play.event_lines().count("tool_start t1c1") == 1
 
 
 def test_a_call_that_did_not_happen_is_carried_out_again() -> None:
     play = lost("did_not_happen").to_end()
 
     assert play.results() == {"t1c1": '{"paid": 5}'}
-    assert play.told().count("tool_start t1c1") == 2
+    assert play.event_lines().count("tool_start t1c1") == 2
 
 
 @pytest.mark.parametrize("decision", ["give_up", "deny", "expire"])
@@ -71,7 +71,7 @@ def test_a_call_that_is_given_up_is_unknown_to_the_model(decision: str) -> None:
     play = lost(decision).to_end()
 
     assert play.errors() == {"t1c1": "outcome_unknown"}
-    assert play.told().count("tool_start t1c1") == 1
+    assert play.event_lines().count("tool_start t1c1") == 1
 
 
 def reset(play: Play) -> Play:
@@ -112,7 +112,7 @@ def test_an_early_approval_of_a_call_that_was_never_asked_about_never_repeats_it
         "give_up", policy={"require": "never"}, outcomes={"pay": LOST}, desk=desk, **ONCE
     ).to_end()
 
-    assert play.told().count("tool_start t1c1") == 1
+    assert play.event_lines().count("tool_start t1c1") == 1
     assert play.errors() == {"t1c1": "outcome_unknown"}
 
 

@@ -46,7 +46,7 @@ def test_what_the_tool_returns_is_the_output_and_no_turn_was_taken() -> None:
 def test_its_record_is_that_of_a_call_in_a_run_and_names_no_turn() -> None:
     play = calls(LOOK, {"id": "7", "_reasoningForCall": "asked for"})
 
-    assert play.told() == ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "done"]
+    assert play.event_lines() == ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "done"]
     [asked, answered] = play.messages()
     assert (asked["role"], asked["calls"][0]["arguments"]["id"]) == ("user", "7")
     assert (answered["role"], answered["callId"]) == ("tool", "t1c1")
@@ -82,7 +82,7 @@ def test_a_call_that_cannot_be_carried_out_fails_with_its_own_error(
 
     assert (play.failure.code, play.run.status) == (code, "failed")
     assert said in play.failure.message
-    assert play.told() == ["tool_call t1c1", "tool_end t1c1", "error"]
+    assert play.event_lines() == ["tool_call t1c1", "tool_end t1c1", "error"]
     assert play.errors() == {"t1c1": code}
 
 
@@ -127,7 +127,7 @@ def test_a_cancelled_call_has_its_one_result_and_is_over() -> None:
     play.run.cancel()
 
     assert (play.run.status, play.failure.code) == ("cancelled", "cancelled")
-    assert play.told() == [
+    assert play.event_lines() == [
         *("tool_call t1c1", "confirmation_required t1c1", "tool_end t1c1", "error"),
     ]
     assert play.desk.list_open() == []

@@ -226,7 +226,7 @@ def test_an_output_that_does_not_fit_goes_back_behind_the_results_of_its_calls()
     assert play.result["output"] == {"city": "Oslo"}
     roles = [message["role"] for message in play.messages()]
     assert roles == ["user", "assistant", "tool", "user", "assistant"]
-    [said] = play.said()
+    [said] = play.engine_messages()
     assert said.startswith("invalid_output: `output`:")
     assert "'x' was unexpected" in said
 
@@ -242,7 +242,7 @@ def test_an_output_that_does_not_fit_goes_back_behind_the_results_of_its_calls()
 def test_an_answer_that_cannot_be_read_costs_a_turn(wrong: Any, why: str) -> None:
     play = played(wrong, answer(output="Done."))
     assert (play.result["output"], play.result["turns"]) == ("Done.", 2)
-    [said] = play.said()
+    [said] = play.engine_messages()
     assert why in said
     assert said.endswith('Answer with one JSON object alone: {"calls": [...], "output": ...}.')
 

@@ -80,7 +80,7 @@ def test_a_plan_is_one_question_that_shows_the_whole_graph_before_anything_start
     assert pay["arguments"] == {"amount": "†state.price"}
     assert (pay["reasoning"], pay["waitsFor"]) == ("they asked", ["t1c1"])
     assert (look["waitsFor"], look["writes"]) == ([], "†state.seen")
-    told = play.told()
+    told = play.event_lines()
     assert told.index(f"confirmation_required {PLAN}") < told.index("tool_start t1c1")
 
 
@@ -183,7 +183,7 @@ def test_a_sequential_turn_is_one_question_and_then_one_call_after_the_other() -
     play = in_steps(
         {"n": 1, "_outputPath": "†state.a"}, {"n": "†state.a", "_outputPath": "†state.b"}, {"n": 3}
     ).to_end()
-    told = [each for each in play.told() if "c" in each.partition(" ")[2] or "plan" in each]
+    told = [each for each in play.event_lines() if "c" in each.partition(" ")[2] or "plan" in each]
 
     assert told == [
         *("tool_call t1c1", "tool_call t1c2", "tool_call t1c3", f"confirmation_required {PLAN}"),

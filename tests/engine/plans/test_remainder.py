@@ -25,7 +25,7 @@ def chain(
 
     def ended(one: ToolCall) -> Any:
         if one.name == at and one.id.startswith("t1"):
-            play.hear(message)
+            play.receive(message)
         return 40 if one.name == "quote" else one.arguments
 
     names = ("quote", "pay", "look")
@@ -47,7 +47,7 @@ def test_a_message_holds_back_what_is_not_begun_and_the_model_is_asked() -> None
     assert play.errors() == {"t1c1": None, "t1c2": "cancelled", "t1c3": "cancelled"}
     assert "a message came before this call started" in play.results()["t1c2"]
     assert started(play) == ["t1c1"]
-    assert play.said() == ["wait"]
+    assert play.engine_messages() == ["wait"]
 
 
 def test_the_model_is_told_how_the_plan_stands() -> None:
@@ -126,7 +126,7 @@ def test_a_call_with_its_own_question_is_held_back_too_and_still_asks_for_itself
         },
         pick=lambda count: count - 1,
     )
-    play.outcomes["other"] = lambda one: play.hear("wait")
+    play.outcomes["other"] = lambda one: play.receive("wait")
     play.to_end()
 
     assert play.errors() == {"t1c1": "cancelled", "t1c2": None, "t2c1": None}
@@ -138,7 +138,7 @@ def test_a_call_that_may_have_happened_is_not_let_go_for_a_message() -> None:
     once = PAY.model_copy(update={"idempotent": False})
 
     def lost(one: ToolCall) -> Any:
-        play.hear("what is it?")
+        play.receive("what is it?")
         return Unknown("nobody knows")
 
     play = lazy(
@@ -161,7 +161,7 @@ def test_a_call_that_waits_for_its_turn_among_those_that_run_is_held_back() -> N
     play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
     first = step.turn.calls[0]
     assert first.stage is CallStage.RUNNING
-    play.hear("wait")
+    play.receive("wait")
     play.run.planning.hold_back([first])
 
     assert first.outcome.error.code == "cancelled"

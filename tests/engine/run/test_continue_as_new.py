@@ -161,7 +161,7 @@ def test_without_a_store_what_is_left_is_much_more_than_what_is_taken_along() ->
 def carried(log: Log, **state: Any) -> WorkflowSnapshot:
     play = Play(model=[says("done")], state=state).to_end()
     play.run.state.log = log
-    return play.carried()
+    return play.snapshot()
 
 
 def test_each_value_that_is_taken_along_is_under_a_megabyte() -> None:
@@ -300,10 +300,10 @@ def test_one_that_may_stay_has_its_log_summarised_where_that_helps(
 def test_the_request_is_carried_without_what_its_log_holds() -> None:
     look = tool("look")
     play = Play(look, model=[says("", call("look"))], input="x" * 10_000).to_rest()
-    values = start_arguments(play.carried(), play.log, stored=False, forgettable=0)
+    values = start_arguments(play.snapshot(), play.log, stored=False, forgettable=0)
 
     assert values is not None
-    request = play.carried().request
+    request = play.snapshot().request
     assert (request.agent, request.input, request.context) == ("tester", None, [])
     assert values[0] == {
         "note": "Goes on where the run before it left off. What it keeps follows, compressed.",

@@ -45,7 +45,7 @@ def test_every_call_has_exactly_one_result(drawn: Drawn) -> None:
 @given(RUNS)
 def test_events_are_in_source_order(drawn: Drawn) -> None:
     play = Anything(drawn).play()
-    told = play.told()
+    told = play.event_lines()
     for turn in dict.fromkeys(end["callId"].partition("c")[0] for end in play.records("tool_end")):
         ends, calls = (numbers(told, what, turn) for what in ("tool_end", "tool_call"))
         assert ends == sorted(ends)

@@ -69,7 +69,7 @@ def test_a_thousand_writes_to_a_large_state_are_kept_in_no_time() -> None:
         *[write(f"†state.k{n}") for n in range(CALLS)], state={"big": ["x" * 50] * 10_000}
     )
     for one in turn.calls:
-        play.see_on(turn, one)
+        play.advance_call(turn, one)
     quick(lambda: play.decided(play.run.calls.finish(turn.number, turn.calls)))
 
     assert play.run.state.data["state"][f"k{CALLS - 1}"] == "ok"

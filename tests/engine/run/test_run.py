@@ -75,7 +75,7 @@ def test_an_output_that_does_not_fit_is_told_to_the_model_and_costs_a_turn(
 ) -> None:
     play = Play(model=[says(text), says('{"n": 1}')], definition={"output": OUTPUT}).to_end()
 
-    assert play.said()[0].startswith(why)
+    assert play.engine_messages()[0].startswith(why)
     assert (play.result["output"], play.result["turns"]) == ({"n": 1}, 2)
 
 
@@ -108,7 +108,7 @@ def test_a_call_that_is_wrong_is_an_error_that_the_model_reads(
 
     assert error["code"] == code
     assert play.errors() == {"t1c1": code, "t1c2": None}
-    assert "tool_start t1c1" not in play.told()
+    assert "tool_start t1c1" not in play.event_lines()
     assert play.result["output"] == "ok"
 
 

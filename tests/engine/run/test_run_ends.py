@@ -52,7 +52,7 @@ def test_a_model_that_cannot_be_asked_fails_the_run() -> None:
     play.run.fail(MODEL_ERROR, "401: no such key")
 
     assert (play.failure.code, play.failure.message) == ("model_error", "401: no such key")
-    assert play.told() == ["turn_start", "error"]
+    assert play.event_lines() == ["turn_start", "error"]
     assert play.run.status == "failed"
 
 
@@ -75,9 +75,9 @@ def cancelled_in(stage: str, **more: Any) -> Play:
     if stage != "proposed":
         play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
     if stage in ("once running", "once unsure"):
-        play.see_on(step.turn, step.turn.calls[2])
+        play.advance_call(step.turn, step.turn.calls[2])
     if stage == "once unsure":
-        play.see_on(step.turn, step.turn.calls[2])
+        play.advance_call(step.turn, step.turn.calls[2])
     play.run.cancel()
     return play
 
@@ -98,6 +98,6 @@ def test_every_call_gets_exactly_one_result_also_when_the_run_is_cancelled(
 
     assert play.errors() == {"t1c1": "cancelled", "t1c2": "cancelled", "t1c3": once}
     assert len(play.results()) == 3
-    assert play.told()[-2:] == ["turn_end", "error"]
+    assert play.event_lines()[-2:] == ["turn_end", "error"]
     assert (play.failure.code, play.run.status) == ("cancelled", "cancelled")
     assert play.desk.list_open() == []

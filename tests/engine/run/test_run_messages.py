@@ -9,14 +9,14 @@ from tests.engine.driver import Play, call, says, tool
 def test_a_message_that_arrives_as_the_run_ends_is_not_lost() -> None:
     play = Play(model=[says("one"), says("two")])
     play.take(play.run.next())
-    play.hear("wait")
+    play.receive("wait")
     play.to_end()
     assert play.result["output"] == "two"
 
     ended = Play(tool(), model=[says("", call("look"))], budget={"maxTurns": 1})
     ended.take(ended.run.next())
     ended.take(ended.run.next())
-    ended.hear("later", delivery="followUp")
+    ended.receive("later", delivery="followUp")
     ended.to_end()
     assert ended.result["status"] == "budget_exceeded"
     assert ended.messages()[-1]["content"] == "later"
@@ -28,7 +28,7 @@ def test_a_run_is_known_to_end_until_somebody_says_more() -> None:
     for _ in range(3):
         play.take(play.run.next())
         known.append(play.run.is_ending)
-    play.hear("and?", delivery="followUp")
+    play.receive("and?", delivery="followUp")
     known.append(play.run.is_ending)
     play.take(play.run.next())
     known.append(play.run.is_ending)
@@ -58,7 +58,7 @@ def test_a_conversation_waits_for_the_next_message() -> None:
 
 def test_a_message_of_a_conversation_is_answered() -> None:
     play = talk(says("one"), says("two")).to_end()
-    number = play.hear("and?")
+    number = play.receive("and?")
     play.to_end()
 
     assert (play.run.output, play.run.answered_up_to) == ("two", number)

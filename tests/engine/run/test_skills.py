@@ -128,7 +128,7 @@ def test_then_it_has_the_skills_instructions_and_tools_and_is_offered_no_choice(
 def test_a_choice_is_told_as_every_call_is_and_counts_as_one_and_as_a_turn() -> None:
     play = desk(says("", CHOOSE), DONE).to_end()
 
-    assert play.told() == [
+    assert play.event_lines() == [
         *("turn_start", "tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "turn_end"),
         *("turn_start", "turn_end", "done"),
     ]
@@ -152,7 +152,7 @@ def test_no_person_no_hook_and_no_scope_stands_before_a_choice() -> None:
     ).to_end()
 
     assert play.errors() == {"t1c1": "invalid_arguments", "t2c1": None}
-    assert play.asked == []
+    assert play.hook_calls == []
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def exports(**more: Any) -> Play:
 def test_a_skill_with_an_activity_runs_that_and_asks_no_model() -> None:
     play = exports(input={"month": "2026-01"})
 
-    assert play.told() == ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "done"]
+    assert play.event_lines() == ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "done"]
     assert play.result["output"] == {"month": "2026-01"}
     assert (play.result["turns"], play.result["calls"]) == (0, 1)
     assert play.run.turn_number == 0
@@ -277,7 +277,7 @@ def test_a_model_may_choose_it_and_is_asked_no_more() -> None:
     outcomes = {"export": lambda one: one.arguments}
     play = desk(choose, skills=[EXPORT, TRAVEL], outcomes=outcomes).to_end()
 
-    assert play.told() == [
+    assert play.event_lines() == [
         *("turn_start", "tool_call t1c1", "tool_call t1c2", "tool_start t1c1"),
         *("tool_end t1c1", "tool_end t1c2"),
         *("tool_call t1c3", "tool_start t1c3", "tool_end t1c3", "turn_end", "done"),
@@ -292,7 +292,7 @@ def test_a_run_by_an_activity_that_is_cancelled_is_told_to_its_end() -> None:
     play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))  # type: ignore[union-attr]
     play.run.cancel()
 
-    assert play.told() == ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "error"]
+    assert play.event_lines() == ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "error"]
     assert (play.errors(), play.run.status) == ({"t1c1": "cancelled"}, "cancelled")
 
 
@@ -335,7 +335,7 @@ def test_in_a_composed_answer_the_choice_is_one_of_its_calls() -> None:
         definition={"calling": "composed"},
     ).to_end()
 
-    assert play.said()[0].startswith("No skill is chosen yet.")
+    assert play.engine_messages()[0].startswith("No skill is chosen yet.")
     assert play.errors() == {
         "t2c1": "tool_not_allowed",
         "t2c2": None,

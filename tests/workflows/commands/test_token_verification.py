@@ -103,20 +103,6 @@ async def test_without_keys_no_decision_is_signed(launch: Launch, ann: Approver)
     assert "--keys" in said
 
 
-async def test_a_key_that_is_new_counts_and_one_that_is_gone_does_not(
-    open_signed: Opened, ann: Approver, keys: Path
-) -> None:
-    run = await (await open_signed()).start([SIGNED_PAY])
-    [waiting] = await run.waiting()
-    late = Approver("key-2")
-    assert "kid" in await refusal(run, "approve", token=late.on(run.id, waiting))
-    write_keys(keys, late)
-    assert "kid" in await refusal(run, "approve", token=ann.on(run.id, waiting))
-    await run.decide("t1c1", "approve", token=late.on(run.id, waiting))
-    await run.result()
-    assert tools.read() == paid(run)
-
-
 NEEDS_SCOPE = {**SIGNED_PAY, "_approval": {"require": "never"}, "_requires": ["pay"]}
 
 
