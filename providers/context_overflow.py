@@ -28,78 +28,67 @@ _CODE_FIELDS = ("code", "type", "status", "n_ctx")
 _NUMBER = r"(\d[\d,]{0,14})"
 
 
-@dataclass(frozen=True)
-class OverflowPattern:
-    """An error of some providers.
-
-    `pattern` may have the window as its one group; `by` names the providers, and where the error
-    was found (September 2026).
-    """
-
-    pattern: re.Pattern[str]
-    by: str
-
-
-def _pattern(pattern: str, by: str) -> OverflowPattern:
-    written = pattern.replace("<N>", _NUMBER).replace("<n>", r"[\d,]{1,15}")
-    return OverflowPattern(re.compile(written, re.IGNORECASE | re.DOTALL), by)
-
-
-OVERFLOW_PATTERNS = (
+# Patterns of errors of some providers, with the window as their one group, or none; and who sends
+# them, and where the error was found (September 2026).
+_SOURCES = {
     # Those with a number first: the same error may match several.
-    _pattern(
-        r"maximum context length (?:is|of) <N>",
+    r"maximum context length (?:is|of) <N>": (
         "OpenAI, Azure, DeepSeek, vLLM, SGLang, OpenRouter: NextChat#625, fast-agent#621,"
-        " earendil-works/pi#5929, refly#1177, pi#4563",
+        " earendil-works/pi#5929, refly#1177, pi#4563"
     ),
-    _pattern(r"maximum context length \(<N>\)", "servers like OpenAI's: pi, overflow.ts"),
-    _pattern(r"configured limit of <N> tokens", "OpenAI (GPT-5): cline#5474"),
-    _pattern(r"context length is only <N> tokens", "vLLM: vllm, renderers/params.py; Meta"),
-    _pattern(r"context length of only <N> tokens", "LM Studio: lmstudio-bug-tracker#546"),
-    _pattern(r"reached context length of <N> tokens", "LM Studio: lmstudio-bug-tracker#1251"),
-    _pattern(r"greater than the context length \(n_keep: <n> ?>=? ?n_ctx: <N>", "openhuman#3550"),
-    _pattern(r"longer than the maximum model length of <N>", "vLLM: xorbits inference#3785"),
-    _pattern(r"too long to fit into the model \(context length <N>", "vLLM: vllm#12165"),
-    _pattern(r"longer than the model's context length \(<N> tokens", "SGLang, Together: pi#129"),
-    _pattern(r"available context size \(<N> tokens", "llama.cpp, Ollama: openclaw#64196"),
-    _pattern(r"exceed_context_size_error.*n_ctx: <N>", "llama.cpp, Ollama: llama.cpp#15780"),
-    _pattern(r"exceed context window of <N>", "llama-cpp-python: llama-cpp-python#416"),
-    _pattern(r"prompt is too long: <n> tokens > <N> maximum", "Anthropic: claude-code#12186"),
-    _pattern(r"exceed context limit: <n> \+ <n> > <N>", "Anthropic: docker-agent#569"),
-    _pattern(r"maximum number of tokens allowed \(<N>\)", "Gemini: gemini-cli#6678"),
-    _pattern(r"token count is <n> but model only supports up to <N>", "Vertex AI: its reference"),
-    _pattern(r"too large for model with <N> maximum context", "Mistral: pi#129, overflow.ts"),
-    _pattern(r"maximum prompt length is <N>", "xAI: pi#129, overflow.ts"),
-    _pattern(r"maximum allowed input length of <N> tokens", "Poolside at OpenRouter: pi#4943"),
-    _pattern(r"exceeded model token limit: <N>", "Kimi: pi, overflow.ts"),
-    _pattern(r"range of input length should be \[1, <N>\]", "DashScope: pi, overflow.ts"),
-    _pattern(r"prompt tokens \(<n>\) exceed model maximum \(<N>\)", "Bedrock: pi, overflow.ts"),
-    _pattern(r"prompt token count of <n> exceeds the limit of <N>", "GitHub Copilot: pi#129"),
-    _pattern(r"configured context size is <N> tokens", "DS4: pi, overflow.ts"),
-    _pattern(r"`max_new_tokens` must be <= <N>", "Text Generation Inference: llm-vscode#94"),
+    r"maximum context length \(<N>\)": "servers like OpenAI's: pi, overflow.ts",
+    r"configured limit of <N> tokens": "OpenAI (GPT-5): cline#5474",
+    r"context length is only <N> tokens": "vLLM: vllm, renderers/params.py; Meta",
+    r"context length of only <N> tokens": "LM Studio: lmstudio-bug-tracker#546",
+    r"reached context length of <N> tokens": "LM Studio: lmstudio-bug-tracker#1251",
+    r"greater than the context length \(n_keep: <n> ?>=? ?n_ctx: <N>": "openhuman#3550",
+    r"longer than the maximum model length of <N>": "vLLM: xorbits inference#3785",
+    r"too long to fit into the model \(context length <N>": "vLLM: vllm#12165",
+    r"longer than the model's context length \(<N> tokens": "SGLang, Together: pi#129",
+    r"available context size \(<N> tokens": "llama.cpp, Ollama: openclaw#64196",
+    r"exceed_context_size_error.*n_ctx: <N>": "llama.cpp, Ollama: llama.cpp#15780",
+    r"exceed context window of <N>": "llama-cpp-python: llama-cpp-python#416",
+    r"prompt is too long: <n> tokens > <N> maximum": "Anthropic: claude-code#12186",
+    r"exceed context limit: <n> \+ <n> > <N>": "Anthropic: docker-agent#569",
+    r"maximum number of tokens allowed \(<N>\)": "Gemini: gemini-cli#6678",
+    r"token count is <n> but model only supports up to <N>": "Vertex AI: its reference",
+    r"too large for model with <N> maximum context": "Mistral: pi#129, overflow.ts",
+    r"maximum prompt length is <N>": "xAI: pi#129, overflow.ts",
+    r"maximum allowed input length of <N> tokens": "Poolside at OpenRouter: pi#4943",
+    r"exceeded model token limit: <N>": "Kimi: pi, overflow.ts",
+    r"range of input length should be \[1, <N>\]": "DashScope: pi, overflow.ts",
+    r"prompt tokens \(<n>\) exceed model maximum \(<N>\)": "Bedrock: pi, overflow.ts",
+    r"prompt token count of <n> exceeds the limit of <N>": "GitHub Copilot: pi#129",
+    r"configured context size is <N> tokens": "DS4: pi, overflow.ts",
+    r"`max_new_tokens` must be <= <N>": "Text Generation Inference: llm-vscode#94",
     # Those without a number.
-    _pattern(r"context_length_exceeded", "OpenAI, Groq, by its code: chathub#320, opencode#6071"),
-    _pattern(r"exceeds the context window", "OpenAI: opencode#6071, onyx#6051"),
-    _pattern(r"exceeds the maximum number of tokens allowed", "Gemini: arkavo-edge#371"),
-    _pattern(r"request payload size exceeds the limit", "Gemini, by the bytes"),
-    _pattern(r"request_too_large", "Anthropic, by the bytes: its reference, Errors"),
-    _pattern(r"prompt is too long", "Anthropic: its reference, Errors"),
-    _pattern(r"prompt is longer than the context length", "Ollama: ollama#18399"),
-    _pattern(r"prompt too long; exceeded (?:max )?context length", "Ollama: pi, overflow.ts"),
-    _pattern(r"input length exceeds the context length", "Ollama: server/routes.go"),
-    _pattern(r"exceeds the available context size", "llama.cpp: llama.cpp#15780, textgen#7257"),
-    _pattern(r"greater than the context length", "LM Studio: LmStudioToCursor"),
-    _pattern(r"context size has been exceeded", "LM Studio: lmstudio-bug-tracker#2339"),
-    _pattern(r"reduce the length of the messages", "Groq: Omnimind_AI, CONTEXT_FIX_COMPLETE.md"),
-    _pattern(r"input is too long for (?:the )?requested model", "Bedrock: openclaw#58839"),
-    _pattern(r"context window exceeds limit", "MiniMax: pi, overflow.ts"),
-    _pattern(r"tokens in request more than max tokens allowed", "Z.AI: opencode#35920"),
-    _pattern(
+    r"context_length_exceeded": "OpenAI, Groq, by its code: chathub#320, opencode#6071",
+    r"exceeds the context window": "OpenAI: opencode#6071, onyx#6051",
+    r"exceeds the maximum number of tokens allowed": "Gemini: arkavo-edge#371",
+    r"request payload size exceeds the limit": "Gemini, by the bytes",
+    r"request_too_large": "Anthropic, by the bytes: its reference, Errors",
+    r"prompt is too long": "Anthropic: its reference, Errors",
+    r"prompt is longer than the context length": "Ollama: ollama#18399",
+    r"prompt too long; exceeded (?:max )?context length": "Ollama: pi, overflow.ts",
+    r"input length exceeds the context length": "Ollama: server/routes.go",
+    r"exceeds the available context size": "llama.cpp: llama.cpp#15780, textgen#7257",
+    r"greater than the context length": "LM Studio: LmStudioToCursor",
+    r"context size has been exceeded": "LM Studio: lmstudio-bug-tracker#2339",
+    r"reduce the length of the messages": "Groq: Omnimind_AI, CONTEXT_FIX_COMPLETE.md",
+    r"input is too long for (?:the )?requested model": "Bedrock: openclaw#58839",
+    r"context window exceeds limit": "MiniMax: pi, overflow.ts",
+    r"tokens in request more than max tokens allowed": "Z.AI: opencode#35920",
+    (
         r"(?:prompt|input|request|conversation|messages|tokens)\b[^.]{0,80}"
         r"(?:exceed|longer than|larger than|greater than|too (?:long|large))[^.]{0,40}"
-        r"context (?:length|window|size|limit)",
-        "no known provider: the likely words of an unknown one",
-    ),
+        r"context (?:length|window|size|limit)"
+    ): "no known provider: the likely words of an unknown one",
+}
+OVERFLOW_PATTERNS = tuple(
+    re.compile(
+        pattern.replace("<N>", _NUMBER).replace("<n>", r"[\d,]{1,15}"), re.IGNORECASE | re.DOTALL
+    )
+    for pattern in _SOURCES
 )
 
 # The requested length of the answer, where an error has it.
@@ -141,8 +130,8 @@ def context_limit(status: int, texts: str) -> ContextLimit | None:
         return ContextLimit(limit) if requested > limit else None
     if status == _TOO_MANY or _IS_RATE.search(texts):
         return None
-    for each in OVERFLOW_PATTERNS:
-        if (found := each.pattern.search(texts)) is not None:
+    for pattern in OVERFLOW_PATTERNS:
+        if (found := pattern.search(texts)) is not None:
             if not found.groups():
                 return ContextLimit(None)
             window = _number(found[1])

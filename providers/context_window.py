@@ -9,8 +9,8 @@ cards of Llama and Qwen.
 """
 
 import re
-from dataclasses import dataclass
 
+from holdfast.providers.answer_reader import read_object
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.settings.endpoints import Endpoint
@@ -21,20 +21,11 @@ _MIN_LEFT = 1 / 8
 _REPORTED_FROM = 1 / 2
 
 
-@dataclass(frozen=True)
-class KnownWindow:
-    """The window of the models whose whole names match `pattern`.
-
-    `input_alone`: an answer takes no part of it.
-    """
-
-    pattern: re.Pattern[str]
-    tokens: int
-    input_alone: bool = False
-
-
-def _known(pattern: str, tokens: int, *, input_alone: bool = False) -> KnownWindow:
-    return KnownWindow(re.compile(rf"(?:{pattern})(?:[-:@_.].*)?\Z"), tokens, input_alone)
+def _known(
+    pattern: str, tokens: int, *, input_alone: bool = False
+) -> tuple[re.Pattern[str], int, bool]:
+    """The window of models by their whole names; `input_alone`: an answer takes no part of it."""
+    return re.compile(rf"(?:{pattern})(?:[-:@_.].*)?\Z"), tokens, input_alone
 
 
 # The first match wins. A version is written `4-5` or `4.5`, depending on the server.
@@ -86,19 +77,18 @@ def window_of(endpoint: Endpoint, model: ModelSettings) -> int | None:
         return _beside(endpoint.context_window, model)
     if endpoint.provider == "ollama":
         # A server gives a model a smaller window than it could have, unless it is set.
-        nested = model.options.get("options")
-        nested_size = nested.get("num_ctx") if isinstance(nested, dict) else None
-        size = model.options.get("num_ctx", nested_size)
+        nested = read_object(model.options.get("options"))
+        size = model.options.get("num_ctx", nested.get("num_ctx"))
         if not isinstance(size, int) or isinstance(size, bool) or size <= 0:
             return None
         return _beside(size, model)
     name = model.name.lower().rpartition("/")[2]
     # Bedrock's names begin with a region and a vendor.
     name = re.sub(r"\A(?:[a-z]{2,6}\.)?(?:anthropic|meta|openai|deepseek|mistral|qwen)\.", "", name)
-    known = next((each for each in KNOWN if each.pattern.match(name)), None)
-    if known is None or known.tokens == 0:
-        return None
-    return known.tokens if known.input_alone else _beside(known.tokens, model)
+    for pattern, tokens, input_alone in KNOWN:
+        if pattern.match(name):
+            return (tokens if input_alone else _beside(tokens, model)) or None
+    return None
 
 
 def with_window(solution: Solution, window: int | None) -> Solution:

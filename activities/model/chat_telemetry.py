@@ -96,11 +96,21 @@ class ChatRecord:
         self.first_seconds: float | None = None
 
     def observe(self, sink: AnswerSink) -> AnswerSink:
-        """Return a sink before another one, which notes the first output."""
-        return _FirstOutput(sink, self)
+        """Return the record as a sink before another one: it notes the time of the first output."""
+        self._sink = sink
+        return self
 
-    def note_output(self) -> None:
-        """Note the time of the first output."""
+    def text(self, piece: str) -> None:
+        """Receive more of the answer's text."""
+        self._note_output()
+        self._sink.text(piece)
+
+    def call(self, index: int, tool: str, piece: str) -> None:
+        """Receive more of the arguments of a call."""
+        self._note_output()
+        self._sink.call(index, tool, piece)
+
+    def _note_output(self) -> None:
         if self.first_seconds is None:
             self.first_seconds = self._seconds
 
@@ -146,17 +156,3 @@ class ChatRecord:
     @property
     def _seconds(self) -> float:
         return monotonic() - self._began
-
-
-class _FirstOutput:
-    def __init__(self, sink: AnswerSink, chat: ChatRecord) -> None:
-        self._sink = sink
-        self._chat = chat
-
-    def text(self, piece: str) -> None:
-        self._chat.note_output()
-        self._sink.text(piece)
-
-    def call(self, index: int, tool: str, piece: str) -> None:
-        self._chat.note_output()
-        self._sink.call(index, tool, piece)

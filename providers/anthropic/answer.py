@@ -12,8 +12,8 @@ from holdfast.providers.answer_reader import (
     read_object,
     read_text,
 )
-from holdfast.providers.anthropic.provider_data import Block, BlockOrder, ThinkingBlock
-from holdfast.providers.streamed_answer import StreamedAnswer
+from holdfast.providers.anthropic.provider_data import BlockOrder, ThinkingBlock
+from holdfast.providers.streamed_answer import CallDraft, StreamedAnswer
 from holdfast.providers.transport.error_response import shortened
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
@@ -41,8 +41,9 @@ class AnthropicAnswerReader(AnswerReader):
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
         self._order = BlockOrder()
-        self._blocks: dict[int | None, CallBlock | ThinkingBlock | None] = {}
-        self._calls: list[CallBlock] = []
+        self._blocks: dict[int | None, CallDraft | ThinkingBlock | None] = {}
+        # Some servers send the arguments of a call whole, with its name.
+        self._calls: list[tuple[CallDraft, Any]] = []
         self._tokens: dict[str, int] = {}
 
     def read_event(self, value: dict[str, Any]) -> bool:
@@ -71,8 +72,9 @@ class AnthropicAnswerReader(AnswerReader):
 
     def solution(self) -> Solution:
         """Return the whole answer, with its thinking beside it."""
-        for call in self._calls if self.is_finished else ():
-            call.finish()
+        for call, whole in self._calls if self.is_finished else ():
+            if not call.arguments.bytes:
+                self.answer.add_arguments(call, arguments_text(whole))
         self.answer.provider_data = self._order.data()
         return super().solution()
 
@@ -81,13 +83,14 @@ class AnthropicAnswerReader(AnswerReader):
         self._read_usage(message.get("usage"))
 
     def _read_block(self, index: Any, block: Any) -> None:
-        started: CallBlock | ThinkingBlock | None = None
+        started: CallDraft | ThinkingBlock | None = None
         match block:
             case {"type": "text"}:
                 self._add_text(block)
             case {"type": "tool_use"}:
-                started = CallBlock(self.answer, block)
-                self._calls.append(started)
+                provider_id = read_text(block.get("id")) or None
+                started = self.answer.add_call(read_text(block.get("name")), provider_id)
+                self._calls.append((started, block.get("input")))
                 self._order.add_call()
             case {"type": "thinking"}:
                 started = self._order.add_thinking(block)
@@ -99,8 +102,8 @@ class AnthropicAnswerReader(AnswerReader):
         match delta.get("type"), self._blocks.get(_position(index)):
             case "text_delta", _:
                 self._add_text(delta)
-            case "input_json_delta", CallBlock() as call:
-                call.add(read_text(delta.get("partial_json")))
+            case "input_json_delta", CallDraft() as call:
+                self.answer.add_arguments(call, read_text(delta.get("partial_json")))
             case "thinking_delta" | "signature_delta", ThinkingBlock() as thinking:
                 thinking.add(delta)
 
@@ -133,28 +136,6 @@ class AnthropicAnswerReader(AnswerReader):
             self.answer.notices.append(shortened(f"{_REFUSED}: {why}" if why else _REFUSED))
         if reason == "pause_turn":
             self.answer.notices.append(_PAUSED)
-
-
-class CallBlock:
-    """A call while it is streamed.
-
-    Its arguments come in pieces; some servers send them whole, with its name.
-    """
-
-    def __init__(self, answer: StreamedAnswer, block: Block) -> None:
-        self._answer = answer
-        self._whole = block.get("input")
-        provider_id = read_text(block.get("id")) or None
-        self._draft = answer.add_call(read_text(block.get("name")), provider_id)
-
-    def add(self, piece: str) -> None:
-        """Add a piece of its arguments."""
-        self._answer.add_arguments(self._draft, piece)
-
-    def finish(self) -> None:
-        """End the call; without pieces, the arguments are those sent with the name."""
-        if not self._draft.arguments.bytes:
-            self.add(arguments_text(self._whole))
 
 
 def _position(index: Any) -> int | None:

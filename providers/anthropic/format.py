@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 
+from holdfast.providers.answer_reader import read_object
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
 from holdfast.providers.anthropic.provider_data import Block, in_order, texts
 from holdfast.providers.anthropic.schema import answer_schema, arguments_schema
@@ -129,9 +130,9 @@ class AnthropicFormat(ProviderFormat):
         tail = encode_parts(_USER, texts(ask.tail or ""))
         end = merge_neighbours([*messages[-1:], *tail], (_USER, _ASSISTANT))
         settings = _settings(ask, request.tool_names) | options
-        schema, own = _schema(ask), options.get("output_config")
+        schema, own = _schema(ask), read_object(options.get("output_config"))
         held = {"format": {"type": "json_schema", "schema": schema}} if schema else {}
-        settings["output_config"] = held | (own if isinstance(own, dict) else {}) or None
+        settings["output_config"] = held | own or None
         settings["system"] = [block | mark for block in texts(ask.instructions)] or None
         if settings["tools"]:
             *others, last = settings["tools"]
@@ -162,8 +163,7 @@ def _image(part: ImagePart) -> Block:
 
 
 def _settings(ask: Ask, names: ToolNames) -> dict[str, Any]:
-    thinking = ask.model.options.get("thinking")
-    thinking = thinking if isinstance(thinking, dict) else {}
+    thinking = read_object(ask.model.options.get("thinking"))
     is_thinking = thinking.get("type", "disabled") != "disabled"
     # Reasoning counts as output, and its budget must be less than the whole.
     budget = thinking.get("budget_tokens")

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import httpx
 
+from holdfast.providers.answer_reader import read_object
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames, UnanswerableRequest
 from holdfast.providers.content import (
     EMPTY_MESSAGE,
@@ -134,8 +135,8 @@ class GeminiFormat(ProviderFormat):
         options = request.options(self.reserved)
         top_level = {name: options.pop(name) for name in _TOP_LEVEL if name in options}
         # A copied request of Gemini's has its settings within these.
-        nested = _object(options.pop("generationConfig", None))
-        tool_config = _object(options.pop("toolConfig", None))
+        nested = read_object(options.pop("generationConfig", None))
+        tool_config = read_object(options.pop("toolConfig", None))
         tools = [_tool(tool, names) for tool in _offered(ask)]
         choice: dict[str, Any]
         if isinstance(ask.tool_choice, ForcedTool):
@@ -219,7 +220,3 @@ def _generation_config(ask: Ask) -> dict[str, Any]:
         "responseJsonSchema": schema,
     }
     return {name: value for name, value in config.items() if value is not None}
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from holdfast.providers.answer_reader import read_object
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
     images_of,
@@ -70,7 +71,7 @@ class OllamaFormat(ProviderFormat):
         options = request.options(self.reserved)
         top_level = {name: options.pop(name) for name in _TOP_LEVEL if name in options}
         # A copied request of Ollama's has `options` within ours.
-        nested = options.pop("options", None)
+        nested = read_object(options.pop("options", None))
         limits = {"temperature": ask.model.temperature, "num_predict": ask.model.max_output_tokens}
         offered = ask.tools
         if isinstance(ask.tool_choice, ForcedTool):
@@ -93,7 +94,7 @@ class OllamaFormat(ProviderFormat):
             "tools": tools or None,
             "format": ask.output if isinstance(ask.output, dict) else json_mode,
             "options": {name: value for name, value in limits.items() if value is not None}
-            | (nested if isinstance(nested, dict) else {})
+            | nested
             | options,
             **top_level,
         }
