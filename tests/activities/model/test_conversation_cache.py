@@ -2,9 +2,6 @@
 
 import json
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from holdfast.activities.model.conversation_cache import (
     CachedConversation,
     ConversationCache,
@@ -52,23 +49,6 @@ def test_what_waits_for_the_last_result_goes_behind_it() -> None:
     assert conversation.fragments() == (b"1", b"2", b"1 later")
     conversation.append(item("assistant", "3"), encode)
     assert conversation.fragments() == (b"1", b"2", b"1 later", b"3")
-
-
-ROLES = st.sampled_from(["user", "assistant"])
-RESULTS = st.lists(st.sampled_from(["map", "mail"]))
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(ROLES, RESULTS), max_size=8))
-def test_the_bytes_of_one_turn_begin_those_of_the_next(turns: list[tuple[str, list[str]]]) -> None:
-    conversation, before = CachedConversation(), b""
-    for number, (role, results) in enumerate(turns):
-        conversation.append(item(role, f"said {number}"), encode)
-        for result in results:
-            conversation.append(item("tool", f"result {number}", result), encode)
-        now = b"\n".join(conversation.fragments())
-        assert now.startswith(before)
-        before = now
 
 
 def test_what_was_kept_is_taken_again_by_one_alone() -> None:

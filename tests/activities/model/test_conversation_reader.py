@@ -69,21 +69,6 @@ async def test_a_later_turn_asks_for_what_is_new_alone_and_encodes_nothing_twice
     assert pair.model.encoded == 3
 
 
-async def test_a_second_attempt_asks_for_the_settings_alone() -> None:
-    pair = Pair()
-    pair.run.say(said("user", "one"))
-    assert await pair.read() == await pair.read()
-    assert pair.run.wanted == [ConversationPageRequest(after=1, upto=1)]
-    assert pair.model.encoded == 1
-
-
-async def test_what_is_said_meanwhile_is_not_read() -> None:
-    pair = Pair()
-    pair.run.say(said("user", "one"), said("user", "too late"))
-    assert len(await pair.read(1)) == 1
-    assert pair.run.wanted == [ConversationPageRequest(after=0, upto=1)]
-
-
 @settings(deadline=None)
 @given(size=st.integers(1, 400))
 async def test_entries_are_whole_however_the_pages_cut_them(size: int) -> None:

@@ -119,11 +119,6 @@ async def test_what_does_not_match_the_digest_is_asked_for(process: Process) -> 
     assert process.run.wanted == [ConversationPageRequest(after=0, upto=1)]
 
 
-async def test_what_cannot_be_read_is_asked_for(process: Process) -> None:
-    process.hand_over(lambda _: ConversationPage(items=["no JSON"], ask=process.run.ask))
-    assert len(await process.read()) == 1
-
-
 async def test_what_does_not_fit_into_one_page_is_asked_for(process: Process) -> None:
     process.run.say(said("user", "two"), said("user", "three"))
     process.hand_over(

@@ -1,22 +1,16 @@
 """§10: what stands for the older part of a conversation, from the run's log to each provider."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
 
 from holdfast.activities.model.conversation_cache import CachedConversation, ConversationCache
-from holdfast.activities.model.conversation_reader import ConversationReader, encoder_for
-from holdfast.catalog.endpoints import FORMATS
-from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
-from holdfast.schemas.internal.model_request import ConversationPageRequest, ConversationPointer
+from holdfast.activities.model.conversation_reader import ConversationReader
+from holdfast.providers.base import EncodedMessage
+from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.settings.endpoints import ProviderName
 from tests.activities.test_generate import Setting
-from tests.engine.driver import call, says, tool
-from tests.engine.windowed import Windowed
 from tests.providers.fakes import RUN, LoggedRun, provider, said
 
 TOO_LONG = {
@@ -138,98 +132,6 @@ async def test_a_refusal_for_its_length_is_no_error_but_says_so() -> None:
     [notice] = solution.pop("notices")
     assert solution == {"tooLong": True, "window": 8192}
     assert "answered 400: This model's maximum context length is 8192 tokens" in notice
-
-
-# What providers are sent.
-
-Told = tuple[str, Any]
-
-
-def of_openai(body: dict[str, Any]) -> Iterator[Told]:
-    for message in body["messages"]:
-        yield from (("call", one["id"]) for one in message.get("tool_calls", ()))
-        if message["role"] == "tool":
-            yield "result", message["tool_call_id"]
-
-
-def of_anthropic(body: dict[str, Any]) -> Iterator[Told]:
-    for message in body["messages"]:
-        for part in message["content"] if isinstance(message["content"], list) else ():
-            match part:
-                case {"type": "tool_use", "id": known}:
-                    yield "call", known
-                case {"type": "tool_result", "tool_use_id": known}:
-                    yield "result", known
-
-
-def of_gemini(body: dict[str, Any]) -> Iterator[Told]:
-    for content in body["contents"]:
-        for part in content["parts"]:
-            for key, told in (("functionCall", "call"), ("functionResponse", "result")):
-                if key in part:
-                    yield told, part[key]["name"]
-
-
-def of_ollama(body: dict[str, Any]) -> Iterator[Told]:
-    for message in body["messages"]:
-        yield from (("call", one["function"]["name"]) for one in message.get("tool_calls", ()))
-        if message["role"] == "tool":
-            yield "result", message["tool_name"]
-
-
-TELL = {"openai": of_openai, "anthropic": of_anthropic, "gemini": of_gemini, "ollama": of_ollama}
-
-
-class Sent(Windowed):
-    """A run whose requests are made as one provider is sent them: `bodies`."""
-
-    spoken: ProviderName
-    bodies: list[dict[str, Any]]
-
-    def answer(self, pointer: ConversationPointer) -> Any:
-        format_ = FORMATS[self.spoken]
-        page = self.run.pages.page(
-            ConversationPageRequest(
-                after=pointer.since, upto=pointer.entries, summary=pointer.summary
-            )
-        )
-        assert page.ask is not None
-        names = ToolNames(page.ask.tools)
-        held = CachedConversation(pointer.since, pointer.origin)
-        for item in page.items:
-            held.append(item, encoder_for(page.ask.calling, lambda one: format_.encode(one, names)))
-        request = ProviderRequest(page.ask, held.fragments(pointer.upto or None))
-        self.bodies.append(json.loads(format_.body(request, "api.example.com")))
-        return super().answer(pointer)
-
-
-@pytest.mark.parametrize("spoken", sorted(FORMATS))
-def test_no_provider_is_sent_a_result_without_its_call(spoken: ProviderName) -> None:
-    answers = [says("", *[call("look", {"n": n})] * (1 + n % 3)) for n in range(24)]
-    play = Sent(
-        6_000,
-        tool("look"),
-        model=[*answers, says("done")],
-        outcomes={"look": lambda one: f"{one.id}:" + "x" * 700},
-        definition={"budget": {"max_turns": 99, "max_iterations": 99, "max_calls": 99}},
-    )
-    play.spoken, play.bodies = spoken, []
-    play.to_end()
-
-    assert len(play.records("summary")) > 1
-    assert play.result["output"] == "done"
-    for body in play.bodies:
-        calls = {"call": 0, "result": 0}
-        open_: list[Any] = []
-        for told, which in TELL[spoken](body):
-            calls[told] += 1
-            if told == "call":
-                open_.append(which)
-            else:
-                open_.remove(which)
-        assert not open_
-        assert calls["call"] == calls["result"]
-    assert sum(1 for body in play.bodies for _ in TELL[spoken](body)) > 100
 
 
 def test_an_entry_that_is_no_message_and_no_summary_is_none() -> None:

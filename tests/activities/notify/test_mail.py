@@ -179,34 +179,23 @@ async def test_a_mail_goes_over_a_secured_connection_by_one_who_logged_in(
     assert '<a href="https://inbox.x/waiting/order%2F7/t2c1">Review and decide</a>' in page
 
 
-async def test_tls_from_the_first_byte(context: ssl.SSLContext) -> None:
-    async with serving(Post(), over_tls=context) as post:
-        await tell(mail(post, tls="tls"))
+@pytest.mark.parametrize("tls", ["tls", "none"])
+async def test_tls_from_the_first_byte_or_on_this_machine_in_the_open(
+    context: ssl.SSLContext, tls: str
+) -> None:
+    async with serving(Post(), over_tls=context if tls == "tls" else None) as post:
+        await tell(mail(post, tls=tls))
         assert len(post.taken) == 1
 
 
-async def test_on_this_machine_mail_may_go_in_the_open() -> None:
-    async with serving(Post()) as post:
-        await tell(mail(post, tls="none"))
-        assert [is_secured for _, _, is_secured in post.taken] == [False]
-
-
+@pytest.mark.parametrize("tls", ["starttls", "tls"])
 async def test_nothing_is_said_to_a_server_that_is_not_the_one(
-    context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+    context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, tls: str
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE")
-    async with secured(Post(), context) as post:
-        failed = await failure(login(post))
-        assert "the certificate of 127.0.0.1 is not good" in failed.message
-        assert post.taken == []
-
-
-async def test_nor_is_it_where_the_first_byte_is_secured(
-    context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SSL_CERT_FILE")
-    async with serving(Post(), over_tls=context) as post:
-        failed = await failure(mail(post, tls="tls"))
+    secure = serving(Post(), over_tls=context) if tls == "tls" else secured(Post(), context)
+    async with secure as post:
+        failed = await failure(login(post, tls=tls))
         assert "the certificate of 127.0.0.1 is not good" in failed.message
         assert post.taken == []
 

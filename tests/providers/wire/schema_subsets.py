@@ -11,6 +11,10 @@ Schema = dict[str, Any]
 # Of a schema: itself and all within it, each with its place and how many objects and lists hold it.
 Parts = list[tuple[str, Schema, int]]
 
+_WORDS = {
+    *("type", "title", "description", "properties", "required", "additionalProperties"),
+    *("items", "anyOf", "enum", "const", "minItems", "maxItems"),
+}
 _TYPES = {"string", "number", "integer", "boolean", "object", "array", "null"}
 
 
@@ -24,11 +28,7 @@ def openai(schema: Schema) -> list[str]:
     kind are not supported; bounds and patterns are not by fine-tuned models, so none is taken here.
     """
     parts = _parts(schema)
-    words = {
-        *("type", "title", "description", "properties", "required", "additionalProperties"),
-        *("items", "anyOf", "enum", "const", "minItems", "maxItems"),
-    }
-    wrong = [*_beyond(parts, words), *_open(parts), *_mixed(parts)]
+    wrong = [*_beyond(parts, _WORDS), *_open(parts), *_mixed(parts)]
     wrong += [f"{at}: a property is not required" for at, part, _ in parts if _optional(part)]
     wrong += [] if schema.get("type") == "object" and "anyOf" not in schema else ["its root"]
     wrong += [f"{at}: {level} levels" for at, _, level in parts if level > 10]
@@ -53,11 +53,7 @@ def anthropic(schema: Schema) -> list[str]:
     not in `required`, and 16 that use `anyOf` or a list of types.
     """
     parts = _parts(schema)
-    words = {
-        *("type", "title", "description", "properties", "required", "additionalProperties"),
-        *("items", "anyOf", "enum", "const", "minItems"),
-    }
-    wrong = [*_beyond(parts, words), *_open(parts), *_mixed(parts)]
+    wrong = [*_beyond(parts, _WORDS - {"maxItems"}), *_open(parts), *_mixed(parts)]
     wrong += [f"{at}: minItems" for at, part, _ in parts if part.get("minItems", 0) not in (0, 1)]
     wrong += [f"{at}: its enum" for at, part, _ in parts if not all(map(_is_plain, _values(part)))]
     unions = [at for at, part, _ in parts if "anyOf" in part or isinstance(part.get("type"), list)]
@@ -75,10 +71,7 @@ def gemini(schema: Schema) -> list[str]:
     "Structured outputs": a property may be null by a list of its type and `null`.
     """
     parts = _parts(schema)
-    words = {
-        *("type", "format", "title", "description", "enum", "items", "minItems", "maxItems"),
-        *("minimum", "maximum", "anyOf", "properties", "additionalProperties", "required"),
-    }
+    words = (_WORDS - {"const"}) | {"format", "minimum", "maximum"}
     wrong = [*_beyond(parts, words), *_mixed(parts)]
     kinds = [(at, part["type"]) for at, part, _ in parts if isinstance(part.get("type"), list)]
     wrong += [f"{at}: {kind}" for at, kind in kinds if len(kind) != 2 or kind[1] != "null"]
@@ -98,11 +91,7 @@ def llama_cpp(schema: Schema) -> list[str]:
     `additionalProperties` is slow, and false by default.
     """
     parts = _parts(schema)
-    words = {
-        *("type", "title", "description", "properties", "required", "additionalProperties"),
-        *("items", "anyOf", "enum", "const", "minItems", "maxItems"),
-    }
-    return [*_beyond(parts, words), *_open(parts), *_mixed(parts)]
+    return [*_beyond(parts, _WORDS), *_open(parts), *_mixed(parts)]
 
 
 def _parts(schema: Any) -> Parts:
