@@ -15,8 +15,7 @@ from playwright.async_api import FloatRect, Locator
 from holdfast.hosting.process_exit import exit_process
 from holdfast.hosting.temporal import data_converter, with_encryption
 from holdfast.runtime.encryption.codec import EncryptionCodec
-from tests.browser.reader import reading
-from tests.browser.stage import Run, Visitor, staged
+from tests.browser.stage import Run, Visitor, reading, staged
 from tests.encryption.keys import NEW, ring
 from tests.web.codec.serving import served
 

@@ -6,7 +6,6 @@ starts it.
 
 import os
 import re
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -27,10 +26,11 @@ from temporalio.converter import DataConverter
 
 from examples.support_desk import shop
 from examples.support_desk.casting import AGENT, HERE
-from holdfast.hosting.dev_server import HOST, DevServer, run_dev_server
+from holdfast.hosting.dev_server import HOST, DevServer, free_port, run_dev_server
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas import names
 from tests.support.eventually import eventually
+from tests.web.codec.serving import SECRET, Served
 
 CHROMIUM = Path("/usr/bin/chromium")
 SUMMARY = f"{AGENT}: broken espresso machine"
@@ -172,7 +172,7 @@ async def staged(
 ) -> AsyncIterator[Stage]:
     """A stage, whose server keeps its file in `folder`. `scale` is of the pictures taken on it, and
     `converter` is what the worker and whoever starts a run write with."""
-    server = DevServer(folder / "temporal.db", port=0, ui_port=_free_port())
+    server = DevServer(folder / "temporal.db", port=0, ui_port=free_port())
     settings = WorkerSettings(
         catalog=HERE, tools=[str(HERE / "tools.py")], endpoints=HERE / "endpoints.yaml"
     )
@@ -197,7 +197,23 @@ async def _browser(playwright: Playwright, scale: float) -> AsyncIterator[Browse
         await chromium.close()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+@asynccontextmanager
+async def reading(stage: Stage, endpoint: Served) -> AsyncIterator[Page]:
+    """A person signs in at the endpoint, and tells the UI of it."""
+    async with stage.page() as page:
+        await page.goto(endpoint.address)
+        await page.get_by_label("Secret").fill(SECRET)
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("heading", name="You are signed in")).to_be_visible()
+        await page.goto(stage.ui)
+        await page.get_by_role("button", name="Configure Codec Server").click()
+        dialog = page.get_by_role("dialog").filter(visible=True)
+        await dialog.get_by_text("Use my browser setting").click()
+        await dialog.get_by_role("textbox").fill(endpoint.address)
+        await dialog.get_by_text("Include cross-origin credentials").click()
+        await dialog.get_by_role("button", name="Apply").click()
+        await expect(dialog).to_be_hidden()
+        yield page
+        # The windows of one browser share both.
+        await page.evaluate("localStorage.clear()")
+        await page.context.clear_cookies()

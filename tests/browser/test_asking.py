@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, ViewportSize, expect
+from playwright.async_api import Browser, ViewportSize, expect
 from temporalio.client import Client
 
-from tests.browser import axe
-from tests.browser.window import DESKTOP, PHONE, chromium, window
+from tests.browser.window import DESKTOP, PHONE, check, fits, window
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
@@ -39,13 +38,6 @@ WIRE: dict[str, Any] = {
     "_approval": {"require": "never"},
 }
 ANSWERS = [Answer(calls=[call("pay_out", **ARGUMENTS)]), Answer("done")]
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """One browser for all of them."""
-    async with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +73,6 @@ async def start(desk: Backend, task: str = "PAY", **agent: Any) -> tuple[Run, st
     return run, f"/waiting/{run.id}/{waiting['callId']}"
 
 
-async def fits(page: Page) -> bool:
-    """Whether nothing of a page is beyond its right edge."""
-    wide: bool = await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    return wide
-
-
 @pytest.mark.parametrize(
     ("size", "dark"), [(DESKTOP, False), (PHONE, True)], ids=["desk", "phone in the dark"]
 )
@@ -99,25 +85,25 @@ async def test_a_call_is_changed_and_approved(
         await expect(page.get_by_role("heading", level=1)).to_contain_text("Pay money out")
         await page.get_by_text("Approve with changes…").click()
         await page.get_by_text("Answer instead of the tool…").click()
-        await axe.check(page)
+        await check(page)
         assert await fits(page)
         await page.get_by_label("Amount in EUR").fill("900")
         approve = page.locator("#approve-button")
         await expect(approve).to_be_disabled()
         await expect(page.get_by_text("You have changed something below.")).to_be_visible()
-        await axe.check(page)
+        await check(page)
         await page.get_by_role("button", name="undo your changes").click()
         await expect(approve).to_be_enabled()
         await expect(page.get_by_text("You have changed something below.")).to_be_hidden()
         await page.get_by_label("Amount in EUR").fill("900")
         await page.get_by_role("button", name="Add entry").click()
         await expect(page.get_by_text("Added entry 2.")).to_be_in_viewport()
-        await axe.check(page)
+        await check(page)
         await page.get_by_label("2", exact=True).fill("grace")
         await page.get_by_role("button", name="Approve with these changes").last.click()
         await expect(page.get_by_role("alert")).to_contain_text("greater than the maximum of 500")
         await expect(page.get_by_label("2", exact=True)).to_have_value("grace")
-        await axe.check(page)
+        await check(page)
         await page.get_by_role("alert").get_by_role("link").click()
         await expect(page.get_by_label("Amount in EUR")).to_be_focused()
         await page.keyboard.press("Control+A")
@@ -125,14 +111,14 @@ async def test_a_call_is_changed_and_approved(
         await page.keyboard.press("Enter")  # looks, and decides nothing
         await expect(page.get_by_role("alert")).to_contain_text("12.5")
         await expect(page.get_by_role("alert")).to_be_in_viewport()
-        await axe.check(page)
+        await check(page)
         assert await fits(page)
         assert len(await run.waiting()) == 1
         await page.get_by_role("button", name="Approve with these changes").last.click()
         await expect(page.locator(".outcome")).to_contain_text("Approved with changes by you")
         await run.result()
         await expect(page.locator(".outcome")).to_contain_text("Executed.")
-        await axe.check(page)
+        await check(page)
     [entry] = [e for e in await run.context() if e["type"] == "decision"]
     assert entry["arguments"] == {"result": 12.5, "to": ["ada", "grace"]}
 
@@ -176,7 +162,7 @@ async def test_what_others_do_appears_and_what_is_typed_stays(
         await expect(reason).to_be_focused()
         await page.keyboard.type("ch.")
         await expect(reason).to_have_value("Too much.")
-        await axe.check(page)
+        await check(page)
         await page.get_by_role("button", name="Deny: it is not executed").click()
         await expect(page.get_by_role("alert")).to_contain_text("grace changed it.")
         await expect(reason).to_have_value("Too much.")
@@ -186,4 +172,4 @@ async def test_what_others_do_appears_and_what_is_typed_stays(
         await page.get_by_role("button", name="Deny: it is not executed").click()
         await expect(page.get_by_role("alert")).to_contain_text("Your decision was rejected")
         await expect(page.get_by_role("main")).to_contain_text("Too much.")
-        await axe.check(page)
+        await check(page)

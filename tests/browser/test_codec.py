@@ -20,8 +20,7 @@ from examples.support_desk import shop
 from holdfast.hosting.temporal import data_converter, with_encryption
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.schemas import names
-from tests.browser.reader import reading
-from tests.browser.stage import SUMMARY, Run, Stage, decisions, staged
+from tests.browser.stage import SUMMARY, Run, Stage, decisions, reading, staged
 from tests.encryption.keys import NEW, ring
 from tests.web.codec.serving import Served, served
 
@@ -158,28 +157,6 @@ async def test_with_the_endpoint_the_page_tells_all_of_it_and_takes_a_decision(
         assert "denied by grace" in await visitor.details()
     assert shop.deeds(tmp_path / "shop")
     assert await _updates_are_encrypted(run)
-
-
-async def test_with_the_endpoint_a_failure_says_why(stage: Stage, endpoint: Served) -> None:
-    run = await failed(stage, "failed-and-read")
-    async with reading(stage, endpoint), stage.visitor(run) as visitor:
-        await visitor.page.goto(f"{stage.ui}/namespaces/default/workflows/{run.id}")
-        await expect(visitor.page.get_by_text("nowhere").first).to_be_visible()
-        assert "no agent" in await shown(visitor.page)
-
-
-async def test_who_is_not_signed_in_is_shown_ciphertext_and_told_so(
-    stage: Stage, endpoint: Served, run: Run
-) -> None:
-    async with reading(stage, endpoint) as page, stage.visitor(run) as visitor:
-        await page.goto(endpoint.address)
-        await page.get_by_role("button", name="Sign out").click()
-        await expect(page.get_by_label("Secret")).to_be_visible()
-        await visitor.page.goto(f"{stage.ui}/namespaces/default/workflows/{run.id}")
-        error = visitor.page.get_by_role("button", name="Codec Server could not connect")
-        await expect(error).to_be_visible()
-        assert "espresso" not in await shown(visitor.page)
-        await page.goto(stage.ui)
 
 
 async def _decide(run: Run, call: str, decision: str, **more: str) -> None:

@@ -1,6 +1,5 @@
 """HTTP for programs, in a browser: its page, and the events of a run as `EventSource` has them."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +7,7 @@ import pytest
 from playwright.async_api import Browser, expect
 from temporalio.client import Client
 
-from tests.browser import axe
-from tests.browser.window import DESKTOP, PHONE, chromium, window
+from tests.browser.window import DESKTOP, PHONE, check, fits, window
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import inbox
@@ -34,13 +32,6 @@ _FOLLOW = """
 """
 
 
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """One browser for all of them."""
-    async with chromium() as made:
-        yield made
-
-
 async def test_the_page_is_read_by_everybody(client: Client, browser: Browser) -> None:
     async with inbox(client) as stage:
         for size, dark in ((DESKTOP, False), (PHONE, True)):
@@ -51,9 +42,8 @@ async def test_the_page_is_read_by_everybody(client: Client, browser: Browser) -
                 refused = page.locator("#watchRun summary")
                 await refused.press("Enter")
                 await expect(page.locator("#watchRun details")).to_contain_text("too_many_streams")
-                wide = await page.evaluate("document.documentElement.scrollWidth")
-                assert wide <= size["width"]
-                await axe.check(page)
+                assert await fits(page)
+                await check(page)
 
 
 async def test_a_browser_follows_a_run_and_stops_at_its_end(

@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, expect
 from temporalio.client import Client
 
 from holdfast.web.http.streaming import StreamLimit
-from tests.browser import axe
-from tests.browser.window import PHONE, chromium, window
+from tests.browser.window import PHONE, check, fits, window
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.inbox import Stage
@@ -27,13 +26,6 @@ def answer(turn: int, request: dict[str, Any]) -> Answer:
     """A model that asks for a mail, once."""
     told = any(message["role"] == "tool" for message in request["messages"])
     return Answer("Done.") if told else Answer(calls=[call("mail", text="hello")])
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """One browser for all."""
-    async with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -54,14 +46,6 @@ async def run_of(made: Backend) -> Run:
     return run
 
 
-async def fits(page: Page) -> bool:
-    """Whether nothing of a page stands beside it."""
-    width: bool = await page.evaluate(
-        "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-    )
-    return width
-
-
 async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
     browser: Browser, made: Backend, stage: Stage
 ) -> None:
@@ -71,7 +55,7 @@ async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
         await expect(page.get_by_role("status")).to_have_text(
             "2 runs with pending approvals that match the filter"
         )
-        await axe.check(page)
+        await check(page)
         await expect(page.locator("#bar")).to_be_hidden()
         tick = page.locator(f"[value^='{first.id}/']")
         await tick.focus()
@@ -87,7 +71,7 @@ async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
         await expect(page.locator("#ticked")).to_have_text("1 selected:")
         await page.get_by_role("button", name="Approve").press("Enter")
         await expect(page.get_by_role("status")).to_contain_text("accepted for 1 of 1 call")
-        await axe.check(page)
+        await check(page)
     await first.result()
     assert "tool_end t1c1" in await first.told()
     assert len(await third.waiting()) == 1
@@ -121,13 +105,13 @@ async def test_every_list_can_be_used_by_everybody(
             f"/run?agent={crowd.agent}",
         ):
             await page.goto(address)
-            await axe.check(page)
+            await check(page)
             assert await fits(page), address
         await page.goto(f"/?run={run.id}")
         await page.get_by_role("checkbox").check()
         await page.get_by_role("button", name="Deny…").click()
         await expect(page.get_by_role("heading", name="Deny", exact=True)).to_be_visible()
-        await axe.check(page)
+        await check(page)
         assert await fits(page)
 
 
@@ -135,5 +119,5 @@ async def test_axe_finds_what_is_wrong(browser: Browser) -> None:
     page = await browser.new_page()
     await page.set_content("<title>x</title><img src='data:,'><input>")
     with pytest.raises(AssertionError, match=r"image-alt: .*\n    img"):
-        await axe.check(page)
+        await check(page)
     await page.close()

@@ -9,8 +9,7 @@ from playwright.async_api import Browser, ViewportSize, expect
 from temporalio.client import Client
 
 from holdfast.web.run import routes
-from tests.browser import axe
-from tests.browser.window import DESKTOP, PHONE, chromium, window
+from tests.browser.window import DESKTOP, PHONE, check, window
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.eventually import eventually
@@ -44,13 +43,6 @@ ANSWERS = [
     ),
     Answer("Twenty euros are **on their way**.", hold=HELD),
 ]
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """One browser for all of them."""
-    async with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +84,7 @@ async def test_it_is_followed_to_its_end_and_nothing_moves_under_the_reader(
         await page.goto(f"/run/{run.id}")
         now, log = page.locator("#now"), page.locator("#entries")
         await expect(now).to_contain_text("Waiting for approval: Pay (t1c2).")
-        await axe.check(page)
+        await check(page)
         await page.get_by_text("Budget", exact=False).first.click()
         await page.get_by_label("Message").fill("Quick, please.")
         await page.get_by_label("When the run would end").check()
@@ -106,7 +98,7 @@ async def test_it_is_followed_to_its_end_and_nothing_moves_under_the_reader(
         await expect(writing).to_contain_text("Twenty euros are **on their way**.")
         await expect(log).to_contain_text("t1c2 Pay: approved by grace")
         await expect(page.get_by_label("When the run would end")).to_be_checked()
-        await axe.check(page)
+        await check(page)
         HELD.set()
         await expect(now).to_contain_text("Completed.")
         await expect(writing).to_be_hidden()
@@ -119,7 +111,7 @@ async def test_it_is_followed_to_its_end_and_nothing_moves_under_the_reader(
         assert await first.evaluate("one => one.isConnected"), "what stood is not drawn again"
         left = await page.evaluate("document.documentElement.scrollHeight - innerHeight - scrollY")
         assert left < 200 if at_end else left > 200
-        await axe.check(page)
+        await check(page)
 
 
 async def test_what_a_call_tells_of_itself_appears_while_it_is_carried_out(
@@ -144,7 +136,7 @@ async def test_what_a_call_tells_of_itself_appears_while_it_is_carried_out(
         # Before a next attempt has the page drawn anew.
         await expect(now).to_contain_text('{"step": 2, "of": 3}', timeout=10_000)
         await expect(now).not_to_contain_text('{"step": 1')
-        await axe.check(page)
+        await check(page)
         tools.write("open telling")
         await expect(now).to_contain_text("Completed.")
 

@@ -19,8 +19,8 @@ from temporalio.api.enums.v1 import EventType
 from examples.support_desk import shop
 from holdfast.validation.text_safety import visible
 from tests.browser.stage import SUMMARY, Run, Stage, decisions, staged
-from tests.browser.test_details import HOSTILE, PAY, page, waiting
 from tests.engine.driver import call
+from tests.workflows.test_ui_details import HOSTILE, PAY, page, waiting
 
 pytestmark = pytest.mark.browser
 
@@ -46,30 +46,26 @@ async def run(stage: Stage, tmp_path: Path, request: pytest.FixtureRequest) -> R
     return run
 
 
-async def test_it_says_what_runs_for_whom_what_happens_now_and_what_there_is_to_do(
-    stage: Stage, run: Run
-) -> None:
-    async with stage.visitor(run) as visitor:
-        lines = [line for line in (await visitor.details()).split("\n") if line]
-        assert (await visitor.summary()).strip() == SUMMARY
-    assert lines[0].startswith("This run is the work of an AI agent, support_desk: “Answers cust")
-    assert lines[1].startswith("Its task: “From: Ada Lovelace <ada@example.com> Subject: Broken")
-    assert lines[2].startswith("Now: it waits for 2 decisions of a person.")
-    assert lines[3].startswith("To do: decide each one. Run its command in a terminal, or send")
-
-
-async def test_it_names_the_waiting_call_its_arguments_and_the_command_that_decides_it(
+async def test_it_shows_the_page_of_the_run_and_what_its_dialogs_are_for(
     stage: Stage, run: Run
 ) -> None:
     async with stage.visitor(run) as visitor:
         details = await visitor.details()
+        assert (await visitor.summary()).strip() == SUMMARY
+        dialog = await visitor.dialog("Send an Update")
+        await expect(dialog.get_by_role("option", name="decide")).to_contain_text(
+            "Decide on a waiting call: what does not fit is refused. See User Metadata."
+        )
+        await dialog.get_by_role("option").first.click()
+        await dialog.get_by_role("button", name="Cancel").last.click()
+        dialog = await visitor.dialog("Send a Signal")
+        for name in ("approve", "message", "close"):
+            said = await dialog.get_by_role("option", name=name).first.inner_text()
+            assert len(said) > len(name) + 10
+    lines = [line for line in details.split("\n") if line]
+    assert lines[0].startswith("This run is the work of an AI agent, support_desk: “Answers cust")
+    assert lines[2].startswith("Now: it waits for 2 decisions of a person.")
     assert "Approval needed: Refund an order (t3c1)" in details
-    assert "order_id: 1042" in details
-    assert "amount: 249.0" in details
-    assert "Why, in the model's words: Goods that arrived broken are refunded" in details.replace(
-        "’", "'"
-    )
-    assert f"holdfast decide {run.id} t3c1 approve" in details
     assert f"holdfast decide {run.id} t3c2 deny --reason 'YOUR REASON'" in details
 
 
@@ -111,23 +107,6 @@ async def test_a_decision_on_something_else_than_was_shown_is_refused_with_the_r
     assert await run.history_length() == before
 
 
-async def test_the_dialogs_say_what_their_signals_and_updates_are_for(
-    stage: Stage, run: Run
-) -> None:
-    async with stage.visitor(run) as visitor:
-        await visitor.details()
-        dialog = await visitor.dialog("Send an Update")
-        await expect(dialog.get_by_role("option", name="decide")).to_contain_text(
-            "Decide on a waiting call: what does not fit is refused. See User Metadata."
-        )
-        await dialog.get_by_role("option").first.click()
-        await dialog.get_by_role("button", name="Cancel").last.click()
-        dialog = await visitor.dialog("Send a Signal")
-        for name in ("approve", "message", "close"):
-            said = await dialog.get_by_role("option", name=name).first.inner_text()
-            assert len(said) > len(name) + 10
-
-
 async def test_the_timeline_tells_the_run_turn_by_turn_with_who_decided_what(
     stage: Stage, run: Run
 ) -> None:
@@ -167,16 +146,8 @@ async def test_the_ui_makes_nothing_but_text_of_what_a_model_writes(
 
 
 async def test_however_a_model_piles_up_marks_the_ui_makes_only_text_of_them(stage: Stage) -> None:
-    pieces = [
-        *'`*_[]()#-!|<>~^$&:\\"\n1a ',
-        "```",
-        "**",
-        "](",
-        "<b>",
-        "http://",
-        "&#42;",
-        "{runId}",
-    ]
+    pieces = [*'`*_[]()#-!|<>~^$&:\\"\n1a ', "```", "**", "](", "<b>"]
+    pieces += ["http://", "&#42;", "{runId}"]
     chance = random.Random(1042)
     harmless = (await _rendered(stage, "harmless")).tags
     for _ in range(200):

@@ -1,8 +1,10 @@
-"""A browser, and windows of it in which somebody who is signed in looks at an inbox."""
+"""A browser, windows of it in which somebody who is signed in looks at an inbox, and axe-core."""
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from typing import Any
 
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.async_api import Browser, ConsoleMessage, Page, ViewportSize, async_playwright
 
 from tests.browser.stage import CHROMIUM
@@ -15,6 +17,10 @@ _OPTIONS = [
     *("--no-sandbox", "--no-first-run", "--disable-sync", "--disable-background-networking"),
     f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {HOST}",
 ]
+
+# All rules, those of good practice too; what axe cannot tell for itself is not counted.
+_RUN = "axe.run(document, {resultTypes: ['violations']})"
+_MAX_PLACES = 5
 
 
 @asynccontextmanager
@@ -63,3 +69,26 @@ async def window(
     finally:
         await context.close()
     assert not wrong, wrong
+
+
+async def check(page: Page) -> None:
+    """See that axe-core finds nothing on a page as it stands.
+
+    Raises:
+        AssertionError: it finds something; the message says what, and where.
+    """
+    # Through the browser's own debugger, which the page's security policy does not hold back.
+    await page.evaluate(AXE_SCRIPT)
+    found: list[dict[str, Any]] = (await page.evaluate(_RUN))["violations"]
+    assert not found, f"{page.url}\n" + "\n".join(map(_told, found))
+
+
+def _told(violation: dict[str, Any]) -> str:
+    places = [f"    {', '.join(map(str, node['target']))}" for node in violation["nodes"]]
+    return "\n".join([f"  {violation['id']}: {violation['help']}", *places[:_MAX_PLACES]])
+
+
+async def fits(page: Page) -> bool:
+    """Whether nothing of a page is beyond its right edge."""
+    wide: bool = await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    return wide

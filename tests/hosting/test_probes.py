@@ -1,7 +1,4 @@
-"""A worker's probes: what they say while it starts, works, stops, and while Temporal is away.
-
-And what a rollout relies on: a worker that is asked to stop lets its activities finish, once.
-"""
+"""A worker's probes: what they say while it starts, works, stops, and while Temporal is away."""
 
 import asyncio
 import socket
@@ -10,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Self, cast
 
 import httpx
@@ -35,26 +31,6 @@ from tests.support.process import command
 from tests.support.tools import echo
 
 HERE = "127.0.0.1"
-TOOLS = """
-import asyncio
-from pathlib import Path
-from pydantic import BaseModel
-from temporalio import activity
-
-class Slow(BaseModel):
-    folder: Path
-
-@activity.defn
-async def slow(slow: Slow) -> str:
-    "Note each beginning, wait until there is a file `go`, and note the end."
-    with (slow.folder / "ledger").open("a") as ledger:
-        ledger.write("begun\\n")
-    while not (slow.folder / "go").exists():
-        await asyncio.sleep(0.02)
-    with (slow.folder / "ledger").open("a") as ledger:
-        ledger.write("ended\\n")
-    return "slowly"
-"""
 
 
 @pytest.fixture
@@ -236,58 +212,3 @@ async def test_a_port_that_is_taken_stops_the_start() -> None:
         with pytest.raises(StartError, match=f"{HERE} port {port} cannot be had: Address already"):
             async with serve_probes(ProbeAddress(HERE, port), WorkerHealth()):
                 pass
-
-
-async def test_a_worker_that_is_stopped_finishes_its_activity_once_and_the_next_goes_on(
-    client: Client, tmp_path: Path
-) -> None:
-    for name, text in {
-        "agents/sloth.md": "---\nmodel: {endpoint: scripted}\ntools: [slow]\n---\nBe slow.\n",
-        "tools.py": TOOLS,
-        "endpoints.yaml": "scripted: {provider: script, file: script.yaml}\n",
-        "script.yaml": f"- calls: [{{tool: slow, arguments: {{folder: '{tmp_path}'}}}}]\n"
-        "- text: Done.\n",
-    }.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    with socket.create_server((HERE, 0)) as probe:
-        port = probe.getsockname()[1]
-    queue = f"queue-{uuid.uuid4().hex[:8]}"
-    worker = [
-        *("--catalog", str(tmp_path), "--tools", str(tmp_path / "tools.py")),
-        *("--endpoints", str(tmp_path / "endpoints.yaml"), "--task-queue", queue),
-    ]
-    address = client.service_client.config.target_host
-    ledger = tmp_path / "ledger"
-    async with (
-        command(*worker, "--health", str(port), address=address) as first,
-        httpx.AsyncClient(base_url=f"http://{HERE}:{port}") as asking,
-    ):
-        await first.until("holdfast worker ready")
-        assert (await said(asking))[0] == 200
-        run = await client.start_workflow(
-            "AgentWorkflow",
-            {"agent": "sloth", "input": "go"},
-            id=f"run-{uuid.uuid4().hex[:8]}",
-            task_queue=queue,
-        )
-
-        async def begun() -> bool:
-            return ledger.exists()
-
-        await eventually(begun)
-        first.signal()
-
-        async def stopping() -> bool:
-            return await said(asking) == (503, "the worker is stopping")
-
-        await eventually(stopping)
-        assert await said(asking, "/live") == (200, "the worker lives")
-        (tmp_path / "go").touch()
-        assert (await first.end())[0] == 0
-    async with command(*worker, address=address) as second:
-        await second.until("holdfast worker ready")
-        assert (await run.result())["output"] == "Done."
-        second.signal()
-        assert (await second.end())[0] == 0
-    assert ledger.read_text() == "begun\nended\n", "carried out once, to its end"

@@ -47,7 +47,7 @@ def private_names(path: Path) -> set[str]:
     }
 
 
-def test_private_names_of_temporalio_are_used_in_one_package() -> None:
+def test_private_names_of_temporalio_are_used_in_one_place() -> None:
     packages = [path for path in (ROOT / "holdfast").iterdir() if path.is_dir()]
     files = [file for package in packages for file in package.resolve().rglob("*.py")]
     using = {
@@ -55,6 +55,9 @@ def test_private_names_of_temporalio_are_used_in_one_package() -> None:
         for file in files
         if private_names(file)
     }
+    # What `@activity.defn` attaches to a function has no public reader.
+    definition = {"activity._Definition", "activity._Definition.from_callable"}
+    assert using.pop("catalog") == definition
     assert list(using) == ["hosting/sdk_workarounds"], using
 
 
@@ -63,7 +66,7 @@ def _is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _lacks_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "holdfast.hosting.sdk_workarounds.shared_sandbox")
+    monkeypatch.delitem(sys.modules, "holdfast.hosting.sdk_workarounds.shared_sandbox", False)
     monkeypatch.delattr(_importer, "Importer")
 
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -114,6 +114,21 @@ async def bug() -> ZeroDivisionError:
     raise AssertionError
 
 
+@contextmanager
+def logging_as_a_worker() -> Iterator[logging.Logger]:
+    """The root of all loggers, which logs as that of a worker."""
+    root, own = logging.getLogger(), logging.getLogger("holdfast")
+    handlers, levels = root.handlers, (root.level, own.level)
+    root.handlers = []
+    try:
+        log_to_stderr()
+        yield root
+    finally:
+        root.handlers = handlers
+        root.setLevel(levels[0])
+        own.setLevel(levels[1])
+
+
 @pytest.mark.parametrize(
     ("error", "lines"),
     [
@@ -129,20 +144,26 @@ def test_what_is_expected_is_logged_in_one_line(
     error: BaseException, lines: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logger = logging.Logger("temporalio.activity")
-    root = logging.getLogger()
-    before, root.handlers = root.handlers, []
-    try:
-        log_to_stderr()
+    with logging_as_a_worker() as root:
         logger.parent = root
         try:
             raise error
         except BaseException:
             logger.warning("Completing activity as failed", exc_info=True)
-    finally:
-        root.handlers = before
     said = capsys.readouterr().err.splitlines()
     assert len(said) == lines
     assert str(error) in said[-1]
+
+
+def test_information_is_logged_of_the_workers_own_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with logging_as_a_worker() as root:
+        root.setLevel(logging.WARNING)
+        logging.getLogger("holdfast").info("ours")
+        logging.getLogger("other").info("theirs")
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("INFO holdfast: ours")
 
 
 SLEEPER = "import sys, time; print('up', flush=True); time.sleep(600)"
@@ -159,12 +180,6 @@ def on_a_leash() -> Iterator[subprocess.Popen[bytes]]:
         yield process
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def test_a_program_on_a_leash_ends_when_it_is_let_go(on_a_leash: subprocess.Popen[bytes]) -> None:
-    assert on_a_leash.stdin is not None
-    on_a_leash.stdin.close()
-    assert on_a_leash.wait(10) == -signal.SIGTERM % 256
 
 
 def test_a_program_on_a_leash_is_asked_to_end_with_it(on_a_leash: subprocess.Popen[bytes]) -> None:

@@ -76,10 +76,9 @@ def run(folder: Path, *arguments: str, **variables: str) -> subprocess.Completed
             ("-m", "holdfast", "worker", "--check"),
             {"PYTHONPATH": ".", "HOLDFAST_TOOLS": "activities.payments tools.py"},
         ),
-        ((str(ROOT / "worker.py"), "--check", "--tools", "activities.payments"), {}),
         ((str(ROOT / "worker.py"), "--check", "--tools", "tools.py"), {"PYTHONPATH": str(ROOT)}),
     ],
-    ids=["check", "on-the-python-path", "worker.py", "checkout-on-the-python-path"],
+    ids=["check", "on-the-python-path", "checkout-on-the-python-path"],
 )
 def test_its_modules_load_as_tools(
     project: Path, command: tuple[str, ...], variables: dict[str, str]

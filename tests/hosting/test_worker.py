@@ -1,14 +1,13 @@
 """The worker, in the process and as a command: what it takes on, says, and leaves behind."""
 
-import asyncio
 import socket
-import sys
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.enums.v1 import IndexedValueType
@@ -20,10 +19,11 @@ from temporalio.service import RPCError
 from holdfast.activities.interceptors.attempt_spans import AttemptSpanInterceptor
 from holdfast.activities.interceptors.results import ResultInterceptor
 from holdfast.catalog.loader import Catalog, load_catalog
+from holdfast.hosting.dev_server import DevServer, run_dev_server
 from holdfast.hosting.options import read_options
 from holdfast.hosting.process_exit import UNREACHABLE, WRONG_SETUP, StartError
 from holdfast.hosting.resources import load_resources
-from holdfast.hosting.temporal import usable_search_attributes, with_store
+from holdfast.hosting.temporal import connect, usable_search_attributes, with_store
 from holdfast.hosting.worker import WorkerGroup, WorkerSettings, build_worker
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.locations import BucketLocation, FolderLocation
@@ -47,7 +47,8 @@ async def slow(slow: Slow) -> str:
     (slow.folder / "begun").touch()
     while not (slow.folder / "go").exists():
         await asyncio.sleep(0.02)
-    (slow.folder / "ended").touch()
+    with (slow.folder / "ended").open("a") as ended:
+        ended.write("once\\n")
     return "slowly"
 
 class Stubborn(BaseModel):
@@ -147,18 +148,6 @@ def address_of(client: Client) -> str:
 
 
 # In the process.
-
-
-async def test_a_run_of_a_catalogs_agent_goes_from_its_start_to_its_end(
-    client: Client, place: Path
-) -> None:
-    (place / "go").touch()
-    wanted = settings(place, max_cached_workflows=0)
-    async with await build_worker(client, wanted):
-        result = await (await start(client, wanted.task_queue)).result()
-    assert result["status"] == "completed"
-    assert result["output"] == "Done."
-    assert (place / "ended").exists()
 
 
 async def test_a_worker_comes_back_soon_after_a_crash_and_hears_from_activities_often(
@@ -395,16 +384,8 @@ def test_the_embedded_server_comes_with_a_store_beside_its_file(tmp_path: Path) 
     dev = ["--dev", "--dev-db", str(tmp_path / "t.db")]
     assert read_options(dev).settings.store == FolderLocation(tmp_path / "t.store")
     assert read_options([*dev, "--store", "s3://runs"]).settings.store == BucketLocation("runs")
+    assert read_options([*dev, "--store", "none"]).settings.store is None
     assert read_options([]).settings.store is None
-
-
-def test_the_store_of_the_embedded_server_can_be_turned_off(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert read_options(["--dev", "--store", "none"]).settings.store is None
-    monkeypatch.setenv("HOLDFAST_STORE", "none")
-    assert read_options(["--dev"]).settings.store is None
-    assert read_options(["--dev", "--store", "s3://runs"]).settings.store == BucketLocation("runs")
 
 
 @pytest.mark.parametrize(
@@ -420,20 +401,20 @@ def test_both_ends_of_a_span_are_taken(option: str, least: int, most: int) -> No
             read_options([option, str(number)])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--bogus"], "holdfast: there is no option `--bogus`; see `holdfast worker --help`"),
-        (["--store", "/dev/null/runs"], "holdfast: the store /dev/null/runs cannot be written to"),
-        (["--catalog", "/nowhere"], "/nowhere: there is no such folder; check"),
-    ],
-)
-async def test_wrong_setup_is_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:
-    async with command(*arguments) as running:
+def test_what_is_no_option_is_one_line() -> None:
+    with pytest.raises(StartError) as refused:
+        read_options(["--bogus"])
+    assert refused.value.lines == [
+        "holdfast: there is no option `--bogus`; see `holdfast worker --help`"
+    ]
+
+
+async def test_wrong_setup_is_one_line_and_exit_code_2() -> None:
+    async with command("--store", "/dev/null/runs") as running:
         code, errors = await running.end()
     assert code == WRONG_SETUP
-    assert len(errors) == 1
-    assert errors[0].startswith(said)
+    [line] = errors
+    assert line.startswith("holdfast: the store /dev/null/runs cannot be written to")
 
 
 async def test_no_temporal_is_one_line_and_exit_code_3() -> None:
@@ -446,35 +427,14 @@ async def test_no_temporal_is_one_line_and_exit_code_3() -> None:
     ]
 
 
-async def test_no_such_namespace_is_one_line_and_exit_code_2(client: Client) -> None:
-    nowhere = {"TEMPORAL_NAMESPACE": "no-such-namespace"}
-    async with command(address=address_of(client), **nowhere) as running:
-        code, errors = await running.end()
-    assert code == WRONG_SETUP
-    assert errors == [
+async def test_no_such_namespace_is_wrong_setup(client: Client) -> None:
+    with pytest.raises(StartError) as refused:
+        await connect({"target_host": address_of(client), "namespace": "no-such-namespace"})
+    assert refused.value.code == WRONG_SETUP
+    assert refused.value.lines == [
         "holdfast: there is no namespace `no-such-namespace`; set TEMPORAL_NAMESPACE, or: "
         "temporal operator namespace create no-such-namespace"
     ]
-
-
-async def test_a_worker_that_is_asked_to_stop_lets_activities_finish(
-    client: Client, place: Path
-) -> None:
-    queue = f"queue-{uuid.uuid4().hex[:8]}"
-    async with command(*flags(place, queue), address=address_of(client)) as running:
-        ready = await running.until("holdfast")
-        run = await start(client, queue)
-        await eventually(exists(place / "begun"))
-        running.signal()
-        (place / "go").touch()
-        code, errors = await running.end()
-    assert ready == (
-        f"holdfast worker ready: task queue {queue}, 2 tools, 1 agent, endpoints scripted"
-    )
-    assert (code, errors) == (0, [])
-    assert running.lines == [ready], "one line, and nothing else on standard output"
-    assert (place / "ended").exists()
-    await run.terminate()
 
 
 async def test_what_a_user_can_cause_is_logged_in_a_line_without_a_stack(
@@ -492,43 +452,64 @@ async def test_what_a_user_can_cause_is_logged_in_a_line_without_a_stack(
     assert "model_error: " in errors[0]
 
 
-async def test_what_the_worker_tells_is_logged_and_of_others_only_warnings() -> None:
-    code = (
-        "import logging; from holdfast.hosting.worker_telemetry import log_to_stderr; "
-        "log_to_stderr(); "
-        "logging.getLogger('holdfast').info('ours'); logging.getLogger('other').info('theirs')"
-    )
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", code), cwd=ROOT, stderr=asyncio.subprocess.PIPE
-    )
-    _, errors = await process.communicate()
-    [line] = errors.decode().splitlines()
-    assert line.endswith("INFO holdfast: ours")
-
-
 # The embedded server.
 
 
-async def test_the_embedded_server_starts_and_stops_with_the_worker_and_keeps_its_file(
-    place: Path,
+async def test_the_embedded_server_keeps_its_file_and_another_uses_it(
+    place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with command(*flags(place), *dev(place)) as running:
-        server = await running.until("temporal dev server: 127.0.0.1:")
-        await running.until("holdfast worker ready")
-        address = server.split()[3].removesuffix(",")
-        assert "UI http://127.0.0.1:" in server
+    server = DevServer(place / "dev/t.db", port=0, ui_port=0)
+    async with run_dev_server(server) as address:
+        assert f"temporal dev server: {address}, UI http://127.0.0.1:" in capsys.readouterr().out
         client = await Client.connect(address)
         run = await client.start_workflow("Kept", id="kept", task_queue="nobody-listens-here")
-        assert (place / "dev/t.store").is_dir()
-        running.signal()
-        assert (await running.end())[0] == 0
+        used = DevServer(place / "other.db", port=int(address.rpartition(":")[2]))
+        async with run_dev_server(used) as same:
+            assert same == address
+        said = capsys.readouterr().out
+        assert said.startswith(f"temporal dev server: one answers at {address} already, and is")
+        assert await client.service_client.check_health(), "it is left running"
     assert await gone(address)
 
-    async with command(*flags(place), *dev(place)) as running:
-        server = await running.until("temporal dev server: 127.0.0.1:")
-        client = await Client.connect(server.split()[3].removesuffix(","))
+    async with run_dev_server(server) as address:
+        client = await Client.connect(address)
         description = await client.get_workflow_handle("kept").describe()
         assert description.run_id == run.result_run_id
+
+
+async def test_a_worker_that_is_stopped_finishes_its_activity_once_and_the_next_goes_on(
+    client: Client, place: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    queue, address = f"queue-{uuid.uuid4().hex[:8]}", address_of(client)
+    async with (
+        command(*flags(place, queue), "--health", port, address=address) as first,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as probes,
+    ):
+        ready = await first.until("holdfast worker ready")
+        assert (await probes.get("/ready")).status_code == 200
+        run = await start(client, queue)
+        await eventually(exists(place / "begun"))
+        first.signal()
+
+        async def stopping() -> bool:
+            return (await probes.get("/ready")).text == "the worker is stopping\n"
+
+        await eventually(stopping)
+        assert (await probes.get("/live")).status_code == 200
+        (place / "go").touch()
+        assert await first.end() == (0, [])
+    assert first.lines == [ready], "one line, and nothing else on standard output"
+    assert ready == (
+        f"holdfast worker ready: task queue {queue}, 2 tools, 1 agent, endpoints scripted"
+    )
+    async with command(*flags(place, queue), address=address) as second:
+        await second.until("holdfast worker ready")
+        assert (await run.result())["output"] == "Done."
+        second.signal()
+        assert (await second.end())[0] == 0
+    assert (place / "ended").read_text() == "once\n"
 
 
 async def test_a_tool_that_ignores_the_stop_is_cut_off_by_a_second_signal(place: Path) -> None:
@@ -550,29 +531,15 @@ async def test_a_tool_that_ignores_the_stop_is_cut_off_by_a_second_signal(place:
     await eventually(lambda: gone(address))
 
 
-async def test_a_server_that_answers_already_is_used_and_left_running(
-    client: Client, place: Path
-) -> None:
-    port = address_of(client).rpartition(":")[2]
-    queue = f"queue-{uuid.uuid4().hex[:8]}"
-    async with command(*flags(place, queue), "--dev", "--dev-port", port) as running:
-        said = await running.until("temporal dev server")
-        await running.until("holdfast worker ready")
-        running.signal()
-        assert (await running.end())[0] == 0
-    assert said.startswith(f"temporal dev server: one answers at 127.0.0.1:{port} already, and is")
-    assert await client.service_client.check_health()
-
-
 async def test_a_port_that_something_else_has_is_told_in_one_line(place: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        port = str(taken.getsockname()[1])
-        ports = ("--dev", "--dev-port", port, "--dev-ui-port", "0")
-        async with command(*ports, "--dev-db", str(place / "t.db")) as running:
-            code, errors = await running.end()
-    assert code == WRONG_SETUP
-    assert len(errors) == 1
-    assert errors[0].startswith("holdfast: the server did not start: ")
-    assert errors[0].endswith(f"; see {place}/t.log")
+        server = DevServer(place / "t.db", port=taken.getsockname()[1], ui_port=0)
+        with pytest.raises(StartError) as refused:
+            async with run_dev_server(server):
+                pass
+    assert refused.value.code == WRONG_SETUP
+    [line] = refused.value.lines
+    assert line.startswith("holdfast: the server did not start: ")
+    assert line.endswith(f"; see {place}/t.log")

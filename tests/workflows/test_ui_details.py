@@ -1,4 +1,4 @@
-"""The page of a run, as text: what Temporal's UI is given to show. No browser is needed here."""
+"""The page of a run, as text: what Temporal's UI is given to show."""
 
 import json
 import re
