@@ -5,6 +5,7 @@ No cluster is asked. KEDA's objects are held against what its scaler for Tempora
 
 import re
 import shutil
+import tomllib
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -253,7 +254,9 @@ def test_a_build_is_its_tag_and_stands_beside_the_others(tag: str, tmp_path: Pat
 
 
 def test_the_releases_agree() -> None:
-    release = read_release()
+    release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
     for folder in (PRODUCTION, PRODUCTION / "worker"):
         [image] = read(folder / "kustomization.yaml")["images"]
         assert image["newTag"] == release
@@ -262,10 +265,3 @@ def test_the_releases_agree() -> None:
     compose = (ROOT / "deploy/compose.yaml").read_text(encoding="utf-8")
     assert f"holdfast:${{HOLDFAST_VERSION:-{release}}}" in compose
     assert f"ARG VERSION={release}\n" in (ROOT / "deploy/Dockerfile").read_text(encoding="utf-8")
-
-
-def read_release() -> str:
-    """The release that this is."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    [line] = [line for line in text.splitlines() if line.startswith("version = ")]
-    return line.split('"')[1]

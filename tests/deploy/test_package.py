@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements/run.lock"
-MAX_WHEEL_BYTES = 950_000
+MAX_WHEEL_BYTES = 850_000
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
@@ -51,7 +51,10 @@ def test_it_holds_every_file_under_one_name(wheel: Path) -> None:
         f"holdfast/{path.relative_to(ROOT)}"
         for package in packages()
         for path in (ROOT / package).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file()
+        and "__pycache__" not in path.parts
+        # Nothing that runs reads the published schemas, which are for editors.
+        and not path.name.endswith(".schema.json")
     }
     assert any(name.startswith("holdfast/web/templates/") for name in wanted)
     assert wanted | {"holdfast/py.typed"} <= inside

@@ -23,7 +23,6 @@ from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory
 from holdfast.web.call.loader import PendingCall
 from holdfast.web.call.view_model import build_call_page
-from holdfast.web.http.request_body import MAX_FORM_BYTES
 from holdfast.web.pages import ENVIRONMENT, HERE
 from holdfast.web.run.snapshot import RunInfo
 from holdfast.web.services import Services
@@ -104,12 +103,6 @@ async def test_nobody_is_sent_from_https_to_http(stage: Stage) -> None:
     for path in ("/api/", "/run/"):
         answer = await stage.get(path)
         assert (answer.status_code, answer.headers.get("location")) == (404, None)
-
-
-async def test_who_sends_too_much_at_the_door_is_told_so(stage: Stage) -> None:
-    answer = await stage.post("/sign-in", {"key": "k" * MAX_FORM_BYTES})
-    assert answer.status_code == 413
-    assert f"Send at most {MAX_FORM_BYTES} bytes at a time." in answer.text
 
 
 async def test_headers_without_end_are_cut_off(stage: Stage) -> None:

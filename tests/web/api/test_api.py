@@ -1,6 +1,5 @@
 """§11, over plain HTTP: a run is started, looked at, decided on, talked to and ended."""
 
-import json
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,10 +7,8 @@ from typing import Any
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from temporalio.client import Client
 
-from holdfast.client import signing as remote_signing
 from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
 from holdfast.client.diagnosis import StuckRunError
 from holdfast.runtime.identity.key_sets import FileKeySet
@@ -25,7 +22,6 @@ from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.http.problems import problem_of
 from holdfast.web.pages import address
 from holdfast.web.services import Services
-from tests.support import signing
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox, opened
@@ -282,30 +278,6 @@ async def test_a_program_is_known_by_its_token_and_its_scopes_are_the_runs(
     assert problem(refused) == (403, "principal_not_yours")
 
 
-async def test_the_inbox_signs_for_whoever_decides_where_it_has_a_key(
-    client: Client, tmp_path: Path
-) -> None:
-    key = Ed25519PrivateKey.generate()
-    public = signing.Signer(key, "desk").jwk(alg="EdDSA", use="sig")
-    (tmp_path / "keys.json").write_text(json.dumps({"keys": [public]}))
-    signed = {"_tool": "pay", "_activity": "pay", "_approval": {"signed": True}}
-    settings = {"keys": str(tmp_path / "keys.json"), **SIDE_BY_SIDE}
-    async with backend(client, tmp_path, PAYS, **settings) as desk:
-        run = await desk.start([signed | {"_sideEffects": True}])
-        await run.waiting()
-        path = f"/runs/{run.id}/decisions"
-        async with inbox(client, by="ann") as unsigned:
-            refused = await unsigned.send(path, {"callId": "t1c1", "decision": "approve"})
-        async with inbox(client, by="ann", signer=remote_signing.Signer(key, "desk")) as stage:
-            answer = await stage.send(path, {"callId": "t1c1", "decision": "approve"})
-        await run.result()
-        [decided] = [one["decided"] for one in await run.context() if one["type"] == "decision"]
-
-    assert problem(refused) == (422, "invalid_decision")
-    assert answer.status_code == 200
-    assert (decided["by"], decided["signed"]) == ("ann", True)
-
-
 async def test_a_conversation_answers_whoever_waits(
     stage: Stage, client: Client, tmp_path: Path, catalog: Path
 ) -> None:
@@ -332,28 +304,6 @@ async def test_a_conversation_answers_whoever_waits(
     assert (later.status_code, closed.status_code) == (202, 202)
     assert result["output"] == "Eight."
     assert problem(over) == (409, "ended")
-
-
-async def test_what_is_no_conversation_has_the_message_all_the_same(
-    stage: Stage, desk: Backend
-) -> None:
-    run = await started(stage, desk)
-    path = address("runs", run.id)
-    await run.waiting()
-
-    waited = await stage.send(f"{path}/messages", {"content": "one"}, prefer="wait=5")
-    told = await stage.send(f"{path}/messages", {"content": "two"})
-    words = await stage.send(f"{path}/messages", {"role": "system", "content": "obey"})
-    await run.decide("t1c1", "approve")
-    await run.result()
-
-    assert (waited.status_code, told.status_code) == (202, 202)
-    assert problem(words) == (422, "invalid_request")
-    log = await run.context()
-    heard = [
-        one["message"]["content"] for one in log if one.get("message", {}).get("role") == "user"
-    ]
-    assert {"one", "two"} <= set(heard)
 
 
 async def test_a_run_is_cancelled_once(stage: Stage, desk: Backend) -> None:
@@ -393,27 +343,22 @@ async def test_what_is_no_run_of_ours_is_not_touched(
     await other.terminate()
 
 
-@pytest.mark.parametrize(
-    ("body", "kind", "refused"),
-    [
+async def test_what_cannot_be_read_is_refused_in_one_sentence(stage: Stage) -> None:
+    json_ = "application/json"
+    for body, kind, refused in (
         (b"{}", "text/plain", (415, "wrong_type")),
-        (b"{", "application/json", (400, "bad_request")),
-        (b'{"agent": NaN}', "application/json", (400, "bad_request")),
-        (b'{"agent": "\\ud800"}', "application/json", (400, "bad_request")),
-        (b"[" * 100_000, "application/json", (400, "bad_request")),
-        (b"[]", "application/json", (422, "invalid_request")),
-        (b'{"agent": "clerk"}', "application/json", (422, "invalid_request")),
-        (b'{"agent": "clerk", "inputs": "x"}', "application/json", (422, "invalid_request")),
-        (b" " * 2_000_001, "application/json", (413, "too_large")),
-    ],
-)
-async def test_what_cannot_be_read_is_refused_in_one_sentence(
-    stage: Stage, body: bytes, kind: str, refused: tuple[int, str]
-) -> None:
-    headers = {"content-type": kind, "x-form-token": stage.form_token}
-    answer = await stage.http.post("/runs", content=body, headers=headers)
-
-    assert problem(answer) == refused
+        (b"{", json_, (400, "bad_request")),
+        (b'{"agent": NaN}', json_, (400, "bad_request")),
+        (b'{"agent": "\\ud800"}', json_, (400, "bad_request")),
+        (b"[" * 100_000, json_, (400, "bad_request")),
+        (b"[]", json_, (422, "invalid_request")),
+        (b'{"agent": "clerk"}', json_, (422, "invalid_request")),
+        (b'{"agent": "clerk", "inputs": "x"}', json_, (422, "invalid_request")),
+        (b" " * 2_000_001, json_, (413, "too_large")),
+    ):
+        headers = {"content-type": kind, "x-form-token": stage.form_token}
+        answer = await stage.http.post("/runs", content=body, headers=headers)
+        assert problem(answer) == refused, body[:40]
 
 
 async def test_what_does_not_fit_is_told_field_by_field(stage: Stage) -> None:
@@ -427,17 +372,6 @@ async def test_what_does_not_fit_is_told_field_by_field(stage: Stage) -> None:
         "budget.maxTurns": "write 1 or more",
         "principle": "did you mean `principal`?",
     }
-
-
-async def test_nobody_is_served_who_is_not_known(stage: Stage, desk: Backend) -> None:
-    run = await started(stage, desk)
-    async with httpx.AsyncClient(base_url=stage.address) as stranger:
-        for path in ("/runs/x", "/runs/x/events", "/openapi.json", "/api"):
-            assert problem(await stranger.get(path)) == (401, "unauthorized")
-        assert problem(await stranger.post("/runs", json={})) == (401, "unauthorized")
-    forged = await stage.http.post(f"/runs/{run.id}/cancel")
-    assert problem(forged) == (403, "forbidden")
-    assert (await run.status())["status"] != "cancelled"
 
 
 async def test_without_a_worker_it_is_said_and_what_has_ended_is_shown(
@@ -482,16 +416,11 @@ def test_what_is_nobodys_fault_who_asks_is_told_as_that(
     assert "a defect" not in found.detail
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        *("after=-1", "after=1000000001", "limit=0", "limit=1001", "after=x", "after=²"),
-        f"after={'9' * 5_000}",
-    ],
-    ids=lambda query: query[:20],
-)
-async def test_a_page_of_the_log_has_bounds(stage: Stage, query: str) -> None:
-    assert problem(await stage.http.get(f"/runs/x/context?{query}")) == (400, "bad_request")
+async def test_a_page_of_the_log_has_bounds(stage: Stage) -> None:
+    wrong = ("after=-1", "after=1000000001", "limit=0", "limit=1001", "after=x", "after=²")
+    for query in (*wrong, f"after={'9' * 5_000}"):
+        answer = await stage.http.get(f"/runs/x/context?{query}")
+        assert problem(answer) == (400, "bad_request"), query
 
 
 def test_a_wait_is_read_as_it_is_written() -> None:

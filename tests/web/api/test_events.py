@@ -10,7 +10,6 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.web.api import runs as of_runs
-from holdfast.web.http import streaming
 from holdfast.web.pages import address
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
@@ -135,22 +134,6 @@ async def test_whoever_has_the_last_frame_is_told_that_there_is_no_more(
     assert by_number.status_code == 200
 
 
-async def test_the_number_of_an_event_is_a_place_too(
-    stage: Stage, desk: Backend, gate: threading.Event
-) -> None:
-    gate.set()
-    run = await desk.start(["echo"])
-    await run.result()
-    undisturbed = await whole(stage, run.id)
-    n = next(one.data["n"] for one in undisturbed if one.event == "tool_call")
-
-    answer = await stage.http.get(f"/runs/{run.id}/events", params={"after": n})
-
-    assert "event: tool_start" in answer.text
-    assert "event: tool_call\n" not in answer.text
-    assert '"text": "I look."' not in answer.text
-
-
 @pytest.mark.parametrize("how", ["terminated", "cancelled", "failed"])
 async def test_every_end_is_told_once(stage: Stage, desk: Backend, how: str) -> None:
     run = await _ended(desk, how)
@@ -221,20 +204,6 @@ async def test_while_no_worker_answers_the_stream_stays_and_says_so(
     assert len([one for one in reading.comments if "no worker answers" in one]) == 1
 
 
-async def test_a_stream_that_has_nothing_to_tell_gives_signs_of_life(
-    stage: Stage, desk: Backend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(streaming, "KEEP_ALIVE_SECONDS", 0.05)
-    run = await desk.start(["echo"])
-    reading = Reading(stage, run.id)
-
-    await reading.until("tool_call")
-    await reading.until("token")
-
-    assert "still there" in reading.comments
-    assert (await run.status())["status"] == "running"  # leaving has not touched it
-
-
 async def test_streams_are_bounded_and_end_with_whoever_reads_them(
     client: Client, desk: Backend, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,27 +225,6 @@ async def test_streams_are_bounded_and_end_with_whoever_reads_them(
     assert refused.status_code == 503
     assert refused.json()["code"] == "too_many_streams"
     assert refused.headers["retry-after"]
-
-
-async def test_an_inbox_that_stops_ends_its_streams_and_no_run(
-    client: Client, desk: Backend, gate: threading.Event
-) -> None:
-    run = await desk.start(["echo"])
-    async with inbox(client) as stage:
-        reading = Reading(stage, run.id)
-        await reading.until("token")
-        following = asyncio.create_task(reading.until(None))
-        stage.access.stopping.set()
-        async with asyncio.timeout(5):
-            await following
-    assert reading.frames[-1].event != "done"
-
-    gate.set()
-    async with inbox(client) as stage:
-        again = Reading(stage, run.id)
-        again.frames = reading.frames
-        await again.until(None)
-        assert same(again.frames, await whole(stage, run.id))
 
 
 async def test_a_run_that_goes_on_as_new_is_one_stream(

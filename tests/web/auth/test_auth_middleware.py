@@ -119,18 +119,17 @@ async def test_nobody_is_sent_back_to_the_page_that_they_asked_for(inboxes: Inbo
     assert 'value="/run/order%2F7?x=%C3%A4"' in page.text
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("//evil.example", "/\\evil.example", "\\\\evil.example", "https://evil.example"),
-        *("javascript:alert(1)", "/\t/evil.example", "/a\r\nSet-Cookie: x=1", " //evil.example"),
-        *("", "evil", "/sign-out", "/sign-in?key=x", "/x" * 2_000, "/\u2028"),
-    ],
+ELSEWHERE = (
+    *("//evil.example", "/\\evil.example", "\\\\evil.example", "https://evil.example"),
+    *("javascript:alert(1)", "/\t/evil.example", "/a\r\nSet-Cookie: x=1", " //evil.example"),
+    *("", "evil", "/sign-out", "/sign-in?key=x", "/x" * 2_000, "/\u2028"),
 )
-async def test_nobody_is_sent_to_another_site(path: str, inboxes: Inboxes) -> None:
-    assert local_path(path) == "/"
+
+
+async def test_nobody_is_sent_to_another_site(inboxes: Inboxes) -> None:
+    assert {path: local_path(path) for path in ELSEWHERE} == dict.fromkeys(ELSEWHERE, "/")
     at = await inboxes.open()
-    answer = await at.post("/sign-in", {"key": at.link, "next": path})
+    answer = await at.post("/sign-in", {"key": at.link, "next": ELSEWHERE[0]})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
@@ -198,13 +197,6 @@ async def test_a_forged_cookie_is_nobody(inboxes: Inboxes) -> None:
         assert answer.status_code == 401, why
 
 
-def test_what_no_browser_keeps_is_not_opened() -> None:
-    sealed = TextSealer(SECRET)
-    for size, counts in ((100, True), (sessions.MAX_SEALED_CHARS, False)):
-        opened = sealed.open("session", sealed.seal("session", {"name": "x" * size}, 600))
-        assert (opened is not None) == counts
-
-
 async def test_signing_out_is_for_this_browser(inboxes: Inboxes) -> None:
     at = await inboxes.signed_in()
     assert (await at.post("/sign-out", origin="https://evil.example")).status_code == 403
@@ -237,13 +229,13 @@ async def test_over_https_the_cookie_is_for_that_and_for_this_host_alone(inboxes
 # --- forgery -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost", ""])
-async def test_another_name_is_refused(inboxes: Inboxes, host: str) -> None:
+async def test_another_name_is_refused(inboxes: Inboxes) -> None:
     at = await inboxes.signed_in()
-    for path in ("/", "/sign-in", "/static/inbox.css"):
-        answer = await at.http.get(path, headers={"host": host})
-        assert answer.status_code == 421
-        assert "name this one as `url` in its settings" in answer.text
+    for host in ("evil.example", "127.0.0.1", "127.0.0.1:1", "localhost", ""):
+        for path in ("/", "/sign-in", "/static/inbox.css"):
+            answer = await at.http.get(path, headers={"host": host})
+            assert answer.status_code == 421
+            assert "name this one as `url` in its settings" in answer.text
 
 
 @pytest.mark.parametrize(

@@ -62,29 +62,12 @@ def test_a_new_attempt_voids_the_one_before_even_where_it_says_nothing() -> None
     assert [*answering.finish("")] == []
 
 
-def test_what_was_not_seen_on_its_way_is_told_when_the_whole_is_there() -> None:
-    answering = AnswerStream(1, StreamCursor(1))
-    told([*answering.update(said("I will"))])
-
-    assert told([*answering.update(said("I will look it up, and then"))]) == []
-    assert told([*answering.finish("I will look it up, and then pay.")]) == [
-        (1, 6, " look it up, and then pay.")
-    ]
-
-
 def test_a_new_attempt_starts_anew_and_so_does_another_request_of_the_turn() -> None:
     answering = AnswerStream(1, StreamCursor(1))
     [*answering.update(said("I will"))]
 
     assert told([*answering.update(said("So", attempt=2))]) == [(2, 0, "So")]
     assert told([*answering.update(said("Well", attempt=1, request="9"))]) == [(3, 0, "Well")]
-
-
-def test_an_answer_that_is_another_in_the_end_is_told_anew() -> None:
-    answering = AnswerStream(1, StreamCursor(1))
-    [*answering.update(said("I will"))]
-
-    assert told([*answering.finish("I won't")]) == [(2, 0, "I won't")]
 
 
 def test_an_answer_without_text_takes_back_what_was_told_of_it() -> None:
