@@ -9,7 +9,6 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 
 from holdfast.hosting.temporal import data_converter, with_encryption
-from holdfast.runtime.encryption.codec import DecryptError
 from tests.encryption.keys import NEW, ring
 
 OURS = with_encryption(data_converter, ring(NEW))
@@ -65,12 +64,3 @@ async def test_what_is_handed_on_is_encrypted_once_and_with_all_its_causes(
     assert isinstance(read, ApplicationError)
     assert isinstance(read.__cause__, ApplicationError)
     assert (read.message, read.__cause__.message) == (f"{WORD} is out", f"no {WORD}")
-
-
-async def test_where_no_keys_are_set_a_failure_says_so_without_a_stack() -> None:
-    failure = Failure()
-    try:
-        raise DecryptError("this is encrypted", "set the keys")
-    except DecryptError as error:
-        await data_converter.encode_failure(error, failure)
-    assert (failure.message, failure.stack_trace) == ("this is encrypted; set the keys", "")

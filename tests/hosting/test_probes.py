@@ -2,9 +2,8 @@
 
 import asyncio
 import socket
-import uuid
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Self, cast
@@ -13,7 +12,6 @@ import httpx
 import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
-from temporalio.worker import Worker
 
 from holdfast.hosting import probes
 from holdfast.hosting.options import read_options
@@ -24,11 +22,7 @@ from holdfast.hosting.probes import (
     serve_probes,
 )
 from holdfast.hosting.process_exit import StartError
-from holdfast.hosting.worker import WorkerGroup
-from tests.faults.stage.proxy import Proxy
 from tests.support.eventually import eventually
-from tests.support.process import command
-from tests.support.tools import echo
 
 HERE = "127.0.0.1"
 
@@ -52,61 +46,20 @@ async def said(asking: httpx.AsyncClient, path: str = "/ready") -> tuple[int, st
     return answer.status_code, answer.text.strip()
 
 
-async def working(client: Client, stack: AsyncExitStack) -> WorkerGroup:
-    """A worker that does little, and polls."""
-    queue = f"queue-{uuid.uuid4().hex[:8]}"
-    workers = WorkerGroup(Worker(client, task_queue=queue, activities=[echo]), [], nullcontext())
-    await stack.enter_async_context(workers)
-
-    async def up() -> bool:
-        return workers.is_running
-
-    await eventually(up)
-    return workers
-
-
 async def test_a_worker_is_ready_from_its_start_to_its_stop(
     client: Client, stack: AsyncExitStack
 ) -> None:
-    health = WorkerHealth()
+    health, running = WorkerHealth(), [True]
     asking = await answers(health, stack)
     assert await said(asking) == (503, "the worker is starting")
-    async with AsyncExitStack() as work:
-        workers = await working(client, work)
-        health.started(lambda: workers.is_running, client)
-        assert await said(asking) == (200, "the worker takes work")
-        assert await said(asking, "/live") == (200, "the worker lives")
+    health.started(lambda: bool(running), client)
+    assert await said(asking) == (200, "the worker takes work")
+    assert await said(asking, "/live") == (200, "the worker lives")
+    running.clear()
     assert await said(asking) == (503, "the worker has stopped")
     health.stopping()
     assert await said(asking) == (503, "the worker is stopping")
     assert await said(asking, "/live") == (200, "the worker lives")
-
-
-async def test_a_worker_that_temporal_does_not_serve_is_alive_and_not_ready(
-    client: Client, stack: AsyncExitStack
-) -> None:
-    workers = await working(client, stack)
-    address, port = client.service_client.config.target_host.split(":")
-    proxy = await stack.enter_async_context(Proxy(address, int(port)))
-    cut = await Client.connect(proxy.address)
-    gone = WorkerHealth()
-    gone.started(lambda: workers.is_running, cut)
-    asking = await answers(gone, stack)
-    assert await said(asking) == (200, "the worker takes work")
-    proxy.refuse()
-    proxy.cut()
-    status, line = await said(asking)
-    assert status == 503
-    assert line.startswith("Temporal does not serve the worker: ")
-    assert (await said(asking, "/live"))[0] == 200
-
-    lost = WorkerHealth()
-    lost.started(
-        lambda: workers.is_running,
-        await Client.connect(f"{address}:{port}", namespace="no-such-namespace"),
-    )
-    said_of_it = await said(await answers(lost, stack))
-    assert said_of_it == (503, "Temporal does not serve the worker: NOT_FOUND")
 
 
 @dataclass
@@ -132,6 +85,7 @@ class Answering:
         # Whoever takes work need not be allowed to ask about the namespace.
         (RPCStatusCode.PERMISSION_DENIED, None),
         (RPCStatusCode.UNAVAILABLE, "Temporal does not serve the worker: UNAVAILABLE"),
+        (RPCStatusCode.NOT_FOUND, "Temporal does not serve the worker: NOT_FOUND"),
     ],
 )
 async def test_temporal_is_asked_whether_it_serves_and_not_for_long(
