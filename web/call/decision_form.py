@@ -15,7 +15,7 @@ from starlette.datastructures import FormData
 from holdfast.client.question_text import CannotStrikeError, strike_calls
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.schemas.base import canonical_json
-from holdfast.schemas.decision import Decision
+from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.reference import MARK
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.validator import Violation
@@ -79,6 +79,11 @@ class DecisionForm:
             items=items,
         )
 
+    @property
+    def has_values(self) -> bool:
+        """Report whether the decision has arguments or a result."""
+        return self.verdict in ("edit", "respond", "happened")
+
     def redraw(self, pending: PendingCall) -> "DecisionForm":
         """Return the form after its button has changed the fields."""
         # The entered name of an added property.
@@ -124,12 +129,19 @@ def read_decision(
             fields = {}
     if isinstance(fields, FormProblem):
         return fields
+    return build_decision(form, pending.approval, person, fields)
+
+
+def build_decision(
+    form: DecisionForm, approval: PendingApproval, person: Person, fields: Mapping[str, Any]
+) -> Decision | FormProblem:
+    """Return the decision of a form on a question, with these checked fields."""
     # A token names its approver itself.
     who = {"by": person.name, "groups": list(person.groups)}
     decision: dict[str, Any] = {
-        "callId": pending.approval.call_id,
+        "callId": approval.call_id,
         "decision": form.verdict,
-        "digest": pending.approval.digest,
+        "digest": approval.digest,
         **fields,
         **({"reason": form.reason} if form.reason else {}),
         **({"remember": True} if form.remember else {}),

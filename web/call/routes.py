@@ -20,9 +20,10 @@ from starlette.routing import BaseRoute
 from holdfast.client.command_errors import UNREACHABLE, CommandError
 from holdfast.runtime.text_safety import as_sentence, clean, one_line
 from holdfast.schemas import names
+from holdfast.schemas.decision import Decision
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.call import phrases
-from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
+from holdfast.web.call.decision_form import DecisionForm, FormProblem, build_decision, read_decision
 from holdfast.web.call.loader import (
     CLOSED_MARK,
     ClosedCall,
@@ -79,22 +80,32 @@ class CallPages:
 
     async def decide(self, request: Request) -> Response:
         """Send a decision, or change the fields of a form."""
-        form, is_sent = DecisionForm.of(await read_form(request)), False
+        form, person, is_sent = DecisionForm.of(await read_form(request)), person_of(request), False
+        run, call_id = self._parts.run(request.path_params["run"]), request.path_params["call"]
+        approval, decision = None, None
         try:
-            found = await self._load(request)
-            if isinstance(found, ClosedCall):
-                return await self._closed_page(request, found, form)
-            if form.action:
-                form = await asyncio.to_thread(form.redraw, found)
-                return await self._page(request, found, form=form)
-            if form.digest != found.approval.digest:
-                return await self._changed_page(request, found, form)
-            decision = await asyncio.to_thread(read_decision, form, found, person_of(request))
-            if isinstance(decision, FormProblem):
-                return await self._page(request, found, 422, form=form, problem=decision)
+            # Only values need the schemas of the tools, and only a page needs the log.
+            if not form.action and not form.has_values:
+                pending = await run.pending_approvals()
+                approval = next((one for one in pending if one.call_id == call_id), None)
+            if approval is not None and approval.digest == form.digest:
+                decision = build_decision(form, approval, person, {})
+            if approval is None or not isinstance(decision, Decision):
+                found = await self._load(request)
+                if isinstance(found, ClosedCall):
+                    return await self._closed_page(request, found, form)
+                if form.action:
+                    form = await asyncio.to_thread(form.redraw, found)
+                    return await self._page(request, found, form=form)
+                if form.digest != found.approval.digest:
+                    return await self._changed_page(request, found, form)
+                decision = await asyncio.to_thread(read_decision, form, found, person)
+                if isinstance(decision, FormProblem):
+                    return await self._page(request, found, 422, form=form, problem=decision)
+                approval = found.approval
             try:
                 is_sent = True
-                await self._parts.decide(found.run_id, found.approval, decision)
+                await self._parts.decide(run.id, approval, decision)
             except DecisionNotSent as refusal:
                 is_sent = False
                 return await self._rejected_page(request, form, refusal)

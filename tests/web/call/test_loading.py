@@ -119,7 +119,7 @@ def request(person: Person, *form: tuple[str, str]) -> Request:
 @pytest.mark.parametrize(
     ("where", "error", "status", "said"),
     [
-        ("load", CommandError("no worker answers", "start one", UNREACHABLE), 503, "not accepted"),
+        ("read", CommandError("no worker answers", "start one", UNREACHABLE), 503, "not accepted"),
         ("send", CommandError("no worker answers", "start one", UNREACHABLE), 503, "may still arr"),
         ("send", CommandError("run order-7 has ended", "look", NO_SUCH), 409, "not accepted"),
         ("send", CommandError("no key", "name one", RUN_FAILED), 409, "not accepted"),
@@ -133,13 +133,13 @@ async def test_where_nobody_answers_it_is_said_whether_it_was_sent(
     status: int,
     said: str,
 ) -> None:
-    async def look(*_: Any) -> PendingCall:
-        return question()
-
     async def fails(*_: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(routes, "load_call", fails if where == "load" else look)
+    async def pending(*_: Any) -> list[PendingApproval]:
+        return [question().approval]
+
+    monkeypatch.setattr(RunHandle, "pending_approvals", fails if where == "read" else pending)
     monkeypatch.setattr(Services, "decide", fails)
     digest = ("digest", question().approval.digest)
     form = [("form_token", "mine"), ("about", "deny"), digest, ("reason", "Not on a Sunday.")]
@@ -155,10 +155,12 @@ async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
     before, after = question(), question(arguments={"amount": 9})
-    looks = [after, before]
+
+    async def pending(*_: Any) -> list[PendingApproval]:
+        return [before.approval]
 
     async def look(*_: Any) -> PendingCall:
-        return looks.pop()
+        return after
 
     async def refuses(*_: Any) -> Any:
         raise DecisionNotSent(names.INVALID_DECISION, "the digest is another")
@@ -167,6 +169,7 @@ async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew
         return []
 
     monkeypatch.setattr(Services, "decide", refuses)
+    monkeypatch.setattr(RunHandle, "pending_approvals", pending)
     for name, instead in {"load_call": look, "find_similar_calls": none}.items():
         monkeypatch.setattr(routes, name, instead)
     form = [("about", "deny"), ("digest", before.approval.digest), ("reason", "Too much.")]
