@@ -98,9 +98,11 @@ def pattern(written: str) -> Pattern:
     if len(written) > MAX_PATTERN_CHARACTERS:
         reason = f"a pattern has {len(written)} characters"
         raise PatternRefused(reason, f"at most {MAX_PATTERN_CHARACTERS}")
-    found = _Reading(written).whole()
-    wanted = tuple(_compiled(text) for text in found.wanted)
-    return Pattern(wanted, tuple(_compiled(text) for text in found.unwanted), found.steps)
+    reading = _Reading(written)
+    looks = [(is_wanted, _compiled(text)) for is_wanted, text in reading.searches]
+    wanted = tuple(compiled for is_wanted, compiled in looks if is_wanted)
+    unwanted = tuple(compiled for is_wanted, compiled in looks if not is_wanted)
+    return Pattern(wanted, unwanted, reading.steps)
 
 
 def steps_of(written: str) -> int:
@@ -109,7 +111,7 @@ def steps_of(written: str) -> int:
     A rejected pattern has none.
     """
     try:
-        return _Reading(written[:MAX_PATTERN_CHARACTERS]).whole().steps
+        return _Reading(written[:MAX_PATTERN_CHARACTERS]).steps
     except PatternRefused:
         return 0
 
@@ -127,13 +129,6 @@ def _compiled(text: str) -> Any:
         raise PatternRefused(f"it is no regular expression: {why[:200]}", "fix it") from None
 
 
-@dataclass(frozen=True)
-class _Found:
-    wanted: list[str]
-    unwanted: list[str]
-    steps: int
-
-
 @dataclass
 class _Atom:
     """A part that a count can follow, its instructions, and the repetitions of a part within it."""
@@ -145,20 +140,21 @@ class _Atom:
 
 
 class _Reading:
-    """One pass over a pattern."""
+    """One pass over a pattern.
+
+    `searches` are the patterns to search for, lookarounds at the ends of the text among them: true
+    for one that must match, and its text.
+    """
 
     def __init__(self, written: str) -> None:
         self._text = written
         self._at = 0
-        # The lookarounds at the ends of the text: true for one that must match, and its pattern.
-        self._looks: list[tuple[bool, str]] = []
-        self._steps = 0
-
-    def whole(self) -> _Found:
+        self.searches: list[tuple[bool, str]] = []
+        self.steps = 0
         begins = self._takes("^")
         while begins and (look := _LOOK.match(self._text, self._at)) and len(look[1]) == 1:
             self._at = look.end()
-            self._looks.append((look[1] == "=", f"^(?:{self._inner()})"))
+            self.searches.append((look[1] == "=", f"^(?:{self._inner()})"))
         body: list[_Atom] = []
         while self._at < len(self._text):
             look = _LOOK.match(self._text, self._at)
@@ -170,14 +166,12 @@ class _Reading:
             # A lookaround at the end is before a last `$`.
             if len(look[1]) == 1 or self._text[self._at :] != "$":
                 raise self._no_looking()
-            self._looks.append((look[1] == "<=", f"(?:{inner})$"))
+            self.searches.append((look[1] == "<=", f"(?:{inner})$"))
         text = ("^" if begins else "") + "".join(atom.text for atom in body)
-        if self._looks and any(atom.text == "|" for atom in body):
+        if self.searches and any(atom.text == "|" for atom in body):
             raise self._no_looking()
         self._count(sum(atom.steps for atom in body))
-        wanted = [look for is_wanted, look in self._looks if is_wanted]
-        unwanted = [look for is_wanted, look in self._looks if not is_wanted]
-        return _Found([text, *wanted], unwanted, self._steps)
+        self.searches.insert(0, (True, text))
 
     def _inner(self) -> str:
         """Return the pattern of a lookaround whose group has started; its steps are counted."""
@@ -340,8 +334,8 @@ class _Reading:
         return taken
 
     def _count(self, steps: int) -> None:
-        self._steps += steps
-        self._check(self._steps)
+        self.steps += steps
+        self._check(self.steps)
 
     def _check(self, steps: int) -> None:
         if steps > MAX_PATTERN_STEPS:

@@ -40,8 +40,8 @@ class SharedWorkBudget:
 class WorkBudget:
     """A remaining budget, with the results of the work so far that can be used again."""
 
-    def __init__(self, purse: SharedWorkBudget | None) -> None:
-        self._purse = purse
+    def __init__(self, shared: SharedWorkBudget | None) -> None:
+        self._shared = shared
         self._left = MAX_CHECKS
         self._patterns: dict[str, Pattern] = {}
         self.nested = 0
@@ -53,9 +53,9 @@ class WorkBudget:
         self._left -= checks
         if self._left < 0:
             raise CannotCheck(f"too large to be checked: that takes more than {MAX_CHECKS} steps")
-        if self._purse is not None:
-            self._purse.checks -= checks
-            if self._purse.checks < 0:
+        if self._shared is not None:
+            self._shared.checks -= checks
+            if self._shared.checks < 0:
                 raise CannotCheck("too large to be checked beside all else that came with it")
 
     def pattern(self, written: str) -> Pattern:
@@ -71,7 +71,7 @@ class WorkBudget:
 
 
 _current: ContextVar[WorkBudget | None] = ContextVar("_current", default=None)
-_purse: ContextVar[Callable[[], SharedWorkBudget] | None] = ContextVar("_purse", default=None)
+_shared: ContextVar[Callable[[], SharedWorkBudget] | None] = ContextVar("_shared", default=None)
 
 
 @contextmanager
@@ -80,17 +80,17 @@ def bounded() -> Iterator[None]:
     if _current.get() is not None:
         yield
         return
-    purse = _purse.get()
-    token = _current.set(WorkBudget(None if purse is None else purse()))
+    shared = _shared.get()
+    token = _current.set(WorkBudget(None if shared is None else shared()))
     try:
         yield
     finally:
         _current.reset(token)
 
 
-def use_shared_budget(purse: Callable[[], SharedWorkBudget]) -> None:
+def use_shared_budget(shared: Callable[[], SharedWorkBudget]) -> None:
     """Set the function that returns the budget for this asyncio task and those that it starts."""
-    _purse.set(purse)
+    _shared.set(shared)
 
 
 def current_budget() -> WorkBudget:

@@ -85,69 +85,55 @@ def test_ids_follow_from_what_they_name_and_from_nothing_else() -> None:
     assert (len(run.trace_id()), len(run.span_id())) == (32, 16)
 
 
-def test_spans_of_a_trace_that_is_not_wanted_are_not_made_and_are_counted() -> None:
-    recorder = Recorder()
-    span = SpanRecord(
-        kind="tool",
-        name="execute_tool pay",
-        span_id="1" * 16,
-        error="denied",
-        start="2026-01-01T00:00:00.000Z",
-        end="2026-01-01T00:00:00.000Z",
-        attributes={"gen_ai.tool.name": "pay"},
-    )
-    recorder.telemetry.record_span(span, SpanBatch(trace_id="a" * 32, flags="00"))
-    assert recorder.seen() == []
-    labels = {"gen_ai.tool.name": "pay", "error.type": "denied"}
-    assert recorder.measured()["holdfast.calls"] == [(labels, 1)]
-    of = {"error.type": "denied", "holdfast.of": "tool"}
-    assert recorder.measured()["holdfast.errors"] == [(of, 1)]
+def span(**more: Any) -> SpanRecord:
+    """A tool's span of a minute."""
+    times = {"start": "2026-01-01T00:00:00.000Z", "end": "2026-01-01T00:01:00.000Z"}
+    said = {"kind": "tool", "name": "…", "span_id": "1" * 16, **times, **more}
+    return SpanRecord.model_validate(said)
 
 
 def test_no_span_tells_a_secret_in_its_name_or_beside_it() -> None:
     recorder = Recorder(secrets=["sk-Sesame-42"])
     place = Place("a" * 32, "1" * 16)
     recorder.telemetry.start_span("chat sk-Sesame-42", place, {"model": "sk-Sesame-42"}).end()
-    span = SpanRecord(
-        kind="tool",
-        name="execute_tool sk-Sesame-42",
-        span_id="2" * 16,
-        start="2026-01-01T00:00:00.000Z",
-        end="2026-01-01T00:00:00.000Z",
-        attributes={"gen_ai.tool.name": "sk-Sesame-42"},
-    )
-    recorder.telemetry.record_span(span, SpanBatch(trace_id="a" * 32, flags="01"))
+    tool = span(name="execute_tool sk-Sesame-42", attributes={"gen_ai.tool.name": "sk-Sesame-42"})
+    recorder.telemetry.record_span(tool, SpanBatch(trace_id="a" * 32, flags="01"))
     names = sorted(each.name for each in recorder.seen())
     assert names == ["chat [secret]", "execute_tool [secret]"]
     assert "sk-Sesame-42" not in str(recorder.seen())
 
 
 @pytest.mark.parametrize(
-    ("kind", "metric", "said", "amount"),
+    ("kind", "error", "said", "measured"),
     [
-        ("run", "holdfast.runs.ended", {"gen_ai.agent.name": "desk", "holdfast.status": "done"}, 1),
+        (
+            "run",
+            None,
+            {"gen_ai.agent.name": "desk", "holdfast.status": "done"},
+            {"holdfast.runs.ended": 1},
+        ),
         (
             "approval",
-            "holdfast.approval.wait",
+            None,
             {"holdfast.approval.kind": "call", "holdfast.approval.verdict": "deny"},
-            (1, 60.0),
+            {"holdfast.approval.wait": (1, 60.0)},
         ),
+        ("tool", "denied", {"gen_ai.tool.name": "pay"}, {"holdfast.calls": 1}),
     ],
 )
-def test_what_is_over_is_counted_under_no_run_and_no_person(
-    kind: Any, metric: str, said: dict[str, Any], amount: Any
+def test_what_is_over_is_counted_under_no_run_and_no_person_and_unwanted_spans_are_not_made(
+    kind: str, error: str | None, said: dict[str, Any], measured: dict[str, Any]
 ) -> None:
     recorder = Recorder()
-    span = SpanRecord(
-        kind=kind,
-        name="…",
-        span_id="1" * 16,
-        start="2026-01-01T00:00:00.000Z",
-        end="2026-01-01T00:01:00.000Z",
-        attributes={**said, "gen_ai.conversation.id": "run-1", "holdfast.approval.by": ["ada"]},
-    )
-    recorder.telemetry.record_span(span, SpanBatch(trace_id="a" * 32, flags="00"))
-    assert recorder.measured() == {metric: [(said, amount)]}
+    attributes = {**said, "gen_ai.conversation.id": "run-1", "holdfast.approval.by": ["ada"]}
+    ended = span(kind=kind, error=error, attributes=attributes)
+    recorder.telemetry.record_span(ended, SpanBatch(trace_id="a" * 32, flags="00"))
+    labels = said if error is None else {**said, "error.type": error}
+    expected = {metric: [(labels, amount)] for metric, amount in measured.items()}
+    if error is not None:
+        expected["holdfast.errors"] = [({"error.type": error, "holdfast.of": kind}, 1)]
+    assert recorder.measured() == expected
+    assert recorder.seen() == []
 
 
 def test_the_sampler_decides_by_the_trace_or_as_the_starter_has() -> None:

@@ -207,9 +207,9 @@ def test_what_is_written_anew_says_what_jsonschema_says(
     assert errors(value, schema) == ([] if says is None else [says])
 
 
-def test_what_comes_in_one_workflow_task_draws_on_one_purse() -> None:
-    purse = SharedWorkBudget(work_budget.MAX_CHECKS)
-    use_shared_budget(lambda: purse)
+def test_what_comes_in_one_workflow_task_shares_one_budget() -> None:
+    shared = SharedWorkBudget(work_budget.MAX_CHECKS)
+    use_shared_budget(lambda: shared)
     value = [1] * 10_000
     found = [errors(value, {"items": INTEGER}) for _ in range(4)]
     use_shared_budget(lambda: SharedWorkBudget(work_budget.MAX_CHECKS))
