@@ -130,23 +130,20 @@ def _misnamed_files(folder: Path, suffixes: tuple[str, ...]) -> Iterator[FilePro
         if len(paths) > MAX_FILES:
             break
     for path in sorted(paths[:MAX_FILES]):
+        suffix, stem = path.suffix.lower(), Path(path.stem)
+        # The name under which the file would be read.
+        meant = None
+        if suffix in (".txt", ".text") and stem.suffix.lower() in suffixes:
+            meant = stem.name
+        elif suffix not in suffixes and suffix not in _OTHERS and _WORD.match(suffix):
+            slip = _SLIPS.get(suffix)
+            near = [slip] if slip in suffixes else closest_names(suffix, suffixes, _NEARLY)
+            meant = f"{stem}{near[0]}" if near else None
         if path.is_dir() and path.is_symlink():
             fix = "put the folder itself here, or link its files"
             yield FileProblem(str(path), None, "a link to a folder is not followed", fix)
-        elif path.suffix.lower() in suffixes and path.is_dir():
+        elif suffix in suffixes and path.is_dir():
             yield FileProblem(str(path), None, "this is a folder", f"call it `{path.stem}`")
-        elif path.is_file() and (meant := _intended_name(path, suffixes)):
+        elif meant is not None and path.is_file():
             reason = f"a file that ends in `{''.join(path.suffixes[-2:])}` is not read"
             yield FileProblem(str(path), None, reason, f"call it `{meant}`")
-
-
-def _intended_name(path: Path, suffixes: tuple[str, ...]) -> str | None:
-    """Return the name under which the file would be read, or None if it is another kind of file."""
-    suffix, stem = path.suffix.lower(), Path(path.stem)
-    if suffix in (".txt", ".text") and stem.suffix.lower() in suffixes:
-        return stem.name
-    if suffix in suffixes or suffix in _OTHERS or not _WORD.match(suffix):
-        return None
-    slip = _SLIPS.get(suffix)
-    near = [slip] if slip in suffixes else closest_names(suffix, suffixes, _NEARLY)
-    return f"{stem}{near[0]}" if near else None

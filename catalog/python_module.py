@@ -54,14 +54,14 @@ class PythonActivity:
     is_tool: bool
 
 
-def read_module(name: str) -> list[PythonActivity]:
+def read_module(module_name: str) -> list[PythonActivity]:
     """Import a module, by dotted name or by the path of its `.py` file, and list its activities.
 
     Raises:
         ImportFailedError: the module cannot be imported, or one of its activities cannot be read.
     """
-    module = import_module(name)
-    own_file = module.__file__ or name
+    module = import_module(module_name)
+    own_file = module.__file__ or module_name
     found = []
     for run in vars(module).values():
         try:
@@ -75,7 +75,17 @@ def read_module(name: str) -> list[PythonActivity]:
         # An activity that the module imports is in another file.
         file, line = (own_file, 1) if code is None else (code.co_filename, code.co_firstlineno)
         try:
-            found.append(_read_activity(run, definition, file, line))
+            name, types = definition.name, definition.arg_types or []
+            if name is None:
+                reason = "this activity is dynamic"
+                fix = "give it a name: it would answer for every activity that this worker lacks"
+                raise UnreadableError(line, reason, fix)
+            source, is_tool = Source(file, None, {(): line}), False
+            if len(types) == 1 and inspect.isclass(types[0]) and issubclass(types[0], BaseModel):
+                schema = _tool_schema(name, run, types[0], line)
+                source, is_tool = Source(file, schema, {(): line}), True
+                run = _with_validation(run, types[0], definition)
+            found.append(PythonActivity(name, run, source, is_tool))
         except UnreadableError as error:
             raise ImportFailedError(error.in_file(file)) from error
     if not found:
@@ -170,19 +180,6 @@ def _user_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSumm
         if "importlib" not in frame.filename and frame.filename != __file__
     )
     return next(theirs, None)
-
-
-def _read_activity(
-    run: Callable[..., Any], definition: "activity._Definition", file: str, line: int
-) -> PythonActivity:
-    name, types = definition.name, definition.arg_types or []
-    if name is None:
-        fix = "give it a name: it would answer for every activity that this worker does not have"
-        raise UnreadableError(line, "this activity is dynamic", fix)
-    if len(types) != 1 or not inspect.isclass(types[0]) or not issubclass(types[0], BaseModel):
-        return PythonActivity(name, run, Source(file, None, {(): line}), is_tool=False)
-    source = Source(file, _tool_schema(name, run, types[0], line), {(): line})
-    return PythonActivity(name, _with_validation(run, types[0], definition), source, is_tool=True)
 
 
 class _UntitledSchema(GenerateJsonSchema):
