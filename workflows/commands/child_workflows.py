@@ -24,10 +24,8 @@ from holdfast.workflows.engine.call.activities import CallRefused
 from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, Turn, refuse
 from holdfast.workflows.engine.delegation import (
     Delegate,
-    DelegateAbandoned,
     DelegateEnd,
     DelegateFailed,
-    DelegateNotStarted,
     build_delegate,
     charge,
     delegate_outcome,
@@ -79,7 +77,7 @@ async def _end_of(
         await _until_over(running, call, work, clock.on_run_time)
         if running.done():
             return await running
-        return DelegateAbandoned("the run ended before its delegate")
+        return DelegateFailed("abandoned", "the run ended before its delegate")
     finally:
         # Not while the SDK discards a run that was evicted from the cache.
         if workflow.in_workflow():
@@ -119,7 +117,9 @@ async def _run(delegate: Delegate, call: ToolCall, in_flight: ReserveBytes) -> D
             )
         return RunResult.read(failures.payload_json(await child))
     except exceptions.WorkflowAlreadyStartedError:
-        return DelegateNotStarted(f"there is, or was, a run `{delegate.workflow_id}` already")
+        return DelegateFailed(
+            "not_started", f"there is, or was, a run `{delegate.workflow_id}` already"
+        )
     except ChildWorkflowError as error:
         return _delegate_failure(error, delegate)
     except ValueError:
@@ -141,7 +141,7 @@ def _delegate_failure(error: ChildWorkflowError, delegate: Delegate) -> Delegate
         case ApplicationError() as cause:
             return DelegateFailed("failed", cause.message, _spent(cause))
         case exceptions.CancelledError():
-            return DelegateFailed("cancelled", f"`{delegate.tool}` was cancelled")
+            return DelegateFailed("failed", f"`{delegate.tool}` was cancelled")
         case exceptions.TerminatedError():
             return DelegateFailed("lost", f"`{delegate.tool}` was terminated")
         case _:

@@ -103,10 +103,7 @@ class HistoryLength:
 
 
 def is_due(length: HistoryLength, log: Log, *, stored: bool) -> bool:
-    """Return whether the run has to continue as new.
-
-    `stored`: the pages of its log are in an external store.
-    """
+    """Return whether the run has to continue as new; `stored`: a store has its log's pages."""
     if length.is_pressing:
         return True
     if length.bound_events is not None and length.events >= length.bound_events:
@@ -132,10 +129,7 @@ def snapshot_of(
     notes: int = 0,
     spans: SpansProgress | None = None,
 ) -> WorkflowSnapshot:
-    """Return the state that a run between two turns passes on, besides the pages of its log.
-
-    It seals the log, so that the pages hold every entry.
-    """
+    """Seal the log, and return the state that a run between two turns passes on besides it."""
     run.state.log.seal_all()
     without: dict[str, Any] = {
         "agent": snapshot.agent.name,
@@ -166,10 +160,7 @@ def is_crowded(log: Log, forgettable: int) -> bool:
 
 
 def stay_in_history(run: Run, length: HistoryLength) -> None:
-    """Handle a run whose state does not fit into start arguments.
-
-    Its log is summarised if that helps; at the limit of the history, the run fails.
-    """
+    """Summarise a log that cannot be passed on; fail at the limit of the history."""
     if length.is_at_limit:
         run.fail(ErrorCode.BLOCKED, _STUCK)
     elif is_crowded(run.state.log, run.summaries.progress.since):
@@ -214,11 +205,7 @@ def start_arguments(
 
 
 def read_start_arguments(values: Sequence[Any]) -> tuple[WorkflowSnapshot, list[bytes]]:
-    """Return the snapshot and the pages of the log that start arguments hold.
-
-    Raises:
-        ValueError: The arguments are not those of a continued run.
-    """
+    """Return the snapshot and pages of start arguments; `ValueError` if they have none."""
     if len(values) < 2 or not all(isinstance(value, bytes) for value in values[1:]):
         raise ValueError("a run continues with what another has left it, and with nothing else")
     head, *pieces = values

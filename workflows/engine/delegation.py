@@ -63,32 +63,18 @@ class Delegate:
 
 
 @dataclass(frozen=True)
-class DelegateNotStarted:
-    """No run started."""
-
-    message: str
-
-
-@dataclass(frozen=True)
 class DelegateFailed:
-    """The run ended without a result.
+    """The end of a delegate without a result; `spent` is its usage, if that is known.
 
-    `lost`: its outcome is unknown; `spent` is its usage, if that is known.
+    It is `lost` if its outcome is unknown, and `abandoned` if the parent ends and does not wait.
     """
 
-    kind: Literal["failed", "cancelled", "lost"]
+    kind: Literal["not_started", "failed", "lost", "abandoned"]
     message: str
     spent: Spent | None = None
 
 
-@dataclass(frozen=True)
-class DelegateAbandoned:
-    """The parent ends and does not wait for the run."""
-
-    message: str
-
-
-DelegateEnd = RunResult | DelegateNotStarted | DelegateFailed | DelegateAbandoned
+DelegateEnd = RunResult | DelegateFailed
 
 
 def build_delegate(
@@ -99,11 +85,7 @@ def build_delegate(
     workflow_id: str,
     now: datetime,
 ) -> Delegate:
-    """Build the delegate that runs a call of the workflow `workflow_id`.
-
-    Raises:
-        CallRefused: It cannot be built; the error has the reason.
-    """
+    """Build the delegate that runs a call of a workflow, or raise `CallRefused`."""
     tool = call.tool
     assert tool.delegate is not None  # a delegate runs it
     own_id = names.delegate_id(workflow_id, call.id)
@@ -132,12 +114,7 @@ def build_delegate(
 def build_request(
     call: ToolCall, tool: Tool, state: RunState, agent: Agent | None, share: BudgetShare
 ) -> RunRequest:
-    """Build the request of a delegate.
-
-    Raises:
-        CallRefused: The request is not possible.
-        ValidationError: A value in its scopes cannot be sent.
-    """
+    """Build a delegate's request; `ValidationError` if a value in its scopes cannot be sent."""
     data = call.visible_data or state.data
     depth, principal = state.meter.budget.max_depth, state.principal
     seen = scopes.values(call, data)
@@ -165,10 +142,7 @@ def build_request(
 
 
 def delegate_outcome(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcome:
-    """Build the outcome of a call whose delegate has ended.
-
-    A delegate's output is always a value, never an envelope.
-    """
+    """Build the outcome of a delegate's call: its output is a value, never an envelope."""
     name = delegate.tool
     match end:
         case RunResult(status="budget_exceeded"):
@@ -179,12 +153,12 @@ def delegate_outcome(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcom
             except ValueError as error:
                 why = f"the output of `{tool.name}` is no JSON that can be kept: {error}"
                 return fail(ErrorCode.INVALID_OUTPUT, why)
-        case DelegateNotStarted(message):
+        case DelegateFailed("not_started", message):
             return refuse(ErrorCode.DELEGATE_FAILED, message)
-        case DelegateAbandoned(message) if tool.once:
+        case DelegateFailed("abandoned", message) if tool.once:
             why = f"{message}; whether the call took effect is unknown"
             return fail(ErrorCode.OUTCOME_UNKNOWN, why)
-        case DelegateAbandoned(message):
+        case DelegateFailed("abandoned", message):
             return fail(ErrorCode.CANCELLED, message)
         case DelegateFailed("lost", message) if tool.once:
             return Unknown(f"`{name}` was begun, and its end was never heard of: {message}")
@@ -201,17 +175,11 @@ def charge(meter: Meter, delegate: Delegate, end: DelegateEnd) -> None:
     run it again.
     """
     meter.held.pop(delegate.call_id, None)
-    match end:
-        case RunResult() as spent:
-            meter.charge(spent.usage, requests=spent.turns, calls=spent.calls)
-        case DelegateFailed(spent=Spent() as spent):
-            meter.charge(spent.usage, requests=spent.turns, calls=spent.calls)
-        case DelegateFailed() | DelegateAbandoned():
-            meter.charge(Usage(), requests=0)
-        case DelegateNotStarted():
-            pass
-        case _:
-            assert_never(end)
+    spent = end if isinstance(end, RunResult) else end.spent
+    if spent is not None:
+        meter.charge(spent.usage, requests=spent.turns, calls=spent.calls)
+    elif not (isinstance(end, DelegateFailed) and end.kind == "not_started"):
+        meter.charge(Usage(), requests=0)
 
 
 class Delegates:

@@ -58,11 +58,7 @@ class Memory:
         )
 
     def check(self, write: MemoryWrite, write_id: str) -> None:
-        """Check that there is room for a write.
-
-        Raises:
-            MemoryFull: There is none.
-        """
+        """Raise `MemoryFull` unless there is room for a write."""
         if write.value is None or _mark(write_id) in self._applied:
             return
         fix = "delete what is needed no more (write null), or keep less"

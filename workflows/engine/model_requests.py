@@ -162,11 +162,7 @@ class RequestPages:
         return prompt.offers(self._agent, self._state.skill, self._state.data.instances)
 
     def read_output(self, answer: ParsedAnswer, *, called: bool) -> Any:
-        """Return the output of an answer; `called`: calls were made in the answer.
-
-        Raises:
-            InvalidOutput: The answer has no valid output, or lacks a required call.
-        """
+        """Return the output of an answer, with or without calls, or raise `InvalidOutput`."""
         state, last = self._state, self._limits.finalizing is not None
         if state.is_choosing_skill and not last:
             raise InvalidOutput(skills.not_chosen_reason(self._agent.skills))
@@ -187,10 +183,7 @@ class RequestPages:
         return forced
 
     def page(self, want: ConversationPageRequest) -> ConversationPage:
-        """Return a part of the conversation.
-
-        For a latent call, it is a part of that call's conversation, while it is open.
-        """
+        """Return a part of the conversation, or of an open latent call's own one."""
         if want.call is not None:
             latent = self.latents.get(want.call)
             return ConversationPage(items=[]) if latent is None else latent.page(want)

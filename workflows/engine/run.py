@@ -25,7 +25,7 @@ from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEndEntry, TurnStartEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import MODEL_ERROR, ErrorCode, call_id
-from holdfast.schemas.run import Ended, RunRequest, RunStatus
+from holdfast.schemas.run import Conversation, Ended, RunRequest, RunStatus
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
@@ -117,7 +117,8 @@ class Run(ExecutionBase):
         )
         # The only call of the run, if the skill is an activity.
         self._whole: ToolCall | None = None
-        self._conversation = initial_context.conversation(request)
+        hears = request.conversation
+        self._conversation = Conversation() if hears is True else hears or None
         self._seen_ids = dict.fromkeys(snapshot.seen_ids)
         self._asking: AskModel | None = None
         # Whether a turn has started that the model has not answered.
@@ -140,11 +141,7 @@ class Run(ExecutionBase):
         desk: PendingApprovals,
         clock: Callable[[], datetime],
     ) -> Self:
-        """Return a new run.
-
-        Raises:
-            InvalidRequest: The request does not fit the agent.
-        """
+        """Return a new run, or raise `InvalidRequest` if the request does not fit the agent."""
         meter = Meter.of(agent.budget.within(request.budget))
         kept = RunStateSnapshot(meter=meter, desk=desk)
         choice = request.tool_choice or agent.tool_choice
@@ -350,15 +347,11 @@ class Run(ExecutionBase):
         return self._asking
 
     def _take_up_skill(self, turn: Turn) -> bool:
-        """Activate the skill that a turn has chosen.
-
-        Returns:
-            Whether the turn continues, with the skill's activity.
-        """
+        """Activate a turn's chosen skill; return whether the turn goes on, with its activity."""
         chosen = skills.chosen_skill(turn)
         if chosen is None:
             return False
-        initial_context.select_skill(self.state, chosen)
+        self.state.take_skill(chosen)
         lacking = self.pages.settle()
         if lacking is not None:
             text = f"the skill `{chosen}` has no tool `{lacking}`: it is not asked to call it first"
@@ -393,10 +386,7 @@ class Run(ExecutionBase):
         self._end_as(call)
 
     def _conclude(self, answer: ParsedAnswer, *, called: bool) -> None:
-        """Process an answer without open calls: set the output, or send the model an error.
-
-        An invalid output costs a turn.
-        """
+        """Set the output, or send the model an error, which costs a turn."""
         try:
             self.output = self.pages.read_output(answer, called=called)
         except InvalidOutput as error:

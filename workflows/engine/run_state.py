@@ -12,7 +12,7 @@ from holdfast.schemas.internal.continue_as_new import (
     RedactionSnapshot,
     ValueSnapshot,
 )
-from holdfast.schemas.log_entry import WriteEntry
+from holdfast.schemas.log_entry import SkillEntry, WriteEntry
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
@@ -128,7 +128,8 @@ class RunState:
         )
 
     def take_skill(self, skill: str) -> None:
-        """Activate a skill."""
+        """Activate a skill, and log it."""
+        self.log.append(SkillEntry(skill=skill))
         self.skill = skill
         self._allow_tools()
 
@@ -205,13 +206,7 @@ class RunState:
     def trial_write(
         self, data: Data, paths: Sequence[Path], value: Any, method: OutputMethod
     ) -> tuple[Data, dict[str, int]]:
-        """Return the data after a write to each of the places, without writing them.
-
-        The second value is an upper bound of the size of each kind after the write.
-
-        Raises:
-            CannotWrite: One of the places does not allow the write.
-        """
+        """Return the data and the bounds of its sizes after writes, or raise `CannotWrite`."""
         # The size is known only for the run's own data.
         trial, sizes = data.copy(), dict(self._sizes if data is self.data else {})
         for path in paths:

@@ -19,8 +19,6 @@ from typing import Any
 from holdfast.schemas.agent import Agent, AgentRules, Skill
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.names import CHOOSE_SKILL
-from holdfast.schemas.phrases import quote_value, suggest_names
-from holdfast.schemas.run import RunRequest
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits, Tool
 from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall, Turn
 
@@ -28,29 +26,6 @@ _CHOOSE = (
     "Choose the skill that fits the task, before anything else. Its instructions and its tools are"
     " yours from then on; it cannot be changed later."
 )
-
-
-class NoSuchSkill(ValueError):
-    """The request names a skill that the agent does not have."""
-
-
-def initial_skill(request: RunRequest, agent: Agent) -> str | None:
-    """Return the skill that a run starts with, or None if the model chooses or there is none.
-
-    Raises:
-        NoSuchSkill: The request names one that the agent does not have.
-    """
-    known = [skill.name for skill in agent.skills]
-    if request.skill is None:
-        return known[0] if len(known) == 1 else None
-    if not known:
-        raise NoSuchSkill(f"`skill`: agent `{agent.name}` has no skills; leave it out")
-    if request.skill not in known:
-        fix = suggest_names(request.skill, known)
-        raise NoSuchSkill(
-            f"`skill`: agent `{agent.name}` has no skill {quote_value(request.skill)}; {fix}"
-        )
-    return request.skill
 
 
 def skill_of(rules: AgentRules, name: str | None) -> Skill | None:
@@ -66,20 +41,8 @@ def allowed_tools(rules: AgentRules, name: str | None) -> list[Tool]:
     return [choice(rules.skills)] if rules.skills else rules.tools
 
 
-def callable_names(rules: AgentRules, name: str | None) -> list[str]:
-    """Return the tools that a run which starts with this skill, or without one, may call."""
-    if name is not None or not rules.skills:
-        return [tool.name for tool in allowed_tools(rules, name)]
-    tools = [*rules.tools, *(tool for skill in rules.skills for tool in skill.tools)]
-    return list(dict.fromkeys(tool.name for tool in tools))
-
-
 def choice(skills: list[Skill]) -> Tool:
-    """Return the tool with which the model chooses a skill.
-
-    The parameter's description explains each skill: some providers limit a tool's own description
-    to a thousand characters.
-    """
+    """Return the tool to choose a skill; some providers allow only short tool descriptions."""
     lines = [f"- {one.name}: {one.description}".removesuffix(": ") for one in skills]
     which = {
         "type": "string",
@@ -122,10 +85,7 @@ def not_chosen_reason(skills: list[Skill]) -> str:
 
 
 def activity_call(agent: Agent, name: str | None, given: Any, own: str) -> ToolCall | None:
-    """Return the only call of a run if its skill is an activity, with the run's input.
-
-    The input is data for the engine: references and meta-properties in it are not read.
-    """
+    """Return the only call of a run by an activity, in whose input no reference is read."""
     skill = skill_of(agent, name)
     if skill is None or skill.activity is None:
         return None

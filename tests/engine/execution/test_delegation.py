@@ -21,10 +21,8 @@ from holdfast.workflows.engine.call.tool_call import (
 )
 from holdfast.workflows.engine.delegation import (
     Delegate,
-    DelegateAbandoned,
     DelegateEnd,
     DelegateFailed,
-    DelegateNotStarted,
     Delegates,
     build_delegate,
     charge,
@@ -179,9 +177,9 @@ def became(end: DelegateEnd, **more: Any) -> Outcome:
     [
         (ended("budget_exceeded"), "`ask` used up its budget before its end."),
         (DelegateFailed("failed", "the model is gone"), "the model is gone"),
-        (DelegateFailed("cancelled", "`ask` was cancelled"), "`ask` was cancelled"),
+        (DelegateFailed("failed", "`ask` was cancelled"), "`ask` was cancelled"),
         (DelegateFailed("lost", "`ask` was terminated"), "`ask` was terminated"),
-        (DelegateNotStarted("it is there already"), "it is there already"),
+        (DelegateFailed("not_started", "it is there already"), "it is there already"),
     ],
 )
 def test_an_end_without_a_result_is_a_failure_in_its_own_words(
@@ -191,7 +189,7 @@ def test_an_end_without_a_result_is_a_failure_in_its_own_words(
 
     assert isinstance(outcome, Failed | Refused)
     assert (outcome.error.code, outcome.error.message) == ("delegate_failed", message)
-    assert isinstance(outcome, Refused) == isinstance(end, DelegateNotStarted)
+    assert isinstance(outcome, Refused) == (getattr(end, "kind", None) == "not_started")
 
 
 def test_a_delegate_that_may_act_once_and_was_lost_is_asked_about() -> None:
@@ -204,7 +202,7 @@ def test_a_delegate_that_may_act_once_and_was_lost_is_asked_about() -> None:
 @pytest.mark.parametrize(("once", "code"), [(False, "cancelled"), (True, "outcome_unknown")])
 def test_a_delegate_that_was_not_waited_for_is_cancelled_or_unknown(once: bool, code: str) -> None:
     more = {"side_effects": once, "idempotent": not once, "approval": {"require": "never"}}
-    outcome = became(DelegateAbandoned("the run ended"), **more)
+    outcome = became(DelegateFailed("abandoned", "the run ended"), **more)
 
     assert isinstance(outcome, Failed)
     assert outcome.error.code == code
@@ -217,9 +215,9 @@ def test_a_delegate_that_was_not_waited_for_is_cancelled_or_unknown(once: bool, 
         (ended("budget_exceeded"), 2, 3, 9),
         (DelegateFailed("failed", "no", SPENT), 2, 3, 9),
         (DelegateFailed("lost", "no"), 0, 0, None),
-        (DelegateFailed("cancelled", "no"), 0, 0, None),
-        (DelegateAbandoned("no"), 0, 0, None),
-        (DelegateNotStarted("no"), 0, 0, 0),
+        (DelegateFailed("failed", "no"), 0, 0, None),
+        (DelegateFailed("abandoned", "no"), 0, 0, None),
+        (DelegateFailed("not_started", "no"), 0, 0, 0),
     ],
 )
 def test_what_it_used_is_charged_to_its_parent_and_its_part_is_free_again(

@@ -97,11 +97,7 @@ class PendingApprovals(Lenient, frozen=False):
         return first_names(calls, MAX_CALLS_NAMED)
 
     def check(self, decision: Decision) -> tuple[Question, Decision]:
-        """Return the question of a decision, and the decision as it applies there.
-
-        Raises:
-            DecisionRejected: There is no open question, or the decision is invalid.
-        """
+        """Return the question and meaning of a decision, or raise `DecisionRejected`."""
         question = self._open.get(decision.call_id)
         if question is not None:
             if isinstance(decision, SignedDecision):
@@ -122,11 +118,7 @@ class PendingApprovals(Lenient, frozen=False):
         )
 
     def count(self, decision: Decision, now: datetime) -> tuple[Receipt, Decided]:
-        """Count a decision on an open question.
-
-        Raises:
-            DecisionRejected: As for `check`.
-        """
+        """Count a decision on an open question, or raise `DecisionRejected`."""
         question, meant = self.check(decision)
         decided = question.count(meant, now)
         if isinstance(decision, SignedDecision):

@@ -25,10 +25,7 @@ def effective_policy(tool: Tool, rules: AgentRules) -> ApprovalPolicy:
 
 
 def requires_approval(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) -> bool:
-    """Return whether a call with these arguments needs an approval.
-
-    It does if `when` cannot be checked.
-    """
+    """Return whether a call needs an approval; it does if `when` cannot be checked."""
     required = may_require_approval(tool, policy)
     if not required or policy.when is None:
         return required

@@ -66,10 +66,7 @@ class DecisionRejected(Exception):
 
 @dataclass(frozen=True)
 class Approved:
-    """An approval to run with these arguments.
-
-    `edited_by` is the person who edited them, if any.
-    """
+    """An approval to run with these arguments, which `edited_by` changed, if anybody did."""
 
     arguments: dict[str, Any]
     edited_by: str | None = None
@@ -185,11 +182,7 @@ class Question:
         )
 
     def check(self, decision: Decision) -> Decision:
-        """Check a decision, and return it as it applies here.
-
-        Raises:
-            DecisionRejected: The decision is invalid; the message has the reason.
-        """
+        """Return a decision as it applies here, or raise `DecisionRejected` with the reason."""
         self._check_signature(decision)
         self._check_digest(decision)
         self._check_person(decision)

@@ -33,11 +33,7 @@ class SignedDecision(Decision):
 
 
 def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) -> SignedDecision:
-    """Take the deciding person from the claims of a token that was sent to this run.
-
-    Raises:
-        TokenMismatch: The token is for another run.
-    """
+    """Take the person from a token's claims, or raise `TokenMismatch`: it is for another run."""
     if claims.workflow_id != run_id:
         raise _unbound("another run")
     fields = {name: getattr(decision, name) for name in decision.model_fields_set}
@@ -46,11 +42,7 @@ def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) ->
 
 
 def check_token(decision: SignedDecision, call_id: str, digest: str) -> None:
-    """Check that a token is for this call, for this digest, and for the verdict.
-
-    Raises:
-        TokenMismatch: One of them differs.
-    """
+    """Raise `TokenMismatch` unless a token is for this call, this digest, and the verdict."""
     claims, verdict = decision.claims, decision.decision
     if claims.call_id is not None and claims.call_id != call_id:
         raise _unbound("another call")

@@ -201,10 +201,7 @@ class Meter(Lenient, frozen=False):
         return name == "maxSameTool" or bool(new > self.used().get(name, limit))
 
     def used(self) -> dict[BudgetName, Any]:
-        """Return the known usage, by budget.
-
-        Time is left out, since two replays measure it differently.
-        """
+        """Return the known usage, by budget, without time: two replays measure it differently."""
         return {
             "maxIterations": self.iterations,
             "maxTurns": self.requests,

@@ -52,21 +52,13 @@ def budget_share(
 
 
 def hold_request(meter: Meter, now: datetime, key: str) -> None:
-    """Reserve one request for a call that a model answers.
-
-    Raises:
-        BudgetExhausted: There is no request left.
-    """
+    """Reserve one request for a call that a model answers, or raise `BudgetExhausted`."""
     check_request(meter, now)
     meter.held[key] = ONE_REQUEST
 
 
 def check_request(meter: Meter, now: datetime) -> None:
-    """Check that one request besides the run's own is left.
-
-    Raises:
-        BudgetExhausted: There is none.
-    """
+    """Raise `BudgetExhausted` unless one request besides the run's own is left."""
     _check(_left(meter, now, keep=1), meter)
 
 

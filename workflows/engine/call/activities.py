@@ -101,12 +101,7 @@ def hook_activities(call: ToolCall, rules: AgentRules, name: HookName) -> list[A
 def run_hook(
     call: ToolCall, name: HookName, activity: ActivityBinding, *arguments: Any
 ) -> HookRequests[Any]:
-    """Request a hook and return its value.
-
-    Raises:
-        CallRefused: The hook failed, which blocks the call.
-        RunStopped: The hook stops the run.
-    """
+    """Request a hook and return its value, or raise `CallRefused` or `RunStopped`."""
     match (yield Hook(name, call.id, call.number_hook_use(name), activity, list(arguments))):
         case Succeeded(value):
             if (stored := Stored.of(value)) is not None:
@@ -125,20 +120,6 @@ def invalid_hook_result(name: HookName, why: str) -> CallRefused:
     return CallRefused(ErrorCode.BLOCKED, f"the hook `_{name}` failed: {why}")
 
 
-@dataclass(frozen=True)
-class Proceed:
-    """The call continues, with other arguments if `_before` returned any."""
-
-    arguments: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class UseResult:
-    """`_before` returned the call's result, so that the tool does not run."""
-
-    result: Any
-
-
 def hook_view(call: ToolCall) -> dict[str, Any]:
     """Return a call as `_before` and `_after` receive it."""
     return {
@@ -147,56 +128,6 @@ def hook_view(call: ToolCall) -> dict[str, Any]:
         "arguments": call.arguments,
         "reasoning": call.meta.reasoning,
     }
-
-
-def read_before(value: Any) -> Proceed | UseResult:
-    """Read the result of `_before`.
-
-    It is null, or one of `{"arguments"}`, `{"result"}`, `{"block": reason}` and `{"stop": reason}`.
-
-    Raises:
-        CallRefused: The hook blocks the call, or its result is invalid.
-        RunStopped: The hook stops the run.
-    """
-    match value:
-        case None | {} if not value:
-            return Proceed()
-        case {"arguments": dict(arguments)} if len(value) == 1:
-            return Proceed(arguments)
-        case {"result": result} if len(value) == 1:
-            return UseResult(result)
-        case {"block": str(reason)} if len(value) == 1:
-            raise CallRefused(ErrorCode.BLOCKED, reason or "a rule of this agent blocks the call")
-        case {"stop": str(reason)} if len(value) == 1:
-            raise RunStopped(reason)
-    raise invalid_hook_result(
-        "before", 'it has to return null, {"arguments"}, {"result"}, {"block"} or {"stop"}'
-    )
-
-
-def read_after(value: Any) -> dict[str, Any]:
-    """Read the parts of a result that `_after` replaces.
-
-    The value is null, some of `content`, `details`, `error` (a text, or null) and `terminate`, or
-    `{"stop": reason}`.
-
-    Raises:
-        CallRefused: The result of the hook is invalid.
-        RunStopped: The hook stops the run.
-    """
-    match value:
-        case None:
-            return {}
-        case {"stop": str(reason)} if len(value) == 1:
-            raise RunStopped(reason)
-        case dict() if (
-            value.keys() <= {"content", "details", "error", "terminate"}
-            and isinstance(value.get("error", ""), str | None)
-            and isinstance(value.get("terminate", False), bool)
-        ):
-            return value
-    may = "null, some of `content`, `details`, `error` and `terminate`, or `stop`"
-    raise invalid_hook_result("after", f"it has to return {may}")
 
 
 def run_after_hooks(call: ToolCall, rules: AgentRules) -> HookRequests[None]:
@@ -214,7 +145,7 @@ def run_after_hooks(call: ToolCall, rules: AgentRules) -> HookRequests[None]:
                 "terminate": getattr(outcome, "terminate", False),
             }
             replaced = yield from run_hook(call, "after", activity, hook_view(call), result)
-            outcome = _patched(call.tool, outcome, read_after(replaced))
+            outcome = _patched(call.tool, outcome, replaced)
     except CallRefused as refusal:
         message = f"the call was run, and its result is withheld: {refusal}"
         outcome = fail(refusal.error.code, message)
@@ -228,25 +159,36 @@ def has_reviewed_result(outcome: Final) -> bool:
     return isinstance(outcome, Succeeded | Answered | Failed)
 
 
-def _patched(tool: Tool, outcome: Final, parts: dict[str, Any]) -> Final:
-    """Return the outcome with the parts replaced that a hook returned."""
-    if not parts:
-        return outcome
+def _patched(tool: Tool, outcome: Final, value: Any) -> Final:
+    """Return the outcome with the parts replaced that a hook `_after` returned.
+
+    The value is null, some of `content`, `details`, `error` (a text, or null) and `terminate`, or
+    `{"stop": reason}`.
+    """
+    match value:
+        case None | {} if not value:
+            return outcome
+        case {"stop": str(reason)} if len(value) == 1:
+            raise RunStopped(reason)
+        case dict() if (
+            value.keys() <= {"content", "details", "error", "terminate"}
+            and isinstance(value.get("error", ""), str | None)
+            and isinstance(value.get("terminate", False), bool)
+        ):
+            parts: dict[str, Any] = value
+        case _:
+            may = "null, some of `content`, `details`, `error` and `terminate`, or `stop`"
+            raise invalid_hook_result("after", f"it has to return {may}")
     content = parts.get("content", getattr(outcome, "value", None))
     if parts.get("error") is not None:
         return fail(ErrorCode.TOOL_ERROR, parts["error"], content)
     if isinstance(outcome, Failed) and "error" not in parts:
         return Failed(outcome.error, content)
     result = outcome if isinstance(outcome, Succeeded) else Succeeded(None)
-    return check_output(
-        tool,
-        Succeeded(
-            content,
-            parts.get("details", result.details),
-            parts.get("terminate", result.terminate),
-            None if "content" in parts else result.message,
-        ),
-    )
+    details = parts.get("details", result.details)
+    terminate = parts.get("terminate", result.terminate)
+    message = None if "content" in parts else result.message
+    return check_output(tool, Succeeded(content, details, terminate, message))
 
 
 def outcome_of_result(tool: Tool, value: Any) -> Succeeded | Failed:

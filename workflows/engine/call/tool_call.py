@@ -222,11 +222,7 @@ class ToolCall:
 
     @property
     def tool(self) -> Tool:
-        """Return the tool of a call that was not refused because its tool is missing.
-
-        Raises:
-            IllegalTransition: The run has no such tool.
-        """
+        """Return the tool, or raise `IllegalTransition` if the run has no such tool."""
         if self.found_tool is None:
             raise IllegalTransition(f"call {self.id}: there is no tool {self.name}")
         return self.found_tool
@@ -239,11 +235,7 @@ class ToolCall:
 
     @property
     def ended(self) -> Final:
-        """Return the outcome of a call that has ended.
-
-        Raises:
-            IllegalTransition: The call has not ended.
-        """
+        """Return the outcome, or raise `IllegalTransition` if the call has not ended."""
         if self.outcome is None:
             raise IllegalTransition(f"call {self.id} has no outcome: {self.stage.value}")
         return self.outcome
@@ -289,11 +281,7 @@ class ToolCall:
                 return (), None
 
     def move(self, stage: CallStage) -> None:
-        """Move to another stage.
-
-        Raises:
-            IllegalTransition: The stage cannot follow the present one.
-        """
+        """Move to another stage, or raise `IllegalTransition`."""
         if stage not in TRANSITIONS[self.stage]:
             raise IllegalTransition(f"call {self.id}: {self.stage.value} -> {stage.value}")
         self.stage = stage
@@ -356,10 +344,7 @@ class ToolCall:
 
 @dataclass
 class Turn:
-    """The calls of one answer, in source order.
-
-    If the turn `is_plan`, people decide on all its calls before any of them starts.
-    """
+    """The calls of one answer, in source order; people decide on all calls of a plan at once."""
 
     number: int
     calls: list[ToolCall]

@@ -2,17 +2,17 @@
 
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.base import json_size
-from holdfast.schemas.log_entry import NoticeEntry, SkillEntry
+from holdfast.schemas.log_entry import NoticeEntry
 from holdfast.schemas.message import ChatMessage, DataPart, Message
 from holdfast.schemas.names import INVALID_REQUEST
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
-from holdfast.schemas.run import Conversation, RunRequest
+from holdfast.schemas.run import RunRequest
 from holdfast.schemas.tool import OutputMethod
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.conversation.data_messages import DataMessageWriter
 from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
-from holdfast.workflows.engine.skills import NoSuchSkill, callable_names, initial_skill, skill_of
+from holdfast.workflows.engine.skills import allowed_tools, skill_of
 from holdfast.workflows.engine.state.data import CannotWrite
 from holdfast.workflows.engine.state.redaction import Redaction
 
@@ -24,15 +24,11 @@ class InvalidRequest(ValueError):
 
 
 def write_initial_context(request: RunRequest, agent: Agent, state: RunState) -> None:
-    """Write a run's skill, context, state and input into its empty log.
-
-    Raises:
-        InvalidRequest: One of them does not fit the agent.
-    """
+    """Write skill, context, state and input to an empty log, or raise `InvalidRequest`."""
     skill = _skill(request, agent)
     _check(request, agent, skill)
     if skill is not None:
-        select_skill(state, skill)
+        state.take_skill(skill)
     state.data.set("state", {})
     context, task = [_said(message) for message in request.context], list[ChatMessage]()
     if isinstance(request.input, str):
@@ -73,12 +69,6 @@ def _check_input(agent: Agent, state: RunState) -> None:
             )
 
 
-def select_skill(state: RunState, skill: str) -> None:
-    """Activate a skill."""
-    state.take_skill(skill)
-    state.log.append(SkillEntry(skill=skill))
-
-
 def append_message(
     state: RunState, message: Message, *, within: str | None = None, veil: Redaction | None = None
 ) -> None:
@@ -95,26 +85,22 @@ def append_message(
     DataMessageWriter(state, [message], note, within=within, veil=veil).write(said)
 
 
-def conversation(request: RunRequest) -> Conversation | None:
-    """Return the run's setting for further messages, if it has one."""
-    match request.conversation:
-        case Conversation() as asked:
-            return asked
-        case True:
-            return Conversation()
-        case False:
-            return None
-
-
 def _said(message: Message) -> ChatMessage:
     return ChatMessage(role=message.role, content=message.content)
 
 
 def _skill(request: RunRequest, agent: Agent) -> str | None:
-    try:
-        name = initial_skill(request, agent)
-    except NoSuchSkill as error:
-        raise InvalidRequest(str(error)) from None
+    """Return the skill that a run starts with, or None if the model chooses or there is none."""
+    known, name = [skill.name for skill in agent.skills], request.skill
+    if name is None:
+        name = known[0] if len(known) == 1 else None
+    elif not known:
+        raise InvalidRequest(f"`skill`: agent `{agent.name}` has no skills; leave it out")
+    elif name not in known:
+        mend = suggest_names(name, known)
+        raise InvalidRequest(
+            f"`skill`: agent `{agent.name}` has no skill {quote_value(name)}; {mend}"
+        )
     skill = skill_of(agent, name)
     if skill is None or skill.activity is None:
         return name
@@ -144,7 +130,10 @@ def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
         )
     if json_size(request.state) > MAX_STATE_BYTES:
         raise InvalidRequest(f"`state` is too large: at most {MAX_STATE_BYTES} bytes")
-    names = callable_names(agent, skill)
+    tools = allowed_tools(agent, skill)
+    if skill is None and agent.skills:  # the model chooses one of them
+        tools = [*agent.tools, *(tool for one in agent.skills for tool in one.tools)]
+    names = list(dict.fromkeys(tool.name for tool in tools))
     whose = f"agent `{agent.name}`" if skill is None else f"skill `{skill}`"
     choice = request.tool_choice
     if choice is not None and not isinstance(choice, str) and choice.name not in names:

@@ -125,11 +125,7 @@ class Summaries:
         )
 
     def due_request(self, turn: int) -> ConversationPointer | None:
-        """Return the summary request that has to come before this turn's, if any.
-
-        Raises:
-            CannotShorten: The turn's request was too long, and no summary can fix that.
-        """
+        """Return the summary request that must come first, if any, or raise `CannotShorten`."""
         window = self.progress.window
         if self._too_long:
             self._part = self._needed()
@@ -151,10 +147,7 @@ class Summaries:
         return self.pointer(turn).model_copy(update={"summary": True, "upto": upto})
 
     def ask(self, ask: Ask) -> Ask:
-        """Return the settings of a summary request.
-
-        They are those of a turn, so that the provider's cache applies, but request plain text.
-        """
+        """Return a turn's settings, which the provider's cache knows, for a plain text."""
         tail = summary_prompt.request(self.progress.window)
         return ask.model_copy(update={"tool_choice": "none", "output": None, "tail": tail})
 
@@ -188,10 +181,7 @@ class Summaries:
             self._most_bytes = _size(self._part) // 2
 
     def make_room(self) -> None:
-        """Summarise all but the last turn before the next one, although the model could read it.
-
-        The run cannot pass on the whole log when it continues as new.
-        """
+        """Summarise all but the last turn, since the run cannot pass on the whole log."""
         self._crowded = True
 
     def _replace(self, upto: int, text: str) -> None:

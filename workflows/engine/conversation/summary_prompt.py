@@ -4,9 +4,8 @@ The log holds a summary as the model reads it, with the original task: so it is 
 request, with every version of the worker.
 """
 
-import json
-from typing import Any
-
+from holdfast.schemas.message import ChatMessage
+from holdfast.workflows.engine.conversation.scopes import content_text
 from holdfast.workflows.engine.log.log import Log
 
 MAX_SUMMARY_CHARACTERS = 20_000
@@ -65,22 +64,11 @@ def task(log: Log) -> str:
             break
         if record["type"] != "message":
             continue
-        message = record["message"]
-        content = message.get("content", "")
-        text = content if isinstance(content, str) else "\n".join(map(_part, content))
-        told.append(text if message["role"] == "user" else f"{message['role']}: {text}")
+        message = ChatMessage.read(record["message"])
+        text = content_text(message.content)
+        told.append(text if message.role == "user" else f"{message.role}: {text}")
         room -= len(told[-1])
     return _cut("\n\n".join(told), MAX_TASK_CHARACTERS)
-
-
-def _part(part: dict[str, Any]) -> str:
-    match part["type"]:
-        case "text":
-            return str(part["text"])
-        case "data":
-            return f"{part['kind']}: {json.dumps(part['data'], ensure_ascii=False)}"
-        case _:
-            return "(a picture)"
 
 
 def _most_characters(window: int | None) -> int:

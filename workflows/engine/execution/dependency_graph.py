@@ -133,11 +133,7 @@ def visible_data(call: ToolCall, data: Data) -> VisibleData:
 
 
 def check_write(call: ToolCall, state: RunState) -> None:
-    """Check that the outcome of a call can be written, before others read it.
-
-    Raises:
-        CannotWrite: A place does not allow the write.
-    """
+    """Raise `CannotWrite` if the outcome of a call cannot be written, before others read it."""
     seen = state.data
     for earlier in call.dependencies.earlier_writers:
         seen, _ = _with_writes(seen, earlier)

@@ -21,13 +21,11 @@ from holdfast.workflows.engine.call.activities import (
     CallRefused,
     HookName,
     HookRequests,
-    Proceed,
-    UseResult,
+    RunStopped,
     hook_activities,
     hook_view,
     invalid_hook_result,
     outcome_of_result,
-    read_before,
     run_hook,
 )
 from holdfast.workflows.engine.call.tool_call import Final, MetaProperties, ToolCall
@@ -89,11 +87,7 @@ def paths_read(call: ToolCall) -> Iterator[Path]:
 
 
 def check_references(call: ToolCall, arguments: dict[str, Any]) -> None:
-    """Set the arguments of a call unless they hold too many references.
-
-    Raises:
-        CallRefused: There are too many.
-    """
+    """Set the arguments of a call, and raise `CallRefused` if they hold too many references."""
     call.set_raw_arguments(arguments, 0)
     reads = list(islice(paths_read(call), MAX_REFERENCES + 1))
     call.set_raw_arguments(arguments, len(reads))
@@ -106,12 +100,7 @@ def check_references(call: ToolCall, arguments: dict[str, Any]) -> None:
 
 
 def resolve_arguments(call: ToolCall, state: RunState, seen: VisibleData) -> HookRequests[None]:
-    """Set the arguments that the tool receives.
-
-    Raises:
-        CallRefused: The arguments do not fit.
-        RunStopped: A hook stops the run.
-    """
+    """Set the arguments that the tool receives, or raise `CallRefused` or `RunStopped`."""
     arguments = call.raw_arguments
     try:
         if not call.is_literal:
@@ -134,34 +123,46 @@ def resolve_arguments(call: ToolCall, state: RunState, seen: VisibleData) -> Hoo
 def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | None]:
     """Run the hooks `_before`; return the outcome of the call if one of them sets it.
 
+    A hook returns null, or one of `{"arguments"}`, `{"result"}`, `{"block": reason}` and
+    `{"stop": reason}`.
+
     Raises:
-        CallRefused: One of them blocks the call.
+        CallRefused: One of them blocks the call, or its result is invalid.
         RunStopped: One of them stops the run.
     """
     for activity in hook_activities(call, state.rules, "before"):
-        match read_before((yield from run_hook(call, "before", activity, hook_view(call)))):
-            case Proceed(None):
+        value = yield from run_hook(call, "before", activity, hook_view(call))
+        match value:
+            case None | {} if not value:
                 continue
-            case Proceed(dict(arguments)):
-                try:
-                    fitted = fit_arguments(call.tool, arguments)
-                except InvalidArguments as error:
-                    why = f"its arguments do not fit: {error}"
-                    raise invalid_hook_result("before", why) from None
-                if fitted != call.arguments:
-                    call.drop_model_result()
-                call.set_arguments(fitted)
-            case UseResult(result):
+            case {"arguments": dict(arguments)} if len(value) == 1:
+                _replace_arguments(call, arguments)
+            case {"result": result} if len(value) == 1:
                 return outcome_of_result(call.tool, result)
+            case {"block": str(reason)} if len(value) == 1:
+                why = reason or "a rule of this agent blocks the call"
+                raise CallRefused(ErrorCode.BLOCKED, why)
+            case {"stop": str(reason)} if len(value) == 1:
+                raise RunStopped(reason)
+            case _:
+                may = 'null, {"arguments"}, {"result"}, {"block"} or {"stop"}'
+                raise invalid_hook_result("before", f"it has to return {may}")
     return None
 
 
-def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Coerce arguments to the tool's schema.
+def _replace_arguments(call: ToolCall, arguments: dict[str, Any]) -> None:
+    """Replace the arguments of a call by those that a hook `_before` returned."""
+    try:
+        fitted = fit_arguments(call.tool, arguments)
+    except InvalidArguments as error:
+        raise invalid_hook_result("before", f"its arguments do not fit: {error}") from None
+    if fitted != call.arguments:
+        call.drop_model_result()
+    call.set_arguments(fitted)
 
-    Raises:
-        InvalidArguments: They do not fit, or are too large.
-    """
+
+def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Coerce arguments to the tool's schema, or raise `InvalidArguments`."""
     fitted: dict[str, Any] = fit(arguments, tool.parameters)
     size = json_size(fitted)
     if size > MAX_ARGUMENT_BYTES:
@@ -174,11 +175,7 @@ def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def count_call(call: ToolCall, state: RunState) -> None:
-    """Count a call against `_limits.perRun` of its tool.
-
-    Raises:
-        CallRefused: The limit is reached.
-    """
+    """Count a call against its tool's `_limits.perRun`, or raise `CallRefused`."""
     most, made = call.tool.limits.per_run, state.started.get(call.name, 0)
     if most is not None and made >= most:
         raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` may be called {most} times in a run")
@@ -194,11 +191,7 @@ def uncount_call(call: ToolCall, state: RunState) -> None:
 
 
 def check_order(call: ToolCall, state: RunState, others: Iterable[ToolCall]) -> None:
-    """Check `_limits.after`: the tools that have to succeed first, in the run or these calls.
-
-    Raises:
-        CallRefused: One of them has not succeeded.
-    """
+    """Raise `CallRefused` unless all of `_limits.after` succeeded, in the run or these calls."""
     required = call.tool.limits.after
     if not required:
         return
@@ -211,11 +204,7 @@ def check_order(call: ToolCall, state: RunState, others: Iterable[ToolCall]) -> 
 
 
 def check_scopes(call: ToolCall, state: RunState) -> None:
-    """Check that the principal holds the scopes that the tool requires.
-
-    Raises:
-        CallRefused: A scope is missing.
-    """
+    """Raise `CallRefused` unless the principal holds the scopes that the tool requires."""
     required = call.tool.requires
     if not required:
         return

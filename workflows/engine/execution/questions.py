@@ -58,11 +58,7 @@ class Questions:
         self._log(turn, question)
 
     def count(self, decision: Decision) -> Receipt:
-        """Count a decision.
-
-        Raises:
-            DecisionRejected: The decision is rejected; the message has the reason.
-        """
+        """Count a decision, or raise `DecisionRejected` with the reason."""
         state = self._state
         receipt, decided = state.pending.count(decision, state.clock())
         state.log.append(

@@ -90,10 +90,7 @@ def compress_records(records: Sequence[Record], first_event: int, origin: str) -
 
 
 def events_in(records: Iterable[Record]) -> Iterator[Record]:
-    """Yield the events among entries, still under the entries' numbers.
-
-    A result is in the log once: a reader of events finds it in its `tool_end`.
-    """
+    """Yield events under the entries' numbers; a `tool_end` holds its call's result."""
     end: Record | None = None
     for record in records:
         if end is not None:

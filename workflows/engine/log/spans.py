@@ -83,10 +83,7 @@ class Spans:
         self._ready: list[SpanRecord] = []
 
     def take(self, log: Log, spent: Callable[[], Spent]) -> list[SpanRecord]:
-        """Return the spans that ended since the last call.
-
-        `spent` returns the run's usage so far.
-        """
+        """Return the spans that ended since the last call; `spent` returns the usage so far."""
         for record in log.records_after(self.progress.upto):
             match record["type"]:
                 case "message" if self._subject.content:

@@ -123,11 +123,7 @@ def propose_calls(
 
 
 def answer_output(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool) -> Any:
-    """Return the output of an answer; in composed calling, it may contain references.
-
-    Raises:
-        InvalidOutput: The answer has no valid output.
-    """
+    """Return an answer's output, its references resolved, or raise `InvalidOutput`."""
     if answer.wrong is not None:
         raise InvalidOutput(answer.wrong)
     if agent.calling == "native":
@@ -146,11 +142,7 @@ def answer_output(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool)
 
 
 def parse_output(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
-    """Return the output in an answer's text; in the `last` answer, an empty text is one too.
-
-    Raises:
-        InvalidOutput: The text is not a valid output.
-    """
+    """Parse an output, which may be empty in the `last` answer, or raise `InvalidOutput`."""
     if not text.strip() and not last:
         raise InvalidOutput("The answer was empty. Call a tool, or answer.")
     if schema is None:
@@ -253,10 +245,7 @@ def as_said(call: ToolCall, message: Message) -> Message:
 
 
 def veil_of(call: ToolCall, value: Any) -> Redaction | None:
-    """Return the redaction in the state of the value that a call writes; None shows it whole.
-
-    The state shows no more of the value than the call's result.
-    """
+    """Return the redaction of a value in the state, which shows no more than the call's result."""
     most = {"full": None, "none": -1, "preview": PREVIEW_CHARACTERS, None: MAX_SHOWN_CHARACTERS}
     room = most[call.tool.show]
     hidden = room is not None and len(as_text(value)) > room

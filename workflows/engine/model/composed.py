@@ -66,10 +66,7 @@ class ComposedAnswer:
 def composed_schema(
     agent: Agent, tools: list[Tool], choice: ToolChoice = "auto", instances: Sequence[str] = ()
 ) -> Schema:
-    """Return the schema of an answer in a run with these instances.
-
-    It covers the calls, as far as the tool choice allows any, and the output.
-    """
+    """Return the schema of an answer: the calls that the choice allows, and the output."""
     output = _output_form(agent, tools).schema
     refer = refers(tools)
     if isinstance(choice, ForcedTool):
@@ -83,11 +80,7 @@ def composed_schema(
 
 
 def read_answer(text: str, agent: Agent, tools: list[Tool]) -> ComposedAnswer:
-    """Read the answer that a text is or contains.
-
-    Raises:
-        UnreadableAnswer: There is none.
-    """
+    """Read the answer that a text is or contains, or raise `UnreadableAnswer`."""
     answer, beside = _found(text)
     written = answer.get("calls")
     if written is None:
@@ -124,10 +117,7 @@ def _call_schema(tool: Tool, agent: Agent, instances: Sequence[str], *, refer: b
 
 
 def _properties(tool: Tool) -> dict[str, Property]:
-    """Return the properties of a call besides its tool's name.
-
-    These are the arguments and the meta-properties.
-    """
+    """Return the arguments and meta-properties of a call."""
     forms = StrictForms(tool.parameters)
     schema = forms.target(tool.parameters)[0] or {}
     properties = forms.properties(schema, 0)

@@ -55,10 +55,7 @@ _UNCALLED = 'Answer with one JSON object alone: {"output": ...}.'
 
 
 def instructions(agent: Agent, skill: str | None = None) -> str:
-    """Return the system prompt.
-
-    It holds the agent's own instructions, its skill's, and those for its tools and output.
-    """
+    """Return the agent's instructions, its skill's, and those for its tools and output."""
     chosen, tools = skill_of(agent, skill), allowed_tools(agent, skill)
     notes = [agent.instructions.strip(), chosen.instructions.strip() if chosen else ""]
     if any(tool.untrusted for tool in tools):
@@ -163,10 +160,7 @@ def shown_state(run_state: RunState, instance: str | None = None) -> Any:
 
 
 def _fair_share(sizes: list[int]) -> int:
-    """Return the largest share of the room such that the smaller sizes fit whole.
-
-    `sizes` are in ascending order.
-    """
+    """Return the largest share with which smaller sizes fit whole; `sizes` are ascending."""
     room = MAX_INSTANCES_CHARACTERS
     for taken, size in enumerate(sizes):
         share = room // (len(sizes) - taken)
@@ -177,10 +171,7 @@ def _fair_share(sizes: list[int]) -> int:
 
 
 def _within(state: Any, most: int) -> str:
-    """Return the state in about `most` characters.
-
-    It is whole, or has the beginning of each of its values.
-    """
+    """Return the state in about `most` characters: whole, or the beginning of each value."""
     whole = _json(state)
     if len(whole) <= most:
         return whole

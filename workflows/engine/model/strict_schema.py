@@ -225,10 +225,7 @@ class StrictForms:
         return StrictForm({**asked, **_told(schema)}, read_first_fitting)
 
     def _choice(self, schema: Schema) -> StrictForm:
-        """Return one of several values.
-
-        Texts and numbers are separate branches, since providers do not accept them in one enum.
-        """
+        """Return one of several values; providers accept no texts and numbers in one enum."""
         values = [schema["const"]] if "const" in schema else schema["enum"]
         if not isinstance(values, list) or any(isinstance(each, dict | list) for each in values):
             return self._text(schema)

@@ -117,10 +117,7 @@ def check_known_arguments(call: ToolCall, state: RunState) -> None:
 def find_unrunnable(
     turn: Turn, calls: Sequence[ToolCall], state: RunState, gone: Callable[[ToolCall], bool]
 ) -> dict[ToolCall, CallRefused]:
-    """Find the pending calls that can never run without those that are `gone`, with the reasons.
-
-    The result includes calls that need such a call.
-    """
+    """Find the pending calls that cannot run without those that are `gone`, and the reasons."""
     found: dict[ToolCall, CallRefused] = {}
 
     def lost(call: ToolCall) -> bool:
@@ -151,11 +148,7 @@ def find_unrunnable(
 def edit_plan(
     turn: Turn, state: RunState, now: dict[str, Any], edited: dict[str, Any]
 ) -> dict[str, Any]:
-    """Check a person's edit of a plan; return the plan with the remaining calls.
-
-    Raises:
-        InvalidArguments: It is not a plan, or the remaining calls could not run.
-    """
+    """Return the remaining plan after an edit, or raise `InvalidArguments`."""
     try:
         plan = Plan.model_validate(edited)
     except ValidationError as error:

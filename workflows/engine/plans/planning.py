@@ -144,10 +144,7 @@ class Planning:
                 self._state.pending.withdraw(question)
 
     def hold_back(self, calls: Sequence[ToolCall]) -> None:
-        """End the calls that have not started, because a message arrived.
-
-        Approved ones stay in the remainder of the plan.
-        """
+        """End calls because a message arrived; approved ones stay in the plan's remainder."""
         calls = [call for call in calls if call.stage is not CallStage.ENDED]
         approved = [call for call in calls if call in self._approved]
         self._held = identity_keys(approved, self._state.data, self._held)

@@ -34,10 +34,7 @@ Keys = Mapping[ToolCall, str | None]
 def identity_keys(
     calls: Sequence[ToolCall], data: Data, others: Keys | None = None
 ) -> dict[ToolCall, str | None]:
-    """Compute the key of each call that has not started; None if it cannot be known.
-
-    `others` are keys that are known already. The calls have no cycle.
-    """
+    """Add to `others` the key of each call that has not started; None if it is not known."""
     keys = dict(others or {})
     open_ = dict.fromkeys(calls)
     while open_:

@@ -116,10 +116,7 @@ class Data:
         return _put_own(own, shared, path.steps, _Write(path, method, value))
 
     def _at(self, path: Path) -> tuple[Any, Any]:
-        """Return the instance's own value, and the shared one under it.
-
-        Without an instance, return the shared value, with nothing under it.
-        """
+        """Return the instance's own value and the shared one under it, or the shared one alone."""
         shared = self._values.get((path.kind, None), MISSING)
         if path.instance is None:
             return shared, MISSING

@@ -94,10 +94,7 @@ class Redactions:
         return veil is not None and not veil.trusted
 
     def redact(self, value: Any, path: Path) -> Any:
-        """Return the whole value of the path's kind in its redacted form.
-
-        Redactions of shared values apply in each instance too.
-        """
+        """Return a redacted value of the path's kind; shared redactions apply in each instance."""
         at = {**self._at.get((path.kind, None), {}), **self._at.get((path.kind, path.instance), {})}
         return _veiled(value, path, at)
 

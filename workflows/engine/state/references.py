@@ -155,11 +155,7 @@ def instance_of(said: Any, tool: Tool, data: Data) -> str | None:
 
 
 def check_instance(name: Any, data: Data) -> None:
-    """Check that a run has an instance.
-
-    Raises:
-        NoSuchInstance: It does not.
-    """
+    """Raise `NoSuchInstance` unless a run has an instance of this name."""
     names = data.instances
     if not names:
         raise NoSuchInstance("this run has no instances; name none")
