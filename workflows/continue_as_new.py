@@ -15,7 +15,6 @@ from holdfast.workflows.engine.continue_as_new import (
     WorkflowSnapshot,
     is_due,
     read_start_arguments,
-    resume,
     should_move,
     snapshot_of,
     start_arguments,
@@ -40,7 +39,8 @@ class PreviousRun:
 
     def resume(self) -> Run:
         """Return the run with its state, and with the input that has arrived since."""
-        return resume(self.snapshot, self.pages, workflow.now)
+        kept = self.snapshot
+        return Run(kept.run, kept.request, kept.snapshot.agent, workflow.now, self.pages)
 
 
 def read_start(

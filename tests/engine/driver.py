@@ -18,7 +18,8 @@ from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ActivityBinding, Tool
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.call.activities import (
     Hook,
     HookRequests,
@@ -30,7 +31,6 @@ from holdfast.workflows.engine.call.tool_call import CallStage, Outcome, Succeed
 from holdfast.workflows.engine.continue_as_new import (
     WorkflowSnapshot,
     read_start_arguments,
-    resume,
     snapshot_of,
     start_arguments,
 )
@@ -349,7 +349,8 @@ class Play(Playing[Run]):
         assert values is not None, "it is too large"
         carried, pages = read_start_arguments([json.loads(json.dumps(values[0])), *values[1:]])
         self.desk, self.mailbox = carried.run.kept.desk, carried.run.mailbox
-        self.run = resume(carried, pages, self.clock)
+        whose = carried.snapshot.agent
+        self.run = Run(carried.run, carried.request, whose, self.clock, pages)
 
     def take(self, step: Any) -> None:
         """Take one step."""

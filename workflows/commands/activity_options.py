@@ -148,7 +148,7 @@ def model_request_config(
 def _asker(run: Run) -> str:
     """Return the fairness key: requests are distributed evenly among principals, or else agents."""
     principal = run.state.principal
-    return names.fairness_key(run.agent_name if principal is None else principal.id)
+    return names.fairness_key(run.agent.name if principal is None else principal.id)
 
 
 def _bound(tool: Tool) -> ActivityBinding:

@@ -67,7 +67,7 @@ async def _request(
     finally:
         meter.held.pop(call.id, None)
     solution = Solution.read(result)
-    run.charge_answer(solution)
+    run.charge_answer(solution, meter.charge)
     return solution
 
 

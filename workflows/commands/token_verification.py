@@ -17,10 +17,9 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.commands import failures
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.engine.approvals.signed_decision import (
+    DecisionRejected,
     SignedDecision,
-    TokenMismatch,
     sign_with_claims,
 )
 from holdfast.workflows.engine.execution_base import ExecutionBase
@@ -87,7 +86,7 @@ async def verify_principal(asked: PrincipalToken) -> Principal:
 def _signed(decision: Decision, claims: DecisionClaims) -> SignedDecision:
     try:
         return sign_with_claims(decision, claims, workflow.info().workflow_id)
-    except TokenMismatch as error:
+    except DecisionRejected as error:
         raise TokenRejected(str(error)) from None
 
 

@@ -14,9 +14,8 @@ has an external store, the snapshot only refers to the pages of the log.
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from holdfast.schemas.agent import AgentSnapshot
@@ -118,7 +117,7 @@ def should_move(length: HistoryLength, run: Run) -> bool:
     A run that has just moved stays for a turn: otherwise two builds could move it back and forth
     forever.
     """
-    return length.build_changed and run.has_taken_a_turn
+    return length.build_changed and run.state.meter.turns > run.turns_before
 
 
 def snapshot_of(
@@ -146,13 +145,6 @@ def snapshot_of(
     )
 
 
-def resume(
-    snapshot: WorkflowSnapshot, pages: Iterable[bytes], clock: Callable[[], datetime]
-) -> Run:
-    """Return the run of a snapshot, with its mailbox and its pending approvals."""
-    return Run(snapshot.run, snapshot.request, snapshot.snapshot.agent, clock, pages)
-
-
 def is_crowded(log: Log, forgettable: int) -> bool:
     """Return whether a large part of the log cannot be left out, as the model still reads it."""
     read = sum(len(page.data) for page in log.pages if page.last > forgettable)
@@ -170,10 +162,7 @@ def stay_in_history(run: Run, length: HistoryLength) -> None:
 def start_arguments(
     carried: WorkflowSnapshot, log: Log, *, stored: bool, forgettable: int
 ) -> list[Any] | None:
-    """Return the start arguments of the new run; None if they are too large for Temporal.
-
-    Without a store, pages of entries up to number `forgettable` may be left out of the log.
-    """
+    """Return start arguments, without a store up to Temporal's size: None if that is exceeded."""
     text = json.dumps(carried.to_json(), separators=(",", ":"), ensure_ascii=False)
     body = zlib.compress(text.encode("utf-8", "surrogatepass"))
     pages = [page.data for page in log.pages]

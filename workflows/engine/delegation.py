@@ -169,11 +169,7 @@ def delegate_outcome(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcom
 
 
 def charge(meter: Meter, delegate: Delegate, end: DelegateEnd) -> None:
-    """Charge the usage of a delegate to its parent.
-
-    The usage of a delegate that was cut off is unknown. Its part is not charged, since people may
-    run it again.
-    """
+    """Charge a delegate's usage to its parent; that of one that was cut off is unknown."""
     meter.held.pop(delegate.call_id, None)
     spent = end if isinstance(end, RunResult) else end.spent
     if spent is not None:

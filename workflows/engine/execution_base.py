@@ -100,8 +100,9 @@ Step = AskModel | RunCalls | AskPeople | AwaitMessage | Finish | Fail
 class ExecutionBase(ABC):
     """The calls of a run or of a single call, their log, and their one end."""
 
-    def __init__(self, state: RunState) -> None:
+    def __init__(self, state: RunState, agent_name: str | None = None) -> None:
         self.state = state
+        self.agent_name = agent_name
         self.questions = Questions(state)
         self.calls = CallLifecycle(state, self.questions)
         self.planning = Planning(state, self.calls, self.questions)
@@ -131,10 +132,7 @@ class ExecutionBase(ABC):
         self.fail(ErrorCode.CANCELLED, "the run was cancelled")
 
     def abandon(self, turn: Turn, why: str) -> None:
-        """End and close the open calls of a turn.
-
-        There is no time for the hooks `_after`: a result that they have to review is withheld.
-        """
+        """End and close a turn's open calls; withhold results that hooks have yet to review."""
         still_open = [call for call in turn.calls if not call.is_closed]
         for call in still_open:
             if call.stage is not CallStage.ENDED:
@@ -147,11 +145,6 @@ class ExecutionBase(ABC):
                 message = f"the call was run, and its result is withheld: {why}"
                 call.advance_result(ResultStage.REVIEWED, fail(ErrorCode.CANCELLED, message))
         self.calls.close(turn.number, still_open)
-
-    @property
-    def agent_name(self) -> str | None:
-        """Return the agent of the run, if there is one."""
-        return None
 
     @property
     def status(self) -> RunStatus:
@@ -177,10 +170,7 @@ class ExecutionBase(ABC):
         return False
 
     def needs_no_decision(self, question: Question) -> bool:
-        """Return whether a question needs no decision any more.
-
-        A call that may have had effects still needs one when a message arrives.
-        """
+        """Return whether a question is void: not if its call may have had effects."""
         return self.is_halting or (self.is_steered and question.kind in ("call", "plan"))
 
     @property

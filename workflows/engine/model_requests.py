@@ -25,7 +25,6 @@ from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import APPROVAL_DEFAULTS
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.problems import problems_of, summarize_problems
-from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.question import Approved, Question
 from holdfast.workflows.engine.conversation.summaries import Summaries
 from holdfast.workflows.engine.execution.questions import Questions
@@ -51,11 +50,7 @@ class BudgetLimits:
         self.question: AskPeople | None = None
 
     def reached(self) -> BudgetName | None:
-        """Return the limit that prevents a request.
-
-        No limit prevents the request for a final answer. An invalid final answer may be fixed
-        within every limit but that of iterations.
-        """
+        """Return the limit that prevents a request; a final one may always be made."""
         limit = self._state.meter.limit_reached()
         if self.finalizing is None:
             return limit
@@ -165,7 +160,10 @@ class RequestPages:
         """Return the output of an answer, with or without calls, or raise `InvalidOutput`."""
         state, last = self._state, self._limits.finalizing is not None
         if state.is_choosing_skill and not last:
-            raise InvalidOutput(skills.not_chosen_reason(self._agent.skills))
+            known = ", ".join(skill.name for skill in self._agent.skills)
+            raise InvalidOutput(
+                f"No skill is chosen yet. Call `{names.CHOOSE_SKILL}` first, with one of: {known}."
+            )
         # The first turn with the skill has to make a forced call.
         forced = self.wanted == "required" or isinstance(self.wanted, ForcedTool)
         first = state.meter.turns == self.settled_after + 1

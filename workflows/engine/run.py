@@ -24,7 +24,7 @@ from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEndEntry, TurnStartEntry
 from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.names import MODEL_ERROR, ErrorCode, call_id
+from holdfast.schemas.names import CHOOSE_SKILL, MODEL_ERROR, ErrorCode, call_id
 from holdfast.schemas.run import Conversation, Ended, RunRequest, RunStatus
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
@@ -97,7 +97,7 @@ class Run(ExecutionBase):
         pages: Iterable[bytes] = (),
     ) -> None:
         state = RunState.of(request, agent, snapshot.kept, clock, pages)
-        super().__init__(state)
+        super().__init__(state, agent.name)
         state.meter.set_actions(agent.on_limit)
         self.agent = agent
         self.mailbox = snapshot.mailbox
@@ -116,7 +116,7 @@ class Run(ExecutionBase):
             snapshot.settled_after,
         )
         # The only call of the run, if the skill is an activity.
-        self._whole: ToolCall | None = None
+        self.whole: ToolCall | None = None
         hears = request.conversation
         self._conversation = Conversation() if hears is True else hears or None
         self._seen_ids = dict.fromkeys(snapshot.seen_ids)
@@ -128,7 +128,7 @@ class Run(ExecutionBase):
         self._given: ParsedAnswer | None = None
         self._unknown_told = snapshot.unknown_told
         self._ending = snapshot.ending
-        self._turns_before = state.meter.turns
+        self.turns_before = state.meter.turns
         # Whether the run has continued as new, under another history.
         self.continued_as_new = False
 
@@ -169,25 +169,10 @@ class Run(ExecutionBase):
         )
 
     @property
-    def agent_name(self) -> str:
-        """Return the name of the run's agent."""
-        return self.agent.name
-
-    @property
-    def is_activity_skill(self) -> bool:
-        """Return whether the skill is an activity, so that the run is one call."""
-        return self._whole is not None
-
-    @property
     def is_between_turns(self) -> bool:
         """Return whether the run is between two turns: nothing runs, and no question is open."""
         busy = self._is_at_work or self._begun or self.summaries.is_active
         return not busy and self.state.meter.turns > 0
-
-    @property
-    def has_taken_a_turn(self) -> bool:
-        """Return whether the run has called the model since it started or continued as new."""
-        return self.state.meter.turns > self._turns_before
 
     @property
     def status(self) -> RunStatus:
@@ -233,7 +218,7 @@ class Run(ExecutionBase):
         """Process the model's answer."""
         self._asking = None
         meter, tools = self.state.meter, self.state.tools
-        if not self._charge(solution, meter.spend):
+        if not self.charge_answer(solution, meter.spend):
             self.summaries.turn_refused(solution)
             return
         self._begun = False
@@ -274,12 +259,8 @@ class Run(ExecutionBase):
     def summary_answered(self, solution: Solution) -> None:
         """Process the model's summary of the older part of the conversation."""
         self._asking = None
-        self.charge_answer(solution)
+        self.charge_answer(solution, self.state.meter.charge)
         self.summaries.summary_answered(solution)
-
-    def charge_answer(self, solution: Solution) -> None:
-        """Count an answer of the model outside of turns: to one call, or a summary."""
-        self._charge(solution, self.state.meter.charge)
 
     def turn_timed_out(self) -> None:
         """End the turn without an answer, because the run's time is used up."""
@@ -289,8 +270,8 @@ class Run(ExecutionBase):
     def closed(self, turn: Turn) -> None:
         """Process the closed calls of the turn, any of which may end the run."""
         self._turn = None
-        if self._whole is not None:
-            self._conclude_whole(self._whole, turn.number)
+        if self.whole is not None:
+            self._conclude_whole(self.whole, turn.number)
             return
         self.state.meter.count_iteration()
         if self.state.is_choosing_skill and self._take_up_skill(turn):
@@ -348,8 +329,11 @@ class Run(ExecutionBase):
 
     def _take_up_skill(self, turn: Turn) -> bool:
         """Activate a turn's chosen skill; return whether the turn goes on, with its activity."""
-        chosen = skills.chosen_skill(turn)
-        if chosen is None:
+        for call in turn.calls:
+            if call.name == CHOOSE_SKILL and isinstance(call.outcome, Succeeded):
+                chosen = str(call.arguments["skill"])
+                break
+        else:
             return False
         self.state.take_skill(chosen)
         lacking = self.pages.settle()
@@ -369,7 +353,7 @@ class Run(ExecutionBase):
             return False
         asked = ChatMessage(role="user", calls=[call.proposal])
         self.state.log.append(MessageEntry(message=asked))
-        self._whole, self._turn = call, Turn(turn, [call])
+        self.whole, self._turn = call, Turn(turn, [call])
         return True
 
     def _conclude_whole(self, call: ToolCall, turn: int) -> None:
@@ -430,7 +414,7 @@ class Run(ExecutionBase):
         log.append(TurnEndEntry(turn=meter.turns, usage=meter.usage()))
         log.seal(PAGE_BYTES)
 
-    def _charge(self, solution: Solution, count: Callable[[Usage], None]) -> bool:
+    def charge_answer(self, solution: Solution, count: Callable[[Usage], None]) -> bool:
         """Count an answer, and return True; a request that is too long has none: it is free."""
         notices = list(solution.notices)
         if not solution.too_long:

@@ -147,13 +147,7 @@ class RunState:
         return f"{whose}. Allowed: [{', '.join(tool.name for tool in self.tools)}]"
 
     def show_tool(self, name: Any) -> ShownTool:
-        """Return the tool of a name as people see it beside a pending approval.
-
-        A tool that can be called now comes before those of other skills.
-
-        Raises:
-            NoSuchTool: The run has none.
-        """
+        """Return a tool as people see it, first of those for calls now, or raise `NoSuchTool`."""
         rules = self.rules
         tools = [*self.tools, *rules.tools, *(tool for one in rules.skills for tool in one.tools)]
         found = next((tool for tool in tools if tool.name == name), None)

@@ -20,7 +20,7 @@ from holdfast.schemas.agent import Agent, AgentRules, Skill
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits, Tool
-from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall, Turn
+from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall
 
 _CHOOSE = (
     "Choose the skill that fits the task, before anything else. Its instructions and its tools are"
@@ -68,20 +68,6 @@ def answer(call: ToolCall) -> Succeeded:
     """Return the result of the call with which the model chooses a skill."""
     chosen = call.arguments["skill"]
     return Succeeded(f"The skill `{chosen}` is in force: its instructions and tools are yours now.")
-
-
-def chosen_skill(turn: Turn) -> str | None:
-    """Return the skill that the calls of a turn chose."""
-    for call in turn.calls:
-        if call.name == CHOOSE_SKILL and isinstance(call.outcome, Succeeded):
-            return str(call.arguments["skill"])
-    return None
-
-
-def not_chosen_reason(skills: list[Skill]) -> str:
-    """Return the error for a model that answers before it has chosen."""
-    known = ", ".join(skill.name for skill in skills)
-    return f"No skill is chosen yet. Call `{CHOOSE_SKILL}` first, with one of: {known}."
 
 
 def activity_call(agent: Agent, name: str | None, given: Any, own: str) -> ToolCall | None:

@@ -103,7 +103,7 @@ def _introduction(work: ExecutionBase) -> str:
 def _skill(work: ExecutionBase) -> str:
     if work.state.skill is None:
         return ""
-    by_activity = isinstance(work, Run) and work.is_activity_skill
+    by_activity = isinstance(work, Run) and work.whole is not None
     how = ": an activity does its work, without any AI." if by_activity else "."
     return f"\nIt has the skill **{prose(work.state.skill, NAME_BYTES)}**{how}"
 
@@ -147,7 +147,7 @@ def _now(work: ExecutionBase) -> str:
             "**Now:** it has answered, and waits for the next message.\n**To do:** nothing, or"
             f" **More Actions → Send an Update**, `{names.SEND}`, with your words in quotes."
         )
-    in_turns = isinstance(work, Run) and not work.is_activity_skill
+    in_turns = isinstance(work, Run) and work.whole is None
     turn = f", in turn {max(work.turn_number, 1)}" if in_turns else ""
     return f"**Now:** it is running{turn}.\n**To do:** nothing."
 

@@ -9,7 +9,7 @@ from holdfast.schemas.agent import AgentSnapshot
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.log_entry import NoticeEntry
 from holdfast.schemas.run import RunRequest
-from holdfast.workflows.engine.continue_as_new import WorkflowSnapshot, resume
+from holdfast.workflows.engine.continue_as_new import WorkflowSnapshot
 from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run import Run, RunSnapshot
@@ -120,7 +120,8 @@ def a_log() -> Log:
 
 def taken_up(run: RunSnapshot, log: Log) -> Run:
     carried = WorkflowSnapshot(request=REQUEST, snapshot=SNAPSHOT, run=run)
-    return resume(carried, [page.data for page in log.pages], noon)
+    pages = [page.data for page in log.pages]
+    return Run(carried.run, carried.request, carried.snapshot.agent, noon, pages)
 
 
 def test_every_part_of_a_run_is_taken_up_and_would_be_carried_on() -> None:

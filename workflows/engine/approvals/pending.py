@@ -11,8 +11,8 @@ from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.decision import Decided, Decision, Receipt
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from holdfast.schemas.phrases import first_names, quote_value
-from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
-from holdfast.workflows.engine.approvals.signed_decision import SignedDecision
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected, SignedDecision
 from holdfast.workflows.engine.state.redaction import truncate
 
 MAX_EARLY_DECISIONS = 256
@@ -66,10 +66,7 @@ class PendingApprovals(Lenient, frozen=False):
         return bool(self.closed)
 
     def add(self, question: Question) -> list[Decision]:
-        """Add a question, and return the decisions that arrived before it.
-
-        Decisions with a token are left out until the token is verified.
-        """
+        """Add a question, and return the decisions before it, but not those with a token."""
         self._open[question.call_id] = question
         self.closed.pop(question.call_id, None)
         early = [decision for decision in self.early if decision.call_id == question.call_id]

@@ -60,10 +60,7 @@ def strictest_policy(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
 
 
 def satisfies(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principal | None) -> bool:
-    """Return whether the decisions of different people satisfy a policy.
-
-    Each counted person may decide under the policy, and their number reaches its quorum.
-    """
+    """Return whether enough different people decided who may decide under a policy."""
     named = policy.not_by is not None or (policy.quorum or 1) > 1
     entitled = [
         decided

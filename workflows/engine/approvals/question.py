@@ -26,8 +26,8 @@ from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.text_safety import normalized_person
 from holdfast.workflows.engine.approvals.signed_decision import (
+    DecisionRejected,
     SignedDecision,
-    TokenMismatch,
     check_token,
 )
 
@@ -54,14 +54,6 @@ _UNFIT: dict[tuple[Kind, Verdict], str] = {
     ("budget", "respond"): "decide on a budget with approve, edit or deny",
     ("plan", "respond"): "decide on a plan with approve, edit or deny",
 }
-
-
-class DecisionRejected(Exception):
-    """A decision is rejected; `code` is a type of `schemas.names`."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 @dataclass(frozen=True)
@@ -266,10 +258,7 @@ class Question:
         edits = decision.decision == "edit"
         arguments = decision.arguments or {} if edits else self.arguments
         digest = digest_of(self.tool, arguments, self.kind, self.round)
-        try:
-            check_token(decision, self.call_id, digest)
-        except TokenMismatch as error:
-            raise _invalid(str(error)) from None
+        check_token(decision, self.call_id, digest)
 
     def _check_digest(self, decision: Decision) -> None:
         if decision.digest is not None and decision.digest != self.digest:

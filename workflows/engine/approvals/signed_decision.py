@@ -10,6 +10,7 @@ signature and dates, since these need keys and a clock.
 
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, DecisionClaims
+from holdfast.schemas.names import INVALID_DECISION
 
 # The verdicts of a token without a verdict.
 _UNSAID = ("approve", "deny")
@@ -17,8 +18,12 @@ _UNSAID = ("approve", "deny")
 _RESULTS = ("respond", "happened")
 
 
-class TokenMismatch(Exception):
-    """A token is for another run, call or verdict; the message names the difference."""
+class DecisionRejected(Exception):
+    """A decision is rejected; `code` is a type of `schemas.names`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class SignedDecision(Decision):
@@ -33,7 +38,7 @@ class SignedDecision(Decision):
 
 
 def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) -> SignedDecision:
-    """Take the person from a token's claims, or raise `TokenMismatch`: it is for another run."""
+    """Take the person from a token's claims, or raise `DecisionRejected`: it is for another run."""
     if claims.workflow_id != run_id:
         raise _unbound("another run")
     fields = {name: getattr(decision, name) for name in decision.model_fields_set}
@@ -42,7 +47,7 @@ def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) ->
 
 
 def check_token(decision: SignedDecision, call_id: str, digest: str) -> None:
-    """Raise `TokenMismatch` unless a token is for this call, this digest, and the verdict."""
+    """Raise `DecisionRejected` unless a token is for this call, this digest, and the verdict."""
     claims, verdict = decision.claims, decision.decision
     if claims.call_id is not None and claims.call_id != call_id:
         raise _unbound("another call")
@@ -59,5 +64,5 @@ def check_token(decision: SignedDecision, call_id: str, digest: str) -> None:
         raise _unbound("this call alone: sign `remember` as well")
 
 
-def _unbound(what: str) -> TokenMismatch:
-    return TokenMismatch(f"the token is for {what}")
+def _unbound(what: str) -> DecisionRejected:
+    return DecisionRejected(INVALID_DECISION, f"the token is for {what}")

@@ -172,10 +172,7 @@ class Meter(Lenient, frozen=False):
         )
 
     def extend(self, name: BudgetName, to: Budget | None = None) -> None:
-        """Grant more of a budget: the original grant again, or the value of a person's decision.
-
-        Usage beyond the limit is granted too; otherwise the next step would reach the limit again.
-        """
+        """Grant more than is used of a budget: the original grant again, or a person's value."""
         if name == "maxDuration":
             self.out_of_time = False
         if name == "maxDepth":

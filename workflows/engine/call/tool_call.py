@@ -136,11 +136,7 @@ class IllegalTransition(RuntimeError):
 
 
 class ResultStage(IntEnum):
-    """The progress of an ended call's result.
-
-    It is reviewed by the hooks `_after`, published to the calls that depend on it, and closed when
-    it is written to the run's data and log.
-    """
+    """The progress of a result: reviewed by hooks, published to calls that need it, logged."""
 
     ENDED = 0
     REVIEWED = 1

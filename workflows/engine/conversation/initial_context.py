@@ -72,11 +72,7 @@ def _check_input(agent: Agent, state: RunState) -> None:
 def append_message(
     state: RunState, message: Message, *, within: str | None = None, veil: Redaction | None = None
 ) -> None:
-    """Write a message to the log, so that references can read its data.
-
-    A message of a call for an instance is stored `within` that; `veil` is its redaction in the
-    state.
-    """
+    """Write a message to the log, so that references can read its data."""
 
     def note(kind: str, why: str) -> None:
         state.log.append(NoticeEntry(text=f"the {kind} in a message was not taken: {why}"))
@@ -97,9 +93,9 @@ def _skill(request: RunRequest, agent: Agent) -> str | None:
     elif not known:
         raise InvalidRequest(f"`skill`: agent `{agent.name}` has no skills; leave it out")
     elif name not in known:
-        mend = suggest_names(name, known)
+        fix = suggest_names(name, known)
         raise InvalidRequest(
-            f"`skill`: agent `{agent.name}` has no skill {quote_value(name)}; {mend}"
+            f"`skill`: agent `{agent.name}` has no skill {quote_value(name)}; {fix}"
         )
     skill = skill_of(agent, name)
     if skill is None or skill.activity is None:

@@ -36,10 +36,7 @@ def values(call: ToolCall, data: Data) -> dict[str, Any]:
 
 
 def transcript(call: ToolCall, state: RunState) -> list[Message]:
-    """Return the run's conversation up to the answer that contains the call.
-
-    It holds the newest messages that fit, and is empty if the call's scopes do not include it.
-    """
+    """Return the newest messages before the call's answer, if its scopes include these."""
     if CONTEXT not in call.meta.scopes:
         return []
     before = state.log.messages()

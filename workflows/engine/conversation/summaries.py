@@ -44,7 +44,7 @@ _NEWER = 3 / 4
 _HALF = 1 / 2
 
 _FIX = "show less of results (`_show: preview`), or name a model with a larger window"
-_MEND_BUDGET = "allow the run more, or name a model with a larger window"
+_FIX_BUDGET = "allow the run more, or name a model with a larger window"
 
 
 class CannotShorten(Exception):
@@ -59,7 +59,7 @@ class Piece:
     size_bytes: int
 
 
-class SummariesProgress(Lenient, frozen=False):
+class SummariesProgress(Lenient):
     """The state from which the next summary continues.
 
     The model reads the newest summary, and the entries after number `since`; `origin` is the digest
@@ -73,22 +73,6 @@ class SummariesProgress(Lenient, frozen=False):
     window: int | None = None
     tokens: int = 0
     counted: int = 0
-
-    def learn_window(self, window: int | None) -> None:
-        """Record the model's window, if it is known."""
-        self.window = window or self.window
-
-    def measure(self, tokens: int, upto: int) -> None:
-        """Record the tokens of the conversation up to an entry."""
-        self.tokens, self.counted = tokens, upto
-
-    def replace(self, upto: int, origin: str) -> None:
-        """Record that a summary replaces all up to an entry."""
-        self.since, self.origin = upto, origin
-
-    def repeat_task(self, task: str) -> None:
-        """Record the original task, which summaries repeat."""
-        self.task = task
 
 
 class Summaries:
@@ -153,24 +137,23 @@ class Summaries:
 
     def turn_answered(self, solution: Solution) -> None:
         """Record that the model has answered a turn; its answer is in the log."""
-        progress, usage = self.progress, solution.usage
-        progress.learn_window(solution.window)
+        usage = solution.usage
         if usage.input_tokens is not None and usage.output_tokens is not None:
             tokens = usage.input_tokens + usage.output_tokens
         else:
-            tokens = progress.tokens + self._new_tokens()
-        progress.measure(tokens, len(self._state.log))
+            tokens = self.progress.tokens + self._new_tokens()
+        self._update(solution, tokens=tokens, counted=len(self._state.log))
         self._too_long = self._settled = self._crowded = False
         self._requests, self._most_bytes = 0, None
 
     def turn_refused(self, solution: Solution) -> None:
         """Record that a turn's request was too long."""
-        self.progress.learn_window(solution.window)
+        self._update(solution)
         self._too_long, self._settled = True, False
 
     def summary_answered(self, solution: Solution) -> None:
         """Process the answer to a summary request."""
-        self.progress.learn_window(solution.window)
+        self._update(solution)
         self._requests += 1
         text = solution.text.strip()
         if text and not solution.too_long:
@@ -184,14 +167,18 @@ class Summaries:
         """Summarise all but the last turn, since the run cannot pass on the whole log."""
         self._crowded = True
 
+    def _update(self, solution: Solution, **known: int) -> None:
+        window = solution.window or self.progress.window
+        self.progress = self.progress.model_copy(update={"window": window, **known})
+
     def _replace(self, upto: int, text: str) -> None:
         log, progress = self._state.log, self.progress
         task = summary_prompt.task(log) if progress.task is None else progress.task
         calls = bool(self._state.tools)
         told = summary_prompt.summary(text, task, progress.window, calls=calls)
-        progress.repeat_task(task)
-        progress.replace(upto, log.digest_at(upto))
-        progress.measure(len(told.encode()) // BYTES_PER_TOKEN, upto)
+        known = {"task": task, "since": upto, "origin": log.digest_at(upto), "counted": upto}
+        known["tokens"] = len(told.encode()) // BYTES_PER_TOKEN
+        self.progress = progress.model_copy(update=known)
         log.append(SummaryEntry(upto=upto, text=told))
         self._too_long, self._settled = False, True
 
@@ -212,7 +199,7 @@ class Summaries:
             raise self._failure(f"also after {self._requests} requests for summaries of it")
         hindrance = self._hindrance()
         if hindrance is not None:
-            raise self._failure(f"and cannot be summarised: {hindrance}", _MEND_BUDGET)
+            raise self._failure(f"and cannot be summarised: {hindrance}", _FIX_BUDGET)
         size_bytes = _size(found)
         return self._oldest(found, size_bytes * _HALF, size_bytes * WORTH_IT)
 

@@ -93,10 +93,7 @@ def find_cycles(calls: Sequence[ToolCall], *, by_references: bool) -> dict[ToolC
 def explain_unresolvable(
     call: ToolCall, data: Data, is_gone: Callable[[ToolCall], bool] = lambda call: False
 ) -> str | None:
-    """Explain why a pending call can never have all values that it refers to, if so.
-
-    A call that `is_gone` writes only its error.
-    """
+    """Explain why a pending call can never be resolved; one that `is_gone` writes an error."""
     sources = call.dependencies.sources
     coming, lost = PathIndex[str](), PathIndex[str]()
     for source in sources:
@@ -132,13 +129,17 @@ def visible_data(call: ToolCall, data: Data) -> VisibleData:
     return VisibleData(seen, void)
 
 
-def check_write(call: ToolCall, state: RunState) -> None:
-    """Raise `CannotWrite` if the outcome of a call cannot be written, before others read it."""
+def write_problem(call: ToolCall, state: RunState) -> str | None:
+    """Return why the outcome of a call cannot be written, before others read it, if so."""
     seen = state.data
     for earlier in call.dependencies.earlier_writers:
         seen, _ = _with_writes(seen, earlier)
     paths, value = call.writes
-    state.trial_write(seen, paths, value, call.meta.output_method)
+    try:
+        state.trial_write(seen, paths, value, call.meta.output_method)
+    except CannotWrite as error:
+        return str(error)
+    return None
 
 
 def _with_writes(data: Data, call: ToolCall) -> tuple[Data, Sequence[Path]]:

@@ -52,11 +52,11 @@ from holdfast.workflows.engine.call.tool_call import (
 )
 from holdfast.workflows.engine.conversation.initial_context import append_message
 from holdfast.workflows.engine.execution.dependency_graph import (
-    check_write,
     connect,
     explain_unresolvable,
     find_cycles,
     visible_data,
+    write_problem,
 )
 from holdfast.workflows.engine.execution.preparation import (
     MAX_REFERENCES_IN_TURN,
@@ -95,21 +95,16 @@ class CallLifecycle:
         """
         if not turn.is_plan:
             yield from self.check(turn.number, calls)
-        if turn.stop_message is not None:
-            for call in calls:
-                if call.stage is not CallStage.ENDED:
-                    self.cancel(call, "the run ended before this call")
+        for call in calls:
+            if turn.stop_message is not None and call.stage is not CallStage.ENDED:
+                self.cancel(call, "the run ended before this call")
         proposed = [call for call in calls if call.stage is CallStage.PROPOSED]
         self._ask_or_start(turn.number, proposed)
 
     def check(
         self, turn: int, calls: list[ToolCall], *, is_sequential: bool = False
     ) -> HookRequests[None]:
-        """Refuse the calls that can never run, and log all calls.
-
-        In a sequential turn that is checked as a whole, only the arguments of the first call are
-        resolved.
-        """
+        """Refuse the calls that cannot run, and log all; resolve only a sequential turn's first."""
         room = MAX_REFERENCES_IN_TURN
         for call in calls:
             yield from self._end_if_refused(call, prepare(call, self._state, room))
@@ -123,11 +118,10 @@ class CallLifecycle:
                 yield from self._end_if_refused(call, self._complete(call, is_ready=is_ready))
             self._log_call(turn, call)
         for call in calls:
-            if call.stage is CallStage.PENDING and not call.is_decidable:
-                why = explain_unresolvable(call, self._state.data)
-                if why is not None:
-                    call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, why))
-                    uncount_call(call, self._state)
+            is_waiting = call.stage is CallStage.PENDING and not call.is_decidable
+            if is_waiting and (why := explain_unresolvable(call, self._state.data)) is not None:
+                call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, why))
+                uncount_call(call, self._state)
 
     def resume(self, turn: int, call: ToolCall) -> HookRequests[None]:
         """Decide on a pending call, once the calls that it needs have ended."""
@@ -231,10 +225,7 @@ class CallLifecycle:
                 call.end(outcome)
 
     def doubt_after_reset(self, call: ToolCall) -> Unknown | None:
-        """Return the unknown outcome of a call that may have run before its run was reset, if so.
-
-        A call that is idempotent by its key, or has run since, is not in doubt.
-        """
+        """Return an unknown outcome for a call that may have run before a reset, if so."""
         tool = call.tool
         is_once = tool.once or tool.delegate is not None
         if not (self._state.was_reset and is_once and call.unknown_outcomes == 0):
@@ -244,20 +235,14 @@ class CallLifecycle:
     def publish_result(self, call: ToolCall) -> HookRequests[None]:
         """Make an ended call's result readable for the calls that depend on it, after its hooks."""
         yield from run_after_hooks(call, self._state.rules)
-        outcome: Final | None = None
-        try:
-            check_write(call, self._state)
-        except CannotWrite as error:
-            if error_of(call.outcome) is None:
-                value = getattr(call.outcome, "value", None)
-                outcome = fail(ErrorCode.INVALID_OUTPUT, str(error), value)
+        outcome = call.ended
+        if error_of(outcome) is None and (problem := write_problem(call, self._state)) is not None:
+            value = getattr(outcome, "value", None)
+            outcome = fail(ErrorCode.INVALID_OUTPUT, problem, value)
         call.advance_result(ResultStage.PUBLISHED, outcome)
 
     def cancel(self, call: ToolCall, why: str) -> None:
-        """End a call because its run ends.
-
-        A call that has started and may run only once ends with an unknown outcome.
-        """
+        """End a call because its run ends; the outcome of a started call may be unknown."""
         question = self._questions.close(call)
         if question is not None:
             self._state.pending.withdraw(question)

@@ -25,11 +25,7 @@ Record = dict[str, Any]
 
 
 class CompressedPage(Lenient):
-    """One page; as JSON, its index without its `data`.
-
-    The index holds the number of its first entry and event, how many of each it has, the digest of
-    all entries before it, when its last entry was written, and its size before compression.
-    """
+    """One page; as JSON, its index: its numbers, sizes, time, and the digest of all before."""
 
     first: int
     entries: int

@@ -114,10 +114,7 @@ class Log:
         self._origin = self.digest
 
     def seal_all(self) -> None:
-        """Seal all open entries into pages.
-
-        A small last page is created again with them, to avoid many small pages in a store.
-        """
+        """Seal all open entries, together with a small last page."""
         last = self._sealed[-1] if self._tail and self._sealed else None
         if last is not None and not last.is_left_out and last.size_bytes < SMALL_BYTES:
             self._sealed.pop()

@@ -34,10 +34,7 @@ Attributes = dict[str, JsonValue]
 
 @dataclass(frozen=True)
 class Subject:
-    """The subject of the spans: a run of `agent`, or, without one, a single call.
-
-    It holds the position in the trace, and whether content is reported.
-    """
+    """A run of `agent`, or a single call: its place in the trace; is `content` reported?"""
 
     origin: TraceOrigin
     parent_id: str | None = None
@@ -46,19 +43,12 @@ class Subject:
     content: bool = False
 
 
-class SpansProgress(Lenient, frozen=False):
-    """The part of a log that is reported as spans: up to entry `upto`.
-
-    `began` is the start of the run, and `asked` its input, if content is reported.
-    """
+class SpansProgress(Lenient):
+    """The reported part of a log: up to entry `upto`; its start, and its input if reported."""
 
     upto: int = 0
     began: str = ""
     asked: list[JsonValue] = []
-
-    def read_to(self, entry: int) -> None:
-        """Record that the log is reported up to this entry."""
-        self.upto = entry
 
 
 @dataclass
@@ -102,7 +92,7 @@ class Spans:
                     self._end_waits(record["at"])
                 case "done" | "error":
                     self._end_run(record, spent())
-        self.progress.read_to(len(log))
+        self.progress = self.progress.model_copy(update={"upto": len(log)})
         ready, self._ready = self._ready, []
         return ready
 

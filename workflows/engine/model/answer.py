@@ -223,10 +223,7 @@ def _from_outside(call: ToolCall, content: Content, value: Any) -> Content:
 
 
 def as_said(call: ToolCall, message: Message) -> Message:
-    """Return a message of a call's result as the model reads it.
-
-    In a message from outside, texts are marked as data, and data parts have no description.
-    """
+    """Return a tool's message as the model reads it: one from outside is marked as data."""
     if not call.tool.untrusted:
         return message
     content = message.content

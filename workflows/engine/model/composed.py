@@ -152,10 +152,7 @@ def _output_form(agent: Agent, tools: list[Tool]) -> StrictForm:
 def _read_call(
     call: Any, index: int, tools: list[Tool], known: dict[str, dict[str, Property]]
 ) -> WrittenCall:
-    """Return one call; `known` caches the properties of tools by name.
-
-    Its arguments and meta-properties are without those that were left out.
-    """
+    """Return one call, without what was left out; `known` caches the properties of tools."""
     if not isinstance(call, dict):
         raise UnreadableAnswer(f"`calls[{index}]` is no object")
     name = call.get(TOOL)

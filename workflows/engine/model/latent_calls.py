@@ -43,10 +43,7 @@ _AS_JSON = "Answer with JSON alone, valid against this JSON Schema:\n"
 
 
 def proposed_result(call: ToolCall) -> Succeeded | None:
-    """Return the result that the model proposed for a call that only a model answers, if it fits.
-
-    It applies only to the exact arguments that the model wrote, without references to other calls.
-    """
+    """Return the result that the model proposed for exactly these arguments, if it fits."""
     if call.model_result in (MISSING, None) or call.dependencies.sources or call.edited_by:
         return None
     schema = True if call.tool.output is None else call.tool.output

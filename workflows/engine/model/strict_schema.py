@@ -94,10 +94,7 @@ class StrictForms:
         self._room = MAX_SCHEMAS
 
     def form(self, schema: Any, level: int = 0, within: tuple[str, ...] = ()) -> StrictForm:
-        """Return the form of a value that fits the schema, at this level of nesting.
-
-        `within` are the references that were followed to reach it.
-        """
+        """Return the form of a value, to which the references `within` led."""
         self._room -= 1
         written = schema
         schema, within = self.target(schema, within)
@@ -111,10 +108,7 @@ class StrictForms:
         return self._of_type(schema, level, within)
 
     def target(self, schema: Any, within: tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...]]:
-        """Return the schema with a reference, or the one part of an `allOf`, inlined.
-
-        The schema is None if it is recursive or cannot be inlined.
-        """
+        """Return the schema with a reference or lone `allOf` inlined; None if not possible."""
         while isinstance(schema, dict) and ("$ref" in schema or "allOf" in schema):
             others = {key: each for key, each in schema.items() if key not in ("$ref", "allOf")}
             match schema:

@@ -91,13 +91,7 @@ def format_output_path(output: OutputPath | None) -> str | None:
 
 
 def check_known_arguments(call: ToolCall, state: RunState) -> None:
-    """Check the known arguments of a pending call against its tool's schema.
-
-    With a hook `_repair`, which may fix them, nothing is checked.
-
-    Raises:
-        InvalidArguments: They do not fit.
-    """
+    """Raise `InvalidArguments` unless known arguments fit, or a hook may repair them."""
     if hook_activities(call, state.rules, "repair"):
         return
     schema = call.tool.parameters

@@ -25,6 +25,7 @@ from typing import Any
 
 from holdfast.schemas.decision import Plan
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
+from holdfast.schemas.message import AskedCall
 from holdfast.schemas.names import ErrorCode, plan_id
 from holdfast.schemas.phrases import first_names
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy
@@ -64,8 +65,6 @@ from holdfast.workflows.engine.plans.plan import (
 from holdfast.workflows.engine.plans.remainder import (
     Keys,
     identity_keys,
-    restore_step,
-    snapshot_step,
 )
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import is_same_json
@@ -177,13 +176,28 @@ class Planning:
 
     def to_snapshot(self) -> list[StepSnapshot]:
         """Return the approved plan as a snapshot."""
-        return [snapshot_step(call, self._held) for call in self._approved]
+        return [
+            StepSnapshot(
+                id=call.id,
+                tool=call.name,
+                given=call.raw_arguments,
+                covered=call.covered_by_plan,
+                held=call in self._held,
+                key=self._held.get(call),
+                error=error_of(call.ended),
+            )
+            for call in self._approved
+        ]
 
     def restore(self, steps: Sequence[StepSnapshot]) -> None:
         """Continue with the approved plan of a snapshot."""
-        calls = {restore_step(step): step for step in steps}
-        self._approved = dict.fromkeys(calls)
-        self._held = {call: step.key for call, step in calls.items() if step.held}
+        for step in steps:
+            proposal = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
+            call = ToolCall(proposal, raw_arguments=step.given, covered_by_plan=step.covered)
+            call.end(Succeeded(None) if step.error is None else Refused(step.error))
+            self._approved[call] = None
+            if step.held:
+                self._held = {**self._held, call: step.key}
 
     def _take_up(self, calls: Sequence[ToolCall]) -> bool:
         """Continue with calls that all remain of the approved plan; return whether this applies."""

@@ -11,16 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.internal.continue_as_new import StepSnapshot
-from holdfast.schemas.message import AskedCall
 from holdfast.schemas.reference import Path
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.workflows.engine.call.tool_call import (
     CallStage,
-    Refused,
-    Succeeded,
     ToolCall,
-    error_of,
 )
 from holdfast.workflows.engine.execution.dependency_graph import visible_data
 from holdfast.workflows.engine.execution.preparation import fit_arguments
@@ -49,28 +44,6 @@ def identity_keys(
             keys[call] = _key(call, arguments, waits) if is_known else None
             del open_[call]
     return keys
-
-
-def snapshot_step(call: ToolCall, keys: Keys) -> StepSnapshot:
-    """Return a call of the approved plan as a snapshot, between two turns."""
-    error = error_of(call.ended)
-    return StepSnapshot(
-        id=call.id,
-        tool=call.name,
-        given=call.raw_arguments,
-        covered=call.covered_by_plan,
-        held=call in keys,
-        key=keys.get(call),
-        error=error,
-    )
-
-
-def restore_step(step: StepSnapshot) -> ToolCall:
-    """Build a call of the approved plan from its snapshot."""
-    proposal = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
-    call = ToolCall(proposal, raw_arguments=step.given, covered_by_plan=step.covered)
-    call.end(Succeeded(None) if step.error is None else Refused(step.error))
-    return call
 
 
 def _key(call: ToolCall, arguments: dict[str, Any] | None, waits: list[str | None]) -> str:

@@ -86,10 +86,7 @@ class Data:
         return None if found is MISSING else found
 
     def own_value(self, kind: str, instance: str | None = None) -> Any:
-        """Return the shared value, or an instance's own; `MISSING` without one.
-
-        An own object has the keys that the instance wrote, as it sees them.
-        """
+        """Return an own value as its instance sees it, or the shared one, or `MISSING`."""
         own, shared = self._at(Path(kind, (), instance))
         if not isinstance(own, _Own):
             return own
@@ -113,7 +110,7 @@ class Data:
         if path.instance is None:
             combined = _combine(self.read(path), method, value, path)
             return _put(own, path.steps, combined, path)
-        return _put_own(own, shared, path.steps, _Write(path, method, value))
+        return _put_own(own, shared, path.steps, path, method, value)
 
     def _at(self, path: Path) -> tuple[Any, Any]:
         """Return the instance's own value and the shared one under it, or the shared one alone."""
@@ -121,25 +118,6 @@ class Data:
         if path.instance is None:
             return shared, MISSING
         return self._values.get((path.kind, path.instance), MISSING), shared
-
-
-@dataclass(frozen=True)
-class _Write:
-    """A write to an instance's own value, applied at the end of its path."""
-
-    path: Path
-    method: OutputMethod
-    value: Any
-
-    def onto(self, own: Any, shared: Any) -> Any:
-        """Return the instance's own value after the write."""
-        lets_through = own is MISSING or isinstance(own, _Own)
-        if self.method == "merge" and lets_through and isinstance(self.value, dict):
-            return _merge_own(own, self.value)
-        seen = _seen(own, shared)
-        if self.method == "assign" and isinstance(seen, dict) and isinstance(self.value, dict):
-            return _with(own, self.value) if lets_through else {**seen, **self.value}
-        return _combine(seen, self.method, self.value, self.path)
 
 
 def _carried(value: Any) -> dict[str, Any]:
@@ -189,20 +167,32 @@ def _merge_own(own: Any, new: Any) -> Any:
     return _with(own, {key: _merge_own(_child(own, key), value) for key, value in new.items()})
 
 
-def _put_own(own: Any, shared: Any, steps: tuple[str | int, ...], write: _Write) -> Any:
-    if not steps:
-        return write.onto(own, shared)
+def _put_own(
+    own: Any,
+    shared: Any,
+    steps: tuple[str | int, ...],
+    path: Path,
+    method: OutputMethod,
+    value: Any,
+) -> Any:
+    """Return the instance's own value after a write at the end of the steps."""
     seen = _seen(own, shared)
     lets_through = own is MISSING or isinstance(own, _Own)
+    if not steps:
+        if method == "merge" and lets_through and isinstance(value, dict):
+            return _merge_own(own, value)
+        if method == "assign" and isinstance(seen, dict) and isinstance(value, dict):
+            return _with(own, value) if lets_through else {**seen, **value}
+        return _combine(seen, method, value, path)
     is_open = seen is MISSING or isinstance(seen, dict | None)
     if isinstance(steps[0], str) and lets_through and is_open:
-        inner = _put_own(*_inside(own, shared, steps[0]), steps[1:], write)
+        inner = _put_own(*_inside(own, shared, steps[0]), steps[1:], path, method, value)
         return _with(own, {steps[0]: inner})
     # A list is an instance's own as a whole, with its content.
     at = seen
     for step in steps:
         at = _child(at, step)
-    return _put(seen, steps, _combine(at, write.method, write.value, write.path), write.path)
+    return _put(seen, steps, _combine(at, method, value, path), path)
 
 
 def _child(value: Any, step: str | int) -> Any:

@@ -66,11 +66,7 @@ def references(value: Any, instance: str | None = None) -> Iterator[Reference]:
 
 
 def resolve(value: Any, data: Readable, instance: str | None = None) -> Any:
-    """Return the value with every reference in it replaced, as in a call for the instance.
-
-    Raises:
-        Unresolved: A reference has no value, or the values are too large in total.
-    """
+    """Return the value with its references replaced, or raise `Unresolved`."""
     return _Reading(data, instance).of(value)
 
 
