@@ -19,39 +19,32 @@ def window(name: str, *, provider: str = "openai", **more: Any) -> int | None:
     return window_of(Endpoint.model_validate(endpoint), model)
 
 
+KNOWN = {
+    128_000: (
+        *("gpt-4o", "gpt-4o-mini-2024-07-18", "gpt-4-turbo", "gpt-5.2-chat-latest", "o1-preview"),
+    ),
+    1_047_576: ("openai/gpt-4.1-mini",),
+    8_192: ("gpt-4",),
+    272_000: ("gpt-5", "gpt-5-mini-2025-08-07", "gpt-5.4-mini"),
+    922_000: ("gpt-5.6-sol",),
+    200_000: (
+        *("o3-mini", "claude-sonnet-4-5-20250929", "claude-sonnet-4-20250514"),
+        *("anthropic/claude-sonnet-4.5", "us.anthropic.claude-opus-4-1-20250805-v1:0"),
+        *("claude-3-5-haiku-latest",),
+    ),
+    1_000_000: ("claude-opus-4-6", "claude-sonnet-5", "deepseek-chat"),
+    1_048_576: ("models/gemini-2.5-pro", "gemini-3.1-flash-lite"),
+    163_840: ("deepseek-ai/DeepSeek-V3.1",),
+    262_144: ("mistral-large-latest", "Qwen/Qwen3-30B-A3B-Instruct-2507"),
+    131_072: (
+        *("mistral-large-2411", "meta-llama/Llama-3.3-70B-Instruct", "llama-3.1-8b-instant"),
+        *("qwen2.5-72b-instruct",),
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "tokens"),
-    [
-        ("gpt-4o", 128_000),
-        ("gpt-4o-mini-2024-07-18", 128_000),
-        ("openai/gpt-4.1-mini", 1_047_576),
-        ("gpt-4", 8_192),
-        ("gpt-4-turbo", 128_000),
-        ("gpt-5", 272_000),
-        ("gpt-5-mini-2025-08-07", 272_000),
-        ("gpt-5.2-chat-latest", 128_000),
-        ("gpt-5.4-mini", 272_000),
-        ("gpt-5.6-sol", 922_000),
-        ("o3-mini", 200_000),
-        ("o1-preview", 128_000),
-        ("claude-sonnet-4-5-20250929", 200_000),
-        ("claude-sonnet-4-20250514", 200_000),
-        ("anthropic/claude-sonnet-4.5", 200_000),
-        ("us.anthropic.claude-opus-4-1-20250805-v1:0", 200_000),
-        ("claude-opus-4-6", 1_000_000),
-        ("claude-sonnet-5", 1_000_000),
-        ("claude-3-5-haiku-latest", 200_000),
-        ("models/gemini-2.5-pro", 1_048_576),
-        ("gemini-3.1-flash-lite", 1_048_576),
-        ("deepseek-chat", 1_000_000),
-        ("deepseek-ai/DeepSeek-V3.1", 163_840),
-        ("mistral-large-latest", 262_144),
-        ("mistral-large-2411", 131_072),
-        ("meta-llama/Llama-3.3-70B-Instruct", 131_072),
-        ("llama-3.1-8b-instant", 131_072),
-        ("Qwen/Qwen3-30B-A3B-Instruct-2507", 262_144),
-        ("qwen2.5-72b-instruct", 131_072),
-    ],
+    ("name", "tokens"), [(name, tokens) for tokens, names in KNOWN.items() for name in names]
 )
 def test_some_are_known_by_their_names(name: str, tokens: int) -> None:
     assert window(name) == tokens

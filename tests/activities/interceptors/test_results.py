@@ -7,14 +7,13 @@ the local ones would fail the workflow task for ever.
 import uuid
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 from temporalio import activity, workflow
 from temporalio.client import Client
-from temporalio.common import RawValue, RetryPolicy
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import Worker
 
@@ -48,10 +47,6 @@ def look_up_in_a_thread(order: Order) -> str:
 """
 
 
-class Dated(BaseModel):
-    on: date
-
-
 @activity.defn
 async def long_text(characters: int) -> str:
     return "x" * characters
@@ -65,20 +60,6 @@ async def long_error(characters: int) -> None:
 @activity.defn
 async def long_final_error(characters: int) -> None:
     raise ApplicationError("it is gone", "x" * characters, type="Gone", non_retryable=True)
-
-
-@activity.defn
-async def no_json(kind: str) -> Any:
-    return {"object": object(), "nan": [1.5, float("nan")], "infinity": -float("inf")}[kind]
-
-
-@activity.defn
-async def json_of_all_kinds(kind: str) -> Any:
-    raw = RawValue(activity.payload_converter().to_payload({"a": 1}))
-    model = Dated(on=date(2026, 1, 2))
-    return {"none": None, "raw": raw, "model": model, "text": "NaN, Infinity", "bytes": b"\xffNaN"}[
-        kind
-    ]
 
 
 @workflow.defn(sandboxed=False)
@@ -128,7 +109,7 @@ async def carry(
             task_queue=queue,
             workflows=[Carry],
             activities=[
-                *(long_text, long_error, long_final_error, no_json, json_of_all_kinds),
+                *(long_text, long_error, long_final_error),
                 *folder.load().activities,
             ],
             activity_executor=threads,
@@ -163,27 +144,6 @@ async def test_a_long_error_is_shortened_and_stays_what_it_was(carry: Carrier) -
 async def test_long_details_of_an_error_are_left_out(carry: Carrier) -> None:
     said = await carry("long_final_error", 3_000_000)
     assert said == {"type": "Gone", "message": "it is gone", "final": True}
-
-
-@pytest.mark.parametrize("kind", ["object", "nan", "infinity"])
-async def test_a_result_that_is_no_json_is_a_final_error(carry: Carrier, kind: str) -> None:
-    said = await carry("no_json", kind)
-    assert said["final"]
-    assert said["message"].startswith("it was run, but its result is no JSON value: ")
-
-
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        ("none", None),
-        ("raw", {"a": 1}),
-        ("model", {"on": "2026-01-02"}),
-        ("text", "NaN, Infinity"),
-        ("bytes", b"\xffNaN"),
-    ],
-)
-async def test_any_other_result_is_sent_as_it_is(carry: Carrier, kind: str, value: Any) -> None:
-    assert await carry("json_of_all_kinds", kind) == value
 
 
 @pytest.mark.parametrize("name", ["look_up", "look_up_in_a_thread"])

@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import replace
+from datetime import date
 from hashlib import sha256
 from typing import Any, cast
 
 import pytest
+from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -151,6 +153,31 @@ async def test_workflows_of_others_are_sent_what_they_can_read(workflow: str | N
     with pytest.raises(ApplicationError, match=f"at most {MAX_RESULT_BYTES} can be kept"):
         await sent("x" * MAX_RESULT_BYTES, shelf, workflow)
     assert shelf.kept == {}
+
+
+@pytest.mark.parametrize("result", [object(), [1.5, float("nan")], -float("inf")])
+async def test_a_result_that_is_no_json_is_a_final_error(result: Any) -> None:
+    with pytest.raises(ApplicationError, match="run, but its result is no JSON value: ") as refused:
+        await sent(result, None)
+    assert refused.value.non_retryable
+
+
+class Dated(BaseModel):
+    on: date
+
+
+@pytest.mark.parametrize(
+    ("result", "data"),
+    [
+        (None, b""),
+        (RawValue(Payload(metadata={"encoding": b"json/plain"}, data=b"{}")), b"{}"),
+        (Dated(on=date(2026, 1, 2)), b'{"on":"2026-01-02"}'),
+        ("NaN, Infinity", b'"NaN, Infinity"'),
+        (b"\xffNaN", b"\xffNaN"),
+    ],
+)
+async def test_any_other_result_is_sent_as_it_is(result: Any, data: bytes) -> None:
+    assert (await sent(result, None)).data == data
 
 
 async def test_what_is_no_json_is_not_kept() -> None:

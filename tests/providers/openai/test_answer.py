@@ -47,29 +47,28 @@ def whole(name: str, arguments: Any, **more: Any) -> dict[str, Any]:
     return {**more, "function": {"name": name, "arguments": arguments}}
 
 
-@pytest.mark.parametrize(
-    "items",
-    [
-        [whole("a", '{"n":1}', id="x"), whole("b", '{"n":2}', id="y")],
-        [whole("a", '{"n":1}', index=0, id="x"), whole("b", '{"n":2}', index=0, id="y")],
-        [whole("a", '{"n":1}'), whole("b", '{"n":2}')],
-        [whole("a", '{"n":1}', index=0), whole("b", '{"n":2}', index=0)],
-        [whole("a", {"n": 1}, index=None), whole("b", {"n": 2}, index=None)],
-        [whole("a", '{"n":1}', id="x"), whole("b", '{"n":2}', id="x")],
-        [whole("a", '{"n":1}', index=0, id="x"), whole("b", '{"n":2}', index=0, id="x")],
-        [whole("a", '{"n":1}', index=0, id="x"), whole("b", '{"n":2}', index=1, id="x")],
+WHOLE = {
+    "no index": [whole("a", '{"n":1}', id="x"), whole("b", '{"n":2}', id="y")],
+    "one index for all": [
+        whole("a", '{"n":1}', index=0, id="x"),
+        whole("b", '{"n":2}', index=0, id="y"),
     ],
-    ids=[
-        "no index",
-        "one index for all",
-        "neither index nor id",
-        "one index, no ids",
-        "objects for texts",
-        "no index, one id twice",
-        "one index and one id for all",
-        "one id twice",
+    "neither index nor id": [whole("a", '{"n":1}'), whole("b", '{"n":2}')],
+    "one index, no ids": [whole("a", '{"n":1}', index=0), whole("b", '{"n":2}', index=0)],
+    "objects for texts": [whole("a", {"n": 1}, index=None), whole("b", {"n": 2}, index=None)],
+    "no index, one id twice": [whole("a", '{"n":1}', id="x"), whole("b", '{"n":2}', id="x")],
+    "one index and one id for all": [
+        whole("a", '{"n":1}', index=0, id="x"),
+        whole("b", '{"n":2}', index=0, id="x"),
     ],
-)
+    "one id twice": [
+        whole("a", '{"n":1}', index=0, id="x"),
+        whole("b", '{"n":2}', index=1, id="x"),
+    ],
+}
+
+
+@pytest.mark.parametrize("items", WHOLE.values(), ids=WHOLE)
 @pytest.mark.parametrize("together", [True, False])
 def test_whole_calls_stay_apart_however_a_server_marks_them(items: Any, together: bool) -> None:
     chunks = [loose(*items)] if together else [loose(item) for item in items]

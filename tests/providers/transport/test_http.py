@@ -83,19 +83,6 @@ async def test_a_connection_that_breaks_after_the_end_loses_the_usage_alone() ->
     assert solution.usage.input_tokens is None
 
 
-async def test_a_server_that_keeps_the_line_open_after_the_end_is_not_waited_for() -> None:
-    left = asyncio.Event()
-
-    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
-        writer.write(head() + http_chunk(HELLO))
-        await reader.read()
-        left.set()
-
-    async with asyncio.timeout(10):
-        assert (await solve_from(serve)).text == "Hello"
-        await left.wait()
-
-
 async def test_a_silence_longer_than_the_timeout_is_noticed() -> None:
     async def serve(reader: StreamReader, writer: StreamWriter) -> None:
         writer.write(head() + http_chunk(stream([chunk({"content": "Hel"})], end="")))
