@@ -60,12 +60,8 @@ class PlanStep:
         return (*self.places, *self.errors)
 
 
-@dataclass(frozen=True)
-class UnusableStep:
-    """A step that cannot be executed, and the removed steps that it needs."""
-
-    step: PlanStep
-    missing: Sequence[PlanStep]
+# A step that cannot be executed, and the removed steps that it needs.
+UnusableStep = tuple[PlanStep, Sequence[PlanStep]]
 
 
 class PlanSteps:
@@ -113,7 +109,7 @@ class PlanSteps:
 
     def steps_using(self, step: PlanStep) -> list[PlanStep]:
         """Return the steps that cannot be executed without this one."""
-        return [lost.step for lost in self.unusable_steps({step.id}, {})]
+        return [lost for lost, _ in self.unusable_steps({step.id}, {})]
 
     def unusable_steps(
         self, struck: Collection[str], edited: Mapping[str, Any]
@@ -124,13 +120,13 @@ class PlanSteps:
         just_gone = gone
         # Only steps that wait for a newly removed step can be affected: a plan can be a long chain.
         while more := [
-            UnusableStep(step, without)
+            (step, without)
             for step in self.all
             if step.id not in gone and not just_gone.isdisjoint(step.waits_for)
             if (without := self.missing_results(step, uses[step.id], gone))
         ]:
             found += more
-            just_gone = {lost.step.id for lost in more}
+            just_gone = {lost.id for lost, _ in more}
             gone = gone | just_gone
         return found
 
@@ -207,15 +203,15 @@ def join_words(words: Sequence[str]) -> str:
 def describe_unusable(found: Sequence[UnusableStep]) -> str:
     """Return why a plan cannot be approved with these steps, and what to do."""
     users: dict[str, list[str]] = {}
-    for one in found:
-        missing = join_words([step.title for step in one.missing])
-        users.setdefault(missing, []).append(one.step.title)
+    for step, without in found:
+        missing = join_words([one.title for one in without])
+        users.setdefault(missing, []).append(step.title)
     texts = [
         f"{join_words(titles)} {'needs' if len(titles) == 1 else 'need'} the result of {missing}"
         for missing, titles in users.items()
     ]
     text = "; ".join(texts)
-    also = f"Remove {step_numbers([one.step for one in found])} too, or change the arguments"
+    also = f"Remove {step_numbers([step for step, _ in found])} too, or change the arguments"
     return f"{text[:1].upper()}{text[1:]}, which would be removed. {also}."
 
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -60,56 +60,48 @@ _PICTURE: Final = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 
 def routes(parts: Services) -> list[BaseRoute]:
     """Return the routes of the pages of runs."""
-    live, acting, changes = RunPages(parts), RunActions(parts), RunStreams(parts)
+    pages, changes = RunPages(parts), RunStreams(parts)
     at = "/run/{run}"
     return [
-        RunRoute(f"{at}/news", live.news),
-        RunRoute(f"{at}/earlier", live.earlier),
+        RunRoute(f"{at}/news", pages.news),
+        RunRoute(f"{at}/earlier", pages.earlier),
         RunRoute(f"{at}/changes", changes.answer),
-        RunRoute(f"{at}/entry/{{n:number}}", live.entry),
-        RunRoute(f"{at}/picture/{{n:number}}/{{index:number}}", live.picture),
-        RunRoute(f"{at}/state", live.state),
-        RunRoute(f"{at}/message", acting.message, methods=["POST"]),
-        RunRoute(f"{at}/close", acting.close, methods=["POST"]),
-        RunRoute(f"{at}/cancel", acting.before_cancel, methods=["GET"]),
-        RunRoute(f"{at}/cancel", acting.cancel, methods=["POST"]),
-        RunRoute(at, live.page),
+        RunRoute(f"{at}/entry/{{n:number}}", pages.entry),
+        RunRoute(f"{at}/picture/{{n:number}}/{{index:number}}", pages.picture),
+        RunRoute(f"{at}/state", pages.state),
+        RunRoute(f"{at}/message", pages.message, methods=["POST"]),
+        RunRoute(f"{at}/close", pages.close, methods=["POST"]),
+        RunRoute(f"{at}/cancel", pages.before_cancel, methods=["GET"]),
+        RunRoute(f"{at}/cancel", pages.cancel, methods=["POST"]),
+        RunRoute(at, pages.page),
     ]
 
 
 @dataclass(frozen=True)
 class RunPages:
-    """The pages that show a run."""
+    """The pages of runs, and the actions on a run."""
 
     parts: Services
 
     async def page(self, request: Request) -> Response:
         """Show a run."""
         before = _number(request, "before")
-        seen = await take_snapshot(
-            self.parts, _run_id(request), EntryRange(before=before), PAGE_SECONDS
-        )
+        shown = await self._view(request, EntryRange(before=before), PAGE_SECONDS)
         result = ACTION_RESULTS.get(request.query_params.get("said", ""), "")
-        shown = await build_run_view(self.parts, seen)
-        return page(
-            request, "run/page.html", run=shown, result=result, newest=before is None, after=None
-        )
+        values: dict[str, Any] = {"result": result, "newest": before is None, "after": None}
+        return page(request, "run/page.html", run=shown, **values)
 
     async def news(self, request: Request) -> Response:
         """Return the new entries."""
         after = _number(request, "after")
-        seen = await take_snapshot(
-            self.parts, _run_id(request), EntryRange(after=after), NEWS_SECONDS
-        )
-        shown = await build_run_view(self.parts, seen)
+        shown = await self._view(request, EntryRange(after=after), NEWS_SECONDS)
         return page(request, "run/news.html", run=shown, after=after)
 
     async def earlier(self, request: Request) -> Response:
         """Return earlier entries."""
         before = _number(request, "before") or 1
-        seen = await take_snapshot(
-            self.parts, _run_id(request), EntryRange(before=before), NEWS_SECONDS
-        )
+        run_id: str = request.path_params["run"]
+        seen = await take_snapshot(self.parts, run_id, EntryRange(before=before), NEWS_SECONDS)
         if seen.problem is not None:
             raise seen.problem
         shown = await build_run_view(self.parts, seen)
@@ -162,42 +154,9 @@ class RunPages:
             request, "run/state.html", run=run.id, states=state_sections(shared, own), more=more
         )
 
-    def _run(self, request: Request) -> RunHandle:
-        return self.parts.run(_run_id(request))
-
-
-async def _entry(run: RunHandle, number: int) -> Entry:
-    found = await read_entries(run, number - 1, number) if number > 0 else []
-    if not found:
-        said = f"The log of {clean(run.id)} has no entry {number}."
-        raise HTTPException(404, said)
-    return found[0]
-
-
-def _run_id(request: Request) -> str:
-    run_id: str = request.path_params["run"]
-    return run_id
-
-
-def _number(request: Request, name: str) -> int | None:
-    """Return the number of an entry from the address, if there is one."""
-    given = request.query_params.get(name)
-    if not given:
-        return None
-    if not re.fullmatch(NUMBER, given):
-        raise HTTPException(400, f"{name} must be the number of an entry, such as 100.")
-    return int(given)
-
-
-@dataclass(frozen=True)
-class RunActions:
-    """The actions on a run."""
-
-    parts: Services
-
     async def message(self, request: Request) -> Response:
         """Send a message; if that fails, the page keeps its text."""
-        form, run = await read_form(request), self._run(request, listens=True)
+        form, run = await read_form(request), self._conversation(request)
         text = str(form.get("text") or "").replace("\r\n", "\n")
         how = str(form.get("delivery"))
         delivery = how if how in _DELIVERIES else "steer"
@@ -218,7 +177,7 @@ class RunActions:
     async def close(self, request: Request) -> Response:
         """Close a conversation after its last answer."""
         await read_form(request)
-        run = self._run(request, listens=True)
+        run = self._conversation(request)
         return await _done(run, partial(run.signal, names.CLOSE), "closed")
 
     async def before_cancel(self, request: Request) -> Response:
@@ -234,8 +193,33 @@ class RunActions:
         run = self._run(request)
         return await _done(run, run.cancel, "cancelled")
 
-    def _run(self, request: Request, *, listens: bool = False) -> RunHandle:
-        return RunHandle(self.parts.client, _run_id(request), listens=listens)
+    def _conversation(self, request: Request) -> RunHandle:
+        return RunHandle(self.parts.client, request.path_params["run"], listens=True)
+
+    def _run(self, request: Request) -> RunHandle:
+        return self.parts.run(request.path_params["run"])
+
+    async def _view(self, request: Request, span: EntryRange, seconds: float) -> dict[str, Any]:
+        seen = await take_snapshot(self.parts, request.path_params["run"], span, seconds)
+        return await build_run_view(self.parts, seen)
+
+
+async def _entry(run: RunHandle, number: int) -> Entry:
+    found = await read_entries(run, number - 1, number) if number > 0 else []
+    if not found:
+        said = f"The log of {clean(run.id)} has no entry {number}."
+        raise HTTPException(404, said)
+    return found[0]
+
+
+def _number(request: Request, name: str) -> int | None:
+    """Return the number of an entry from the address, if there is one."""
+    given = request.query_params.get(name)
+    if not given:
+        return None
+    if not re.fullmatch(NUMBER, given):
+        raise HTTPException(400, f"{name} must be the number of an entry, such as 100.")
+    return int(given)
 
 
 async def _done(run: RunHandle, act: Callable[[], Awaitable[None]], said: str) -> Response:

@@ -65,14 +65,6 @@ class StatusItem:
     progress: str = ""
 
 
-@dataclass(frozen=True)
-class CallProgress:
-    """A call of the current turn and its stage."""
-
-    name: str
-    stage: str
-
-
 def status_items(seen: RunSnapshot, name: Name) -> list[StatusItem]:
     """Return the current activities of a run, the most urgent first; `name` names a call."""
     if seen.ending is not None:
@@ -114,16 +106,14 @@ def ended_item(ending: RunEnding, at: datetime | None) -> StatusItem:
     return StatusItem(text, tone, at, clean(said).strip(), _ADVICE.get(code, ""))
 
 
-def calls_in_progress(seen: RunSnapshot, name: Name) -> list[CallProgress]:
-    """Return the calls of the current turn."""
+def calls_in_progress(seen: RunSnapshot, name: Name) -> list[tuple[str, str]]:
+    """Return the name and the stage of each call of the current turn."""
     calls = seen.status.get("calls") or [] if seen.ending is None else []
     # No step of a pending plan has started.
-    planned = any(one.kind == "plan" for one in seen.approvals)
-    stages = {**_STAGES, "pending": "proposed"} if planned else _STAGES
+    is_plan = any(one.kind == "plan" for one in seen.approvals)
+    stages = {**_STAGES, "pending": "proposed"} if is_plan else _STAGES
     return [
-        CallProgress(
-            name(str(call["callId"]), str(call["tool"])), stages.get(str(call["stage"]), "proposed")
-        )
+        (name(str(call["callId"]), str(call["tool"])), stages.get(str(call["stage"]), "proposed"))
         for call in calls
     ]
 

@@ -148,6 +148,12 @@ def test_the_steps_of_a_plan_that_change_something_outside_are_marked() -> None:
     assert "side effects unknown" in step(html, 4)
 
 
+def test_a_plan_without_changes_and_one_without_what_a_step_needs_say_so() -> None:
+    every = ("t1c1", "t1c2", "t1c3", "t1c4")
+    assert "No changes: the whole plan" in page(plan(), typed("edit", *of_plan(*every), CHECK))
+    assert "No call would be left" in page(plan(), typed("edit", *of_plan(), CHECK))
+
+
 @pytest.mark.parametrize(
     ("keep", "warning"),
     [

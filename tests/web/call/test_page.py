@@ -188,6 +188,15 @@ def test_in_a_plan_what_a_reference_will_stand_for_is_not_checked_and_all_else_i
     assert as_it_is.decision == "approve"
 
 
+def test_a_plan_without_what_a_step_needs_is_not_sent() -> None:
+    first = {"id": "t1c1", "tool": "pay", "arguments": {}, "writes": "†state.paid"}
+    then = {"id": "t1c2", "tool": "pay", "arguments": {"of": "†state.paid"}, "waitsFor": ["t1c1"]}
+    one = question(kind="plan", arguments={"calls": [first, then]})
+    lacking = read_decision(typed("edit", ("keep", "t1c2")), one, ANN)
+    assert isinstance(lacking, FormProblem)
+    assert lacking.message.startswith("Step 2 (pay) needs the result of step 1 (pay)")
+
+
 # --- what is shown -----------------------------------------------------------------------
 
 

@@ -31,7 +31,7 @@ def steps(*calls: dict[str, Any]) -> PlanSteps:
 
 def lost(plan: PlanSteps, *struck: str, **edited: Any) -> list[str]:
     """The steps that could not be carried out."""
-    return [one.step.id for one in plan.unusable_steps({*struck}, edited)]
+    return [step.id for step, _ in plan.unusable_steps({*struck}, edited)]
 
 
 def test_each_says_what_it_waits_for_and_who_cannot_be_without_it() -> None:

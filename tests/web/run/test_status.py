@@ -173,13 +173,13 @@ def test_every_call_of_the_turn_says_where_it_stands() -> None:
     stages = ["pending", "queued", "waiting", "unsure", "running", "ended", "proposed"]
     calls = [{"callId": "t1c1", "tool": "pay", "stage": stage} for stage in stages]
     shown = calls_in_progress(at_work(calls=calls), Timeline("order-7").name)
-    assert [one.stage for one in shown] == [
+    assert [stage for _, stage in shown] == [
         *("waiting for another call", "queued", "waiting for approval"),
         *("outcome unknown: waiting for a decision", "running", "finished"),
         "proposed",
     ]
     plan = replace(at_work(calls=calls), approvals=[PAY.model_copy(update={"kind": "plan"})])
-    assert calls_in_progress(plan, Timeline("order-7").name)[0].stage == "proposed"
+    assert calls_in_progress(plan, Timeline("order-7").name)[0][1] == "proposed"
 
 
 def test_what_is_used_is_told_and_what_is_not_known_is_not_zero() -> None:
