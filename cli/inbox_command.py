@@ -62,8 +62,8 @@ async def inbox(
     from holdfast.cli.serving import serve
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess, open_sign_in
-    from holdfast.web.auth.link import LinkOwner
     from holdfast.web.auth.sessions import TextSealer, build_person
+    from holdfast.web.auth.sign_in import LinkOwner
     from holdfast.web.http.problems import RefusedRequest
     from holdfast.web.monitoring import InboxHealth, export_metrics
     from holdfast.web.services import Services

@@ -133,8 +133,8 @@ async def _inbox(client: Client, temporal_ui: str) -> AsyncIterator[str]:
     from holdfast.cli.serving import server
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, BearerTokens, RequestAccess
-    from holdfast.web.auth.link import LinkOwner, LinkSignIn
     from holdfast.web.auth.sessions import TextSealer
+    from holdfast.web.auth.sign_in import LinkOwner, LinkSignIn
     from holdfast.web.http.origins import own_origins
     from holdfast.web.monitoring import InboxHealth
     from holdfast.web.services import Services

@@ -15,10 +15,9 @@ from temporalio.client import Client
 
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.web.auth.auth_middleware import BearerTokens, SignInMethod
-from holdfast.web.auth.link import LinkOwner, LinkSignIn
-from holdfast.web.auth.oidc import OidcSignIn
-from holdfast.web.auth.oidc_provider import OidcProvider
+from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
 from holdfast.web.auth.sessions import TextSealer
+from holdfast.web.auth.sign_in import LinkOwner, LinkSignIn
 from holdfast.web.services import Services
 from tests.browser.window import DESKTOP, PHONE, check, fits
 from tests.support.inbox import HOST, Stage, opened

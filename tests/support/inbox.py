@@ -25,8 +25,8 @@ from holdfast.web.auth.auth_middleware import (
     RequestAccess,
     SignInMethod,
 )
-from holdfast.web.auth.link import LinkOwner, LinkSignIn
 from holdfast.web.auth.sessions import TextSealer
+from holdfast.web.auth.sign_in import LinkOwner, LinkSignIn
 from holdfast.web.http.origins import own_origins
 from holdfast.web.monitoring import InboxHealth
 from holdfast.web.services import Services

@@ -14,22 +14,19 @@ RunId = Annotated[str, Field(min_length=1, max_length=200)]
 TaskQueue = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class NewRun(RunRequest):
+class _New(Strict):
+    id: RunId | None = None
+    """Its id (default: one of its own). An id is taken once."""
+    task_queue: TaskQueue = names.TASK_QUEUE
+    """The task queue of its worker."""
+
+
+class NewRun(_New, RunRequest):
     """A run to be started: what `AgentWorkflow` is given, and where it runs under what id."""
 
-    id: RunId | None = None
-    """Its id (default: one of its own). An id is taken once."""
-    task_queue: TaskQueue = names.TASK_QUEUE
-    """The task queue of its worker."""
 
-
-class NewCall(CallRequest):
+class NewCall(_New, CallRequest):
     """A single call to be made: what `CallWorkflow` is given, and where it runs under what id."""
-
-    id: RunId | None = None
-    """Its id (default: one of its own). An id is taken once."""
-    task_queue: TaskQueue = names.TASK_QUEUE
-    """The task queue of its worker."""
 
 
 class NewMessage(Strict):

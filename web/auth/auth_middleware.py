@@ -25,15 +25,15 @@ from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken, principal_claims
 from holdfast.schemas.decision import PrincipalClaims
 from holdfast.schemas.settings.inbox import InboxSettings
-from holdfast.web.auth.link import LinkOwner, LinkSignIn
-from holdfast.web.auth.oidc import OidcSignIn
-from holdfast.web.auth.oidc_provider import OidcProvider
-from holdfast.web.auth.proxy import ProxySignIn
+from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
 from holdfast.web.auth.sessions import Authentication, TextSealer, build_person
-from holdfast.web.auth.sign_in_pages import (
+from holdfast.web.auth.sign_in import (
     SIGN_IN,
     SIGN_OUT,
     SIGNED_IN,
+    LinkOwner,
+    LinkSignIn,
+    ProxySignIn,
     requested_path,
     resubmission_page,
     sign_in_path,

@@ -1,23 +1,39 @@
 """Sign-in with OpenID Connect.
 
     page ─► sign in ─► provider ─► callback ─► name, groups ─► session ─► page
+    metadata ─► provider's page ─► code ─► ID token ─► signature, issuer, audience, dates, nonce
 
-It is the authorization code flow with PKCE, state and nonce.
+It is the authorization code flow with PKCE, state and nonce. The log has the cause of a failure;
+the user reads what to do.
 """
 
+import asyncio
+import hashlib
+import hmac
+import json
+import logging
+import secrets
+import time
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import httpx
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from holdfast.activities.check_token import matching_key_set
+from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
+from holdfast.runtime.identity.key_sets import Clock, KeysUnavailableError, UrlKeySet
+from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import Oidc
-from holdfast.web.auth.oidc_provider import OidcProvider, PendingSignIn
-from holdfast.web.auth.sessions import Sessions, TextSealer
-from holdfast.web.auth.sign_in_pages import (
+from holdfast.schemas.settings.keys import KeySet
+from holdfast.web.auth.sessions import Sessions, TextSealer, delete_cookie, read_cookie, set_cookie
+from holdfast.web.auth.sign_in import (
     HOME,
     SIGN_IN,
     SIGNED_IN,
@@ -28,11 +44,232 @@ from holdfast.web.auth.sign_in_pages import (
 )
 from holdfast.web.http.problems import RefusedRequest
 
+SIGN_IN_SECONDS: Final = 600
+_KIND: Final = "going"
+_STATE_CHARS: Final = 8
+METADATA: Final = "/.well-known/openid-configuration"
+FRESH_SECONDS: Final = 3600
+TIMEOUT_SECONDS: Final = 10
+MAX_ANSWER_BYTES: Final = 256 * 1024
 _SAID_CHARS: Final = 200
+_AWAY: Final = "the provider that people sign in with cannot be had now; try again in a minute"
+_NOT_GOOD: Final = "what the provider says of you is not valid; try again, or tell who runs this"
 _ANOTHER: Final = (
     "this sign-in was not started in this browser, took more than ten minutes, or is done already;"
     " sign in again"
 )
+
+logger = logging.getLogger("holdfast")
+
+
+@dataclass(frozen=True)
+class PendingSignIn:
+    """A sign-in that was started: the page to return to, and its secrets."""
+
+    return_path: str
+    state: str
+    nonce: str
+    verifier: str
+
+    @classmethod
+    def create(cls, home: str) -> "PendingSignIn":
+        """Create one with new secrets."""
+        return cls(home, *(secrets.token_urlsafe(32) for _ in range(3)))
+
+    def save(self, answer: Response, request: Request, seal: TextSealer) -> None:
+        """Store it in a cookie; each tab has its own."""
+        sealed = seal.seal(_KIND, asdict(self), SIGN_IN_SECONDS)
+        # The cookie must be sent when the provider's page redirects the browser back.
+        set_cookie(answer, request, _cookie(self.state), sealed, SIGN_IN_SECONDS, "lax")
+
+    @classmethod
+    def find(cls, request: Request, state: str, seal: TextSealer) -> "PendingSignIn | None":
+        """Return the sign-in with this state, if this browser started it within the time limit."""
+        opened = seal.open(_KIND, read_cookie(request, _cookie(state)))
+        if opened is None:
+            return None
+        found = cls(**opened.values)
+        is_its = hmac.compare_digest(found.state.encode(), state.encode("utf-8", "surrogatepass"))
+        return found if is_its else None
+
+    def forget(self, answer: Response, request: Request) -> None:
+        """Delete its cookie."""
+        delete_cookie(answer, request, _cookie(self.state))
+
+
+def _cookie(state: str) -> str:
+    return f"{_KIND}_{state[:_STATE_CHARS]}"
+
+
+class Metadata(BaseModel):
+    """The metadata of a provider (OpenID Connect Discovery)."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    token_endpoint_auth_methods_supported: list[str] = ["client_secret_basic"]
+
+
+class OidcProvider:
+    """The provider of the settings; `secret` is the client secret."""
+
+    def __init__(
+        self,
+        settings: Oidc,
+        secret: str | None,
+        http: httpx.AsyncClient,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._settings, self._secret = settings, secret
+        self._http, self._clock = http, clock
+        self._known: tuple[Metadata, UrlKeySet] | None = None
+        self._known_at = 0.0
+
+    async def authorization_url(self, pending: PendingSignIn, redirect_uri: str) -> str:
+        """Return the address of the provider's page.
+
+        Raises:
+            RefusedRequest: the provider is not available.
+        """
+        metadata, _ = await self._current()
+        digest = hashlib.sha256(pending.verifier.encode()).digest()
+        query = {
+            "response_type": "code",
+            "client_id": self._settings.client_id,
+            "redirect_uri": redirect_uri,
+            "scope": " ".join(dict.fromkeys(["openid", *self._settings.scopes])),
+            "state": pending.state,
+            "nonce": pending.nonce,
+            "code_challenge": urlsafe_b64encode(digest).decode().rstrip("="),
+            "code_challenge_method": "S256",
+        }
+        return str(httpx.URL(metadata.authorization_endpoint).copy_merge_params(query))
+
+    async def claims(
+        self, code: str, pending: PendingSignIn, redirect_uri: str
+    ) -> Mapping[str, Any]:
+        """Exchange a code and return the checked claims of the ID token.
+
+        Raises:
+            RefusedRequest: the ID token is missing or not valid.
+        """
+        metadata, keys = await self._current()
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": pending.verifier,
+        }
+        methods, client = metadata.token_endpoint_auth_methods_supported, self._settings.client_id
+        by_form = "client_secret_basic" not in methods and "client_secret_post" in methods
+        auth = None
+        if not self._secret:
+            form["client_id"] = client
+        elif by_form:
+            form |= {"client_id": client, "client_secret": self._secret}
+        else:
+            auth = httpx.BasicAuth(client, self._secret)
+        answer = await self._request("POST", metadata.token_endpoint, data=form, auth=auth)
+        said = answer.get("id_token")
+        if not isinstance(said, str):
+            about = answer.get("error_description", "")
+            why = f"it answers {answer['error']} {about}" if "error" in answer else "no id token"
+            raise _refused(403, _NOT_GOOD, why)
+        try:
+            token = SignedToken.read(said)
+            await matching_key_set(token, [keys], "principals")
+            _check_recipient(token.claims, pending.nonce, client)
+        except InvalidTokenError as error:
+            raise _refused(403, _NOT_GOOD, str(error)) from None
+        except KeysUnavailableError:
+            raise _refused(503, _AWAY, "its keys cannot be had") from None
+        return token.claims
+
+    async def _current(self) -> tuple[Metadata, UrlKeySet]:
+        """Return the metadata of the provider and its keys, at most an hour old."""
+        if self._known is not None and self._clock() - self._known_at < FRESH_SECONDS:
+            return self._known
+        issuer = self._settings.issuer
+        said = await self._request("GET", f"{issuer.rstrip('/')}{METADATA}")
+        try:
+            metadata = Metadata.model_validate(said)
+            for url in (metadata.authorization_endpoint, metadata.token_endpoint):
+                _address(url)
+            keys_url = _address(metadata.jwks_uri)
+        except (ValidationError, AddressError) as error:
+            raise _refused(503, _AWAY, f"what it says of itself is not good: {error}") from None
+        if metadata.issuer != issuer:
+            called = one_line(metadata.issuer, _SAID_CHARS)
+            raise _refused(503, _AWAY, f"it calls itself {called}: write that as `issuer`")
+        if self._known is not None and self._known[1].settings.url == metadata.jwks_uri:
+            keys = self._known[1]
+        else:
+            settings = KeySet(
+                url=metadata.jwks_uri,
+                issuer=issuer,
+                audience=self._settings.client_id,
+                for_=["principals"],
+            )
+            keys = UrlKeySet("oidc", settings, keys_url, self._http, self._clock)
+        self._known, self._known_at = (metadata, keys), self._clock()
+        return self._known
+
+    async def _request(self, method: str, url: str, **body: Any) -> dict[str, Any]:
+        """Return the JSON that the provider answers with any status: errors are JSON, too."""
+        # A compressed response has no known size.
+        headers = {"accept": "application/json", "accept-encoding": "identity"}
+        read = bytearray()
+        try:
+            async with (
+                asyncio.timeout(TIMEOUT_SECONDS),
+                self._http.stream(method, url, headers=headers, **body) as response,
+            ):
+                async for chunk in response.aiter_raw():
+                    read += chunk
+                    if len(read) > MAX_ANSWER_BYTES:
+                        raise ValueError(f"it has more than {MAX_ANSWER_BYTES} bytes")
+            said = json.loads(read)
+        except (TimeoutError, httpx.HTTPError) as error:
+            why = f"{type(error).__name__} {error}"
+            raise _refused(503, _AWAY, f"it cannot be reached: {why}") from None
+        except (ValueError, RecursionError) as error:
+            raise _refused(503, _AWAY, f"its answer is no JSON: {error}") from None
+        if not isinstance(said, dict):
+            raise _refused(503, _AWAY, "its answer is no JSON object")
+        return said
+
+
+def _check_recipient(claims: Mapping[str, Any], nonce: str, client: str) -> None:
+    """Accept the claims of a token that was made for this sign-in and this client.
+
+    Raises:
+        InvalidTokenError: the token was made for another one.
+    """
+    said = str(claims.get("nonce", "")).encode("utf-8", "surrogatepass")
+    if not hmac.compare_digest(said, nonce.encode()):
+        raise InvalidTokenError("the token was made for another sign-in (`nonce`)")
+    # A token with several audiences must name this client as the authorized party.
+    is_shared = isinstance(claims.get("aud"), list) and len(claims["aud"]) > 1
+    if claims.get("azp", None if is_shared else client) != client:
+        raise InvalidTokenError("the token was made for another client (`azp`)")
+
+
+def _address(text: str) -> httpx.URL:
+    """Parse an address with https, or of this machine.
+
+    Raises:
+        AddressError: the address is not valid.
+    """
+    url = parse_address(text)
+    if url.scheme == "http" and not is_loopback(url.host):
+        raise AddressError(f"`{text}` can be changed on the way", "have it served by https")
+    return url
+
+
+def _refused(status: int, sentence: str, why: str) -> RefusedRequest:
+    logger.warning("signing in with OpenID Connect: %s", one_line(why, 5 * _SAID_CHARS))
+    return RefusedRequest(status, sentence)
 
 
 class OidcSignIn:

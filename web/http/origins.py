@@ -6,7 +6,7 @@ unknown page is refused, and so is an unknown name that resolves to this machine
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -56,11 +56,10 @@ def own_origins(host: str, port: int, url: str | None) -> frozenset[str]:
 
 def hosts_of(origins: frozenset[str]) -> Mapping[str, str]:
     """Return the allowed `Host` headers of these origins, each with its origin."""
-    return {host: origin for origin in origins for host in _hosts(origin)}
-
-
-def _hosts(origin: str) -> Iterator[str]:
-    parts = urlsplit(origin)
-    yield parts.netloc
-    if parts.port is None:
-        yield f"{parts.netloc}:{_DEFAULT_PORTS[parts.scheme]}"
+    found = {}
+    for origin in origins:
+        parts = urlsplit(origin)
+        found[parts.netloc] = origin
+        if parts.port is None:
+            found[f"{parts.netloc}:{_DEFAULT_PORTS[parts.scheme]}"] = origin
+    return found

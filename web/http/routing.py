@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
@@ -17,18 +17,10 @@ _RUN = "{run}"
 NUMBER: Final = "[0-9]{1,12}"
 
 
-class _Number(Convertor[int]):
+class _Number(IntegerConvertor):
     """A number in an address: `{n:number}`."""
 
     regex = NUMBER
-
-    def convert(self, value: str) -> int:
-        """Return the number."""
-        return int(value)
-
-    def to_string(self, value: int) -> str:
-        """Return the number as text."""
-        return str(value)
 
 
 register_url_convertor("number", _Number())
@@ -49,11 +41,10 @@ class RunRoute(Route):
         """Report whether a request is for this address; Starlette calls this."""
         raw = scope.get("raw_path") or quote(scope["path"]).encode()
         found, child = super().matches({**scope, "path": raw.decode("latin-1"), "root_path": ""})
-        named = {name: _decoded(value) for name, value in child.get("path_params", {}).items()}
+        named = {
+            name: unquote(value) if isinstance(value, str) else value
+            for name, value in child.get("path_params", {}).items()
+        }
         if found is Match.NONE or "" in named.values():
             return Match.NONE, {}
         return found, {**child, "path_params": named}
-
-
-def _decoded(value: Any) -> Any:
-    return unquote(value) if isinstance(value, str) else value

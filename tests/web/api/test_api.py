@@ -17,8 +17,8 @@ from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.api import runs
 from holdfast.web.api.start_runs import MAX_KEY_CHARS
 from holdfast.web.auth.auth_middleware import BearerTokens
-from holdfast.web.auth.link import LinkOwner, LinkSignIn
 from holdfast.web.auth.sessions import TextSealer
+from holdfast.web.auth.sign_in import LinkOwner, LinkSignIn
 from holdfast.web.http.problems import problem_of
 from holdfast.web.pages import address
 from holdfast.web.services import Services

@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from temporalio.client import Client
 
-from holdfast.web.auth import link, sessions
+from holdfast.web.auth import sessions
 from holdfast.web.auth.auth_middleware import BearerTokens
-from holdfast.web.auth.link import LinkOwner, LinkSignIn
 from holdfast.web.auth.sessions import Person, TextSealer
-from holdfast.web.auth.sign_in_pages import local_path
+from holdfast.web.auth.sign_in import LinkOwner, LinkSignIn, local_path
 from holdfast.web.http import request_body
 from holdfast.web.pages import HEADERS
 from holdfast.web.services import Services
@@ -434,10 +433,10 @@ async def test_health_is_told_to_everybody_by_whatever_name(
 
 
 def test_a_link_is_as_long_as_a_guess_would_take_for_ever() -> None:
-    keys = {link.LinkSignIn(TextSealer(), LinkOwner("ann")).address("") for _ in range(3)}
+    keys = {LinkSignIn(TextSealer(), LinkOwner("ann")).address("") for _ in range(3)}
     assert len(keys) == 3
     assert all(len(key.partition("key=")[2]) >= 43 for key in keys)
-    same = {link.LinkSignIn(TextSealer(SECRET), LinkOwner("ann")).address("") for _ in range(3)}
+    same = {LinkSignIn(TextSealer(SECRET), LinkOwner("ann")).address("") for _ in range(3)}
     assert len(same) == 1, "of one secret, one link"
 
 

@@ -16,11 +16,10 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from temporalio.client import Client
 
 from holdfast.schemas.settings.inbox import Oidc
-from holdfast.web.auth import oidc_provider as of_provider
+from holdfast.web.auth import oidc as of_provider
 from holdfast.web.auth.auth_middleware import BearerTokens
-from holdfast.web.auth.oidc import OidcSignIn
-from holdfast.web.auth.oidc_provider import MAX_ANSWER_BYTES, METADATA, SIGN_IN_SECONDS
-from holdfast.web.auth.oidc_provider import OidcProvider as Known
+from holdfast.web.auth.oidc import MAX_ANSWER_BYTES, METADATA, SIGN_IN_SECONDS, OidcSignIn
+from holdfast.web.auth.oidc import OidcProvider as Known
 from holdfast.web.auth.sessions import TextSealer
 from holdfast.web.services import Services
 from tests.support.inbox import Stage, opened

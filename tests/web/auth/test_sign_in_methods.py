@@ -15,9 +15,8 @@ from holdfast.runtime.identity.key_sets import FileKeySet, LiveKeySet, UrlKeySet
 from holdfast.schemas.settings.inbox import Proxy
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.auth.auth_middleware import BearerTokens
-from holdfast.web.auth.link import LinkOwner, LinkSignIn
-from holdfast.web.auth.proxy import ProxySignIn
 from holdfast.web.auth.sessions import TextSealer
+from holdfast.web.auth.sign_in import LinkOwner, LinkSignIn, ProxySignIn
 from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.services import Services
 from tests.support.inbox import Stage, opened
