@@ -16,11 +16,9 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.client import run_handle as remote_run
 from tests.contract.wrong_inputs.running import Command, Query, Request, Signal, Update, filled
-from tests.contract.wrong_inputs.running_agents import AGENTS
-from tests.contract.wrong_inputs.running_commands import COMMANDS
+from tests.contract.wrong_inputs.running_commands import COMMANDS, SETTINGS
 from tests.contract.wrong_inputs.running_decisions import DECISIONS, ON_A_BUDGET, ON_A_PLAN
-from tests.contract.wrong_inputs.running_requests import REQUESTS
-from tests.contract.wrong_inputs.running_settings import SETTINGS
+from tests.contract.wrong_inputs.running_requests import AGENTS, REQUESTS
 from tests.contract.wrong_inputs.running_told import KEPT, QUERIES, SAID, SENT, SIGNALS
 from tests.contract.wrong_inputs.running_worker import Stage, stage
 from tests.support import tools

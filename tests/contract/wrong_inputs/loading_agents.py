@@ -23,11 +23,6 @@ AGENTS = [
         "`options`, `temperature`",
     ),
     agent(
-        "a field of the model misspelt",
-        "model: {endpoint: m, maxTokens: 500}\n",
-        "1: unknown field `maxTokens`; did you mean `maxOutputTokens`?",
-    ),
-    agent(
         "a temperature too high",
         "model: {endpoint: m, temperature: 3}\n",
         "1: `model.temperature`: `3` does not fit; write 2 or less",
@@ -41,18 +36,6 @@ AGENTS = [
         "a field misspelt",
         MODEL + "instruction: Be kind.\n",
         "2: unknown field `instruction`; did you mean `instructions`?",
-    ),
-    agent(
-        "a field in another case",
-        MODEL + "tool_choice: none\n",
-        "2: unknown field `tool_choice`; did you mean `toolChoice`?",
-    ),
-    agent(
-        "a field like no other",
-        MODEL + "persona: Be kind.\n",
-        "2: unknown field `persona`; known: `$schema`, `approval`, `budget`, `calling`, "
-        "`concurrency`, `description`, `input`, `instructions`, `knowledge`, `memory` and 11 "
-        "more",
     ),
     agent(
         "a tool that does not exist",
@@ -110,11 +93,6 @@ AGENTS = [
         "2: unknown field `tool`; known: `name`",
     ),
     agent(
-        "a budget misspelt",
-        MODEL + "budget: {maxTurn: 5}\n",
-        "2: unknown field `maxTurn`; did you mean `maxTurns`?",
-    ),
-    agent(
         "a budget below nothing",
         MODEL + "budget: {maxTurns: -5}\n",
         "2: `budget.maxTurns`: `-5` does not fit; write 1 or more",
@@ -125,12 +103,6 @@ AGENTS = [
         "2: `budget.maxCalls`: `5` does not fit; write a whole number, without quotes",
     ),
     agent(
-        "a budget of time in words",
-        MODEL + "budget: {maxDuration: an hour}\n",
-        "2: `budget.maxDuration`: `an hour` does not fit; a duration is a number and a "
-        'unit: "500ms", "30s", "5m", "24h", "7d"',
-    ),
-    agent(
         "a limit's end that does not exist",
         MODEL + "onLimit: {maxTurns: stop}\n",
         "2: `onLimit.maxTurns`: `stop` does not fit; write `finalize`, `fail` or `ask`",
@@ -139,11 +111,6 @@ AGENTS = [
         "a limit misspelt",
         MODEL + "onLimit: {maxTurn: ask}\n",
         "2: `maxTurn` does not fit; did you mean `maxTurns`?",
-    ),
-    agent(
-        "no concurrency at all",
-        MODEL + "concurrency: 0\n",
-        "2: `concurrency`: `0` does not fit; write 1 or more",
     ),
     agent(
         "approval without a tool",
@@ -158,21 +125,9 @@ AGENTS = [
         "2: `calling`: `nativ` does not fit; did you mean `native`?",
     ),
     agent(
-        "an output schema with a keyword misspelt",
-        MODEL + "output: {type: object, propertis: {}}\n",
-        "2: unknown keyword `propertis`; did you mean `properties`? One of your own "
-        "begins with `x-`",
-        editor=False,
-    ),
-    agent(
         "an output that is a text",
         MODEL + "output: text\n",
         "2: `output`: `text` does not fit; write an object, or `true` or `false`",
-    ),
-    agent(
-        "a state schema with a wrong type",
-        MODEL + "state: {type: objekt}\n",
-        "2: `state.type`: `objekt` is no type; did you mean `object`?",
     ),
     agent(
         "a name with a space in it",
@@ -194,16 +149,6 @@ AGENTS = [
         "a field without a value", MODEL + "tools:\n", "2: `tools`: there is no value; write a list"
     ),
     agent(
-        "a plan that does not exist",
-        MODEL + "plan: lasy\n",
-        "2: `plan`: `lasy` does not fit; did you mean `lazy`?",
-    ),
-    agent(
-        "a depth below nothing",
-        MODEL + "budget: {maxDepth: -1}\n",
-        "2: `budget.maxDepth`: `-1` does not fit; write 0 or more",
-    ),
-    agent(
         "a hook of an agent that nobody registers",
         MODEL + "_after: {type: chrge}\n",
         "2: `_after.type`: this worker has no activity `chrge`; did you mean `charge`? (an "
@@ -218,40 +163,14 @@ AGENTS = [
         "more",
     ),
     agent(
-        "memory that is named",
-        MODEL + "memory: notes\n",
-        "2: `memory`: `notes` does not fit; write `true` or `false`",
-    ),
-    agent(
         "skills that are a text",
         MODEL + "skills: refunds\n",
         "2: `skills`: `refunds` does not fit; write a list, like [refunds]",
     ),
     agent(
-        "a skill by its name alone",
-        MODEL + "skills: [refunds]\n",
-        "2: `skills[0]`: `refunds` does not fit; write an object",
-    ),
-    agent(
-        "a skill without a name",
-        MODEL + "skills:\n- tools: [look_up]\n",
-        "3: `skills[0]`: `name` is missing; add it",
-    ),
-    agent(
-        "a field of a skill misspelt",
-        MODEL + "skills:\n- name: refunds\n  tool: [look_up]\n",
-        "4: unknown field `tool`; did you mean `tools`?",
-    ),
-    agent(
         "a skill twice",
         MODEL + "skills:\n- name: refunds\n- name: refunds\n",
         "4: `skills[1].name`: it has the skill `refunds` twice; give one of them another name",
-        editor=False,
-    ),
-    agent(
-        "a tool of a skill that does not exist",
-        MODEL + "skills:\n- name: refunds\n  tools: [lookup]\n",
-        "4: `skills[0].tools[0]`: there is no tool `lookup`; did you mean `look_up`?",
         editor=False,
     ),
     agent(
@@ -277,13 +196,6 @@ AGENTS = [
         editor=False,
     ),
     agent(
-        "the work of a skill by an activity that nobody registers",
-        MODEL + "skills:\n- {name: refunds, activity: chrge}\n",
-        "3: `skills[0].activity`: this worker has no activity `chrge`; did you mean `charge`? "
-        "(an activity of another worker needs its `taskQueue`)",
-        editor=False,
-    ),
-    agent(
         "instructions for an activity",
         MODEL + "skills:\n- {name: refunds, activity: charge, instructions: Be quick.}\n",
         "3: `skills[0].instructions`: an activity does the work of this skill, without a "
@@ -293,11 +205,6 @@ AGENTS = [
         "knowledge that is a text",
         MODEL + "knowledge: faq.md\n",
         "2: `knowledge`: `faq.md` does not fit; write a list, like [faq.md]",
-    ),
-    agent(
-        "knowledge from nowhere",
-        MODEL + "knowledge:\n- name: faq\n",
-        "3: `knowledge[0]`: knowledge has one source; write `file`, `url` or `text`",
     ),
     agent(
         "knowledge from two places",
@@ -315,26 +222,5 @@ AGENTS = [
         MODEL + "tools:\n- _tool: ask\n  _delegate: b\n",
         "4: `tools[0]._delegate`: there is no agent `b`; known: `a`, `anonymous`",
         editor=False,
-    ),
-    agent(
-        "knowledge without a name",
-        MODEL + "knowledge:\n- text: Five days.\n",
-        "3: `knowledge[0]`: `name` is missing; add it",
-    ),
-    agent(
-        "a field of knowledge misspelt",
-        MODEL + "knowledge:\n- {name: faq, txt: Five days., file: faq.md}\n",
-        "3: unknown field `txt`; did you mean `text`?",
-    ),
-    agent(
-        "a name of a skill with a space in it",
-        MODEL + "skills:\n- name: give back\n",
-        "3: `skills[0].name`: `give back` does not fit; write at most 128 letters, digits, `_`, "
-        "`.` and `-`, of which the first is a letter",
-    ),
-    agent(
-        "an end of a depth that does not exist",
-        MODEL + "onLimit: {maxDepth: stop}\n",
-        "2: `onLimit.maxDepth`: `stop` does not fit; write `finalize`, `fail` or `ask`",
     ),
 ]

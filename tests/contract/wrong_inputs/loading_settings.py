@@ -153,14 +153,6 @@ SETTINGS = [
         arguments=[*ARGUMENTS, "--store", "gs://runs"],
     ),
     Wrong(
-        "a bucket with a slash too few",
-        {},
-        [
-            "holdfast: `--store`: `s3:/runs/a` does not fit; name a folder, or s3://BUCKET/PREFIX",
-        ],
-        arguments=[*ARGUMENTS, "--store", "s3:/runs/a"],
-    ),
-    Wrong(
         "a store without a name",
         {},
         [

@@ -1,4 +1,4 @@
-"""`holdfast` with wrong words, files and names."""
+"""The command, with wrong words or in a wrong environment."""
 
 from tests.contract.wrong_inputs.running import Command
 
@@ -30,12 +30,6 @@ WORDS = [
         "directory; see holdfast run --help",
     ),
     Command(
-        "an input file that is a folder",
-        ["run", "helper", "--input", "@<folder>"],
-        2,
-        "holdfast: `--input`: <folder> cannot be read: Is a directory; see holdfast run --help",
-    ),
-    Command(
         "a state that is no JSON",
         ["run", "helper", "--input", "go", "--state", "{x"],
         2,
@@ -49,12 +43,6 @@ WORDS = [
         2,
         'holdfast: `--context`: `{"content": "x"}` does not fit; write a JSON list of messages, '
         'such as [{"content": "Hello."}], or @FILE',
-    ),
-    Command(
-        "a skill without a name",
-        ["run", "helper", "--input", "go", "--skill", " "],
-        2,
-        "holdfast: `--skill`: the text is empty; write a name",
     ),
     Command(
         "a budget that does not exist",
@@ -75,13 +63,6 @@ WORDS = [
         2,
         "holdfast: `AGENT`: <folder>/agent.json cannot be read: No such file or "
         "directory; see holdfast run --help",
-    ),
-    Command(
-        "an agent's file that is no agent",
-        ["run", "@<folder>/agent.json", "--input", "go"],
-        2,
-        "holdfast: that is no run: `agent.modle`: unknown field `modle`; did you mean `model`?",
-        files={"agent.json": '{"modle": {}}'},
     ),
     Command(
         "nothing to do",
@@ -174,12 +155,6 @@ WORDS = [
         " the pending approvals",
     ),
     Command(
-        "a limit of none",
-        ["list", "--limit", "0"],
-        2,
-        "holdfast: `--limit`: `0` does not fit; write a whole number from 1 on",
-    ),
-    Command(
         "a status that does not exist",
         ["list", "--status", "waiting"],
         2,
@@ -200,13 +175,6 @@ RUNS = [
         on_screen=True,
     ),
     Command(
-        "an agent that does not exist",
-        ["run", "helpr", "--input", "go", "--task-queue", "<queue>"],
-        1,
-        "failed: invalid_request: `agent`: there is no agent `helpr`; did you mean `helper`?",
-        on_screen=True,
-    ),
-    Command(
         "an id that is taken",
         ["run", "helper", "--input", "go", "--id", "<run>", "--task-queue", "<queue>"],
         1,
@@ -220,32 +188,8 @@ RUNS = [
         "holdfast: there is no run nobody; holdfast list shows the runs",
     ),
     Command(
-        "show a run that does not exist",
-        ["show", "nobody"],
-        4,
-        "holdfast: there is no run nobody; holdfast list shows the runs",
-    ),
-    Command(
         "decide in a run that does not exist",
         ["decide", "nobody", "t1c1", "approve"],
-        4,
-        "holdfast: there is no run nobody; holdfast list shows the runs",
-    ),
-    Command(
-        "send to a run that does not exist",
-        ["send", "nobody", "hello"],
-        4,
-        "holdfast: there is no run nobody; holdfast list shows the runs",
-    ),
-    Command(
-        "close a run that does not exist",
-        ["close", "nobody"],
-        4,
-        "holdfast: there is no run nobody; holdfast list shows the runs",
-    ),
-    Command(
-        "cancel a run that does not exist",
-        ["cancel", "nobody"],
         4,
         "holdfast: there is no run nobody; holdfast list shows the runs",
     ),
@@ -261,34 +205,6 @@ RUNS = [
         4,
         "holdfast: run <run> refuses: no call t9c9 waits for a decision; waiting: t1c1,"
         " t1c2; holdfast approvals lists the pending approvals",
-    ),
-    Command(
-        "a call that is decided",
-        ["decide", "<run>", "t1c3", "approve"],
-        1,
-        "holdfast: run <run> refuses: call t1c3 is decided already: deny by ben; "
-        "nothing was changed",
-    ),
-    Command(
-        "edit with wrong arguments",
-        ["decide", "<run>", "t1c1", "edit", "--arguments", '{"amount": "much"}'],
-        2,
-        "holdfast: run <run> refuses: the edited arguments do not fit: amount: 'much' "
-        "is not of type 'number'; holdfast approvals shows the call",
-    ),
-    Command(
-        "not among the approvers",
-        ["decide", "<run>", "t1c2", "approve"],
-        2,
-        "holdfast: run <run> refuses: only these groups decide on this call: finance; "
-        "holdfast approvals shows the call",
-    ),
-    Command(
-        "a wrong digest",
-        ["decide", "<run>", "t1c1", "approve", "--digest", "abc"],
-        2,
-        "holdfast: run <run> refuses: `digest` is not that of the call as it waits now:"
-        " look at it again, then decide; holdfast approvals shows the call",
     ),
     Command(
         "send to what is no conversation",
@@ -310,27 +226,8 @@ RUNS = [
         "holdfast: run <ended> has ended; see holdfast show <ended>",
     ),
     Command(
-        "steer a run that has ended",
-        ["send", "<ended>", "hello", "--steer"],
-        4,
-        "holdfast: run <ended> has ended; see holdfast show <ended>",
-    ),
-    Command(
-        "close a run that has ended",
-        ["close", "<ended>"],
-        4,
-        "holdfast: run <ended> has ended; see holdfast show <ended>",
-    ),
-    Command(
         "a run without a worker",
         ["show", "<deserted>"],
-        3,
-        "holdfast: no worker answers queries on task queue <empty>; start one: "
-        "holdfast worker --task-queue <empty>",
-    ),
-    Command(
-        "decide in a run without a worker",
-        ["decide", "<deserted>", "t1c1", "approve"],
         3,
         "holdfast: no worker answers queries on task queue <empty>; start one: "
         "holdfast worker --task-queue <empty>",
@@ -338,3 +235,155 @@ RUNS = [
 ]
 
 COMMANDS = [*WORDS, *RUNS]
+
+
+SETTINGS = [
+    Command(
+        "an address without a port",
+        ["list"],
+        2,
+        "holdfast: TEMPORAL_ADDRESS: `localhost` is no address: it has no port; write "
+        "HOST:PORT, such as localhost:7233",
+        environment={"TEMPORAL_ADDRESS": "localhost"},
+    ),
+    Command(
+        "an address with a scheme",
+        ["list"],
+        2,
+        "holdfast: TEMPORAL_ADDRESS: `http://<server>` is no address: it has a scheme; "
+        "write HOST:PORT, such as <server>",
+        environment={"TEMPORAL_ADDRESS": "http://<server>"},
+    ),
+    Command(
+        "an address with a port that is none",
+        ["list"],
+        2,
+        "holdfast: TEMPORAL_ADDRESS: `127.0.0.1:port` is no address: its port is no "
+        "number up to 65535; write HOST:PORT, such as 127.0.0.1:7233",
+        environment={"TEMPORAL_ADDRESS": "127.0.0.1:port"},
+    ),
+    Command(
+        "a host that does not exist",
+        ["list"],
+        3,
+        "holdfast: no Temporal server answers at nowhere.invalid:7233: its name is not "
+        "known; check TEMPORAL_ADDRESS",
+        environment={"TEMPORAL_ADDRESS": "nowhere.invalid:7233"},
+    ),
+    Command(
+        "a port that nobody listens on",
+        ["list"],
+        3,
+        "holdfast: no Temporal server answers at 127.0.0.1:1; start one (holdfast "
+        "worker --dev) or set TEMPORAL_ADDRESS",
+        environment={"TEMPORAL_ADDRESS": "127.0.0.1:1"},
+    ),
+    Command(
+        "a server that is not Temporal",
+        ["list"],
+        3,
+        "holdfast: no Temporal server answers at 127.0.0.1:<http>: what answers there "
+        "does not speak Temporal's gRPC; set TEMPORAL_ADDRESS to the server's own port,"
+        " 7233 by default (its UI has another), or TEMPORAL_TLS=true where it wants TLS",
+        environment={"TEMPORAL_ADDRESS": "127.0.0.1:<http>"},
+    ),
+    Command(
+        "a namespace that does not exist",
+        ["list"],
+        3,
+        "holdfast: Namespace defualt is not found; set TEMPORAL_NAMESPACE",
+        environment={"TEMPORAL_NAMESPACE": "defualt"},
+    ),
+    Command(
+        "TLS to a server without",
+        ["list"],
+        3,
+        "holdfast: no Temporal server answers at <server>: it does not speak TLS; unset"
+        " TEMPORAL_TLS and TEMPORAL_API_KEY, which turn TLS on",
+        environment={"TEMPORAL_TLS": "true"},
+    ),
+    Command(
+        "a certificate that is not there",
+        ["list"],
+        2,
+        "holdfast: <folder>/cert.pem, which Temporal's settings name, cannot be read: "
+        "No such file or directory; fix temporal.toml or the TEMPORAL_ variables",
+        environment={
+            "TEMPORAL_TLS": "true",
+            "TEMPORAL_TLS_CLIENT_CERT_PATH": "<folder>/cert.pem",
+            "TEMPORAL_TLS_CLIENT_KEY_PATH": "<folder>/key.pem",
+        },
+    ),
+    Command(
+        "a certificate without a key",
+        ["list"],
+        2,
+        "holdfast: TLS has a certificate or a key alone; set both "
+        "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH",
+        environment={"TEMPORAL_TLS": "true", "TEMPORAL_TLS_CLIENT_CERT_DATA": "x"},
+    ),
+    Command(
+        "a profile that does not exist",
+        ["list"],
+        2,
+        "holdfast: TEMPORAL_PROFILE: no profile `prod`; known: `production`",
+        environment={"TEMPORAL_PROFILE": "prod", "TEMPORAL_CONFIG_FILE": "<folder>/temporal.toml"},
+        files={"temporal.toml": "[profile.production]\naddress = '127.0.0.1:1'\n"},
+    ),
+    Command(
+        "a profile without a file",
+        ["list"],
+        2,
+        "holdfast: TEMPORAL_PROFILE: no profile `prod`; there is none: check TEMPORAL_CONFIG_FILE",
+        environment={"TEMPORAL_PROFILE": "prod"},
+    ),
+    Command(
+        "settings that are no TOML",
+        ["list"],
+        2,
+        "holdfast: Temporal's settings cannot be read: <folder>/temporal.toml: line 1: key with no "
+        "value, expected `=`; fix temporal.toml or the TEMPORAL_ variables",
+        environment={"TEMPORAL_CONFIG_FILE": "<folder>/temporal.toml"},
+        files={"temporal.toml": "this is no TOML"},
+    ),
+    Command(
+        "settings with an unknown field",
+        ["list", "--status", "stopped"],
+        0,
+        "holdfast: <folder>/temporal.toml: line 2: unknown field `adress`, expected one"
+        " of `address`, `namespace`, `api_key`, `tls`, `codec`, `grpc_meta`; that is "
+        "passed over",
+        environment={"TEMPORAL_CONFIG_FILE": "<folder>/temporal.toml"},
+        files={"temporal.toml": "[profile.default]\nadress = 'x'\n"},
+    ),
+    Command(
+        "settings in a file that is not there",
+        ["list", "--status", "stopped"],
+        0,
+        "holdfast: TEMPORAL_CONFIG_FILE: there is no file <folder>/none.toml; its "
+        "settings are not there",
+        environment={"TEMPORAL_CONFIG_FILE": "<folder>/none.toml"},
+    ),
+    Command(
+        "an API key for a server without TLS",
+        ["list"],
+        3,
+        "holdfast: no Temporal server answers at <server>: it does not speak TLS; unset"
+        " TEMPORAL_TLS and TEMPORAL_API_KEY, which turn TLS on",
+        environment={"TEMPORAL_API_KEY": "secret"},
+    ),
+    Command(
+        "a variable that is misspelt",
+        ["list", "--status", "stopped"],
+        0,
+        "holdfast: the variable TEMPORAL_ADRESS is not read; did you mean `TEMPORAL_ADDRESS`?",
+        environment={"TEMPORAL_ADRESS": "127.0.0.1:1"},
+    ),
+    Command(
+        "a metadata header that is none",
+        ["list"],
+        2,
+        "holdfast: a TEMPORAL_GRPC_META_ variable makes no header; rename or unset it",
+        environment={"TEMPORAL_GRPC_META_BAD KEY": "x"},
+    ),
+]

@@ -24,18 +24,6 @@ DECISIONS = [
         says='there is no value; write one JSON object: {"callId": …, "decision": "approve"}',
     ),
     decide(
-        "null",
-        None,
-        says='there is no value; write one JSON object: {"callId": …, "decision": "approve"}',
-    ),
-    decide(
-        "a text",
-        "approve",
-        says=(
-            '`approve` does not fit; write one JSON object: {"callId": …, "decision": "approve"}'
-        ),
-    ),
-    decide(
         "no JSON",
         raw(b"{{{"),
         says=(
@@ -68,11 +56,6 @@ DECISIONS = [
         "edit without arguments",
         decision("t1c1", "edit"),
         says="`edit` needs `arguments`, the whole of them",
-    ),
-    decide(
-        "edit with a list",
-        decision("t1c1", "edit", arguments=[5]),
-        says="`arguments`: `[5]` does not fit; write an object",
     ),
     decide(
         "edit with wrong arguments",
@@ -154,14 +137,6 @@ ON_A_BUDGET = [
         "the edited arguments do not fit: `maxTurn`: unknown field `maxTurn`; "
         "did you mean `maxTurns`?",
     ),
-    Update(
-        "asking",
-        "edit to less than nothing",
-        "decide",
-        [decision("t1-maxTurns", "edit", arguments={"maxTurns": -1})],
-        "invalid_decision",
-        "the edited arguments do not fit: `maxTurns`: `-1` does not fit; write 1 or more",
-    ),
 ]
 
 
@@ -188,18 +163,6 @@ ON_A_PLAN = [
         "approve",
         remember=True,
         says="`remember` is for a single call; leave it out",
-    ),
-    on_plan(
-        "a plan by nobody",
-        "approve",
-        by=None,
-        says="this call needs to know who decides: say `by`",
-    ),
-    on_plan(
-        "a plan by a group that may not",
-        "approve",
-        groups=["sales"],
-        says="only these groups decide on this call: finance",
     ),
     on_plan(
         "a plan edited as a call is",
@@ -232,12 +195,6 @@ ON_A_PLAN = [
         says=(
             "the plan does not work out so: t1c1: `tool` cannot be changed, only `arguments` can"
         ),
-    ),
-    on_plan(
-        "wrong arguments in a plan",
-        "edit",
-        arguments=without({"id": "t1c1", "arguments": {"amount": "much"}}),
-        says="the plan does not work out so: t1c1: amount: 'much' is not of type 'number'",
     ),
     on_plan(
         "a plan without calls",

@@ -34,31 +34,6 @@ SENT = [
 SAID = [
     Update(
         "talking",
-        "nothing",
-        "send",
-        [],
-        "invalid_request",
-        'there is no value; write one JSON object: {"content": …}',
-    ),
-    Update(
-        "talking",
-        "a number",
-        "send",
-        [7],
-        "invalid_request",
-        '`7` does not fit; write one JSON object: {"content": …}',
-    ),
-    Update(
-        "talking",
-        "no JSON",
-        "send",
-        [raw(b"{{{")],
-        "invalid_request",
-        "it cannot be read: Invalid JSON: key must be a string at line 1 column 2; "
-        "send one JSON value",
-    ),
-    Update(
-        "talking",
         "no content",
         "send",
         [{"text": "hello"}],
@@ -76,28 +51,11 @@ SAID = [
     ),
     Update(
         "talking",
-        "an unknown part",
-        "send",
-        [{"content": [{"type": "video"}]}],
-        "invalid_request",
-        '`content[0]`: `{"type": "video"}` does not fit; write `type` as one of `text`,'
-        " `image`, `data`",
-    ),
-    Update(
-        "talking",
         "a wrong role",
         "send",
         [{"content": "x", "role": "boss"}],
         "invalid_request",
         "`role`: `boss` does not fit; write `system`, `user` or `assistant`",
-    ),
-    Update(
-        "talking",
-        "a wrong delivery",
-        "send",
-        [{"content": "x", "delivery": "now"}],
-        "invalid_request",
-        "`delivery`: `now` does not fit; write `steer` or `followUp`",
     ),
 ]
 
@@ -116,22 +74,6 @@ SIGNALS = [
         ),
     ),
     approve(
-        "a text",
-        "t1c1",
-        says=(
-            'a decision was ignored: `t1c1` does not fit; write one JSON object: {"callId":'
-            ' …, "decision": "approve"}'
-        ),
-    ),
-    approve(
-        "no JSON",
-        raw(b"{{{"),
-        says=(
-            "a decision was ignored: it cannot be read: Invalid JSON: key must be a string "
-            "at line 1 column 2; send one JSON value"
-        ),
-    ),
-    approve(
         "call_id",
         {"call_id": "t1c1", "decison": "approve"},
         says=(
@@ -139,35 +81,9 @@ SIGNALS = [
         ),
     ),
     approve(
-        "aprove",
-        decision("t1c1", "aprove"),
-        says=("a decision was ignored: `decision`: `aprove` does not fit; did you mean `approve`?"),
-    ),
-    approve(
-        "edit with wrong arguments",
-        decision("t1c1", "edit", arguments={"amount": "much"}),
-        says="the edited arguments do not fit: amount: 'much' is not of type 'number'",
-    ),
-    approve(
-        "a wrong digest",
-        decision("t1c1", "approve", digest="0" * 64),
-        says=("`digest` is not that of the call as it waits now: look at it again, then decide"),
-    ),
-    approve(
-        "not among the approvers",
-        decision("t1c2", "approve", by="eve", groups=["sales"]),
-        says="only these groups decide on this call: finance",
-    ),
-    approve(
         "already decided",
         decision("t1c3", "approve"),
         says="call t1c3 is decided already: deny by ben",
-    ),
-    Signal(
-        "a signal that does not exist",
-        "aprove",
-        [decision("t1c1", "approve")],
-        "the signal `aprove` was ignored: there is no signal of this name; did you mean `approve`?",
     ),
     Signal(
         "nothing",
@@ -176,30 +92,11 @@ SIGNALS = [
         'a message was ignored: there is no value; write one JSON object: {"content": …}',
     ),
     Signal(
-        "a number",
-        "message",
-        [7],
-        'a message was ignored: `7` does not fit; write one JSON object: {"content": …}',
-    ),
-    Signal(
-        "no JSON",
-        "message",
-        [raw(b"{{{")],
-        "a message was ignored: it cannot be read: Invalid JSON: key must be a string "
-        "at line 1 column 2; send one JSON value",
-    ),
-    Signal(
         "no content",
         "message",
         [{"text": "hello"}],
         "a message was ignored: `content` is missing; add it. `text`: unknown field "
         "`text`; known: `content`, `delivery`, `role`",
-    ),
-    Signal(
-        "a wrong role",
-        "message",
-        [{"content": "x", "role": "tool"}],
-        "a message was ignored: `role`: `tool` does not fit; write `system`, `user` or `assistant`",
     ),
     Signal(
         "a wrong delivery",
@@ -215,12 +112,6 @@ QUERIES = [
         "events",
         [{"after": -1}],
         "`after`: `-1` does not fit; write 0 or more",
-    ),
-    Query(
-        "a limit of nothing",
-        "context",
-        [{"limit": 0}],
-        "`limit`: `0` does not fit; write 1 or more",
     ),
     Query(
         "a limit of too many",
