@@ -14,10 +14,9 @@ from pathlib import Path
 
 from holdfast.hosting.process_exit import exit_process
 from holdfast.schemas.base import parse_duration
-from tests.faults.stage.passes import Plan, by_chance, systematic
-from tests.faults.stage.scenarios import SCENARIOS
-from tests.faults.stage.tally import Tally
-from tests.faults.stage.trying import Unfit, stage
+from tests.faults.harness.plans import Plan, by_chance, systematic
+from tests.faults.harness.scenarios import SCENARIOS
+from tests.faults.harness.trials import Tally, Unfit, stage
 
 LANES = 8
 BETWEEN_SECONDS = 30

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults.stage.checks import (
+from tests.faults.harness.case_result import CaseResult, Part
+from tests.faults.harness.checks import (
     BROKEN,
     DIFFERENT,
     DISORDER,
@@ -17,7 +18,6 @@ from tests.faults.stage.checks import (
     digest,
     judge,
 )
-from tests.faults.stage.left import Left, Part
 
 PAID = {
     "key": "run/t1c1",
@@ -64,11 +64,11 @@ HAPPENED = {
 }
 
 
-def left(log: list[dict[str, Any]], id: str = "run", **more: Any) -> Left:
+def left(log: list[dict[str, Any]], id: str = "run", **more: Any) -> CaseResult:
     """What a case leaves behind whose log is this."""
     context = [{"n": number, **copy.deepcopy(entry)} for number, entry in enumerate(log, start=1)]
     events = [entry for entry in context if entry["type"] not in NO_EVENTS]
-    made = Left(id, (), result={"output": "done"}, effects=[{**PAID, "key": f"{id}/t1c1"}])
+    made = CaseResult(id, (), result={"output": "done"}, effects=[{**PAID, "key": f"{id}/t1c1"}])
     made.parts = {"": Part(events, context, {"paid": 5}, [], 1)}
     for name, value in more.items():
         setattr(made, name, value)
@@ -111,7 +111,7 @@ def _decided(**more: Any) -> dict[str, Any]:
     return {**APPROVED, "decided": {**APPROVED["decided"], **more}}
 
 
-WRONG: dict[str, tuple[Left, str]] = {
+WRONG: dict[str, tuple[CaseResult, str]] = {
     "it is not done": (left(LOG, stuck="not done"), STUCK),
     "something broke": (left(LOG, broken=["a worker ended by itself"]), BROKEN),
     "an effect twice": (left(LOG, effects=[PAID, PAID]), DOUBLED),

@@ -15,18 +15,19 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from holdfast.hosting.temporal import data_converter
-from tests.faults.stage.middle import (
+from tests.faults.harness.proxy import Proxy
+from tests.faults.harness.server import Server
+from tests.faults.stories import (
     STORIES,
     ended,
     in_the_middle,
     ledger,
     let_go,
+    outcome,
     paid,
     reconciled,
+    table,
 )
-from tests.faults.stage.proxy import Proxy
-from tests.faults.stage.server import Server
-from tests.faults.stage.table import outcome, table
 from tests.support import tools
 from tests.support.backend import Backend, Run
 from tests.support.eventually import eventually

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.faults.harness.checks import KINDS
+from tests.faults.harness.scenarios import SCENARIOS
+from tests.faults.harness.trials import camel
 from tests.faults.page import PAGE, PASSES, read, written
-from tests.faults.stage.checks import KINDS
-from tests.faults.stage.scenarios import SCENARIOS
-from tests.faults.stage.tally import camel
 
 
 def test_the_page_shows_the_counts() -> None:

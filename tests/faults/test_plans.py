@@ -4,9 +4,19 @@ import itertools
 
 import pytest
 
-from tests.faults.stage.kinds import ANYWHERE, CONTRADICT, EARLY, MODEL, REPEAT, ROWS, kinds_at
-from tests.faults.stage.left import Fault
-from tests.faults.stage.passes import Plan, by_chance, systematic
+from tests.faults.harness.plans import (
+    ANYWHERE,
+    CONTRADICT,
+    EARLY,
+    MODEL,
+    REPEAT,
+    ROWS,
+    Fault,
+    Plan,
+    by_chance,
+    kinds_at,
+    systematic,
+)
 
 POINTS = {
     "payment": [

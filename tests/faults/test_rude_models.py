@@ -25,8 +25,8 @@ from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.names import MODEL_ERROR
 from holdfast.schemas.settings.endpoints import Endpoint
-from tests.faults.stage.rude import FOREIGN, rows_for
-from tests.faults.stage.speech import Again, Final, Polite, Read, Row, say, whole
+from tests.faults.harness.responses import Again, Final, Polite, Read, Row, say, whole
+from tests.faults.harness.rude_responses import FOREIGN, rows_for
 from tests.providers.fakes import KEY, RUN, LoggedRun, ask, said, serving
 from tests.providers.test_conformance import WIRES
 

@@ -11,10 +11,9 @@ from temporalio.client import Client
 
 from holdfast.providers.model_errors import MAX_DOUBTFUL_ATTEMPTS
 from holdfast.schemas.names import MODEL_ERROR
-from tests.faults.stage.front import Front
-from tests.faults.stage.rude import refusing_until, rows_for
-from tests.faults.stage.speech import Again, Final, Read, Row
-from tests.faults.stage.table import outcome, table
+from tests.faults.harness.responses import Again, Final, Front, Read, Row
+from tests.faults.harness.rude_responses import refusing_until, rows_for
+from tests.faults.stories import outcome, table
 from tests.support import tools
 from tests.support.backend import Backend, Run
 from tests.support.model_server import Answer, call, turn_of

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tests.faults.stage.left import Left, Part, is_reconcile
-from tests.faults.stage.points import RUN
+from tests.faults.harness.case_result import CaseResult, Part, is_reconcile
+from tests.faults.harness.points import RUN
 
 LOST, DOUBLED, STUCK = "lost", "doubled", "stuck"
 DIFFERENT, DISORDER, UNASKED, BROKEN = "different", "out of order", "unasked", "broken"
@@ -30,12 +30,12 @@ class Problem:
     words: str
 
 
-def judge(left: Left, calm: Left) -> list[Problem]:
+def judge(left: CaseResult, calm: CaseResult) -> list[Problem]:
     """Everything that is wrong with a case, next to the same one undisturbed."""
     return [*_judged(left, calm)]
 
 
-def _judged(left: Left, calm: Left) -> Iterator[Problem]:
+def _judged(left: CaseResult, calm: CaseResult) -> Iterator[Problem]:
     if left.stuck:
         yield Problem(STUCK, left.stuck)
     for words in left.broken:
@@ -55,7 +55,7 @@ def _judged(left: Left, calm: Left) -> Iterator[Problem]:
             yield Problem(BROKEN, f"{said}: a workflow task failed: {failure}")
 
 
-def _plain(left: Left, value: Any) -> Any:
+def _plain(left: CaseResult, value: Any) -> Any:
     """A value without the id of its run."""
     return json.loads(json.dumps(value, sort_keys=True).replace(left.id, RUN))
 
@@ -63,7 +63,7 @@ def _plain(left: Left, value: Any) -> Any:
 # Effects.
 
 
-def _effects(left: Left, calm: Left) -> Iterator[Problem]:
+def _effects(left: CaseResult, calm: CaseResult) -> Iterator[Problem]:
     found, wanted = (Counter(_effect(each, line) for line in each.effects) for each in (left, calm))
     for effect in wanted.keys() | found.keys():
         if found[effect] > max(1, wanted[effect]) or (found[effect] and not wanted[effect]):
@@ -72,12 +72,12 @@ def _effects(left: Left, calm: Left) -> Iterator[Problem]:
             yield Problem(LOST, f"{effect} never was")
 
 
-def _effect(left: Left, line: dict[str, Any]) -> str:
+def _effect(left: CaseResult, line: dict[str, Any]) -> str:
     said = {key: line[key] for key in ("key", "tool", "arguments")}
     return json.dumps(_plain(left, said), sort_keys=True)
 
 
-def _asked(left: Left, name: str, part: Part) -> Iterator[Problem]:
+def _asked(left: CaseResult, name: str, part: Part) -> Iterator[Problem]:
     """Every effect stands after a decision that let it through, for what it was made with."""
     for line in left.effects:
         workflow, _, call_id = line["key"].rpartition("/")
@@ -192,7 +192,7 @@ def _decisions(part: Part) -> Iterator[Problem]:
             yield Problem(UNASKED, f"a decision on {one['callId']} counts, and nobody had asked")
 
 
-def _same(left: Left, part: Part, calm: Left, undisturbed: Part) -> Iterator[Problem]:
+def _same(left: CaseResult, part: Part, calm: CaseResult, undisturbed: Part) -> Iterator[Problem]:
     """What is told, said and written is what it is undisturbed; only its order may differ."""
     if part.state != undisturbed.state:
         yield Problem(DIFFERENT, f"the state is {part.state}, undisturbed {undisturbed.state}")
@@ -204,7 +204,7 @@ def _same(left: Left, part: Part, calm: Left, undisturbed: Part) -> Iterator[Pro
             yield Problem(LOST, f"fewer {what} than undisturbed: {list(wanted - found)}")
 
 
-def _told(_: Left, part: Part) -> Iterator[str]:
+def _told(_: CaseResult, part: Part) -> Iterator[str]:
     """The events, but for questions whether something happened, and what began anew after them."""
     again: Counter[str] = Counter()
     for event in part.events:
@@ -221,12 +221,12 @@ def _told(_: Left, part: Part) -> Iterator[str]:
         yield f"{event['type']} {event.get('turn', '')} {call_id} {reminder} {error}".strip()
 
 
-def _messages(left: Left, part: Part) -> Iterator[str]:
+def _messages(left: CaseResult, part: Part) -> Iterator[str]:
     said = (entry["message"] for entry in part.context if entry["type"] == "message")
     return (json.dumps(_plain(left, message), sort_keys=True) for message in said)
 
 
-def _writes(left: Left, part: Part) -> Iterator[str]:
+def _writes(left: CaseResult, part: Part) -> Iterator[str]:
     for entry in part.context:
         if entry["type"] == "write":
             written = {key: value for key, value in entry.items() if key not in ("n", "at")}

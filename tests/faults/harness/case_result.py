@@ -1,6 +1,7 @@
-"""What a workflow left behind: by its queries, and in the histories of its runs."""
+"""What a case leaves behind: the results of its workflows, their logs and their histories."""
 
 import asyncio
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,47 @@ from temporalio.client import Client, WorkflowHandle, WorkflowQueryFailedError
 from temporalio.service import RPCError
 
 from holdfast.hosting.sdk_workarounds.query_divergence import AHEAD_OF_HISTORY
-from tests.faults.stage.left import Part
+from tests.faults.harness.plans import Fault
+
+
+@dataclass
+class Part:
+    """What a workflow of a case left behind."""
+
+    events: list[dict[str, Any]]
+    context: list[dict[str, Any]]
+    state: Any
+    task_failures: list[str]
+    runs: int
+
+
+@dataclass
+class CaseResult:
+    """What a case left behind."""
+
+    id: str
+    faults: tuple[Fault, ...]
+    points: list[str] = field(default_factory=list)
+    struck: list[Fault] = field(default_factory=list)
+    result: Any = None
+    stuck: str = ""
+    broken: list[str] = field(default_factory=list)
+    parts: dict[str, Part] = field(default_factory=dict)
+    effects: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def reconciled(self) -> int:
+        """How often somebody was asked whether a call happened."""
+        events = [event for part in self.parts.values() for event in part.events]
+        return sum(1 for event in events if is_reconcile(event))
+
+
+def is_reconcile(event: dict[str, Any]) -> bool:
+    """Whether the event asks whether a call happened."""
+    asks: bool = event["type"] == "confirmation_required"
+    return asks and event["approval"]["kind"] == "reconcile"
+
 
 # A worker that has just died may have taken a question with it.
 _ANSWER_TIMEOUT = timedelta(seconds=5)

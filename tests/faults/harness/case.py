@@ -18,18 +18,16 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from tests.faults.stage.front import Front
-from tests.faults.stage.ground import Ground
-from tests.faults.stage.kinds import KILL, MODEL, ON_THE_WIRE, ROWS, inflict
-from tests.faults.stage.left import Fault, Left
-from tests.faults.stage.looking import look, where_it_stands
-from tests.faults.stage.nursery import Life, Nursery
-from tests.faults.stage.people import Person
-from tests.faults.stage.points import CONTROL, READY, Armed, numbered, record, recorded
-from tests.faults.stage.proxy import Proxy
-from tests.faults.stage.scenario import Scenario
-from tests.faults.stage.speech import Row
-from tests.faults.stage.tools import effects
+from tests.faults.harness.case_result import CaseResult, look, where_it_stands
+from tests.faults.harness.people import Person
+from tests.faults.harness.plans import KILL, MODEL, ON_THE_WIRE, ROWS, Fault, inflict
+from tests.faults.harness.points import CONTROL, READY, Armed, numbered, record, recorded
+from tests.faults.harness.proxy import Proxy
+from tests.faults.harness.responses import Front, Row
+from tests.faults.harness.scenarios import Scenario
+from tests.faults.harness.server import Ground
+from tests.faults.harness.tools import effects
+from tests.faults.harness.worker_pool import Life, WorkerPool
 from tests.support.model_server import Answer, serve, turn_of
 
 # Generous: what is busy with other cases, or other programs, is not stuck.
@@ -59,14 +57,19 @@ class Case:
     person: Person
 
     def __init__(
-        self, id: str, scenario: Scenario, faults: tuple[Fault, ...], ground: Ground, born: Nursery
+        self,
+        id: str,
+        scenario: Scenario,
+        faults: tuple[Fault, ...],
+        ground: Ground,
+        pool: WorkerPool,
     ) -> None:
         self.id = id
         self.scenario = scenario
         self.ground = ground
         self.folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
-        self.left = Left(id, faults)
-        self._nursery = born
+        self.left = CaseResult(id, faults)
+        self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._life: Life | None = None
         self._coming = list(faults)
@@ -157,7 +160,7 @@ class Case:
         """Start a worker, and another whenever one has died."""
         while True:
             born_at = self._loop.time()
-            life = self._life = await self._nursery.bear(self._orders())
+            life = self._life = await self._pool.bear(self._orders())
             await asyncio.shield(life.ended)
             if life.pid in self._killed:
                 continue
@@ -197,7 +200,7 @@ class Case:
 
     # From its begin to its end.
 
-    async def live(self) -> Left:
+    async def live(self) -> CaseResult:
         """Carry it out, and see what it left behind."""
         began = self._loop.time()
         try:

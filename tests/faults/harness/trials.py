@@ -1,20 +1,96 @@
-"""Trying plans: several cases side by side, each judged by its scenario undisturbed."""
+"""Trying plans: cases side by side, each judged by its scenario without faults, and counted."""
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
-from tests.faults.stage.case import Case
-from tests.faults.stage.checks import judge
-from tests.faults.stage.ground import Ground, firm, frail
-from tests.faults.stage.left import Fault, Left
-from tests.faults.stage.nursery import Nursery, nursery
-from tests.faults.stage.passes import Plan
-from tests.faults.stage.points import RUN
-from tests.faults.stage.scenarios import SCENARIOS
-from tests.faults.stage.tally import Tally
+from tests.faults.harness.case import Case
+from tests.faults.harness.case_result import CaseResult
+from tests.faults.harness.checks import KINDS, Problem, judge
+from tests.faults.harness.plans import MODEL, Fault, Plan
+from tests.faults.harness.points import RUN
+from tests.faults.harness.scenarios import SCENARIOS
+from tests.faults.harness.server import Ground, firm, frail
+from tests.faults.harness.worker_pool import WorkerPool, worker_pool
+
+
+@dataclass
+class Tally:
+    """The counts of a pass. `not_met` are plans of which a point was not come to."""
+
+    scenarios: int = 0
+    points: int = 0
+    runs: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
+    reconciled: int = 0
+    not_met: list[str] = field(default_factory=list)
+    failing: dict[str, list[str]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was wrong with any case."""
+        return not self.failing
+
+    def add(self, plan: Plan, left: CaseResult, problems: Sequence[Problem]) -> None:
+        """Count a case."""
+        self.runs += 1
+        self.faults.update(_kind(fault.kind) for fault in left.struck)
+        self.reconciled += left.reconciled
+        self.problems.update(problem.kind for problem in problems)
+        if problems:
+            self.failing[str(plan)] = [f"{one.kind}: {one.words}" for one in problems]
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written down."""
+        return {
+            "scenarios": self.scenarios,
+            "points": self.points,
+            "runs": self.runs,
+            "faults": sum(self.faults.values()),
+            "kinds": dict(sorted(self.faults.items())),
+            "askedWhetherItHappened": self.reconciled,
+            **{camel(kind): self.problems[kind] for kind in KINDS},
+            "pointsNotComeTo": len(self.not_met),
+            "failing": self.failing,
+            "seconds": round(self.seconds),
+        }
+
+    def told(self) -> str:
+        """In lines for people."""
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.faults.items()))
+        problems = ", ".join(f"{self.problems[kind]} {kind}" for kind in KINDS)
+        lines = [
+            f"{self.scenarios} scenarios, {self.points} points, {self.runs} runs,"
+            f" {self.seconds:.0f} s",
+            f"{sum(self.faults.values())} faults: {kinds}",
+            f"{self.reconciled} times somebody was asked whether it happened",
+            problems,
+        ]
+        if self.not_met:
+            lines.append(f"{len(self.not_met)} plans with points that were not come to:")
+            lines += [f"  {plan}" for plan in self.not_met]
+        for plan, words in self.failing.items():
+            lines.append(f"FAILED  make test-faults ARGS='--only \"{plan}\"'")
+            lines += [f"  {each}" for each in words]
+        return "\n".join(lines)
+
+
+def _kind(kind: str) -> str:
+    """The kind, without the name of a row."""
+    return "rude model" if kind.startswith(MODEL) else kind
+
+
+def camel(words: str) -> str:
+    """Words as the name of a field."""
+    first, *rest = words.split()
+    return "".join([first, *map(str.capitalize, rest)])
+
 
 # Where the first point was not come to, it is tried again: what runs at once takes turns.
 ATTEMPTS = 3
@@ -33,11 +109,11 @@ class Stage:
     """Where cases are lived through. On each frail ground there is one at a time."""
 
     ground: Ground
-    nursery: Nursery
+    worker_pool: WorkerPool
     tally: Tally
     tell: Tell
     frail: "asyncio.Queue[Ground]" = field(default_factory=asyncio.Queue)
-    calm: dict[str, Left] = field(default_factory=dict)
+    calm: dict[str, CaseResult] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     async def undisturbed(self, names: Iterable[str]) -> dict[str, list[str]]:
@@ -72,7 +148,7 @@ class Stage:
                 return
         self.tally.not_met.append(str(plan))
 
-    async def _tried(self, plan: Plan) -> Left:
+    async def _tried(self, plan: Plan) -> CaseResult:
         if not plan.frail:
             return await self._live(plan.scenario, plan.faults, self.ground)
         ground = await self.frail.get()
@@ -81,9 +157,9 @@ class Stage:
         finally:
             self.frail.put_nowait(ground)
 
-    async def _live(self, name: str, faults: tuple[Fault, ...], ground: Ground) -> Left:
+    async def _live(self, name: str, faults: tuple[Fault, ...], ground: Ground) -> CaseResult:
         id = f"{name}-{next(self._numbers)}"
-        return await Case(id, SCENARIOS[name], faults, ground, self.nursery).live()
+        return await Case(id, SCENARIOS[name], faults, ground, self.worker_pool).live()
 
     async def side_by_side(
         self, plans: Iterator[Plan], lanes: int, seconds: float | None = None
@@ -113,7 +189,7 @@ async def stage(
     """A server that stays (or the one that is there), others that do not, and a zygote."""
     async with AsyncExitStack() as stack:
         stays = await stack.enter_async_context(firm()) if ground is None else ground
-        on = Stage(stays, await stack.enter_async_context(nursery()), Tally(), tell)
+        on = Stage(stays, await stack.enter_async_context(worker_pool()), Tally(), tell)
         for _ in range(frail_lanes):
             on.frail.put_nowait(await stack.enter_async_context(frail()))
         yield on

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, JsonValue
 from temporalio import activity
 
-from tests.faults.stage.points import Points, activity_label, name_of
+from tests.faults.harness.points import Points, activity_label, name_of
 
 LEDGER = "HOLDFAST_FAULTS_LEDGER"
 # Nobody waits for long here.

@@ -1,24 +1,49 @@
-"""Runs that are each in the middle of something, and what they come to when they are let go on.
+"""Runs of one worker, each in the middle of something, and their outcome when they continue.
 
-One carries a call out, one waits for a person, one asks its model: wherever a fault of the way to
-Temporal may find a run.
+One executes a call, one waits for a person, one waits for its model: wherever a fault of the
+connection to Temporal may find a run.
 """
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus
 
-from tests.faults.stage.table import outcome
 from tests.support import tools
-from tests.support.backend import Backend, Run
+from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call, turn_of
+
+
+@asynccontextmanager
+async def table(
+    client: Client, folder: Path, stories: Mapping[str, list[Answer]], **settings: Any
+) -> AsyncIterator[Backend]:
+    """A worker whose model knows these stories: each begins with what the user says, the first
+    word of it."""
+
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        told = stories[body["messages"][1]["content"].split()[0]]
+        return told[min(turn, len(told)) - 1]
+
+    async with backend(client, folder, answer, **{**SIDE_BY_SIDE, **settings}) as at:
+        yield at
+
+
+async def outcome(run: Run) -> dict[str, Any]:
+    """What a run came to: its result, what happened in which order, and what the model read of each
+    call."""
+    return {
+        "result": await run.result(),
+        "events": await run.told(),
+        "results": await run.results(),
+    }
+
 
 # A model that waits in the middle of its answer.
 GATE = threading.Event()

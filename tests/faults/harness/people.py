@@ -19,12 +19,12 @@ from temporalio.client import (
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
-from tests.faults.stage.kinds import BACKWARDS, CONTRADICT, EARLY, REPEAT
-from tests.faults.stage.points import RUN, recorded
-from tests.faults.stage.tools import effects
+from tests.faults.harness.plans import BACKWARDS, CONTRADICT, EARLY, REPEAT
+from tests.faults.harness.points import RUN, recorded
+from tests.faults.harness.tools import effects
 
 if TYPE_CHECKING:
-    from tests.faults.stage.case import Case
+    from tests.faults.harness.case import Case
 
 T = TypeVar("T")
 

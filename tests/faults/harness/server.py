@@ -1,4 +1,4 @@
-"""A Temporal server that can die: its data in a file, on a port that it keeps.
+"""A Temporal server for cases: one that stays, or one that can be killed, with its data in a file.
 
 Killed and started again it has what it had, as a real one does whose database lives on.
 """
@@ -9,12 +9,15 @@ import random
 import signal
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
 from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
 
 from holdfast.hosting import parent_watchdog
 from holdfast.hosting.dev_server import CONFIG_OPTIONS, HOST, temporal_binary
@@ -121,3 +124,52 @@ def _free_port() -> int:
             probe.bind((HOST, port))
             return port
     raise RuntimeError(f"no port of {_PORTS} is free")
+
+
+# By itself the server deals out so few tasks a second that it would hold up everything.
+QUICK = ("--dynamic-config-value", "history.transferProcessorMaxPollRPS=10000")
+
+
+class Ground:
+    """A server and a client of it. The data of one that can be killed are in a file."""
+
+    def __init__(self, client: Client, server: Server | None = None) -> None:
+        self.client = client
+        self._server = server
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the server is."""
+        host, _, port = self.client.service_client.config.target_host.rpartition(":")
+        return host, int(port)
+
+    async def kill(self) -> None:
+        """Have the server die."""
+        assert self._server is not None  # the ground is frail
+        await self._server.kill()
+
+    async def start(self) -> None:
+        """Have the server there again, with what it had."""
+        assert self._server is not None  # the ground is frail
+        await self._server.start()
+
+
+@asynccontextmanager
+async def firm() -> AsyncIterator[Ground]:
+    """A server that stays."""
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=str(temporal_binary()),
+        dev_server_extra_args=(*CONFIG_OPTIONS, *QUICK),
+        dev_server_log_level="never",
+        data_converter=data_converter,
+    ) as environment:
+        await usable_search_attributes(environment.client)
+        yield Ground(environment.client)
+
+
+@asynccontextmanager
+async def frail() -> AsyncIterator[Ground]:
+    """A server that can be killed, and started again on what it had."""
+    with TemporaryDirectory(prefix="holdfast-") as folder:
+        async with Server(Path(folder)) as server:
+            yield Ground(await server.client(), server)

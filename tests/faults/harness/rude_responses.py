@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from itertools import repeat
 
-from tests.faults.stage.speech import (
+from tests.faults.harness.responses import (
     Act,
     Again,
     Final,
