@@ -99,6 +99,11 @@ async def test_a_file_with_keys_is_one_set(
     assert not await signs(keys, EVE)
 
 
+async def test_an_address_is_one_set() -> None:
+    [keys] = load_key_sets("https://id.example/jwks.json", http_client())
+    assert isinstance(keys, UrlKeySet)
+
+
 def jwk(signer: Signer = ADA, **more: Any) -> str:
     """A set of one key, which says this as well; None leaves something out."""
     said = {name: value for name, value in signer.jwk(**more).items() if value is not None}

@@ -23,6 +23,7 @@ from holdfast.runtime.telemetry.startup import (
 )
 from holdfast.runtime.telemetry.telemetry import FLUSH_SECONDS, Telemetry
 from holdfast.runtime.telemetry.telemetry_settings import read_telemetry
+from holdfast.runtime.telemetry.trace_context import context_below
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.internal.tracing import Place, SpanBatch, SpanRecord, TraceOrigin, read_header
 from tests.support.traces import Recorder
@@ -43,6 +44,12 @@ def test_of_its_flags_whether_it_is_wanted_is_read(said: str, flags: str) -> Non
     place = read_header({"traceparent": f"{PARENT[:-2]}{said}"})
     assert place is not None
     assert place.flags == flags
+
+
+def test_what_a_vendor_has_said_of_a_trace_is_handed_on() -> None:
+    place = Place("a" * 32, "1" * 16, more={"tracestate": "a=1"})
+    context = trace.get_current_span(context_below(place)).get_span_context()
+    assert context.trace_state["a"] == "1"
 
 
 async def test_a_worker_without_a_collector_takes_what_a_run_began_to_tell() -> None:
