@@ -67,7 +67,6 @@ ASKS = [
 
 @pytest.fixture
 async def desk(client: Client, tmp_path: Path) -> AsyncIterator["Desk"]:
-    """A worker whose model asks for 20 euros to be paid out, and Ann's inbox."""
     async with AsyncExitStack() as stack:
         yield Desk(stack, client, tmp_path)
         tools.write(tools.RELEASE)
@@ -80,12 +79,10 @@ class Desk:
         self._stack, self._client, self._folder = stack, client, folder
 
     async def backend(self, answers: Any = None, **settings: Any) -> Backend:
-        """A worker."""
         opened = backend(self._client, self._folder, answers or ASKS, **(SIDE_BY_SIDE | settings))
         return await self._stack.enter_async_context(opened)
 
     async def inbox(self, by: str = "ann", *groups: str, **more: Any) -> "Desktop":
-        """Somebody's inbox."""
         stage = inbox(self._client, by=by, groups=groups, **more)
         return Desktop(await self._stack.enter_async_context(stage))
 
@@ -97,7 +94,6 @@ class Desktop:
         self.stage = stage
 
     async def open(self, run: Run, call_id: str = "t1c1") -> str:
-        """The page of a call."""
         answer = await self.stage.get(f"/waiting/{run.id}/{call_id}")
         assert answer.status_code == 200, answer.text
         return answer.text
@@ -105,7 +101,6 @@ class Desktop:
     async def send(
         self, run: Run, form: list[tuple[str, str]], call_id: str = "t1c1", **more: str
     ) -> httpx.Response:
-        """Send a form of it."""
         fields: dict[str, Any] = {}
         for name, text in [*form, *more.items()]:
             fields.setdefault(name, []).append(text)
@@ -113,7 +108,6 @@ class Desktop:
 
 
 async def events(desktop: Desktop, run: Run, seen: str) -> list[tuple[str, str]]:
-    """What a page hears until there is nothing more to hear: each event's name and data."""
     where = f"/waiting/{run.id}/t1c1/changes"
     async with (
         asyncio.timeout(30),
@@ -124,18 +118,15 @@ async def events(desktop: Desktop, run: Run, seen: str) -> list[tuple[str, str]]
 
 
 def form(html: str, about: str) -> list[tuple[str, str]]:
-    """The form of a page that a decision is sent by."""
     found = [one for one in re.findall(r"<form.*?</form>", html, re.S) if f'"{about}"' in one]
     return next(each for each in map(submitted, found) if ("about", about) in each)
 
 
 def changed_to(form: list[tuple[str, str]], **texts: str) -> list[tuple[str, str]]:
-    """The form with other texts in controls that belong to no value."""
     return [(name, texts.get(name, text)) for name, text in form]
 
 
 def words(html: str) -> str:
-    """What a page says, its markup and white space left out."""
     main = html[html.index("<main") : html.index("</main>")]
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", main)).split())
 

@@ -36,7 +36,6 @@ CHECK = ("do", "check")
 
 
 def page(one: PendingCall, said: DecisionForm | None = None) -> str:
-    """The page of a question once a form of it was sent that decides nothing."""
     drawn = said.redraw(one) if said and said.action else said
     values = build_call_page(one, ANN, signs=False, form=drawn)
     template = ENVIRONMENT.get_template("call/page.html")
@@ -44,13 +43,11 @@ def page(one: PendingCall, said: DecisionForm | None = None) -> str:
 
 
 def form(html: str, about: str) -> str:
-    """The form of a decision."""
     [found] = re.findall(rf'<form id="{about}".*?</form>', html, re.S)
     return str(found)
 
 
 def pays() -> PendingCall:
-    """A payment that waits."""
     return question(arguments={"amount": 7}, tool=PAYS)
 
 
@@ -115,7 +112,6 @@ def test_what_was_not_sent_is_said_above_it_and_approved_as_it_was_asked_only_be
 
 
 def plan() -> PendingCall:
-    """A plan of a payment, another, one look, and a tool that is not known."""
     tools = ("pay", "pay", "look", "gone")
     calls = [
         {"id": f"t1c{n}", "tool": tool, "arguments": {"amount": n}}
@@ -127,13 +123,11 @@ def plan() -> PendingCall:
 
 
 def step(html: str, number: int) -> str:
-    """A step as the page shows it."""
     [within] = re.findall(r'<ol class="plan">.*?</ol>', html, re.S)
     return re.split(r"<li>\s+<input type=\"hidden\" name=\"call\"", within)[number]
 
 
 def of_plan(*keep: str, **amounts: int) -> list[tuple[str, str]]:
-    """The form of the plan."""
     items = [("keep", one) for one in keep]
     for call, amount in amounts.items():
         at = f"/calls/{call}/amount"

@@ -110,7 +110,6 @@ async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
 
 
 def request(person: Person, *form: tuple[str, str]) -> Request:
-    """Somebody looks at a call, or sends a form of it."""
     scope = {"type": "http", "path": "/", "query_string": b"", "headers": []}
     state = {"person": person, "form": FormData([*form])}
     return Request({**scope, "path_params": {"run": "order-7", "call": "t1c1"}, "state": state})

@@ -27,7 +27,6 @@ NOT_BY: dict[str, Any] = {"approval": {"notBy": "principal"}}
 def question(
     principal: str = "Ada", past: CallHistory | None = None, tool: Any = None, **said: Any
 ) -> PendingCall:
-    """A question that waits; without a `tool`, the run does not tell of it."""
     told = {"name": "pay", "parameters": {"type": "object"}, "approval": {}, **(tool or {})}
     tools = {} if tool is None else {"pay": ShownTool.read(told)}
     known = RunInfo("order-7", "", AT, principal=principal)
@@ -35,12 +34,10 @@ def question(
 
 
 def typed(about: str, *items: tuple[str, str]) -> DecisionForm:
-    """What somebody has typed."""
     return DecisionForm.of(FormData([("about", about), *items]))
 
 
 def page(one: PendingCall, person: Person = ANN, *, signs: bool = False) -> str:
-    """The page of a question."""
     values = build_call_page(one, person, signs=signs)
     template = ENVIRONMENT.get_template("call/page.html")
     return template.render(person=person, path="/", call=values, similar=[])
@@ -280,14 +277,12 @@ def test_who_changed_a_call_is_named_and_what_is_another_now_stands_there() -> N
 
 
 def over(*since: dict[str, Any], ended: bool = False) -> ClosedCall:
-    """A question that waits no more."""
     return closed_call(log(asks(), *since), ended=AT if ended else None)
 
 
 def closed_call(
     entries: list[dict[str, Any]], *, status: dict[str, Any] | None = None, **info: Any
 ) -> ClosedCall:
-    """A call that is no longer pending, by the log of its run."""
     history = history_of(entries, "order-7", "t1c1")
     assert history.approval is not None
     known = RunInfo("order-7", "", AT, **info)

@@ -22,18 +22,15 @@ from tests.web.listing.test_rows import ANN, AT, run, shown, waiting
 
 
 def in_an_hour() -> str:
-    """A time in an hour and a half, so that it is one for as long as a test takes."""
     return (datetime.now(UTC) + timedelta(minutes=90)).isoformat()
 
 
 def plain(html: str) -> str:
-    """What a page says, without its markup."""
     apart = re.sub(r"</(dt|dd|li|p|h1)>", " ", html)
     return " ".join(unescape(re.sub(r"<[^>]+>", "", apart)).split())
 
 
 def over(one: PendingApproval, *since: dict[str, Any], **more: Any) -> str:
-    """What the page of a question says that waits no more."""
     asks = {"type": "confirmation_required", "approval": one.to_json()}
     closed = closed_call(log(asks, *since), agent="buyer", principal="ada", **more)
     values = build_closed_page(closed, ANN)
@@ -92,7 +89,6 @@ def test_a_row_says_at_any_distance_that_it_is_carried_out_by_itself() -> None:
 
 
 def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") -> PendingCall:
-    """A run that has used up a budget."""
     known = RunInfo("order-7", "", AT, agent=agent)
     one = waiting(kind="budget", tool="maxCost", label="budget maxCost", arguments={"maxCost": 1.0})
     budget = {
@@ -171,7 +167,6 @@ def test_of_a_plan_each_step_says_what_came_of_it_and_the_head_whose_run_it_is()
 
 
 def read(schema: dict[str, Any], **arguments: Any) -> str:
-    """The page of a call, as far as its arguments are read there."""
     parameters = {"type": "object", "properties": schema}
     html = page(question(tool={"parameters": parameters}, arguments=arguments))
     return html[html.index('id="with"') : html.index('id="decide"')]

@@ -9,7 +9,6 @@ from holdfast.web.call.plan import PlanStep, PlanSteps, describe_unusable, join_
 
 
 def call(n: int, waits: str = "", writes: str | None = None, **arguments: Any) -> dict[str, Any]:
-    """A call of a plan, as it is shown."""
     id, after = f"t1c{n}", [f"t1c{one}" for one in waits]
     shown = {"id": id, "tool": f"tool_{n}", "label": f"tool_{n}", "arguments": arguments}
     return {**shown, "waitsFor": after, "writes": writes}
@@ -24,13 +23,11 @@ REFUND = [
 
 
 def steps(*calls: dict[str, Any]) -> PlanSteps:
-    """The steps of a plan."""
     tool = {"name": "tool_2", "label": "Refund", "parameters": {}, "approval": {}}
     return PlanSteps({"calls": [*calls]}, {"tool_2": ShownTool.read(tool)})
 
 
 def lost(plan: PlanSteps, *struck: str, **edited: Any) -> list[str]:
-    """The steps that could not be carried out."""
     return [step.id for step, _ in plan.unusable_steps({*struck}, edited)]
 
 

@@ -18,14 +18,12 @@ AT = "2026-03-01T14:03:07.000Z"
 
 
 def waiting(kind: Kind = "call", **arguments: Any) -> PendingApproval:
-    """A question."""
     times = {"requestedAt": AT, "expiresAt": AT}
     said = {"callId": "t1c1", "kind": kind, "tool": "pay", "label": "Pay", "digest": "d"}
     return PendingApproval.read({**said, **times, "arguments": arguments})
 
 
 def log(*entries: dict[str, Any]) -> list[dict[str, Any]]:
-    """A log of these entries."""
     return [
         {"n": n, "at": AT, "turn": 1, "callId": "t1c1", "tool": "pay", **one}
         for n, one in enumerate(entries, start=1)
@@ -33,12 +31,10 @@ def log(*entries: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def asks(kind: Kind = "call") -> dict[str, Any]:
-    """The entry of a question."""
     return {"type": "confirmation_required", "approval": waiting(kind).to_json()}
 
 
 def decided(decision: str) -> dict[str, Any]:
-    """The entry of a decision that counts."""
     one = {"decision": decision, "by": "ada", "at": AT, "digest": "d"}
     return {"type": "decision", "decided": one, "outcome": "decided"}
 
@@ -94,7 +90,6 @@ def test_a_beginning_that_is_not_shown_is_counted() -> None:
 
 
 def tool(**more: Any) -> ShownTool:
-    """A tool, as people are shown it."""
     return ShownTool.read({"name": "pay", "parameters": {}, "approval": {}, **more})
 
 
@@ -268,19 +263,16 @@ PLAN = {
 
 
 def plan_of(decision: dict[str, Any], *later: dict[str, Any]) -> CallHistory:
-    """What the log says of a plan of two calls that was decided on."""
     asked = {"type": "confirmation_required", "approval": waiting("plan", **PLAN).to_json()}
     own = [{**one, "callId": "t1-plan"} for one in (asked, decision)]
     return history_of(log(*own, *later), "r", "t1-plan")
 
 
 def step(number: int, what: str, **more: Any) -> dict[str, Any]:
-    """Something that happens to a call of it."""
     return {"type": what, "callId": f"t1c{number}", **more}
 
 
 def told(past: CallHistory) -> list[tuple[str, str]]:
-    """What became of each step, and how it looks."""
     return [(one.text, one.tone) for one in past.steps]
 
 

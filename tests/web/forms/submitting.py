@@ -44,7 +44,6 @@ class _Controls(HTMLParser):
 
 
 def submitted(html: str) -> list[tuple[str, str]]:
-    """What a browser sends of the controls, nothing touched: line ends are sent as CR LF."""
     controls = _Controls()
     controls.feed(html)
     controls.close()
@@ -52,12 +51,10 @@ def submitted(html: str) -> list[tuple[str, str]]:
 
 
 def read(items: Iterable[tuple[str, str]]) -> FormValue:
-    """What a form says that was submitted."""
     return SubmittedForm(items).value_at()
 
 
 def changed(form: list[tuple[str, str]], **texts: str) -> list[tuple[str, str]]:
-    """The form with other texts in its controls: `text__amount` is `text:/amount`."""
     new = {name.replace("__", ":/", 1).replace("__", "/"): text for name, text in texts.items()}
     assert new.keys() <= {name for name, _ in form}, "there is no such control"
     return [(name, new.get(name, text)) for name, text in form]

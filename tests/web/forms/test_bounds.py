@@ -17,18 +17,15 @@ TEXT = {"type": "string"}
 
 
 def of_object(**properties: Any) -> dict[str, Any]:
-    """The schema of an object."""
     return {"type": "object", "properties": properties}
 
 
 def field(schema: Any, value: Any) -> Field:
-    """The field of a value that is the one property of an object."""
     [found] = build_fields(of_object(it=schema), FormValue({"it": value}, {})).children
     return found
 
 
 def does(one: Field) -> list[str]:
-    """What the buttons of a field do."""
     return [button.action for button in one.buttons]
 
 

@@ -20,7 +20,6 @@ PARTS = ENVIRONMENT.get_template("call/parts.html").module
 
 
 def told(old: Any, new: Any) -> list[tuple[str, str, str]]:
-    """What differs."""
     return [(one.place, one.before, one.after) for one in differences(old, new)]
 
 
@@ -107,13 +106,11 @@ VALUE: dict[str, Any] = {"to": ["ada", "bob", ""], "labels": {"x": "1"}, "by": {
 
 
 def pressed(does: str, key: str = "") -> Field:
-    """A form once a button was pressed."""
     said = apply_action(FormValue(VALUE, {}), does, LISTED, key)
     return build_fields(LISTED, said)
 
 
 def stands(whole: Field) -> list[tuple[str, str, str]]:
-    """What was done: beside which field, before or behind what is inside of it."""
     found = [(one.key, "at", one.notice) for one in whole.walk() if one.notice]
     return found + [
         (one.key, "behind", one.notice_after) for one in whole.walk() if one.notice_after

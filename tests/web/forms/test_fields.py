@@ -73,19 +73,16 @@ def form(value: Any, schema: Any = REFUND) -> list[tuple[str, str]]:
 
 
 def again(value: Any, schema: Any = REFUND) -> Any:
-    """What comes back of a value when nothing is touched."""
     return read(form(value, schema)).value
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON, to the last zero behind the point."""
     return canonical_json(one) == canonical_json(other) and json.dumps(
         one, sort_keys=True
     ) == json.dumps(other, sort_keys=True)
 
 
 def named(schema: Any, value: Any) -> dict[str, Field]:
-    """The fields of a form by the keys of their values."""
     return {one.key: one for one in build_fields(schema, FormValue(value, {})).walk()}
 
 

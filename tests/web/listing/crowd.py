@@ -48,13 +48,11 @@ class Crowd:
         self._names: list[str] = []
 
     async def end(self) -> None:
-        """End them: whoever lists what waits later would be held up by them."""
         for name in self._names:
             with suppress(RPCError):  # it was ended already
                 await self.client.get_workflow_handle(self.id(name)).terminate()
 
     async def start(self, runs: Iterable[Asks]) -> None:
-        """Start them, and see that they are listed."""
         started = [self._start(run) for run in runs]
         await asyncio.gather(*started)
         query = f'{names.AGENT_NAME} = "{self.agent}"'
@@ -65,7 +63,6 @@ class Crowd:
         await eventually(all_there)
 
     def id(self, name: str) -> str:
-        """The id of one of them."""
         return f"{self.agent}/{name}"
 
     async def _start(self, run: Asks) -> None:
@@ -91,7 +88,6 @@ class Crowd:
 
 @asynccontextmanager
 async def crowd_of(client: Client) -> AsyncIterator[Crowd]:
-    """Runs for as long as a test needs them."""
     crowd = Crowd(client)
     try:
         yield crowd

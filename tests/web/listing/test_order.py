@@ -34,7 +34,6 @@ AGOS = [
 
 @pytest.fixture(scope="module")
 async def seventy(client: Client) -> AsyncIterator[Crowd]:
-    """Seventy runs that wait."""
     async with crowd_of(client) as crowd:
         await crowd.start(
             Asks(f"{n:02}", ago, timedelta(days=500) - 2 * ago) for n, ago in enumerate(AGOS)
@@ -43,7 +42,6 @@ async def seventy(client: Client) -> AsyncIterator[Crowd]:
 
 
 async def pages(crowd: Crowd, order: ListOrder, size: int) -> list[RunListing]:
-    """All of them, as somebody has them who goes from page to page."""
     query = status_query("awaiting_approval") + RunFilter(agent=crowd.agent).terms()
     found: list[RunListing] = []
     after: Place | None = None
@@ -116,7 +114,6 @@ async def test_what_is_searched_for_stays_a_text(client: Client, crowd: Crowd, t
 
 
 async def search(client: Client, wanted: RunFilter) -> list[str]:
-    """The ids that are found."""
     return sorted(
         run.id
         for run in await list_runs(client, status_query("awaiting_approval") + wanted.terms())

@@ -56,26 +56,22 @@ ASKS = [
 
 
 def answers(turn: int, _: dict[str, Any]) -> Answer:
-    """A model that asks for everything, of whoever asks it."""
     return Answer(calls=ASKS)
 
 
 @pytest.fixture
 async def made(client: Client, tmp_path: Path) -> AsyncIterator[Backend]:
-    """A worker with a model that asks."""
     async with backend(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
         yield made
 
 
 @pytest.fixture
 async def stage(client: Client) -> AsyncIterator[Stage]:
-    """An inbox with Ann of finance signed in."""
     async with inbox(client, groups=["finance"]) as stage:
         yield stage
 
 
 async def run_of(made: Backend, agent: str) -> Run:
-    """A run that waits with all its calls, and is listed."""
     run = await made.start(TOOLS, agent={"name": agent}, principal={"id": "ada"})
     await run.waiting(len(ASKS))
     await run.listed()
@@ -83,14 +79,12 @@ async def run_of(made: Backend, agent: str) -> Run:
 
 
 def rows_of(page: httpx.Response) -> list[str]:
-    """The rows of a page, as their text."""
     assert page.status_code == 200, page.text
     found = re.findall(r"<li class=\"card.*?</li>", page.text, re.S)
     return [" ".join(unescape(re.sub(r"<[^>]+>", " ", row)).split()) for row in found]
 
 
 def choices_of(page: httpx.Response) -> list[str]:
-    """What can be ticked on a page."""
     return re.findall(r'name="chosen" value="([^"]+)"', page.text)
 
 
@@ -242,7 +236,6 @@ async def test_what_expires_first_comes_first_and_says_so_in_words(
 
 
 def lacking() -> dict[str, ListOrder]:
-    """Orders by what no namespace has."""
     orders = {"newest": NEWEST, "expiring": EXPIRING}
     return {name: replace(order, attribute="NobodyKnows") for name, order in orders.items()}
 
@@ -272,7 +265,6 @@ async def test_a_namespace_without_the_attributes_is_asked_run_by_run(
 
 @asynccontextmanager
 async def listening(stage: Stage, path: str, **headers: str) -> AsyncIterator[AsyncIterator[str]]:
-    """The lines of a stream of events."""
     said = {name.replace("_", "-"): text for name, text in headers.items()}
     async with stage.http.stream("GET", path, headers=said) as answer:
         assert answer.status_code == 200
@@ -280,7 +272,6 @@ async def listening(stage: Stage, path: str, **headers: str) -> AsyncIterator[As
 
 
 async def until(lines: AsyncIterator[str], end: str) -> list[str]:
-    """What is said up to a line."""
     said: list[str] = []
     async for line in lines:
         said.append(line)

@@ -31,7 +31,6 @@ ANN = Person("ann", ("finance",))
 
 
 def waiting(call_id: str = "t1c1", **more: Any) -> PendingApproval:
-    """A question, whole, with the digest that it has."""
     said: dict[str, Any] = {"callId": call_id, "tool": "pay", "label": "Pay", "arguments": {}}
     times = {"requestedAt": AT.isoformat(), "expiresAt": AT.isoformat()}
     said |= {"kind": "call", **times, **more}
@@ -40,12 +39,10 @@ def waiting(call_id: str = "t1c1", **more: Any) -> PendingApproval:
 
 
 def run(id: str = "order-7", **more: Any) -> RunListing:
-    """A run, as a list has it."""
     return RunListing(id, "desk", AT, "awaiting_approval", **more)
 
 
 def shown(*all_waiting: PendingApproval, signs: bool = False) -> list[PendingRow]:
-    """The rows of a run."""
     return list(pending_rows(run(), list(all_waiting), ANN, signs=signs))
 
 
@@ -168,17 +165,14 @@ def test_the_groups_to_choose_from_are_ones_own_the_pages_and_the_one_that_is_ch
 def told(
     found: ListPage, said: dict[str, Any], view: str = "", own: tuple[str, ...] = ()
 ) -> ListPage:
-    """A look, once the runs have answered."""
     return order_by_answers(found, said, ListView.parse(dict(parse_qsl(view))), own)
 
 
 def lacking(*runs: RunListing, unasked: bool = False) -> ListPage:
-    """A look at runs of which the lists know nothing."""
     return ListPage(runs, [], len(runs), False, "since when runs wait", unasked)
 
 
 def ids(found: ListPage) -> list[str]:
-    """The runs of a page, those without a place in it last."""
     return [one.id for one in found.all_runs]
 
 
@@ -244,7 +238,6 @@ async def test_runs_without_a_place_stand_on_the_first_page_and_no_more_than_a_f
 
 
 def count_of(found: ListPage) -> str:
-    """How a page tells how many there are."""
     parts: Any = ENVIRONMENT.get_template("listing/parts.html").module
     return str(parts.count(found, ListView(), None))
 

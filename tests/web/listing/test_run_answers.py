@@ -46,7 +46,6 @@ class Runs:
         self._say, self._now = say, 0
 
     async def waiting(self, id: str) -> list[PendingApproval]:
-        """Answer for a run."""
         self.asked.append(id)
         self._now += 1
         self.most = max(self.most, self._now)
@@ -56,14 +55,12 @@ class Runs:
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, say: Say) -> Runs:
-    """Have every run answer so."""
     runs = Runs(say)
     monkeypatch.setattr(RunHandle, "pending_approvals", lambda self: runs.waiting(self.id))
     return runs
 
 
 async def answers(questions: RunAnswers, *runs: RunListing) -> dict[str, Any]:
-    """What the runs answer."""
     return await questions.read(runs, 20)
 
 
@@ -190,7 +187,6 @@ async def test_a_run_whose_id_was_used_again_says_so_and_leads_to_no_other(
 
 
 def choice(id: str = "order-7") -> SelectedCall:
-    """A call that was ticked, as it waits."""
     return SelectedCall(id, "t1c1", waiting().digest)
 
 
@@ -259,7 +255,6 @@ async def test_each_is_decided_once_a_few_at_a_time_and_what_is_too_much_is_told
 
 
 def request(query: str, person: Person, *form: tuple[str, str], seen: str = "") -> Request:
-    """Somebody asks for something of a list, or sends a form of it; `seen` is the last event."""
     headers = [(b"last-event-id", seen.encode())] if seen else []
     scope = {"type": "http", "path": "/", "query_string": query.encode(), "headers": headers}
     return Request({**scope, "state": {"person": person, "form": FormData([*form])}})

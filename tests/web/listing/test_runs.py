@@ -20,13 +20,11 @@ from tests.web.listing.test_page import rows_of
 
 @pytest.fixture
 async def made(client: Client, tmp_path: Path) -> AsyncIterator[Backend]:
-    """A worker with a model that says one thing."""
     async with backend(client, tmp_path, [Answer("Done.")] * 100, **SIDE_BY_SIDE) as made:
         yield made
 
 
 async def shown(stage: Stage, query: str, rows: int) -> list[str]:
-    """The rows of a page of runs, once there are so many."""
 
     async def enough() -> list[str] | None:
         found = rows_of(await stage.get(f"/run?{query}"))

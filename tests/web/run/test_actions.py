@@ -24,7 +24,6 @@ def _ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def said(stage: Stage, answer: httpx.Response) -> str:
-    """What the page says to which a form leads."""
     assert answer.status_code == 303, answer.text
     where = urlsplit(answer.headers["location"])
     assert where.netloc == ""
@@ -32,7 +31,6 @@ async def said(stage: Stage, answer: httpx.Response) -> str:
 
 
 async def spoken(run: Run) -> list[str]:
-    """What people have said, in order."""
     messages = [entry["message"] for entry in await run.context() if entry["type"] == "message"]
     return [one["content"] for one in messages if one["role"] == "user"]
 

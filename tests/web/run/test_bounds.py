@@ -40,7 +40,6 @@ class Lists:
         self.query, self.limit = "", 0
 
     async def list_workflows(self, query: str, limit: int) -> AsyncIterator[Any]:
-        """Those that it finds."""
         self.query, self.limit = query, limit
         if self.refuses is not None:
             raise RPCError("so it is", self.refuses, b"")
@@ -49,7 +48,6 @@ class Lists:
 
 
 def delegate(id_: str, parent: str, status: Any = RUNNING, told: str = "running") -> Any:
-    """A run in a list."""
     said = {names.AGENT_NAME: "clerk\u202e", names.AGENT_STATUS: told}
     pairs = [SimpleNamespace(key=SimpleNamespace(name=n), value=v) for n, v in said.items()]
     more = {"status": status, "start_time": AT, "typed_search_attributes": pairs}
@@ -57,12 +55,10 @@ def delegate(id_: str, parent: str, status: Any = RUNNING, told: str = "running"
 
 
 def of(run_id: str, **more: Any) -> RunSnapshot:
-    """A run that is looked at."""
     return RunSnapshot(RunInfo(run_id, "", AT, root=more.pop("root", run_id)), **more)
 
 
 def lists(*runs: Any, **more: Any) -> Any:
-    """A client of such a server."""
     return Lists(*runs, **more)
 
 
@@ -140,7 +136,6 @@ def description(activities: list[PendingActivityInfo], **more: Any) -> Any:
 
 
 def connected(converter: Any = data_converter) -> Any:
-    """A client that decodes so."""
     return SimpleNamespace(data_converter=converter)
 
 
@@ -209,7 +204,6 @@ class Instances:
 
 
 def asked(**params: Any) -> Request:
-    """A request for a page of the run."""
     params = {"run": "a", **params}
     return Request({"type": "http", "path": "/run/a", "path_params": params, "headers": []})
 

@@ -32,23 +32,19 @@ def _ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def stage(client: Client) -> AsyncIterator[Stage]:
-    """An inbox with Ann signed in."""
     async with inbox(client, temporal_ui="http://127.0.0.1:8233") as made:
         yield made
 
 
 def entries(page: str) -> list[int]:
-    """The numbers of the entries that a page shows, in order."""
     return [int(number) for number in re.findall(r'<li id="e(\d+)"', page)]
 
 
 def text(page: str) -> str:
-    """A page as it reads."""
     return " ".join(re.sub(r"<[^>]+>", " ", page).split())
 
 
 async def shown(stage: Stage, run: Run, path: str = "") -> str:
-    """A page of a run, which is there."""
     answer = await stage.get(f"/run/{run.id}{path}")
     assert answer.status_code == 200, answer.text
     return answer.text

@@ -32,12 +32,10 @@ PAY = PendingApproval(
 
 
 def said(seen: RunSnapshot) -> list[str]:
-    """What goes on, in sentences."""
     return [one.text for one in status_items(seen, Timeline("order-7").name)]
 
 
 def at_work(*doing: PendingActivity, **status: Any) -> RunSnapshot:
-    """A run in which this is under way."""
     known = replace(KNOWN, activities=doing)
     return RunSnapshot(known, {"status": "running", "calls": CALLS, **status}, has_answered=True)
 

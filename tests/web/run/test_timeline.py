@@ -23,23 +23,19 @@ NOW = "2020-03-01T14:03:07.000Z"
 
 
 def entry(type_: str, n: int = 5, **more: Any) -> dict[str, Any]:
-    """An entry of a log."""
     return {"n": n, "at": NOW, "type": type_, **more}
 
 
 def result(content: Any, **more: Any) -> dict[str, Any]:
-    """What the model reads of a call's result."""
     message = {"role": "tool", "callId": "t1c1", "tool": "read", "content": content, **more}
     return entry("message", message=message)
 
 
 def told(*entries: dict[str, Any], lead: list[dict[str, Any]] | None = None) -> list[TimelineLine]:
-    """The lines of these entries."""
     return Timeline(RUN, lead or []).lines(entries)
 
 
 def from_outside(value: Any) -> str:
-    """A result as a run writes it that nobody vouches for."""
     return json.dumps({"tool": "read", "trusted": False, "value": value}, ensure_ascii=False)
 
 
@@ -60,20 +56,18 @@ def test_what_comes_from_outside_is_marked_and_shown_without_its_wrapping(
     assert line.line.body == body
 
 
-def test_the_beginning_of_what_comes_from_outside_is_marked_too() -> None:
-    [line] = told(result("2500 characters; these are the first:\n" + from_outside("x" * 90)[:80]))
-    assert line.line.outside
-
-
-def test_what_comes_from_outside_may_be_as_deep_as_it_likes() -> None:
-    deep = from_outside("")[:-3] + "[" * 100_000
-    [line] = told(result(deep))
-    assert line.line.outside
-
-
-def test_what_only_speaks_of_trust_is_not_marked() -> None:
-    [line] = told(result('It said {"tool": "read", "trusted": false, "value": 1}'))
-    assert not line.line.outside
+@pytest.mark.parametrize(
+    ("content", "outside"),
+    [
+        ("2500 characters; these are the first:\n" + from_outside("x" * 90)[:80], True),
+        (from_outside("")[:-3] + "[" * 100_000, True),
+        ('It said {"tool": "read", "trusted": false, "value": 1}', False),
+    ],
+    ids=["its beginning", "deep", "only speaks of trust"],
+)
+def test_a_part_of_what_comes_from_outside_is_marked_too(content: str, outside: bool) -> None:
+    [line] = told(result(content))
+    assert line.line.outside is outside
 
 
 def test_a_long_text_is_shown_in_part_and_leads_to_all_of_it() -> None:
@@ -149,7 +143,6 @@ def test_the_end_is_told_and_why_it_failed() -> None:
 
 @pytest.fixture
 def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have the inbox stand in Tokyo."""
     with monkeypatch.context() as moved:
         moved.setenv("TZ", "JST-9")
         time.tzset()
@@ -169,7 +162,6 @@ def test_times_are_in_utc_and_what_was_not_today_has_its_date() -> None:
 
 
 def picture(**more: Any) -> dict[str, Any]:
-    """A message with a picture in it."""
     part = {"type": "image", "mediaType": "image/png", "data": "aGk=", **more}
     content = [{"type": "text", "text": "See:"}, part]
     return entry("message", message={"role": "user", "content": content})

@@ -22,25 +22,21 @@ class NoDelegates:
     """A server that lists none."""
 
     async def list_workflows(self, query: str, limit: int) -> AsyncIterator[Any]:
-        """Nothing."""
         nothing: list[Any] = []
         for none in nothing:
             yield none
 
 
 async def shown(known: RunInfo, **more: Any) -> dict[str, Any]:
-    """What is shown of it."""
     server: Any = NoDelegates()
     return await build_run_view(Services(server), RunSnapshot(known, **more, has_answered=True))
 
 
 def notice(n: int) -> dict[str, Any]:
-    """An entry of a log."""
     return {"n": n, "type": "notice", "at": "2026-03-01T14:03:07Z", "text": "So."}
 
 
 def edit(amount: int) -> dict[str, Any]:
-    """That somebody has changed a call."""
     decided = {"decision": "edit", "by": "ann", "at": "2026-03-01T14:03:07Z", "digest": "d"}
     said = {"type": "decision", "callId": "t1c1", "outcome": "edit", "decided": decided}
     return notice(2) | said | {"arguments": {"amount": amount}}
