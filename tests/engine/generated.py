@@ -183,7 +183,7 @@ class Anything(Play):
         self._note()
         return self
 
-    def see_on(self, turn: Turn, one: ToolCall) -> None:
+    def advance_call(self, turn: Turn, one: ToolCall) -> None:
         self._note()
         self._moves += 1
         if self._moves == self._drawn.cancelled_at:

@@ -138,6 +138,14 @@ def test_people_are_reminded_until_somebody_answers_and_the_time_is_over() -> No
     assert [entry.get("reminder", 0) for entry in asked] == [0, 1]
 
 
+def test_a_reminder_never_comes_after_the_end() -> None:
+    question = open_question(asks(policy={"remind": "4h", "timeout": "6h"}))
+    assert not question.advance(question.next_alarm())
+
+    assert question.next_alarm() == timedelta(hours=2)
+    assert question.advance(question.next_alarm())
+
+
 def test_people_are_reminded_only_so_often() -> None:
     question = open_question(asks(policy={"remind": "1s", "timeout": "7d"}))
     question.reminders = MAX_REMINDERS

@@ -78,6 +78,14 @@ def test_the_clock_stands_while_nothing_is_at_work() -> None:
     assert count.remaining(NOON + 500 * SECOND) == 5 * SECOND
 
 
+def test_what_is_left_of_the_time_is_never_less_than_a_second() -> None:
+    count = meter(maxDuration="10s")
+    count.begin_work(NOON)
+    count.end_work(NOON + 30 * SECOND)
+
+    assert count.remaining(NOON) == SECOND
+
+
 def test_the_time_is_used_up_when_its_timer_says_so() -> None:
     count = meter(maxDuration="10s")
     assert count.limit_reached() is None
@@ -252,6 +260,15 @@ def test_people_are_asked_for_more() -> None:
     assert "has used up its maxTurns of 2" in waiting.question
     assert play.run.status == "awaiting_approval"
     assert play.event_lines()[-1] == "confirmation_required t2-maxTurns"
+
+
+def test_an_edit_sets_the_limit() -> None:
+    play, _ = asking(then=[says("", call("look")), says("done")])
+    play.decisions = {"t2-maxTurns": [{"decision": "edit", "arguments": {"maxTurns": 4}}]}
+    play.to_end()
+
+    assert (play.result["status"], play.result["output"]) == ("completed", "done")
+    assert play.run.state.meter.budget.max_turns == 4
 
 
 def test_an_approval_grants_as_much_again() -> None:

@@ -225,6 +225,14 @@ def test_after_may_have_the_run_end_and_details_kept() -> None:
     assert play.records("tool_end")[0]["details"] == {"by": "guard"}
 
 
+@pytest.mark.parametrize(
+    "more",
+    [{"given": {"id": "x"}}, {"of": {"side_effects": True}, "decisions": {"t1c1": ["deny"]}}],
+)
+def test_after_is_not_asked_about_a_call_that_was_refused(more: Any) -> None:
+    assert one(own={"after": "review"}, answers={}, **more).hook_calls == []
+
+
 def test_a_result_that_others_wait_for_is_reviewed_before_they_read_it() -> None:
     play = Play(
         tool("look", output_path="†state.found", hooks=hooks(after="review")),

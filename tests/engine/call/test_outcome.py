@@ -185,3 +185,12 @@ def test_details_are_for_people_and_never_for_the_model() -> None:
     assert play.results() == {"t1c1": "3 rows"}
     assert play.records("tool_end")[0]["details"] == {"sql": "select 1"}
     assert "select 1" not in str(play.messages())
+
+
+def test_a_message_is_appended_as_that_message() -> None:
+    said = {"role": "assistant", "content": [{"type": "data", "kind": "order", "data": {"id": 7}}]}
+    play = played({"_message": said})
+
+    assert play.results() == {"t1c1": "The message follows."}
+    assert play.messages()[3] == said
+    assert play.run.state.data["order"] == {"id": 7}, "calls may refer to its data"

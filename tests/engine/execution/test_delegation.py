@@ -172,6 +172,19 @@ def became(end: DelegateEnd, **more: Any) -> Outcome:
     return delegate_outcome(asks(ask), ask, end)
 
 
+def test_its_output_is_never_taken_apart() -> None:
+    said = {"_result": {"content": "x", "terminate": True}}
+
+    assert became(ended("completed", said)) == Succeeded(said)
+
+
+def test_an_output_that_does_not_fit_is_invalid() -> None:
+    outcome = became(ended("completed", "bonjour"), output=OUTPUT)
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.error.code, outcome.value) == ("invalid_output", "bonjour")
+
+
 @pytest.mark.parametrize(
     ("end", "message"),
     [

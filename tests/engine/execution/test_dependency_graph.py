@@ -59,6 +59,17 @@ def test_a_call_waits_for_the_call_whose_output_it_refers_to_and_reads_it() -> N
     ]
 
 
+def test_calls_that_each_change_one_place_read_what_the_one_before_made_of_it() -> None:
+    play = turn(
+        *[("add", {"to": "†state.n", "_outputPath": "†state.n"})] * 3,
+        state={"n": 1},
+        outcomes={"add": lambda one: one.arguments["to"] + 1},
+        pick=lambda count: count - 1,
+    )
+
+    assert play.result["state"] == {"n": 4}
+
+
 @pytest.mark.parametrize("last_first", [False, True])
 def test_writers_of_one_place_go_one_after_the_other_in_source_order(*, last_first: bool) -> None:
     play = turn(

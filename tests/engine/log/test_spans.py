@@ -18,6 +18,7 @@ from holdfast.schemas.log_entry import (
     ToolCallEntry,
     ToolEndEntry,
     ToolStartEntry,
+    TurnEndEntry,
 )
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import CallError, ErrorCode
@@ -178,6 +179,16 @@ def test_a_wait_that_nobody_ended_ends_with_its_run(expires: timedelta, verdict:
     wait, run = told.take()
     assert wait.attributes["holdfast.approval.verdict"] == verdict
     assert (run.error, run.attributes["holdfast.status"]) == ("cancelled", "cancelled")
+
+
+def test_a_plan_that_a_message_came_before_is_waited_for_to_the_end_of_its_turn() -> None:
+    told = Told()
+    told.later(HOUR, asked("plan", expires=2 * DAY))
+    told.later(HOUR, TurnEndEntry(turn=1))
+    [wait] = told.take()
+    assert (hours(wait), wait.attributes["holdfast.approval.verdict"]) == (1, "withdrawn")
+    told.later(7 * DAY, DoneEntry(status="completed"))
+    assert [each.kind for each in told.take()] == ["run"]
 
 
 def test_an_expiry_is_a_verdict_and_a_second_question_a_second_span() -> None:

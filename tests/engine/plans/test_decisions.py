@@ -189,6 +189,17 @@ def test_the_question_has_the_strictest_of_the_calls_policies() -> None:
     assert "onTimeout" not in question.to_pending_approval().to_json()
 
 
+def test_a_plan_says_what_becomes_of_it_when_nobody_decides() -> None:
+    asks = payer("a", onTimeout="approve")
+    play = lazy(call("a"), tools=(asks,))
+    play.take(play.run.next())
+    step: Any = play.run.next()
+    play.decided(play.run.planning.check(step.turn))
+    question = play.run.planning.ask(step.turn)
+    assert question is not None
+    assert question.to_pending_approval().to_json()["onTimeout"] == "approve"
+
+
 APPROVALS = [
     # Who approves the plan, and which calls ask for themselves then.
     ([{"by": "ann", "groups": ["finance"]}], ["legal"]),

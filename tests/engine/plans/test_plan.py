@@ -200,3 +200,13 @@ def test_in_a_sequential_turn_nothing_refers_to_what_comes_later() -> None:
 
     assert play.errors() == {"t1c1": "unresolved_reference", "t1c2": None}
     assert [one["id"] for one in asked(play)[0]["arguments"]["calls"]] == ["t1c2"]
+
+
+def test_in_a_sequential_plan_hooks_are_asked_when_it_is_a_calls_turn() -> None:
+    hooks = STEP.hooks.model_copy(update={"before": tool("hook").activity})
+    seen: list[list[str]] = []
+    play = lazy(call("step"), call("step"), tools=(STEP.model_copy(update={"hooks": hooks}),))
+    play.hooks["hook"] = lambda one: seen.append(started(play))
+    play.to_end()
+
+    assert seen == [[], ["t1c1"]]

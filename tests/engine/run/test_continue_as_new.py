@@ -270,6 +270,13 @@ def test_a_run_moves_to_another_build_once_it_has_taken_a_turn_on_this_one() -> 
     assert should_move(HistoryLength(30, 0, build_changed=True), play.run)
 
 
+def test_nobody_is_waited_for_when_the_bound_is_passed_five_times() -> None:
+    assert HistoryLength(500, 0, bound_events=100).is_pressing
+    assert not HistoryLength(499, 0, bound_events=100).is_pressing
+    assert not HistoryLength(PRESSING_EVENTS - 1, 0).is_pressing
+    assert HistoryLength(PRESSING_EVENTS, 0, bound_events=PRESSING_EVENTS).is_pressing
+
+
 def test_a_run_that_can_neither_stay_nor_leave_ends_and_says_what_to_do() -> None:
     play = Play(tool("look"), model=[says("", call("look"))]).to_rest()
     play.run.state.log = logs(30, size=200_000)[1]

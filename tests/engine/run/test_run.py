@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import CallLimits
@@ -172,3 +173,15 @@ def test_a_request_points_to_all_that_stands_in_the_log() -> None:
             assert step.pointer.digest == read_again(play.log)[0]
             assert step.pointer.turn == play.run.state.meter.turns + 1
         play.take(step)
+
+
+def test_the_settings_of_a_request_come_with_its_first_page() -> None:
+    play = Play(tool(), model=[says("x")], state={"a": 1})
+    play.run.next()
+    first, later = (
+        play.run.pages.page(ConversationPageRequest(upto=3, offset=offset)).ask for offset in (0, 5)
+    )
+
+    assert first is not None
+    assert first.tail == 'The current state (†state), for your information:\n{"a": 1}'
+    assert later is None

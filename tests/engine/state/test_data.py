@@ -147,6 +147,28 @@ def test_a_result_is_written_to_both_of_two_places_or_to_neither() -> None:
     assert writes(play) == []
 
 
+NEEDS_BOTH = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+
+
+def test_a_state_that_its_schema_demands_whole_can_be_written_piece_by_piece() -> None:
+    play = Play(
+        tool("one", output_path="†state.a"),
+        tool("two", output_path="†state.b"),
+        tool("odd", output_path="†state.c"),
+        model=[says("", call("one"), call("two"), call("odd")), says("done")],
+        outcomes={"one": 1, "two": 2, "odd": 3},
+        definition={"state": NEEDS_BOTH},
+    ).to_end()
+
+    assert play.errors() == {"t1c1": None, "t1c2": None, "t1c3": "invalid_output"}
+    assert play.result["state"] == {"a": 1, "b": 2}
+
+
 def test_a_state_is_never_too_large_for_the_result_of_its_run() -> None:
     play = played("†state.big", "x" * MAX_STATE_BYTES)
 
@@ -162,6 +184,15 @@ def test_an_absurd_path_that_the_model_chose_is_an_error_of_the_call(path: Any) 
 
     assert play.errors() == {"t1c1": "invalid_arguments"}
     assert play.results()["t1c1"].startswith('{"error": {"code": "invalid_arguments"')
+
+
+def test_a_path_that_is_fixed_is_not_for_the_model_to_choose() -> None:
+    play = Play(
+        tool("look", output_path="†state.mine"),
+        model=[says("", call("look", {"_outputPath": "†state.other"})), says("done")],
+    ).to_end()
+
+    assert play.result["state"] == {"mine": "ok"}
 
 
 WRITES = st.lists(
@@ -185,4 +216,14 @@ def test_a_state_is_never_larger_than_it_is_taken_for(writes: Any) -> None:
 
     own = [state.data.own_value("state", name) for name in (None, *state.data.instances)]
     size_bytes = sum(json_size(one) for one in own if one is not MISSING)
-    assert size_bytes <= state._sizes["state"]
+    _, bounds = state.trial_write(state.data, [], None, "set")
+    assert size_bytes <= bounds["state"]
+
+
+def test_what_shows_in_an_instance_is_counted_there_too() -> None:
+    state = Play(tool()).run.state
+    state.write([place("state.a.b").within("one")], 1)
+    state.write([place("state.a.c")], "x" * 1_000)
+
+    _, bounds = state.trial_write(state.data, [], None, "set")
+    assert bounds["state"] > 2_000
