@@ -191,7 +191,7 @@ class StepExecutor:
         """Execute a call, unless the run ended or a message came while it waited for a slot."""
         work, calls = self._work, self._work.calls
         if work.is_halting and call.unknown_outcomes == 0:
-            calls.skip(call, "the run ended before this call")
+            calls.refuse(call, ErrorCode.CANCELLED, "the run ended before this call")
         elif work.is_steered and call.unknown_outcomes == 0:
             work.planning.hold_back([call])
         else:

@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.commands import failures
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.signed_decision import (
+from holdfast.workflows.engine.approvals.question import (
     DecisionRejected,
     SignedDecision,
     sign_with_claims,

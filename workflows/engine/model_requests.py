@@ -10,10 +10,12 @@ the skill. `none` applies to all turns. A run that has used up a budget acts as 
 
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 from holdfast.schemas import names
 from holdfast.schemas.agent import Agent, Budget, BudgetName, ForcedTool, ToolChoice
+from holdfast.schemas.base import Lenient
+from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.internal.model_request import (
     Ask,
     ConversationPage,
@@ -22,32 +24,68 @@ from holdfast.schemas.internal.model_request import (
 )
 from holdfast.schemas.log_entry import MessageEntry, NoticeEntry
 from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.run import Ended
 from holdfast.schemas.tool import APPROVAL_DEFAULTS
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.workflows.engine.approvals.question import Approved, Question
-from holdfast.workflows.engine.conversation.summaries import Summaries
+from holdfast.workflows.engine.conversation.mailbox import Mailbox
+from holdfast.workflows.engine.conversation.summaries import Summaries, SummariesProgress
 from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.execution_base import AskPeople
 from holdfast.workflows.engine.model import prompt
 from holdfast.workflows.engine.model.answer import InvalidOutput, ParsedAnswer, answer_output
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.plans.planning import Planning
-from holdfast.workflows.engine.run_state import RunState
+from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 
 
-class BudgetLimits:
-    """The limits of one run.
+class RunSnapshot(Lenient):
+    """The fields from which a run between two turns is built, when it starts or continues."""
 
-    `finalizing` is the number of turns at the time of the request to finish; `question` is the open
-    question on a budget, if there is one.
+    kept: RunStateSnapshot
+    mailbox: Mailbox
+    summaries: SummariesProgress = Field(default_factory=SummariesProgress)
+    plan: list[StepSnapshot] = []
+    seen_ids: list[str] = []
+    choice: ToolChoice = "auto"
+    output: JsonValue = None
+    said: str | None = None
+    answered_up_to: int = 0
+    settled_after: int = 0
+    finalizing: int | None = None
+    unknown_told: bool = False
+    ending: Ended | None = None
+
+
+class ModelRequests:
+    """The settings of a run's requests to the model, their limits, and the pages of its log.
+
+    `wanted` is the tool choice of the run, and `settled_after` the number of turns at the time when
+    its skill was chosen. `finalizing` is the number of turns at the time of the request to finish;
+    `question` is the open question on a budget, if there is one. `latents` are the calls that the
+    model answers now, each in a request of its own.
     """
 
-    def __init__(self, state: RunState, questions: Questions, finalizing: int | None) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        state: RunState,
+        planning: Planning,
+        questions: Questions,
+        summaries: Summaries,
+        snapshot: RunSnapshot,
+    ) -> None:
+        self._agent = agent
         self._state = state
+        self._planning = planning
         self._questions = questions
-        self.finalizing = finalizing
+        self._summaries = summaries
+        self.wanted = snapshot.choice
+        self.settled_after = snapshot.settled_after
+        self.finalizing = snapshot.finalizing
         self.question: AskPeople | None = None
+        self.latents: dict[str, Latent] = {}
 
     def reached(self) -> BudgetName | None:
         """Return the limit that prevents a request; a final one may always be made."""
@@ -123,34 +161,6 @@ class BudgetLimits:
             principal=state.principal,
         )
 
-
-class RequestPages:
-    """The settings of a run's requests to the model, and the pages of its conversation.
-
-    `wanted` is the tool choice of the run, and `settled_after` the number of turns at the time when
-    its skill was chosen. `latents` are the calls that the model answers now, each in a request of
-    its own.
-    """
-
-    def __init__(
-        self,
-        agent: Agent,
-        state: RunState,
-        planning: Planning,
-        limits: BudgetLimits,
-        summaries: Summaries,
-        wanted: ToolChoice,
-        settled_after: int,
-    ) -> None:
-        self._agent = agent
-        self._state = state
-        self._planning = planning
-        self._limits = limits
-        self._summaries = summaries
-        self.wanted = wanted
-        self.settled_after = settled_after
-        self.latents: dict[str, Latent] = {}
-
     @property
     def offers(self) -> list[ToolOffer]:
         """Return the tools that are offered to the model now."""
@@ -158,7 +168,7 @@ class RequestPages:
 
     def read_output(self, answer: ParsedAnswer, *, called: bool) -> Any:
         """Return the output of an answer, with or without calls, or raise `InvalidOutput`."""
-        state, last = self._state, self._limits.finalizing is not None
+        state, last = self._state, self.finalizing is not None
         if state.is_choosing_skill and not last:
             known = ", ".join(skill.name for skill in self._agent.skills)
             raise InvalidOutput(
@@ -198,7 +208,7 @@ class RequestPages:
         choice = self.wanted if first or self.wanted == "none" else "auto"
         if state.is_choosing_skill:
             choice = "required"
-        if self._limits.finalizing is not None:
+        if self.finalizing is not None:
             choice = "none"
         tail = prompt.tail(state, self._planning.describe_progress())
         instances = state.data.instances

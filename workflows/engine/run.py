@@ -16,11 +16,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Self
 
-from pydantic import Field, JsonValue
-
-from holdfast.schemas.agent import Agent, ToolChoice
-from holdfast.schemas.base import Lenient
-from holdfast.schemas.internal.continue_as_new import StepSnapshot
+from holdfast.schemas.agent import Agent
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEndEntry, TurnStartEntry
 from holdfast.schemas.message import ChatMessage
@@ -42,7 +38,6 @@ from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.conversation.summaries import (
     CannotShorten,
     Summaries,
-    SummariesProgress,
 )
 from holdfast.workflows.engine.execution_base import (
     AskModel,
@@ -59,30 +54,12 @@ from holdfast.workflows.engine.model.answer import (
     propose_calls,
 )
 from holdfast.workflows.engine.model.prompt import FINALIZE
-from holdfast.workflows.engine.model_requests import BudgetLimits, RequestPages
+from holdfast.workflows.engine.model_requests import ModelRequests, RunSnapshot
 from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 from holdfast.workflows.engine.state.data import MISSING
 
 # Providers match a result with its call by the nearest id.
 MAX_SEEN_IDS = 1_024
-
-
-class RunSnapshot(Lenient):
-    """The fields from which a run between two turns is built, when it starts or continues."""
-
-    kept: RunStateSnapshot
-    mailbox: Mailbox
-    summaries: SummariesProgress = Field(default_factory=SummariesProgress)
-    plan: list[StepSnapshot] = []
-    seen_ids: list[str] = []
-    choice: ToolChoice = "auto"
-    output: JsonValue = None
-    said: str | None = None
-    answered_up_to: int = 0
-    settled_after: int = 0
-    finalizing: int | None = None
-    unknown_told: bool = False
-    ending: Ended | None = None
 
 
 class Run(ExecutionBase):
@@ -105,15 +82,8 @@ class Run(ExecutionBase):
         self.answered_up_to = snapshot.answered_up_to
         self.planning.restore(snapshot.plan)
         self.summaries = Summaries(state, agent.model.name, snapshot.summaries)
-        self._limits = BudgetLimits(state, self.questions, snapshot.finalizing)
-        self.pages = RequestPages(
-            agent,
-            state,
-            self.planning,
-            self._limits,
-            self.summaries,
-            snapshot.choice,
-            snapshot.settled_after,
+        self.pages = ModelRequests(
+            agent, state, self.planning, self.questions, self.summaries, snapshot
         )
         # The only call of the run, if the skill is an activity.
         self.whole: ToolCall | None = None
@@ -163,7 +133,7 @@ class Run(ExecutionBase):
             said=self._said,
             answered_up_to=self.answered_up_to,
             settled_after=self.pages.settled_after,
-            finalizing=self._limits.finalizing,
+            finalizing=self.pages.finalizing,
             unknown_told=self._unknown_told,
             ending=self._ending,
         )
@@ -193,7 +163,7 @@ class Run(ExecutionBase):
 
     @property
     def _is_at_work(self) -> bool:
-        return bool(self.last_step or self._turn or self._limits.question or self._asking)
+        return bool(self.last_step or self._turn or self.pages.question or self._asking)
 
     @property
     def _idle(self) -> bool:
@@ -206,10 +176,9 @@ class Run(ExecutionBase):
             return self.last_step
         if self._turn is not None:
             return RunCalls(self._turn)
-        if self._limits.question is not None:
-            return self._limits.question
-        if self._asking is not None:
-            return self._asking
+        waiting = self.pages.question or self._asking
+        if waiting is not None:
+            return waiting
         if self._ending is not None:
             return self._end(self._ending)
         return self._go_on()
@@ -240,15 +209,14 @@ class Run(ExecutionBase):
         self.summaries.turn_answered(solution)
         choosing = self.state.is_choosing_skill
         # A server may return calls although the request forbids them.
-        may_call = self._limits.finalizing is None and (choosing or self.pages.wanted != "none")
+        may_call = self.pages.finalizing is None and (choosing or self.pages.wanted != "none")
         if calls and may_call:
-            self._turn = Turn(
-                meter.turns, calls, is_plan=self.agent.plan == "lazy" and not choosing
-            )
+            is_plan = self.agent.plan == "lazy" and not choosing
+            self._turn = Turn(meter.turns, calls, is_plan)
             self._given = None if choosing or answer.output is MISSING else answer
             return
         self.planning.discard()
-        why = "this run makes none" if self._limits.finalizing is None else FINALIZE
+        why = "this run makes none" if self.pages.finalizing is None else FINALIZE
         for call in calls:
             meter.refuse_call(call.name)
             call.end(refuse(ErrorCode.BLOCKED, f"no call is run: {why}"))
@@ -288,7 +256,7 @@ class Run(ExecutionBase):
 
     def budget_decided(self) -> None:
         """Apply the ruling on a budget."""
-        if not self._limits.extend():
+        if not self.pages.extend():
             self._ending = "budget_exceeded"
 
     def fail(self, code: str, message: str) -> None:
@@ -308,9 +276,9 @@ class Run(ExecutionBase):
     def _go_on(self) -> Step:
         """Ask people about a budget, or request a due summary or the next turn from the model."""
         self._hear(ending=False)
-        limit = self._limits.reached()
+        limit = self.pages.reached()
         if limit is not None:
-            if self._limits.apply(limit):
+            if self.pages.apply(limit):
                 self._ending = "budget_exceeded"
             return self.next()
         turn = self.state.meter.turns + 1
@@ -361,7 +329,7 @@ class Run(ExecutionBase):
         if turn:
             self._end_turn()
         if isinstance(call.outcome, Failed) and self.state.meter.out_of_time:
-            self._limits.log_exceeded("maxDuration")
+            self.pages.log_exceeded("maxDuration")
             self._ending = "budget_exceeded"
             return
         if isinstance(call.outcome, Succeeded | Answered):
@@ -385,7 +353,7 @@ class Run(ExecutionBase):
         conversation = self._conversation
         if status == "completed" and self._hear(ending=True):
             self._ending = None
-            self._limits.go_on()
+            self.pages.go_on()
             if conversation is not None:
                 self.state.meter.reset_iterations()
             return self._go_on()

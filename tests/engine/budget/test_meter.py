@@ -10,7 +10,7 @@ from holdfast.schemas.base import parse_duration
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import Solution, Usage
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.execution_base import AskPeople
 from tests.engine.driver import NOON, Play, call, says, tool

@@ -13,7 +13,6 @@ from holdfast.schemas.base import json_size
 from holdfast.schemas.message import ChatMessage, Content, DataPart, ImagePart, Message, TextPart
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.log.compressed_pages import Record
-from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import Data
 
@@ -98,16 +97,11 @@ def visible_messages(messages: list[Record], instance: str | None, state: RunSta
     """Return the parts of messages that a call for the instance sees; all without instances."""
     if not state.data.instances:
         return messages
-    known = _known(instance, state.log)
+    begun = {record["callId"] for record in state.log.entries("tool_start")}
+    whose = {record["callId"]: record.get("instance") for record in state.log.entries("tool_call")}
+    known = {one for one, of in whose.items() if (one in begun if of is None else of == instance)}
     own = ((record, _own(record["message"], instance, known)) for record in messages)
     return [{**record, "message": message} for record, message in own if message is not None]
-
-
-def _known(instance: str | None, log: Log) -> set[str]:
-    """Return the calls that are visible to a call for the instance."""
-    begun = {record["callId"] for record in log.entries("tool_start")}
-    whose = {record["callId"]: record.get("instance") for record in log.entries("tool_call")}
-    return {one for one, of in whose.items() if (one in begun if of is None else of == instance)}
 
 
 def _own(message: Record, instance: str | None, known: Collection[str]) -> Record | None:

@@ -1,21 +1,19 @@
 """Summaries: the text that a model reads in place of the older part of a conversation.
 
-A model accepts a limited number of tokens: its window. A separate request creates a summary of the
-older part, which replaces that part in every later request; people, queries and references still
-see the full conversation.
+A separate request creates the text, which replaces that part in every later request; people,
+queries and references still see the full conversation.
 
     the next request would fill three quarters of the window ─► all but the newest quarter
     the request of a turn was too long ─► the older half ─► the turn again ─► half of the rest …
     a summary's own request was too long, or returned nothing ─► a part half as large …
 
-A conversation is split only between pieces. A piece is a turn with all its calls and results, or a
-message outside of turns. Each summary ends later than the one before, and each part that was too
-long leads to a shorter one, so this terminates: with a request that fits, or, if a single piece is
-too long, with the failure of the run. Before any request was too long, a failed summary is not an
-error: the turn is requested without it.
+A conversation is split only between pieces: a turn with all its calls and results, or a message
+outside of turns. Each summary ends later than the one before, and each part that was too long leads
+to a shorter one, so this terminates: with a request that fits, or with the failure of the run.
+Before any request was too long, a failed summary is not an error.
 
-Providers report the length of a conversation; the rest is estimated from its bytes. The activity
-that calls the model reports the model's window.
+Providers report the length of a conversation, and the activity the model's window; the rest is
+estimated from bytes.
 """
 
 from collections.abc import Iterator

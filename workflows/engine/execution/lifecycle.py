@@ -120,8 +120,7 @@ class CallLifecycle:
         for call in calls:
             is_waiting = call.stage is CallStage.PENDING and not call.is_decidable
             if is_waiting and (why := explain_unresolvable(call, self._state.data)) is not None:
-                call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, why))
-                uncount_call(call, self._state)
+                self.refuse(call, ErrorCode.UNRESOLVED_REFERENCE, why)
 
     def resume(self, turn: int, call: ToolCall) -> HookRequests[None]:
         """Decide on a pending call, once the calls that it needs have ended."""
@@ -247,16 +246,16 @@ class CallLifecycle:
         if question is not None:
             self._state.pending.withdraw(question)
         if call.stage not in (CallStage.RUNNING, CallStage.UNSURE):
-            self.skip(call, why)
+            self.refuse(call, ErrorCode.CANCELLED, why)
         elif call.tool.once:
             message = f"{why}; whether the call took effect is unknown"
             call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
         else:
             call.end(fail(ErrorCode.CANCELLED, why))
 
-    def skip(self, call: ToolCall, why: str) -> None:
+    def refuse(self, call: ToolCall, code: ErrorCode, message: str) -> None:
         """End a call that did not run."""
-        call.end(refuse(ErrorCode.CANCELLED, why))
+        call.end(refuse(code, message))
         uncount_call(call, self._state)
 
     def finish(self, turn: int, calls: list[ToolCall]) -> HookRequests[None]:

@@ -3,8 +3,7 @@
 from holdfast.schemas.decision import Decision, Kind, Receipt
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
 from holdfast.workflows.engine.approvals.policy import effective_policy
-from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.execution.preparation import fit_arguments
 from holdfast.workflows.engine.run_state import RunState

@@ -7,13 +7,10 @@
        │            └─ denied, expired, or withdrawn because a message arrived
        └─ no approval needed: every call was refused, or all remain of an approved plan
 
-No call of a plan starts before the plan is approved. The plan is first checked as a whole: tools,
-known arguments, references, scopes and `_limits`. Then it is one question under the strictest
-policy of its calls. A run without approvals denies every plan.
-
-The approval covers each call whose own policy the approvers satisfy; any other call that needs an
-approval requests its own. The approval covers the value of a reference, but not arguments that a
-hook changed since. Under a policy of signed decisions, it covers no unresolved reference.
+A plan is checked as a whole: tools, known arguments, references, scopes and `_limits`. Then it is
+one question under the strictest policy of its calls; without approvals it is denied. The approval
+covers each call whose own policy the approvers satisfy, with the values of its references, but not
+with arguments that a hook changed since; a policy of signed decisions covers no unresolved one.
 
 A message is read before more calls start. An answer that has only remaining calls needs no new
 approval; any other calls are a new plan; an answer without calls discards the remainder.
@@ -47,11 +44,10 @@ from holdfast.workflows.engine.call.tool_call import (
     ToolCall,
     Turn,
     error_of,
-    refuse,
 )
 from holdfast.workflows.engine.execution.dependency_graph import connect
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
-from holdfast.workflows.engine.execution.preparation import check_scopes, uncount_call
+from holdfast.workflows.engine.execution.preparation import check_scopes
 from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.plans.plan import (
     check_known_arguments,
@@ -289,8 +285,7 @@ class Planning:
 
     def _refuse(self, calls: Sequence[ToolCall], code: ErrorCode, message: str) -> None:
         for call in calls:
-            call.end(refuse(code, message))
-            uncount_call(call, self._state)
+            self._calls.refuse(call, code, message)
 
 
 def _is_refused(call: ToolCall) -> bool:
