@@ -1,91 +1,78 @@
-"""The inbox measures what waits, anywhere: how much, and for how long."""
+"""`/health`, and what the inbox measures: how much waits anywhere, and for how long."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from starlette.requests import Request
 from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.command_errors import CommandError
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.web import monitoring
+from holdfast.web.monitoring import InboxHealth
 from tests.support.traces import measured
 
 HOUR = timedelta(hours=1)
+ASKED = Request({"type": "http"})
+Gauges = Callable[..., Awaitable[dict[str, float]]]
 
 
-async def gauges(reader: InMemoryMetricReader) -> dict[str, float]:
-    """What is measured now, as the reader's own thread does."""
-    found = await asyncio.to_thread(measured, reader)
-    return {name: amount for name, points in found.items() for _, amount in points}
+@pytest.fixture
+def gauges(client: Client, monkeypatch: pytest.MonkeyPatch) -> Gauges:
+    """What is measured now, as the reader's own thread does, of a server that answers so."""
 
+    async def gauges_(answer: Any = None) -> dict[str, float]:
+        if answer is not None:
+            monkeypatch.setattr(monitoring, "waiting_count_and_oldest", answer)
+        reader = InMemoryMetricReader()
+        monitoring.register_gauges(Telemetry(reader=reader).meter, client)
+        found = await asyncio.to_thread(measured, reader)
+        return {name: amount for name, points in found.items() for _, amount in points}
 
-async def test_what_waits_is_counted_and_the_oldest_of_it_timed(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def asked(_: Client) -> tuple[int, datetime | None]:
-        return 3, datetime.now(UTC) - HOUR
-
-    monkeypatch.setattr(monitoring, "waiting_count_and_oldest", asked)
-    reader = InMemoryMetricReader()
-    monitoring.register_gauges(Telemetry(reader=reader).meter, client)
-    found = await gauges(reader)
-    assert found["holdfast.approvals.waiting"] == 3
-    assert found["holdfast.approvals.oldest"] == pytest.approx(HOUR.total_seconds(), abs=10)
-
-
-async def test_a_server_that_does_not_answer_is_not_measured(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def asked(_: Client) -> tuple[int, datetime | None]:
-        raise CommandError("Temporal does not answer", "start it", 3)
-
-    monkeypatch.setattr(monitoring, "waiting_count_and_oldest", asked)
-    reader = InMemoryMetricReader()
-    monitoring.register_gauges(Telemetry(reader=reader).meter, client)
-    assert await gauges(reader) == {}
+    return gauges_
 
 
 @pytest.mark.parametrize(
-    ("count", "oldest"),
-    [(0, -HOUR), (3, HOUR), (3, None)],
-    ids=["none that waits", "of a clock ahead", "unknown"],
+    ("count", "oldest", "waited"),
+    [(3, -HOUR, 3600), (0, -HOUR, 0), (3, HOUR, 0), (3, None, 0)],
+    ids=["waiting", "none that waits", "of a clock ahead", "unknown"],
 )
-async def test_nothing_has_waited_for_less_than_no_time(
-    client: Client, monkeypatch: pytest.MonkeyPatch, count: int, oldest: timedelta | None
+async def test_what_waits_is_counted_and_the_oldest_of_it_timed(
+    gauges: Gauges, count: int, oldest: timedelta | None, waited: int
 ) -> None:
-    async def asked(_: Client) -> tuple[int, datetime | None]:
+    async def answer(_: Client) -> tuple[int, datetime | None]:
         return count, None if oldest is None else datetime.now(UTC) + oldest
 
-    monkeypatch.setattr(monitoring, "waiting_count_and_oldest", asked)
-    reader = InMemoryMetricReader()
-    monitoring.register_gauges(Telemetry(reader=reader).meter, client)
-    assert await gauges(reader) == {
+    assert await gauges(answer) == {
         "holdfast.approvals.waiting": count,
-        "holdfast.approvals.oldest": 0,
+        "holdfast.approvals.oldest": pytest.approx(waited, abs=10 if waited else 0),
     }
 
 
-async def test_a_server_that_takes_too_long_is_not_waited_for(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+async def test_a_server_that_does_not_answer_in_time_is_not_measured(
+    gauges: Gauges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def asked(_: Client) -> tuple[int, datetime | None]:
+    async def fails(_: Client) -> tuple[int, datetime | None]:
+        raise CommandError("Temporal does not answer", "start it", 3)
+
+    async def never(_: Client) -> tuple[int, datetime | None]:
         await asyncio.Event().wait()
         raise AssertionError
 
-    monkeypatch.setattr(monitoring, "waiting_count_and_oldest", asked)
+    assert await gauges(fails) == {}
     monkeypatch.setattr(monitoring, "MEASURE_SECONDS", 0.05)
-    reader = InMemoryMetricReader()
-    monitoring.register_gauges(Telemetry(reader=reader).meter, client)
     async with asyncio.timeout(10):
-        assert await gauges(reader) == {}
+        assert await gauges(never) == {}
 
 
-async def test_it_is_asked_of_the_server_itself(client: Client) -> None:
-    reader = InMemoryMetricReader()
-    monitoring.register_gauges(Telemetry(reader=reader).meter, client)
-    found = await gauges(reader)
+async def test_it_is_asked_of_the_server_itself(gauges: Gauges) -> None:
+    found = await gauges()
     assert found["holdfast.approvals.waiting"] >= 0
     assert (found["holdfast.approvals.oldest"] > 0) <= (found["holdfast.approvals.waiting"] > 0)
 
@@ -95,3 +82,66 @@ async def test_a_wrong_variable_keeps_it_from_starting(client: Client) -> None:
     with pytest.raises(CommandError, match="OTEL_EXPORTER_OTLP_ENDPOINT holds no address"):
         async with monitoring.export_metrics(client, environ):
             pass
+
+
+class Server:
+    """A server that answers so, and is looked at so often."""
+
+    def __init__(self, answer: Any = True) -> None:
+        self.answer = answer
+        self.looks = 0
+
+    async def check_health(self) -> bool:
+        """Whether it is well."""
+        self.looks += 1
+        await asyncio.sleep(0)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        if self.answer is None:
+            await asyncio.Event().wait()
+        return bool(self.answer)
+
+
+def looking_at(server: Server) -> InboxHealth:
+    """The health of an inbox at this server."""
+    client: Any = SimpleNamespace(service_client=server)
+    return InboxHealth(client)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (True, 200),
+        (False, 503),
+        (None, 503),
+        (RPCError("down", RPCStatusCode.UNAVAILABLE, b""), 503),
+        (RuntimeError("there was never one"), 503),
+    ],
+    ids=["well", "not", "silent", "down", "never there"],
+)
+async def test_it_is_told_whatever_the_server_does(
+    monkeypatch: pytest.MonkeyPatch, answer: Any, status: int
+) -> None:
+    monkeypatch.setattr(monitoring, "ANSWER_TIMEOUT_SECONDS", 0.05)
+    async with asyncio.timeout(5):
+        assert (await looking_at(Server(answer)).answer(ASKED)).status_code == status
+
+
+async def test_however_many_ask_it_is_looked_at_once_in_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(monitoring, "BETWEEN_LOOKS_SECONDS", 1_000)
+    server = Server()
+    looking = looking_at(server)
+    answers = await asyncio.gather(*(looking.answer(ASKED) for _ in range(5)))
+    assert {one.status_code for one in answers} == {200}
+    assert server.looks == 1
+
+
+async def test_what_was_down_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitoring, "BETWEEN_LOOKS_SECONDS", 0)
+    server = Server(False)
+    looking = looking_at(server)
+    assert (await looking.answer(ASKED)).status_code == 503
+    server.answer = True
+    assert (await looking.answer(ASKED)).status_code == 200
