@@ -145,7 +145,8 @@ class AgentWorkflow(BaseWorkflow[Run]):
                 run.budget_decided()
             case AwaitMessage(idle):
                 line = "Waits for the next message (see User Metadata)"
-                if not await wait_in_time(self._has_message, idle, line):
+                mailbox = self._mailbox
+                if not await wait_in_time(lambda: mailbox.closed or len(mailbox) > 0, idle, line):
                     run.mailbox.close()
             case Finish() | Fail():
                 raise AssertionError("the end is not a step to take")
@@ -166,23 +167,18 @@ class AgentWorkflow(BaseWorkflow[Run]):
             await workflow.wait_condition(workflow.all_handlers_finished)
             self._releases_senders = False
         if workflow.all_handlers_finished():
-            await self._settle(started)
+            # Wait until the parent's signals are sent, and for a moment until notifications are.
+            await workflow.wait_condition(lambda: started.publisher.is_settled)
+            await started.publisher.wait_for_delivery()
+            # The SDK delivers a cancellation in the same workflow task as input only after the
+            # input has been processed, so one more workflow task has to pass.
+            if self._input_at == workflow.info().get_current_history_length():
+                await workflow.sleep(_ONE_MILLISECOND, summary="Checks for a cancellation")
+                await workflow.wait_condition(lambda: True)
         if workflow.all_handlers_finished():
             assert self._origin is not None  # `_begin` has set it
             request, snapshot = self._origin.request, self._origin.snapshot
             continue_as_new(run, request, snapshot, self._note_count, self.trace)
-
-    async def _settle(self, started: StartedWork[Run]) -> None:
-        """Wait until the parent's signals are sent, and for a moment until notifications are.
-
-        The SDK delivers a cancellation in the same workflow task as input only after the input has
-        been processed, so one more workflow task has to pass.
-        """
-        await workflow.wait_condition(lambda: started.publisher.is_settled)
-        await started.publisher.wait_for_delivery()
-        if self._input_at == workflow.info().get_current_history_length():
-            await workflow.sleep(_ONE_MILLISECOND, summary="Checks for a cancellation")
-            await workflow.wait_condition(lambda: True)
 
     # Messages.
 
@@ -244,9 +240,6 @@ class AgentWorkflow(BaseWorkflow[Run]):
             _delivered(message)
         except InvalidInputError as error:
             fail(names.INVALID_REQUEST, str(error))
-
-    def _has_message(self) -> bool:
-        return self._mailbox.closed or len(self._mailbox) > 0
 
     def _has_answered(self, number: int) -> bool:
         if self._work is None:

@@ -33,7 +33,11 @@ async def authorize(request: RequestT, facts: WorkerFacts) -> RequestT:
     """
     principal = request.principal
     if workflow.info().parent is None:
-        _check(request, facts)
+        field = "agent" if hasattr(request, "agent") else "tool"
+        if facts.catalog_only and not isinstance(getattr(request, field), str):
+            fail(names.INVALID_REQUEST, f"`{field}`: {_WRITTEN}")
+        if facts.principal_tokens and not isinstance(principal, PrincipalToken):
+            fail(names.INVALID_REQUEST, _NO_TOKEN)
     if not isinstance(principal, PrincipalToken):
         return request
     try:
@@ -41,11 +45,3 @@ async def authorize(request: RequestT, facts: WorkerFacts) -> RequestT:
     except token_verification.TokenRejected as error:
         fail(names.INVALID_REQUEST, f"`principal.token`: {error}")
     return request.model_copy(update={"principal": known})
-
-
-def _check(request: RunRequest | CallRequest, facts: WorkerFacts) -> None:
-    field = "agent" if isinstance(request, RunRequest) else "tool"
-    if facts.catalog_only and not isinstance(getattr(request, field), str):
-        fail(names.INVALID_REQUEST, f"`{field}`: {_WRITTEN}")
-    if facts.principal_tokens and not isinstance(request.principal, PrincipalToken):
-        fail(names.INVALID_REQUEST, _NO_TOKEN)

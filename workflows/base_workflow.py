@@ -141,7 +141,14 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         self._task_budget.use_for_run()
         started = await self._start()
         try:
-            return await self._run_steps(started)
+            while True:
+                started.publisher.update()
+                await self.trace.record_spans(started.work)
+                step = await self._next_step(started)
+                if isinstance(step, Finish | Fail):
+                    await self._finish(started)
+                    return _result(step, started.work)
+                await self._execute(started, step)
         except asyncio.CancelledError:
             end = started.work.last_step
             started.work.cancel()
@@ -155,7 +162,14 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         try:
             work, facts = await self._begin()
         except (ApplicationError, asyncio.CancelledError, *FAILURES) as error:
-            self._start_failure = _start_failure(error)
+            match error:
+                case ApplicationError(type=str(code)):
+                    self._start_failure = code, error.message
+                case asyncio.CancelledError():
+                    message = "the run was cancelled before it began"
+                    self._start_failure = ErrorCode.CANCELLED, message
+                case _:
+                    self._start_failure = names.INVALID_REQUEST, str(error)
             await workflow.wait_condition(workflow.all_handlers_finished)
             raise
         work.state.was_reset |= self._is_reset
@@ -186,16 +200,6 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
             fail(names.INVALID_REQUEST, failures.activity_failure(error).message)
-
-    async def _run_steps(self, started: StartedWork[WorkT]) -> dict[str, Any]:
-        while True:
-            started.publisher.update()
-            await self.trace.record_spans(started.work)
-            step = await self._next_step(started)
-            if isinstance(step, Finish | Fail):
-                await self._finish(started)
-                return _result(step, started.work)
-            await self._execute(started, step)
 
     async def _finish(self, started: StartedWork[WorkT]) -> None:
         """Publish the end, give notifications a moment to be delivered, and let handlers finish."""
@@ -395,16 +399,6 @@ def _decision(raw: Any) -> Decision:
 
 def _page(raw: Any) -> PageRequest:
     return parse_model(payload_value(raw) or {}, PageRequest, '{"after": 0, "limit": 100}')
-
-
-def _start_failure(error: BaseException) -> tuple[str, str]:
-    match error:
-        case ApplicationError(type=str(code)):
-            return code, error.message
-        case asyncio.CancelledError():
-            return ErrorCode.CANCELLED, "the run was cancelled before it began"
-        case _:
-            return names.INVALID_REQUEST, str(error)
 
 
 def _result(step: Finish | Fail, work: ExecutionBase) -> dict[str, Any]:

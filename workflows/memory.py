@@ -44,8 +44,12 @@ class MemoryWorkflow:
     @workflow.init
     @raw_payload_handler
     def __init__(self, state: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        self._memory, self._is_invalid = _begun(state)
-        self._writes = 0
+        self._is_invalid, self._writes = False, 0
+        try:
+            self._memory = Memory(MemoryState.read(payload_value(state)))
+        except (InvalidInputError, ValidationError):
+            self._is_invalid = True
+            self._memory = Memory(MemoryState(owner=MemoryOwner(agent="nobody"), writes_a_run=1))
 
     @workflow.run
     @raw_payload_handler
@@ -53,7 +57,15 @@ class MemoryWorkflow:
         """Store writes, and continue as new before the history is long."""
         if self._is_invalid:
             fail(names.INVALID_REQUEST, "a memory is started by its first write, and by nobody")
-        await workflow.wait_condition(lambda: self._is_long() and workflow.all_handlers_finished())
+        await workflow.wait_condition(
+            lambda: (
+                (
+                    workflow.info().is_continue_as_new_suggested()
+                    or self._writes >= self._memory.writes_a_run
+                )
+                and workflow.all_handlers_finished()
+            )
+        )
         workflow.continue_as_new(self._memory.state().to_json())
 
     @workflow.update(
@@ -100,10 +112,6 @@ class MemoryWorkflow:
             " **Queries**)."
         )
 
-    def _is_long(self) -> bool:
-        suggested = workflow.info().is_continue_as_new_suggested()
-        return suggested or self._writes >= self._memory.writes_a_run
-
 
 @workflow.defn(name=names.MEMORY_WORKFLOW, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
 class MovingMemoryWorkflow(MemoryWorkflow):
@@ -123,14 +131,6 @@ class MovingMemoryWorkflow(MemoryWorkflow):
     async def run(self, state: RawValue = MISSING_PAYLOAD, *more: Any) -> None:
         """Store writes, as any memory does."""
         await super().run(state, *more)
-
-
-def _begun(state: RawValue) -> tuple[Memory, bool]:
-    """Return the memory of a start argument, and whether the argument was invalid."""
-    try:
-        return Memory(MemoryState.read(payload_value(state))), False
-    except (InvalidInputError, ValidationError):
-        return Memory(MemoryState(owner=MemoryOwner(agent="nobody"), writes_a_run=1)), True
 
 
 def _write(payload: RawValue) -> MemoryWrite:

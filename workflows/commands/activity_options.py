@@ -1,12 +1,11 @@
 """Build the arguments and the options of a tool's activity, a hook and a request to a model."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
 from temporalio.common import Priority, RetryPolicy
-from temporalio.workflow import ActivityCancellationType, ActivityConfig, LocalActivityConfig
+from temporalio.workflow import ActivityConfig, LocalActivityConfig
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
@@ -53,7 +52,13 @@ def activity_arguments(call: ToolCall, tool: Tool, state: RunState) -> list[Any]
         "arguments": call.arguments,
         "reasoning": call.meta.reasoning,
     }
-    scopes = {scope: _scope(scope, call, state) for scope in call.meta.scopes}
+    data, instance = call.visible_data or state.data, call.meta.instance
+    scopes = {
+        scope: visible_messages(state.log.messages(), instance, state)
+        if scope == CONTEXT
+        else data.visible_value(scope, instance)
+        for scope in call.meta.scopes
+    }
     return [described, tool.to_json(), scopes]
 
 
@@ -66,18 +71,30 @@ def activity_config(
     a call that never started is recognized.
     """
     binding = _bound(tool)
-    longest = _least(binding.schedule_to_close_timeout or SCHEDULE_TO_CLOSE, remaining)
+    config = _queued_config(call.id, binding, line, SCHEDULE_TO_CLOSE, remaining)
+    if tool.once:
+        config["retry_policy"] = _retry(binding.retry, once=True)
+        config["schedule_to_start_timeout"] = config.pop("schedule_to_close_timeout")
+    return config
+
+
+def hook_config(hook: Hook, line: str, remaining: timedelta | None) -> ActivityConfig:
+    """Return the options of a hook: it may be retried, so it must have no side effects."""
+    id = names.hook_id(hook.call_id, hook.name, hook.n)
+    return _queued_config(id, hook.activity, line, HOOK_TO_CLOSE, remaining)
+
+
+def _queued_config(
+    id: str, binding: ActivityBinding, line: str, longest: timedelta, remaining: timedelta | None
+) -> ActivityConfig:
+    longest = _least(binding.schedule_to_close_timeout or longest, remaining)
     config = ActivityConfig(
-        activity_id=call.id,
+        activity_id=id,
         summary=line,
         start_to_close_timeout=binding.start_to_close_timeout or min(START_TO_CLOSE, longest),
-        retry_policy=_retry(binding.retry, once=tool.once),
-        cancellation_type=ActivityCancellationType.TRY_CANCEL,
+        schedule_to_close_timeout=longest,
+        retry_policy=_retry(binding.retry),
     )
-    if tool.once:
-        config["schedule_to_start_timeout"] = longest
-    else:
-        config["schedule_to_close_timeout"] = longest
     if binding.task_queue is not None:
         config["task_queue"] = binding.task_queue
     if binding.heartbeat_timeout is not None:
@@ -96,26 +113,8 @@ def local_activity_config(
         summary=line,
         schedule_to_close_timeout=longest,
         start_to_close_timeout=binding.start_to_close_timeout or min(START_TO_CLOSE, longest),
-        retry_policy=_retry(binding.retry, once=False),
+        retry_policy=_retry(binding.retry),
     )
-
-
-def hook_config(hook: Hook, line: str, remaining: timedelta | None) -> ActivityConfig:
-    """Return the options of a hook: it may be retried, so it must have no side effects."""
-    binding = hook.activity
-    longest = _least(binding.schedule_to_close_timeout or HOOK_TO_CLOSE, remaining)
-    config = ActivityConfig(
-        activity_id=names.hook_id(hook.call_id, hook.name, hook.n),
-        summary=line,
-        start_to_close_timeout=binding.start_to_close_timeout or min(START_TO_CLOSE, longest),
-        schedule_to_close_timeout=longest,
-        retry_policy=_retry(binding.retry, once=False),
-    )
-    if binding.task_queue is not None:
-        config["task_queue"] = binding.task_queue
-    if binding.heartbeat_timeout is not None:
-        config["heartbeat_timeout"] = binding.heartbeat_timeout
-    return config
 
 
 def model_request_config(
@@ -138,17 +137,14 @@ def model_request_config(
     if queue is not None:
         longest = TURN_TO_COME + facts.generate_timeout
         config["task_queue"] = queue
-        config["priority"] = Priority(fairness_key=_asker(run))
+        # Requests are distributed evenly among principals, or else agents.
+        principal = run.state.principal
+        key = names.fairness_key(run.agent_name if principal is None else principal.id)
+        config["priority"] = Priority(fairness_key=key)
         config["schedule_to_start_timeout"] = _least(TURN_TO_COME, remaining)
         config["start_to_close_timeout"] = config["schedule_to_close_timeout"]
         config["schedule_to_close_timeout"] = _least(longest, remaining)
     return config
-
-
-def _asker(run: Run) -> str:
-    """Return the fairness key: requests are distributed evenly among principals, or else agents."""
-    principal = run.state.principal
-    return names.fairness_key(run.agent.name if principal is None else principal.id)
 
 
 def _bound(tool: Tool) -> ActivityBinding:
@@ -156,25 +152,15 @@ def _bound(tool: Tool) -> ActivityBinding:
     return tool.activity
 
 
-def _scope(scope: str, call: ToolCall, state: RunState) -> Any:
-    """Return a part of the run's context as the call sees it, with its dependencies' results."""
-    if scope == CONTEXT:
-        return visible_messages(state.log.messages(), call.meta.instance, state)
-    return (call.visible_data or state.data).visible_value(scope, call.meta.instance)
-
-
-def _retry(retry: Retry, *, once: bool) -> RetryPolicy:
+def _retry(retry: Retry, *, once: bool = False) -> RetryPolicy:
+    own = [name for name in retry.non_retryable_error_types if name not in _FINAL_ERRORS]
     return RetryPolicy(
         initial_interval=retry.initial_interval or timedelta(seconds=1),
         backoff_coefficient=retry.backoff_coefficient or 2.0,
         maximum_interval=retry.maximum_interval or timedelta(seconds=60),
         maximum_attempts=1 if once else retry.maximum_attempts or 5,
-        non_retryable_error_types=_final(retry.non_retryable_error_types),
+        non_retryable_error_types=[*_FINAL_ERRORS, *own],
     )
-
-
-def _final(own: Sequence[str]) -> list[str]:
-    return [*_FINAL_ERRORS, *(name for name in own if name not in _FINAL_ERRORS)]
 
 
 def _least(duration: timedelta, bound: timedelta | None) -> timedelta:

@@ -5,8 +5,8 @@ approvals. A parent that ends does not wait for its delegates: it cancels them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Coroutine
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Protocol
 
 from temporalio import exceptions, workflow
@@ -34,9 +34,6 @@ from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.publishing import summaries
 from holdfast.workflows.publishing.publisher import Publisher
-
-OnRunTime = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
-ReserveBytes = Callable[[int], AbstractAsyncContextManager[None]]
 
 
 class RunClock(Protocol):
@@ -72,9 +69,24 @@ async def execute_delegate(
 async def _end_of(
     delegate: Delegate, call: ToolCall, work: ExecutionBase, clock: RunClock
 ) -> DelegateEnd:
-    running = asyncio.create_task(_run(delegate, call, clock.in_flight))
+    """Await a delegate, on the run's time except while the delegate waits for decisions."""
+    running = asyncio.create_task(_run(delegate, call, clock))
+
+    def is_over() -> bool:
+        return running.done() or work.is_halting
+
     try:
-        await _until_over(running, call, work, clock.on_run_time)
+        while not is_over():
+            if work.delegates.has_pending(call.id):
+                await workflow.wait_condition(
+                    lambda: is_over() or not work.delegates.has_pending(call.id)
+                )
+            else:
+                await clock.on_run_time(
+                    workflow.wait_condition(
+                        lambda: is_over() or work.delegates.has_pending(call.id)
+                    )
+                )
         if running.done():
             return await running
         return DelegateFailed("abandoned", "the run ended before its delegate")
@@ -84,26 +96,12 @@ async def _end_of(
             running.cancel()
 
 
-async def _until_over(
-    running: asyncio.Task[DelegateEnd], call: ToolCall, work: ExecutionBase, on_run_time: OnRunTime
-) -> None:
-    """Wait for a delegate, on the run's time except while the delegate waits for decisions."""
-
-    def over() -> bool:
-        return running.done() or work.is_halting
-
-    while not over():
-        if work.delegates.has_pending(call.id):
-            await workflow.wait_condition(lambda: over() or not work.delegates.has_pending(call.id))
-        else:
-            await on_run_time(
-                workflow.wait_condition(lambda: over() or work.delegates.has_pending(call.id))
-            )
-
-
-async def _run(delegate: Delegate, call: ToolCall, in_flight: ReserveBytes) -> DelegateEnd:
+async def _run(delegate: Delegate, call: ToolCall, clock: RunClock) -> DelegateEnd:
+    # A call that may run once is rejected if its id was used before. A person's decision that it
+    # did not happen permits the id again.
+    policies, is_first = WorkflowIDReusePolicy, call.tool.once and call.unknown_outcomes == 0
     try:
-        async with in_flight(json_size(delegate.request)):
+        async with clock.in_flight(json_size(delegate.request)):
             child = await workflow.start_child_workflow(
                 names.AGENT_WORKFLOW,
                 delegate.request,
@@ -111,7 +109,7 @@ async def _run(delegate: Delegate, call: ToolCall, in_flight: ReserveBytes) -> D
                 result_type=RawValue,
                 cancellation_type=workflow.ChildWorkflowCancellationType.TRY_CANCEL,
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
-                id_reuse_policy=_reuse(call),
+                id_reuse_policy=policies.REJECT_DUPLICATE if is_first else policies.ALLOW_DUPLICATE,
                 memo={names.DELEGATE_OF: call.id},
                 static_summary=summaries.delegate_summary(delegate, workflow.info().workflow_id),
             )
@@ -121,39 +119,25 @@ async def _run(delegate: Delegate, call: ToolCall, in_flight: ReserveBytes) -> D
             "not_started", f"there is, or was, a run `{delegate.workflow_id}` already"
         )
     except ChildWorkflowError as error:
-        return _delegate_failure(error, delegate)
+        return _failure(error, delegate)
     except ValueError:
         return DelegateFailed("failed", f"`{delegate.tool}` was run, but its result is lost")
 
 
-def _reuse(call: ToolCall) -> WorkflowIDReusePolicy:
-    """Return the id policy: a call that may run once is rejected if its id was used before.
-
-    A person's decision that it did not happen permits the id again.
-    """
-    policies = WorkflowIDReusePolicy
-    first = call.tool.once and call.unknown_outcomes == 0
-    return policies.REJECT_DUPLICATE if first else policies.ALLOW_DUPLICATE
-
-
-def _delegate_failure(error: ChildWorkflowError, delegate: Delegate) -> DelegateFailed:
+def _failure(error: ChildWorkflowError, delegate: Delegate) -> DelegateFailed:
     match error.cause:
-        case ApplicationError() as cause:
-            return DelegateFailed("failed", cause.message, _spent(cause))
+        case ApplicationError(type=names.INVALID_REQUEST, message=message):
+            # It never started.
+            nothing = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, cost=0)
+            return DelegateFailed("failed", message, Spent(turns=0, calls=0, usage=nothing))
+        case ApplicationError(message=message, details=details):
+            spent = None
+            with suppress(IndexError, ValueError):
+                spent = Spent.read(details[0])
+            return DelegateFailed("failed", message, spent)
         case exceptions.CancelledError():
             return DelegateFailed("failed", f"`{delegate.tool}` was cancelled")
         case exceptions.TerminatedError():
             return DelegateFailed("lost", f"`{delegate.tool}` was terminated")
         case _:
             return DelegateFailed("lost", f"`{delegate.tool}` did not end in time")
-
-
-def _spent(cause: ApplicationError) -> Spent | None:
-    """Return the usage that a failed run reports; a run that never started has none."""
-    if cause.type == names.INVALID_REQUEST:
-        nothing = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, cost=0)
-        return Spent(turns=0, calls=0, usage=nothing)
-    try:
-        return Spent.read(cause.details[0])
-    except (IndexError, ValueError):
-        return None

@@ -41,7 +41,10 @@ def activity_failure(error: exceptions.FailureError) -> Failure:
             return Failure("application", cause.message, cause.type or "")
         case exceptions.TimeoutError() as cause:
             began = cause.type is not TimeoutType.SCHEDULE_TO_START
-            return Failure("timeout", _timeout(cause), started=began)
+            message = "it took too long" if began else "nobody began with it"
+            if cause.type is TimeoutType.HEARTBEAT:
+                message = "it was not heard of any more"
+            return Failure("timeout", message, started=began)
         case exceptions.CancelledError():
             return Failure("cancelled", "it was cancelled")
         case cause:
@@ -63,13 +66,3 @@ def model_failure_message(error: ActivityError) -> str:
             )
         case _:
             return f"the model did not answer in time: {innermost}"
-
-
-def _timeout(cause: exceptions.TimeoutError) -> str:
-    match cause.type:
-        case TimeoutType.HEARTBEAT:
-            return "it was not heard of any more"
-        case TimeoutType.SCHEDULE_TO_START:
-            return "nobody began with it"
-        case _:
-            return "it took too long"

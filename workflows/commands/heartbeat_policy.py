@@ -6,7 +6,6 @@ it, and gets a header so that no worker sends heartbeats for it.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -23,52 +22,33 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
 
 
-@dataclass(frozen=True)
-class HeartbeatPolicy:
-    """The activities of the worker, and their heartbeat timeout."""
-
-    activities: Collection[str]
-    timeout: timedelta
-
-    def apply(self, activity: StartActivityInput) -> None:
-        """Set the timeout of an activity that is about to be scheduled."""
-        elsewhere = activity.task_queue not in (None, workflow.info().task_queue)
-        if elsewhere or activity.activity not in self.activities:
-            return
-        if activity.heartbeat_timeout is not None:
-            mark = workflow.payload_converter().to_payload(None)
-            activity.headers = {**activity.headers, names.BEATS_ITSELF: mark}
-        elif (
-            activity.start_to_close_timeout is None
-            or activity.start_to_close_timeout > self.timeout
-        ):
-            activity.heartbeat_timeout = self.timeout
-
-
 class HeartbeatPolicyInterceptor(Interceptor):
-    """Applies the policy to the activities of the worker's workflows."""
+    """Sets the heartbeat timeout of those activities of workflows that the worker executes."""
 
-    def __init__(self, carried: Collection[str], timeout: timedelta) -> None:
-        self._watch = HeartbeatPolicy(carried, timeout)
+    def __init__(self, activities: Collection[str], timeout: timedelta) -> None:
+        self._activities, self._timeout = activities, timeout
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor]:
         """Return the interceptor of each workflow; the SDK calls this."""
-        watch = self._watch
+        activities, timeout = self._activities, self._timeout
+
+        class Outbound(WorkflowOutboundInterceptor):
+            def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
+                is_here = input.task_queue in (None, workflow.info().task_queue)
+                longest = input.start_to_close_timeout
+                if not is_here or input.activity not in activities:
+                    pass
+                elif input.heartbeat_timeout is not None:
+                    mark = workflow.payload_converter().to_payload(None)
+                    input.headers = {**input.headers, names.BEATS_ITSELF: mark}
+                elif longest is None or longest > timeout:
+                    input.heartbeat_timeout = timeout
+                return super().start_activity(input)
 
         class Inbound(WorkflowInboundInterceptor):
             def init(self, outbound: WorkflowOutboundInterceptor) -> None:
-                super().init(_Outbound(outbound, watch))
+                super().init(Outbound(outbound))
 
         return Inbound
-
-
-class _Outbound(WorkflowOutboundInterceptor):
-    def __init__(self, inner: WorkflowOutboundInterceptor, watch: HeartbeatPolicy) -> None:
-        super().__init__(inner)
-        self._watch = watch
-
-    def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
-        self._watch.apply(input)
-        return super().start_activity(input)

@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.commands import activity_options, failures
 from holdfast.workflows.commands.page_prefetch import prefetch_page
 from holdfast.workflows.engine.budget.reservations import BudgetExhausted, hold_request
-from holdfast.workflows.engine.call.tool_call import Failed, Outcome, ToolCall, fail, refuse
+from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, fail, refuse
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.run import Run
@@ -31,50 +31,38 @@ async def execute_model_tool(
 ) -> Outcome:
     """Let the model answer a call, a second time if the answer does not fit."""
     assert isinstance(work, Run)  # a single call never has a tool that a model answers
+    meter = work.state.meter
     latent = work.pages.latents[call.id] = Latent(call, work.agent, work.state)
     try:
         while True:
-            answer = await _request(latent, call, turn, work, facts, on_run_time)
-            outcome = latent.answered(answer) if isinstance(answer, Solution) else answer
+            now = workflow.now()
+            try:
+                hold_request(meter, now, call.id)
+            except BudgetExhausted as error:
+                return refuse(ErrorCode.BLOCKED, f"`{call.name}` was not answered: {error}")
+            pointer, line = latent.pointer(turn), summaries.answer_summary(turn, call)
+            config = activity_options.model_request_config(work, facts, line, meter.remaining(now))
+            config["activity_id"] = names.answer_id(call.id, latent.requests)
+            prefetch_page(pointer, latent.page)
+            try:
+                result = await on_run_time(
+                    workflow.execute_activity(names.GENERATE, pointer.to_json(), **config)
+                )
+            except ActivityError as error:
+                if workflow.cancellation_reason() is not None:
+                    raise asyncio.CancelledError from error
+                if meter.out_of_time:
+                    return fail(ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time.")
+                # The reason goes to the log, not to the model.
+                why = failures.model_failure_message(error)
+                work.state.log.append(NoticeEntry(text=f"{call.id} was not answered: {why}"))
+                return fail(ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now.")
+            finally:
+                meter.held.pop(call.id, None)
+            solution = Solution.read(result)
+            work.charge_answer(solution)
+            outcome = latent.answered(solution)
             if outcome is not None:
                 return outcome
     finally:
         del work.pages.latents[call.id]
-
-
-async def _request(
-    latent: Latent, call: ToolCall, turn: int, run: Run, facts: WorkerFacts, on_run_time: OnRunTime
-) -> Solution | Outcome:
-    """Make one request on the run's budget; return its solution, or the reason of its failure."""
-    meter, now = run.state.meter, workflow.now()
-    try:
-        hold_request(meter, now, call.id)
-    except BudgetExhausted as error:
-        return refuse(ErrorCode.BLOCKED, f"`{call.name}` was not answered: {error}")
-    pointer = latent.pointer(turn)
-    line = summaries.answer_summary(turn, call)
-    config = activity_options.model_request_config(run, facts, line, meter.remaining(now))
-    config["activity_id"] = names.answer_id(call.id, latent.requests)
-    prefetch_page(pointer, latent.page)
-    try:
-        result = await on_run_time(
-            workflow.execute_activity(names.GENERATE, pointer.to_json(), **config)
-        )
-    except ActivityError as error:
-        if workflow.cancellation_reason() is not None:
-            raise asyncio.CancelledError from error
-        return _unanswered(call, run, error)
-    finally:
-        meter.held.pop(call.id, None)
-    solution = Solution.read(result)
-    run.charge_answer(solution, meter.charge)
-    return solution
-
-
-def _unanswered(call: ToolCall, run: Run, error: ActivityError) -> Failed:
-    """Return the outcome of a failed request: the reason goes to the log, not to the model."""
-    if run.state.meter.out_of_time:
-        return fail(ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time.")
-    why = failures.model_failure_message(error)
-    run.state.log.append(NoticeEntry(text=f"{call.id} was not answered: {why}"))
-    return fail(ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now.")

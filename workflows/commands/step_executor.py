@@ -21,7 +21,6 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.internal.model_request import ConversationPointer
     from holdfast.schemas.internal.solution import Solution
     from holdfast.schemas.names import ErrorCode
-    from holdfast.schemas.tool import Tool
 
 from holdfast.workflows.commands import (
     activity_options,
@@ -32,7 +31,6 @@ from holdfast.workflows.commands import (
 )
 from holdfast.workflows.commands.page_prefetch import prefetch_page
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.activities import (
     Hook,
     HookRequests,
@@ -111,22 +109,19 @@ class StepExecutor:
         """Execute every call of a turn, together or one after the other."""
         with self._group(turn.number).scope():
             if turn.is_plan:
-                await self._decide_plan(turn)
+                # The approval of a plan precedes every call of the turn.
+                planning = self._work.planning
+                await self._decide(planning.check(turn))
+                question = None if self._work.is_steered else planning.ask(turn)
+                if question is not None:
+                    self._publisher.update()
+                    await self.wait_for_ruling(question)
+                    planning.apply_ruling(turn, question)
             if turn.is_sequential:
                 for call in turn.calls:
                     await self._execute_calls(turn, [call])
             else:
                 await self._execute_calls(turn, turn.calls)
-
-    async def _decide_plan(self, turn: Turn) -> None:
-        """Wait for the approval of a plan before any call of the turn starts."""
-        planning = self._work.planning
-        await self._decide(planning.check(turn))
-        question = None if self._work.is_steered else planning.ask(turn)
-        if question is not None:
-            self._publisher.update()
-            await self.wait_for_ruling(question)
-            planning.apply_ruling(turn, question)
 
     async def _execute_calls(self, turn: Turn, calls: list[ToolCall]) -> None:
         if self._work.is_halting:
@@ -148,28 +143,25 @@ class StepExecutor:
 
     async def _execute_to_end(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
         """Execute a call from its present stage to its end, and publish its result."""
+        work = self._work
         while call.stage is not CallStage.ENDED:
-            await self._advance_call(turn, call, slots)
+            match call.stage:
+                case CallStage.PENDING | CallStage.QUEUED:
+                    await self._wait_for_others(turn, call)
+                case CallStage.RUNNING:
+                    async with slots:
+                        await self._run(turn, call)
+                case _:
+                    question = work.questions.of(call)
+                    await self.wait_for_ruling(question)
+                    if work.is_steered and question.ruling is None:
+                        work.planning.hold_back([call])
+                    else:
+                        work.calls.apply_ruling(turn.number, call)
             self._publisher.update()
         self._trace.call_ended(call.id)
         if call.dependencies.has_dependents and not call.result_published:
-            await self._decide(self._work.calls.publish_result(call))
-
-    async def _advance_call(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
-        """Execute a call up to its next stage."""
-        work, calls = self._work, self._work.calls
-        match call.stage:
-            case CallStage.PENDING | CallStage.QUEUED:
-                await self._wait_for_others(turn, call)
-            case CallStage.RUNNING:
-                async with slots:
-                    await self._run(turn, call)
-            case _:
-                await self.wait_for_ruling(work.questions.of(call))
-                if work.is_steered and work.questions.of(call).ruling is None:
-                    work.planning.hold_back([call])
-                else:
-                    calls.apply_ruling(turn.number, call)
+            await self._decide(work.calls.publish_result(call))
 
     async def _wait_for_others(self, turn: Turn, call: ToolCall) -> None:
         """Wait for the dependencies of a call, and prepare it again."""
@@ -195,8 +187,16 @@ class StepExecutor:
         elif work.is_steered and call.unknown_outcomes == 0:
             work.planning.hold_back([call])
         else:
-            outcome = calls.doubt_after_reset(call) or await self._execute(turn, call)
-            calls.apply_outcome(turn.number, call, outcome)
+            outcome: Outcome | None = calls.doubt_after_reset(call)
+            if outcome is None and call.tool.delegate is not None:
+                outcome = await child_workflows.execute_delegate(
+                    call, turn, work, self._publisher, self
+                )
+            elif outcome is None and call.tool.latent:
+                outcome = await model_tools.execute_model_tool(
+                    call, turn.number, work, self._facts, self.on_run_time
+                )
+            calls.apply_outcome(turn.number, call, outcome or await self._execute_activity(call))
 
     async def _decide(self, deciding: HookRequests[None]) -> None:
         """Run a decision of the engine with the hooks that it requests, one at a time."""
@@ -228,20 +228,9 @@ class StepExecutor:
         except ValueError as error:
             return Failure("other", str(error))
 
-    async def _execute(self, turn: Turn, call: ToolCall) -> Outcome:
-        """Execute a call as a child workflow, a request to the model, or an activity."""
+    async def _execute_activity(self, call: ToolCall) -> Outcome:
         tool = call.tool
-        if tool.delegate is not None:
-            return await child_workflows.execute_delegate(
-                call, turn, self._work, self._publisher, self
-            )
-        if tool.latent:
-            return await model_tools.execute_model_tool(
-                call, turn.number, self._work, self._facts, self.on_run_time
-            )
-        return await self._act(call, tool)
-
-    async def _act(self, call: ToolCall, tool: Tool) -> Outcome:
+        assert tool.activity is not None  # only an activity is left to execute it
         arguments = activity_options.activity_arguments(call, tool, self._work.state)
         size = json_size(arguments)
         if size > activity_options.MAX_INPUT_BYTES:
@@ -250,7 +239,25 @@ class StepExecutor:
             return fail(ErrorCode.INVALID_ARGUMENTS, message)
         try:
             async with self.in_flight(size):
-                result = await self.on_run_time(self._activity(call, arguments))
+                remaining = self._work.state.meter.remaining(workflow.now())
+                decided = self._publisher.decision_on(call.id)
+                line = summaries.call_summary(self._work.turn_number, call, decided)
+                running: Coroutine[Any, Any, Any]
+                if tool.activity.local:
+                    running = workflow.execute_local_activity(
+                        tool.activity.type,
+                        args=arguments,
+                        result_type=RawValue,
+                        **activity_options.local_activity_config(call, tool, line, remaining),
+                    )
+                else:
+                    running = workflow.execute_activity(
+                        tool.activity.type,
+                        args=arguments,
+                        result_type=RawValue,
+                        **activity_options.activity_config(call, tool, line, remaining),
+                    )
+                result = await self.on_run_time(running)
             return outcome_of_result(tool, failures.payload_json(result))
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
@@ -262,50 +269,27 @@ class StepExecutor:
                 f"`{tool.name}` was run, but its result is lost: {error}",
             )
 
-    def _activity(self, call: ToolCall, arguments: list[Any]) -> Coroutine[Any, Any, Any]:
-        tool = call.tool
-        assert tool.activity is not None  # only an activity is left to execute it
-        remaining = self._work.state.meter.remaining(workflow.now())
-        line = summaries.call_summary(
-            self._work.turn_number, call, self._publisher.decision_on(call.id)
-        )
-        if tool.activity.local:
-            return workflow.execute_local_activity(
-                tool.activity.type,
-                args=arguments,
-                result_type=RawValue,
-                **activity_options.local_activity_config(call, tool, line, remaining),
-            )
-        return workflow.execute_activity(
-            tool.activity.type,
-            args=arguments,
-            result_type=RawValue,
-            **activity_options.activity_config(call, tool, line, remaining),
-        )
-
     async def on_run_time(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Await a coroutine while the run's time passes, bounded by a timer."""
         meter = self._work.state.meter
         meter.begin_work(workflow.now())
         left = meter.remaining(workflow.now())
         if left is not None and self._timer is None:
-            self._timer = asyncio.create_task(self._end_time(left))
+
+            async def end_time(longest: timedelta) -> None:
+                await workflow.sleep(longest, summary="Ends the run's time at work (maxDuration)")
+                meter.run_out_of_time()
+
+            self._timer = asyncio.create_task(end_time(left))
         try:
             return await coroutine
         finally:
             # Not while the SDK discards a run that was evicted from the cache.
             if workflow.in_workflow():
-                self._stop_clock(meter)
-
-    def _stop_clock(self, meter: Meter) -> None:
-        meter.end_work(workflow.now())
-        if self._timer is not None and not meter.at_work:
-            self._timer.cancel()
-            self._timer = None
-
-    async def _end_time(self, left: timedelta) -> None:
-        await workflow.sleep(left, summary="Ends the run's time at work (maxDuration)")
-        self._work.state.meter.run_out_of_time()
+                meter.end_work(workflow.now())
+                if self._timer is not None and not meter.at_work:
+                    self._timer.cancel()
+                    self._timer = None
 
     @asynccontextmanager
     async def in_flight(self, size: int) -> AsyncIterator[None]:

@@ -85,7 +85,9 @@ class ApprovalNotifier:
         self._pending = [each for each in self._pending if not each.task.done()]
         for question, kind in self._followed.take_news(self._work.state.pending.list_open()):
             if kind in (None, "expired", "decided"):
-                self._cancel(question)
+                for each in self._pending:
+                    if each.question is question:
+                        each.task.cancel()
             if kind is not None:
                 self._notify(question, kind)
 
@@ -101,54 +103,38 @@ class ApprovalNotifier:
         except TimeoutError:
             self._has_waited = True
 
-    def _cancel(self, question: Question) -> None:
-        """Cancel the pending notifications about a question."""
-        for each in self._pending:
-            if each.question is question:
-                each.task.cancel()
-
-    def _is_pending(self, question: Question, channel: str) -> bool:
-        """Return whether a notification about a question is pending in a channel."""
-        return any(each.question is question and each.channel == channel for each in self._pending)
-
     def _notify(self, question: Question, kind: NewsKind) -> None:
         concerned = [each.name for each in self._listeners if is_for_listener(each, kind, question)]
         if kind == "reminder":
-            concerned = [name for name in concerned if not self._is_pending(question, name)]
+            pending = {each.channel for each in self._pending if each.question is question}
+            concerned = [name for name in concerned if name not in pending]
         if not concerned:
             return
         self._has_waited = False
-        news = build_news(question, kind, self._origin(), workflow.now()).to_json()
+        info, principal = workflow.info(), self._work.state.principal
+        origin = QuestionOrigin(
+            workflow_id=info.workflow_id,
+            run_id=info.run_id,
+            agent=self._work.agent_name,
+            principal=principal.id if principal is not None else None,
+        )
+        news = build_news(question, kind, origin, workflow.now()).to_json()
         for channel in concerned:
             if len(self._pending) >= MAX_PENDING_DELIVERIES:
-                self._note()
+                if not self._has_noted:
+                    self._has_noted = True
+                    self._work.state.log.append(NoticeEntry(text=_TOO_MUCH))
                 return
             line = summaries.summary(f"Notifies {channel} ({kind}): {question.label}")
             task = asyncio.create_task(self._send(channel, news, line))
             self._pending.append(Delivery(question, channel, task))
 
     async def _send(self, channel: str, news: dict[str, Any], line: str) -> None:
-        notification = {"channel": channel, "news": news}
         async with self._slots[channel]:
-            # The worker logs the failure.
-            with suppress(FailureError):
+            with suppress(FailureError):  # the worker logs it
                 await workflow.execute_activity(
-                    names.TELL_PEOPLE, notification, **channel_config(line)
+                    names.TELL_PEOPLE, {"channel": channel, "news": news}, **channel_config(line)
                 )
-
-    def _note(self) -> None:
-        if not self._has_noted:
-            self._has_noted = True
-            self._work.state.log.append(NoticeEntry(text=_TOO_MUCH))
-
-    def _origin(self) -> QuestionOrigin:
-        info, principal = workflow.info(), self._work.state.principal
-        return QuestionOrigin(
-            workflow_id=info.workflow_id,
-            run_id=info.run_id,
-            agent=self._work.agent_name,
-            principal=principal.id if principal is not None else None,
-        )
 
 
 def notify_config(line: str) -> ActivityConfig:

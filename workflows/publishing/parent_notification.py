@@ -17,7 +17,6 @@ with workflow.unsafe.imports_passed_through():
         DelegatePending,
     )
 
-from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.ui_details.markdown import arguments_line, one_line
 
@@ -56,16 +55,15 @@ class ParentNotification:
                 return  # the parent is closed, and cancels this run
 
     def _pending(self) -> list[DelegatePending]:
-        own = [_pending_of(question) for question in self._work.state.pending.list_open()]
+        own = [
+            DelegatePending(
+                workflow_id=workflow.info().workflow_id,
+                call_id=question.call_id,
+                kind=question.kind,
+                tool=question.tool,
+                label=one_line(question.label, MAX_ARGUMENTS_CHARACTERS),
+                arguments=arguments_line(question.brief, MAX_ARGUMENTS_CHARACTERS),
+            )
+            for question in self._work.state.pending.list_open()
+        ]
         return [*own, *self._work.delegates.list_pending()][:MAX_PENDING_TOLD]
-
-
-def _pending_of(question: Question) -> DelegatePending:
-    return DelegatePending(
-        workflow_id=workflow.info().workflow_id,
-        call_id=question.call_id,
-        kind=question.kind,
-        tool=question.tool,
-        label=one_line(question.label, MAX_ARGUMENTS_CHARACTERS),
-        arguments=arguments_line(question.brief, MAX_ARGUMENTS_CHARACTERS),
-    )

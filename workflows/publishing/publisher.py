@@ -65,22 +65,19 @@ class Publisher:
         if changed:
             workflow.upsert_search_attributes(changed)
         self._attributes = attributes
-        if self._facts.notify is not None:
-            self._notify(self._facts.notify)
-        self._notifier.update()
-        self._parent.update()
-
-    def _notify(self, activity: str) -> None:
-        """Start the worker's `notify` activity once for each question and reminder."""
-        pending = self._work.state.pending
-        for question, shown in zip(pending.list_open(), pending.describe_open(), strict=True):
+        # The worker's `notify` activity is started once for each question and reminder.
+        activity, pending = self._facts.notify, self._work.state.pending
+        shown = zip(pending.list_open(), pending.describe_open(), strict=True) if activity else ()
+        for question, described in shown:
             key = f"{question.call_id} {question.kind} {question.round}"
             if self._notified.get(key) == question.reminders:
                 continue
             self._notified[key] = question.reminders
             line = summaries.summary(f"Notifies people of {question.label}")
             workflow.start_activity(
-                activity,
-                shown | {"workflowId": workflow.info().workflow_id},
+                str(activity),
+                described | {"workflowId": workflow.info().workflow_id},
                 **notifier.notify_config(line),
             )
+        self._notifier.update()
+        self._parent.update()

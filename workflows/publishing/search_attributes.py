@@ -1,6 +1,7 @@
 """Compute the search attributes of a workflow, and the changes to upsert."""
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from temporalio import workflow
@@ -10,7 +11,6 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.base import json_size
 
-from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.execution_base import ExecutionBase
 
 # The server terminates a run with a search attribute of more than 2 KB.
@@ -32,6 +32,7 @@ _KEYS: dict[str, SearchAttributeKey[Any]] = {
 def attributes(work: ExecutionBase) -> dict[str, Any]:
     """Return the search attributes of a run or a call: names and states, no content."""
     principal, questions = work.state.principal, work.state.pending.list_open()
+    approvers = [each.policy.approvers or [names.FOR_ANYBODY] for each in questions]
     return {
         names.AGENT_NAME: work.agent_name,
         names.AGENT_STATUS: work.status,
@@ -39,8 +40,7 @@ def attributes(work: ExecutionBase) -> dict[str, Any]:
         names.PENDING_TOOLS: _fitting(tool for each in questions for tool in each.tools) or None,
         names.PENDING_SINCE: max((each.requested_at for each in questions), default=None),
         names.PENDING_UNTIL: min((each.expires_at for each in questions), default=None),
-        names.PENDING_FOR: _fitting(group for each in questions for group in _deciding(each))
-        or None,
+        names.PENDING_FOR: _fitting(chain.from_iterable(approvers)) or None,
     }
 
 
@@ -49,7 +49,7 @@ def updates(
 ) -> list[SearchAttributeUpdate[Any]]:
     """Return the changes to attributes of the namespace: an unknown one would fail the run."""
     return [
-        _update(name, value)
+        _KEYS[name].value_unset() if value is None else _KEYS[name].value_set(value)
         for name, value in new.items()
         if name in known and old.get(name) != value
     ]
@@ -60,10 +60,6 @@ def continued_updates(known: list[str]) -> list[SearchAttributeUpdate[Any]]:
     return updates({}, {names.AGENT_STATUS: names.CONTINUED}, known)
 
 
-def _deciding(question: Question) -> list[str]:
-    return question.policy.approvers or [names.FOR_ANYBODY]
-
-
 def _fitting(found: Iterable[str]) -> list[str]:
     """Return the distinct names, from the first, that fit."""
     fitting: list[str] = []
@@ -72,8 +68,3 @@ def _fitting(found: Iterable[str]) -> list[str]:
             break
         fitting.append(name)
     return fitting
-
-
-def _update(name: str, value: Any) -> SearchAttributeUpdate[Any]:
-    key = _KEYS[name]
-    return key.value_unset() if value is None else key.value_set(value)

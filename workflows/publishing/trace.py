@@ -6,10 +6,9 @@ does depends on either.
 """
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
@@ -49,8 +48,9 @@ RECORD_TIMEOUT = timedelta(seconds=5)
 MAX_RECORD_ATTEMPTS = 3
 MAX_SPANS_AT_ONCE = 500
 
-Headers = Mapping[str, Payload]
-InputT = TypeVar("InputT", StartActivityInput, StartLocalActivityInput, StartChildWorkflowInput)
+AnyInput = (
+    StartActivityInput | StartLocalActivityInput | StartChildWorkflowInput | ContinueAsNewInput
+)
 
 
 class Trace:
@@ -59,7 +59,12 @@ class Trace:
     def __init__(self) -> None:
         info = workflow.info()
         self._origin = TraceOrigin(info.namespace, info.workflow_id, info.first_execution_run_id)
-        self._starter = _read(info.headers)
+        # The position in the trace that the starter of the run has sent.
+        self._starter: Place | None = None
+        if HEADER in info.headers:
+            with suppress(Exception):  # another tracer's format
+                header = workflow.payload_converter().from_payload(info.headers[HEADER])
+                self._starter = read_header(header)
         self._tracing: Tracing | None = None
         self._endpoint: str | None = None
         self._spans: Spans | None = None
@@ -105,8 +110,16 @@ class Trace:
                 endpoint=self._endpoint,
                 spans=ready[first : first + MAX_SPANS_AT_ONCE],
             )
+            recording = workflow.start_local_activity(
+                names.RECORD_SPANS,
+                batch.to_json(),
+                schedule_to_close_timeout=RECORD_TIMEOUT,
+                retry_policy=RetryPolicy(maximum_attempts=MAX_RECORD_ATTEMPTS),
+                summary=f"Records {len(batch.spans)} spans of the trace",
+            )
             with suppress(FailureError):
-                await _record(batch)
+                # Also if the run is cancelled meanwhile: the batch is not recorded again.
+                await asyncio.shield(recording)
 
     def header(self, call_id: str) -> Payload | None:
         """Return the header for an activity or a delegate.
@@ -132,29 +145,6 @@ class Trace:
         return self._starter or self._origin.place()
 
 
-def _record(batch: SpanBatch) -> asyncio.Future[Any]:
-    """Record a batch, even if the run is cancelled meanwhile: it is not recorded again."""
-    return asyncio.shield(
-        workflow.start_local_activity(
-            names.RECORD_SPANS,
-            batch.to_json(),
-            schedule_to_close_timeout=RECORD_TIMEOUT,
-            retry_policy=RetryPolicy(maximum_attempts=MAX_RECORD_ATTEMPTS),
-            summary=f"Records {len(batch.spans)} spans of the trace",
-        )
-    )
-
-
-def _read(headers: Headers) -> Place | None:
-    """Return the position in the trace that the starter of the run has sent."""
-    if HEADER not in headers:
-        return None
-    try:
-        return read_header(workflow.payload_converter().from_payload(headers[HEADER]))
-    except Exception:
-        return None  # another tracer's format
-
-
 class TracingInterceptor(Interceptor):
     """Passes the trace context of each workflow on to what it starts."""
 
@@ -172,37 +162,33 @@ class _Inbound(WorkflowInboundInterceptor):
 
 class _Outbound(WorkflowOutboundInterceptor):
     def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
-        return super().start_activity(_with_header(input, input.activity_id or ""))
+        _add_header(input, input.activity_id or "")
+        return super().start_activity(input)
 
     def start_local_activity(self, input: StartLocalActivityInput) -> workflow.ActivityHandle[Any]:
-        return super().start_local_activity(_with_header(input, input.activity_id or ""))
+        _add_header(input, input.activity_id or "")
+        return super().start_local_activity(input)
 
     async def start_child_workflow(
         self, input: StartChildWorkflowInput
     ) -> workflow.ChildWorkflowHandle[Any, Any]:
-        call_id = input.id.removeprefix(names.delegate_id(workflow.info().workflow_id, ""))
-        return await super().start_child_workflow(_with_header(input, call_id))
+        _add_header(
+            input, input.id.removeprefix(names.delegate_id(workflow.info().workflow_id, ""))
+        )
+        return await super().start_child_workflow(input)
 
     def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:
-        trace = _trace()
-        header = None if trace is None else trace.next_run_header()
-        if header is not None:
-            input.headers = {**input.headers, HEADER: header}
+        _add_header(input, None)
         super().continue_as_new(input)
 
 
-def _with_header(input: InputT, id: str) -> InputT:
-    trace = _trace()
-    header = None if trace is None else trace.header(names.call_of(id))
-    if header is not None:
-        input.headers = {**input.headers, HEADER: header}
-    return input
+def _add_header(input: AnyInput, id: str | None) -> None:
+    """Add the header for the call of an activity or a delegate, or for the next run of the chain.
 
-
-def _trace() -> Trace | None:
-    """Return the trace of the current workflow; a memory has none.
-
-    An `isinstance` check fails: the sandbox has a class of its own.
+    A memory has no trace. An `isinstance` check of it fails: the sandbox has a class of its own.
     """
-    found: Trace | None = getattr(workflow.instance(), "trace", None)
-    return found
+    trace: Trace | None = getattr(workflow.instance(), "trace", None)
+    if trace is not None:
+        header = trace.next_run_header() if id is None else trace.header(names.call_of(id))
+        if header is not None:
+            input.headers = {**input.headers, HEADER: header}

@@ -12,6 +12,7 @@ import json
 import re
 import string
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -66,8 +67,12 @@ def own_sentence(text: str, room_bytes: int) -> str:
 
 def code(text: str) -> str:
     """Return one line of code that shows the text exactly. The text cannot end it."""
-    line = visible(text).replace("\n", "\\n")
-    return "<wbr>".join(_span(piece) for piece in _PLACEHOLDER.split(line))
+    spans = []
+    for piece in _PLACEHOLDER.split(visible(text).replace("\n", "\\n")):
+        fence = "`" * (1 + max((len(ticks) for ticks in _TICKS.findall(piece)), default=0))
+        pad = " " if piece.startswith("`") or piece.endswith("`") else ""
+        spans.append(f"{fence}{pad}{piece}{pad}{fence}")
+    return "<wbr>".join(spans)
 
 
 def quoted(text: str, room_bytes: int) -> str:
@@ -79,9 +84,16 @@ def quoted(text: str, room_bytes: int) -> str:
 
 def value_text(value: Any) -> str:
     """Return a value as text, quoted if it could be mistaken for another type."""
-    if isinstance(value, str) and not _is_ambiguous(value):
-        return value
-    return json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    is_ambiguous = not value.strip() or (value != value.strip() and "\n" not in value)
+    if len(value) > _LONGEST_NUMBER_CHARACTERS:
+        is_ambiguous |= value.startswith(("[", "{", '"'))
+    elif not is_ambiguous:
+        with suppress(ValueError):
+            json.loads(value)
+            is_ambiguous = True
+    return json.dumps(value, ensure_ascii=False) if is_ambiguous else value
 
 
 def arguments_line(arguments: Mapping[str, Any], most_characters: int) -> str:
@@ -113,24 +125,6 @@ def value_block(value: Any, room_bytes: int) -> tuple[str, bool]:
 def _escaped(mark: re.Match[str]) -> str:
     # The UI's renderer also escapes the character after an escaped backslash.
     return "&#92;" if mark.group() == "\\" else f"\\{mark.group()}"
-
-
-def _span(text: str) -> str:
-    fence = "`" * (1 + max((len(ticks) for ticks in _TICKS.findall(text)), default=0))
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{pad}{text}{pad}{fence}"
-
-
-def _is_ambiguous(text: str) -> bool:
-    if not text.strip() or (text != text.strip() and "\n" not in text):
-        return True
-    if len(text) > _LONGEST_NUMBER_CHARACTERS:
-        return text.startswith(("[", "{", '"'))
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _fitting(text: str, room_bytes: int) -> str:

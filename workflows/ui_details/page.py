@@ -13,9 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.runtime.narration.call_summaries import CallSummaries
     from holdfast.schemas import names
     from holdfast.schemas.log_entry import read_record
-    from holdfast.schemas.run import RunResult
 
-from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import error_of
 from holdfast.workflows.engine.execution_base import ExecutionBase, Fail, Finish
 from holdfast.workflows.engine.run import Run
@@ -43,6 +41,11 @@ _REST_BYTES = 500
 _TASK_BYTES = 800
 _OUTPUT_BYTES = 2_000
 _ELSEWHERE = "### Pending approvals of delegates"
+_ENDINGS = {
+    "completed": "it is done.",
+    "stopped": "a tool has ended it.",
+    "budget_exceeded": "it has ended: its budget is used up.",
+}
 
 
 class DetailsPage:
@@ -62,19 +65,29 @@ class DetailsPage:
             if not call.is_closed and call.outcome is not None:
                 self._summaries.anticipate_end(call.id, error_of(call.outcome))
         page = _Page(MAX_PAGE_BYTES)
-        page.add(_introduction(self._work) + _skill(self._work) + _summary(self._work))
-        page.add(_now(self._work))
-        _add_questions(page, self._work.state.pending.list_open(), self._workflow_id)
-        _add_delegates(page, self._work)
+        page.add(_introduction(self._work))
+        page.add(_present_state(self._work))
+        questions = self._work.state.pending.list_open()
+        for number, question in enumerate(questions):
+            blocks = (question_block(question, self._workflow_id, room) for room in ARGUMENTS_BYTES)
+            if not any(page.add(block, keep_bytes=_REST_BYTES) for block in blocks):
+                page.add(omitted_questions(questions[number:], self._workflow_id))
+                break
+        waiting = self._work.delegates.list_pending()
+        if waiting and page.add(_ELSEWHERE, keep_bytes=_REST_BYTES):
+            for number, one in enumerate(waiting):
+                if not page.add(delegate_question(one), keep_bytes=_REST_BYTES):
+                    page.add(f"**{len(waiting) - number} more**: {code('holdfast approvals')}")
+                    break
         _add_calls(page, self._summaries)
-        return page.text()
+        return "\n\n".join(page.blocks)
 
 
 class _Page:
     """Blocks of Markdown, as many as fit."""
 
     def __init__(self, room_bytes: int) -> None:
-        self._blocks: list[str] = []
+        self.blocks: list[str] = []
         self.room_bytes = room_bytes
 
     def add(self, block: str, *, keep_bytes: int = 0) -> bool:
@@ -82,51 +95,40 @@ class _Page:
         cost = cost_bytes(f"{block}\n\n")
         if cost > self.room_bytes - keep_bytes:
             return False
-        self._blocks.append(block)
+        self.blocks.append(block)
         self.room_bytes -= cost
         return True
 
-    def text(self) -> str:
-        return "\n\n".join(self._blocks)
-
 
 def _introduction(work: ExecutionBase) -> str:
-    principal, task = work.state.principal, work.state.data["input"]
-    lines = [_what(work)]
-    if principal is not None:
-        lines.append(f"It acts on behalf of **{prose(principal.id, NAME_BYTES)}**.")
-    if task is not None:
-        lines.append(f"Its task: “{prose(value_text(task), _TASK_BYTES)}”")
-    return "\n".join(lines)
-
-
-def _skill(work: ExecutionBase) -> str:
-    if work.state.skill is None:
-        return ""
-    by_activity = isinstance(work, Run) and work.whole is not None
-    how = ": an activity does its work, without any AI." if by_activity else "."
-    return f"\nIt has the skill **{prose(work.state.skill, NAME_BYTES)}**{how}"
-
-
-def _summary(work: ExecutionBase) -> str:
-    upto = work.summaries.progress.since if isinstance(work, Run) else 0
-    return f"\nThe AI reads a summary in place of entries 1 to {upto} of the log." if upto else ""
-
-
-def _what(work: ExecutionBase) -> str:
     if isinstance(work, Run):
         head, name, said = "the work of an AI agent,", work.agent.name, work.agent.description
     else:
         [tool] = work.state.rules.tools
         head, name, said = "one call, without any AI, of", tool.label or tool.name, tool.description
     described = f": “{prose(said, _TASK_BYTES)}”" if said else ""
-    return f"This run is {head} **{prose(name, NAME_BYTES)}**{described}"
+    lines = [f"This run is {head} **{prose(name, NAME_BYTES)}**{described}"]
+    state, task = work.state, work.state.data["input"]
+    if state.principal is not None:
+        lines.append(f"It acts on behalf of **{prose(state.principal.id, NAME_BYTES)}**.")
+    if task is not None:
+        lines.append(f"Its task: “{prose(value_text(task), _TASK_BYTES)}”")
+    if state.skill is not None:
+        by_activity = isinstance(work, Run) and work.is_activity_skill
+        how = ": an activity does its work, without any AI." if by_activity else "."
+        lines.append(f"It has the skill **{prose(state.skill, NAME_BYTES)}**{how}")
+    if isinstance(work, Run) and (upto := work.summaries.progress.since):
+        lines.append(f"The AI reads a summary in place of entries 1 to {upto} of the log.")
+    return "\n".join(lines)
 
 
-def _now(work: ExecutionBase) -> str:
+def _present_state(work: ExecutionBase) -> str:
+    """Return what the run does now, and what the reader can do."""
     match work.last_step:
         case Finish(result):
-            return _ended(result)
+            how = _ENDINGS[result.status]
+            answer = f"\n**Its answer:** {prose(value_text(result.output), _OUTPUT_BYTES)}"
+            return f"**Now:** {how}{answer if result.output is not None else ''}"
         case Fail(code_, message):
             why = prose(message, WORDS_BYTES)
             return f"**Now:** it has ended without a result (`{code_}`): {why}"
@@ -136,7 +138,10 @@ def _now(work: ExecutionBase) -> str:
             "\n**To do:** nothing here: open its latest execution."
         )
     if questions := work.state.pending.list_open():
-        return _waiting(questions)
+        count = len(questions)
+        decisions = "one decision" if count == 1 else f"{count} decisions"
+        otherwise = OTHERWISE if any(question.kind == "call" for question in questions) else ""
+        return f"**Now:** it waits for {decisions} of a person.\n{instructions(count)}{otherwise}"
     if work.delegates.list_pending():
         return (
             "**Now:** a delegate waits for a decision.\n**To do:** decide each"
@@ -150,43 +155,6 @@ def _now(work: ExecutionBase) -> str:
     in_turns = isinstance(work, Run) and work.whole is None
     turn = f", in turn {max(work.turn_number, 1)}" if in_turns else ""
     return f"**Now:** it is running{turn}.\n**To do:** nothing."
-
-
-def _waiting(questions: list[Question]) -> str:
-    decisions = "one decision" if len(questions) == 1 else f"{len(questions)} decisions"
-    otherwise = OTHERWISE if any(question.kind == "call" for question in questions) else ""
-    return (
-        f"**Now:** it waits for {decisions} of a person.\n{instructions(len(questions))}{otherwise}"
-    )
-
-
-def _ended(result: RunResult) -> str:
-    how = {
-        "completed": "it is done.",
-        "stopped": "a tool has ended it.",
-        "budget_exceeded": "it has ended: its budget is used up.",
-    }[result.status]
-    said = f"\n**Its answer:** {prose(value_text(result.output), _OUTPUT_BYTES)}"
-    return f"**Now:** {how}{said if result.output is not None else ''}"
-
-
-def _add_questions(page: _Page, questions: list[Question], workflow_id: str) -> None:
-    for number, question in enumerate(questions):
-        blocks = (question_block(question, workflow_id, room) for room in ARGUMENTS_BYTES)
-        if not any(page.add(block, keep_bytes=_REST_BYTES) for block in blocks):
-            page.add(omitted_questions(questions[number:], workflow_id))
-            return
-
-
-def _add_delegates(page: _Page, work: ExecutionBase) -> None:
-    """Add the pending approvals of delegates, as many as fit."""
-    waiting = work.delegates.list_pending()
-    if waiting and not page.add(_ELSEWHERE, keep_bytes=_REST_BYTES):
-        return
-    for number, one in enumerate(waiting):
-        if not page.add(delegate_question(one), keep_bytes=_REST_BYTES):
-            page.add(f"**{len(waiting) - number} more**: {code('holdfast approvals')}")
-            return
 
 
 def _add_calls(page: _Page, summaries: CallSummaries) -> None:

@@ -6,7 +6,6 @@ Untrusted text is in code, or escaped within a generated line: it can never add 
 import json
 import shlex
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from temporalio import workflow
@@ -81,25 +80,28 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
     """Return one question, with `room_bytes` for its arguments."""
     label = prose(question.label, NAME_BYTES)
     whose = f" for {code(question.instance)}" if question.instance else ""
-    arguments, whole = _arguments(question, room_bytes)
-    said = _circumstances(question, whole)
-    said.append(_commands(question, workflow_id))
-    said.append(f"**Data:**\n`{_decision(question)}`")
+    facts = own_sentence(question_facts(question.kind, question.text), WORDS_BYTES)
+    if question.kind == "plan":
+        arguments, is_whole = _plan_calls(question, room_bytes)
+        edit, means = example_edit(question.arguments)
+        if edit:
+            example = f"An `edit`, for example: {code(edit)} ({prose(means, WORDS_BYTES)})."
+            facts = f"{facts}\n{example}" if facts else example
+    else:
+        arguments, is_whole = _items(question.arguments, room_bytes)
+    command = f"holdfast decide {shlex.quote(workflow_id)} {question.call_id}"
+    options = " --groups 'YOUR GROUP'" if question.policy.approvers else ""
+    options += " --key FILE" if question.policy.signed else ""
+    options += f" --digest {question.digest}" if question.edited_by else ""
+    ways = [code(f"{command} {verdict}{options}") for verdict in _COMMANDS[question.kind]]
+    terms = [*_terms(question, is_whole), "**Command:** " + "\nor ".join(ways)]
     blocks = [
         f"### {REQUESTS[question.kind]}: {label}{whose} (`{question.call_id}`)",
-        _text(question),
-        arguments,
-        "\n".join(said),
+        facts,
+        "\n".join(arguments),
+        "\n".join([*terms, f"**Data:**\n`{_decision(question)}`"]),
     ]
     return "\n\n".join(block for block in blocks if block)
-
-
-def _text(question: Question) -> str:
-    """Return what the heading leaves out, with an example of an edit of a plan."""
-    facts = own_sentence(question_facts(question.kind, question.text), WORDS_BYTES)
-    edit, means = example_edit(question.arguments) if question.kind == "plan" else ("", "")
-    example = f"An `edit`, for example: {code(edit)} ({prose(means, WORDS_BYTES)})."
-    return "\n".join(filter(None, [facts, example if edit else ""]))
 
 
 def delegate_question(waiting: DelegatePending) -> str:
@@ -110,23 +112,6 @@ def delegate_question(waiting: DelegatePending) -> str:
     head = f"- **{prose(waiting.label, NAME_BYTES)}** (`{waiting.call_id}`)"
     said = f"{head}: {arguments}" if arguments else head
     return "\n".join([said, f"  in the run {code(waiting.workflow_id)}", "  " + " or ".join(ways)])
-
-
-def _arguments(question: Question, room_bytes: int) -> tuple[str, bool]:
-    """Return the arguments, one an item or call by call, and whether they are complete."""
-    if question.kind != "plan":
-        lines, whole = _items(question.arguments, room_bytes)
-        return "\n".join(lines), whole
-    calls, lines, whole = list(shown_calls(question.arguments)), [], True
-    for number, call in enumerate(calls[:MAX_CALLS_SHOWN], start=1):
-        items, complete = _items(call["arguments"], room_bytes)
-        items += [f"- {said}" for said in _consequences(call)]
-        head = f"{number}. {_planned(call)}{':' if items else ''}"
-        block = [head, *(f"   {item}" for item in items)]
-        room_bytes -= cost_bytes("\n".join(block))
-        lines += block
-        whole &= complete
-    return "\n".join(lines), whole and len(calls) <= MAX_CALLS_SHOWN
 
 
 def _items(arguments: Mapping[str, Any], room_bytes: int) -> tuple[list[str], bool]:
@@ -140,33 +125,38 @@ def _items(arguments: Mapping[str, Any], room_bytes: int) -> tuple[list[str], bo
     return lines, whole and len(arguments) <= MAX_ARGUMENTS_SHOWN
 
 
-def _planned(call: Mapping[str, Any]) -> str:
-    """Return the heading of a call of a plan: name, agent, dependencies, instance."""
-    waits = ", ".join(f"`{other}`" for other in call["waitsFor"][:MAX_IDS_SHOWN])
-    more = ", …" if len(call["waitsFor"]) > MAX_IDS_SHOWN else ""
-    agent = call.get("delegate")
-    said = [
-        f"**{prose(call['label'], NAME_BYTES)}** (`{call['id']}`)",
-        f"by agent {quoted(agent, NAME_BYTES)}, in a run of its own" if agent else "",
-        f"after {waits}{more}" if waits else "",
-        f"for {code(call['instance'])}" if call["instance"] else "",
-    ]
-    return ", ".join(part for part in said if part)
+def _plan_calls(question: Question, room_bytes: int) -> tuple[list[str], bool]:
+    """Return the lines of the calls of a plan, and whether they are complete.
+
+    A call has its name, agent, dependencies and instance, then its arguments, its output path and
+    its reason.
+    """
+    calls, lines, is_whole = list(shown_calls(question.arguments)), [], True
+    for number, call in enumerate(calls[:MAX_CALLS_SHOWN], start=1):
+        waits = ", ".join(f"`{other}`" for other in call["waitsFor"][:MAX_IDS_SHOWN])
+        more = ", …" if len(call["waitsFor"]) > MAX_IDS_SHOWN else ""
+        agent, writes, why = call.get("delegate"), call["writes"], call["reasoning"]
+        parts = [
+            f"**{prose(call['label'], NAME_BYTES)}** (`{call['id']}`)",
+            f"by agent {quoted(agent, NAME_BYTES)}, in a run of its own" if agent else "",
+            f"after {waits}{more}" if waits else "",
+            f"for {code(call['instance'])}" if call["instance"] else "",
+        ]
+        items, is_complete = _items(call["arguments"], room_bytes)
+        items += [f"- → writes {quoted(writes, NAME_BYTES)}"] if writes else []
+        items += [f"- because: {quoted(why, NAME_BYTES)}"] if why else []
+        head = f"{number}. {', '.join(filter(None, parts))}{':' if items else ''}"
+        block = [head, *(f"   {item}" for item in items)]
+        room_bytes -= cost_bytes("\n".join(block))
+        lines += block
+        is_whole &= is_complete
+    return lines, is_whole and len(calls) <= MAX_CALLS_SHOWN
 
 
-def _consequences(call: Mapping[str, Any]) -> list[str]:
-    """Return the output path and the reason of a call of a plan."""
-    writes, why = call["writes"], call["reasoning"]
-    return [
-        *([f"→ writes {quoted(writes, NAME_BYTES)}"] if writes else []),
-        *([f"because: {quoted(why, NAME_BYTES)}"] if why else []),
-    ]
-
-
-def _circumstances(question: Question, whole: bool) -> list[str]:
+def _terms(question: Question, is_whole: bool) -> list[str]:
     """Return the terms of a question, a line each: reason, approvers, decisions, expiry."""
     policy, said = question.policy, []
-    if not whole:
+    if not is_whole:
         said.append(
             f"**Not all of it is shown here:** run the query `{names.APPROVALS}` (above, under"
             " **Queries**) before you decide."
@@ -187,16 +177,8 @@ def _circumstances(question: Question, whole: bool) -> list[str]:
         for decided, _ in question.decisions[-MAX_DECISIONS_SHOWN:]
     ]
     lapse = timeout_phrase(question.kind, policy.on_timeout)
-    return [*said, f"If nobody decides by {_minute(question.expires_at)}, {lapse}."]
-
-
-def _commands(question: Question, workflow_id: str) -> str:
-    command = f"holdfast decide {shlex.quote(workflow_id)} {question.call_id}"
-    options = " --groups 'YOUR GROUP'" if question.policy.approvers else ""
-    options += " --key FILE" if question.policy.signed else ""
-    options += f" --digest {question.digest}" if question.edited_by else ""
-    ways = [code(f"{command} {verdict}{options}") for verdict in _COMMANDS[question.kind]]
-    return "**Command:** " + "\nor ".join(ways)
+    expiry = question.expires_at.strftime("%Y-%m-%d %H:%M UTC")
+    return [*said, f"If nobody decides by {expiry}, {lapse}."]
 
 
 def _decision(question: Question) -> str:
@@ -214,7 +196,3 @@ def _decision(question: Question) -> str:
     if policy.approvers:
         decision["groups"] = ["YOUR GROUP"]
     return json.dumps(decision | {"digest": question.digest}, indent=0)
-
-
-def _minute(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%d %H:%M UTC")
