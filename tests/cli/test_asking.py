@@ -215,6 +215,20 @@ def test_what_has_no_room_in_a_question_is_counted() -> None:
     assert rows[-1] == ("…", "2 more calls: see holdfast approvals --json")
 
 
+async def test_an_editor_that_cannot_be_started_leads_back_to_the_question(
+    typing: Typing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", "/no/such/editor")
+    answers = typing("e\ns\n")
+    answers.terminal = True
+    monkeypatch.setattr(answers, "forget_typed", lambda: None)
+
+    decision, seen = await decided(answers, waiting())
+
+    assert decision is None
+    assert "The editor `/no/such/editor` cannot be started: " in seen
+
+
 async def test_a_call_can_be_put_off(typing: Typing) -> None:
     assert (await decided(typing("s\n"), waiting()))[0] is None
 

@@ -134,13 +134,6 @@ async def test_problems_are_an_array_for_programs(place: Path, holdfast: Holdfas
     ]
 
 
-async def test_the_array_is_empty_where_there_is_nothing_to_mend(
-    place: Path, holdfast: Holdfast
-) -> None:
-    said = await holdfast("check", *ALL, "--json")
-    assert (said.code, said.out, said.err) == (0, "[]\n", "")
-
-
 @pytest.mark.parametrize(
     "first",
     [
@@ -148,9 +141,7 @@ async def test_the_array_is_empty_where_there_is_nothing_to_mend(
         "import os; os.system('echo A child'); os.write(1, b'Past Python'); os.write(2, b'and on')",
         "import sys; sys.stdout.close(); sys.stderr = None",
         "import os; os.chdir('/')",
-        FOR_EVER.format("print('On and on.', flush=True)"),
         FOR_EVER.format("os.write(1, b'On and on.')"),
-        "import os; os.fork()",
         "import os, time; os.fork() or time.sleep(30)",
     ],
 )
@@ -162,7 +153,7 @@ async def test_what_a_module_does_is_not_heard_in_the_check(
     assert (said.code, said.out, said.err) == (0, "[]\n", "")
 
 
-@pytest.mark.parametrize("code", [0, 2, 5])
+@pytest.mark.parametrize("code", [0, 5])
 async def test_a_module_that_ends_the_process_is_named(
     place: Path, holdfast: Holdfast, code: int
 ) -> None:
@@ -240,16 +231,6 @@ async def test_a_timeout_that_is_none_is_told(place: Path, holdfast: Holdfast) -
     assert said.err.startswith("holdfast: `--timeout`: `5` does not fit; a duration is")
 
 
-async def test_the_composed_schema_of_an_agent_is_printed(place: Path, holdfast: Holdfast) -> None:
-    said = await holdfast("check", *ALL, "--composed", "desk")
-    assert (said.code, said.err) == (0, "")
-    schema = json.loads(said.out)
-    assert schema["required"] == ["calls", "output"]
-    call = schema["properties"]["calls"]["items"]["properties"]
-    assert call["_tool"] == {"type": "string", "const": "look_up"}
-    assert call["order_id"]["type"] == "string"
-
-
 async def test_the_composed_schema_of_a_skill_has_its_tools(
     place: Path, holdfast: Holdfast
 ) -> None:
@@ -258,7 +239,7 @@ async def test_the_composed_schema_of_a_skill_has_its_tools(
     for which, tool in (("desk", "choose_skill"), ("desk:find", "look_up")):
         said = await holdfast("check", *ALL, "--composed", which)
         call = json.loads(said.out)["properties"]["calls"]["items"]["properties"]
-        assert call["_tool"]["const"] == tool
+        assert call["_tool"] == {"type": "string", "const": tool}
 
 
 @pytest.mark.parametrize(

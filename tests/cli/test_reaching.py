@@ -43,20 +43,6 @@ from tests.cli.conftest import Holdfast
 from tests.support.eventually import eventually
 
 
-async def test_no_server_is_one_line_and_3(
-    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
-
-    said = await holdfast("list")
-
-    assert (said.code, said.out) == (3, "")
-    assert said.err == (
-        "holdfast: no Temporal server answers at 127.0.0.1:1; "
-        "start one (holdfast worker --dev) or set TEMPORAL_ADDRESS\n"
-    )
-
-
 async def test_a_server_that_says_nothing_is_given_up_in_time(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,6 @@
 """A run is started and followed from the command line; its exit code is the run's."""
 
 import json
-import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 
 from holdfast.schemas.internal.tracing import HEADER
-from tests.cli.conftest import Holdfast, Start
-from tests.support import tools
+from tests.cli.conftest import Holdfast
 from tests.support.backend import Backend, Launch, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
@@ -56,28 +54,6 @@ async def test_a_run_is_started_and_told_line_by_line(
     assert "\x1b" not in said.out
 
 
-async def test_a_run_of_instances_is_started_with_data_for_each(
-    launch: Launch, holdfast: Holdfast, clerk: str, tmp_path: Path
-) -> None:
-    backend = await launch(
-        [Answer(calls=[call("look_up", id="†input.id", _instance="first")]), Answer("Seen.")]
-    )
-    parts = [
-        {"type": "data", "kind": "input", "data": {"id": number}, "_instance": name}
-        for name, number in (("first", 1), ("second", 2))
-    ]
-    (tmp_path / "said.json").write_text(json.dumps([{"content": parts}]))
-
-    said = await holdfast("run", clerk, *on(backend), "--context", f"@{tmp_path / 'said.json'}")
-
-    assert (said.code, said.err) == (0, "")
-    assert 'wrote      †state.item of first = {"id": 1, "name": "item 1"}' in said.out
-    assert "call       t1c1 look_up of first  id=1" in said.out
-    assert 'input of second: {"id": 2}' in said.out
-    assert 'state of first: {"item": {"id": 1, "name": "item 1"}}' in said.out
-    assert "state of second" not in said.out
-
-
 async def test_a_run_is_found_by_its_agent_and_the_first_line_of_its_input(
     launch: Launch, holdfast: Holdfast, client: Client, clerk: str
 ) -> None:
@@ -106,7 +82,7 @@ async def test_everything_that_a_run_is_given_reaches_it(
     said = await holdfast(
         "run", clerk, *on(backend), "--detach", "--input", '{"id": 7}', "--state", '{"seen": 1}',
         "--principal", "anna", "--budget", '{"maxTurns": 3}', "--approvals", "deny",
-        "--conversation", "--skill", "orders",
+        "--conversation", "--skill", "orders", "--context", '[{"content": "Hello."}]',
     )  # fmt: skip
 
     history = await client.get_workflow_handle(said.out.strip()).fetch_history()
@@ -121,6 +97,7 @@ async def test_everything_that_a_run_is_given_reaches_it(
         "approvals": "deny",
         "conversation": True,
         "skill": "orders",
+        "context": [{"content": "Hello."}],
     }
 
 
@@ -141,30 +118,6 @@ async def test_an_id_is_taken_once_also_when_its_run_has_ended(
         assert again.err.startswith(f"holdfast: there is a run with the id {run_id}; ")
 
 
-async def test_a_run_that_cannot_begin_fails_with_the_reason(
-    launch: Launch, holdfast: Holdfast
-) -> None:
-    backend = await launch(LOOKS)
-
-    said = await holdfast("run", "nobody", *on(backend))
-
-    assert said.code == 1
-    assert "failed: invalid_request: " in said.out
-    assert "nobody" in said.out
-
-
-async def test_a_model_that_refuses_fails_the_run(
-    launch: Launch, holdfast: Holdfast, clerk: str
-) -> None:
-    backend = await launch([Answer(status=401, body={"error": {"message": "wrong key"}})])
-
-    said = await holdfast("run", clerk, *on(backend))
-
-    assert said.code == 1
-    assert "failed: model_error: " in said.out
-    assert "wrong key" in said.out
-
-
 async def test_a_run_ends_at_its_timeout_also_while_it_waits_for_a_person(
     launch: Launch, holdfast: Holdfast, client: Client, clerk: str
 ) -> None:
@@ -179,17 +132,6 @@ async def test_a_run_ends_at_its_timeout_also_while_it_waits_for_a_person(
     said = await holdfast("watch", run.id)
     assert (said.code, said.err) == (1, "")
     assert "timed_out: the run took longer than its timeout" in said.out
-
-
-async def test_a_run_without_people_is_told_what_was_denied(
-    launch: Launch, holdfast: Holdfast, clerk: str
-) -> None:
-    backend = await launch(PAYS)
-
-    said = await holdfast("run", clerk, *on(backend), "--approvals", "deny")
-
-    assert said.code == 0
-    assert "t1c1 Pay: denied" in said.out
 
 
 async def test_a_program_reads_one_json_object_a_line(
@@ -221,6 +163,13 @@ async def test_a_program_reads_one_json_object_a_line(
         ("run", "x", "--input", "y", "--timeout", "soon"),
         ("fly",),
         (),
+        ("call",),
+        ("call", ""),
+        ("call", "echo", "--arguments", "{"),
+        ("call", "echo", "--arguments", "[1]"),
+        ("call", "echo", "--principal", '{"id": 1}'),
+        ("call", "@/no/such/tool.json"),
+        ("call", "echo", "--input", "go"),
     ],
 )
 async def test_a_wrong_command_is_told_in_one_line_before_anything_is_done(
@@ -266,120 +215,14 @@ async def test_a_call_is_carried_out_and_told_line_by_line(
     assert "completed: 1 call\n" in said.out
 
 
-async def test_a_call_is_found_by_its_tool_and_arguments(
-    launch: Launch, holdfast: Holdfast, client: Client
-) -> None:
+async def test_a_call_that_fails_says_why(launch: Launch, holdfast: Holdfast) -> None:
     backend = await launch([])
 
-    said = await holdfast(
-        "call", "echo", "--arguments", '{"text": "hi"}', "--task-queue", backend.task_queue,
-        "--detach",
-    )  # fmt: skip
+    said = await holdfast("call", "look_ap", *on_calling(backend))
 
-    run_id = said.out.strip()
-    assert re.fullmatch(r"echo-[0-9a-f]{8}", run_id)
-    handle = client.get_workflow_handle(run_id)
-    assert await (await handle.describe()).static_summary() == 'echo: text="hi"'
-    assert (await handle.result())["output"] == "hi"
-
-
-async def test_everything_that_a_call_is_given_reaches_it(
-    launch: Launch, holdfast: Holdfast, client: Client, tmp_path: Path
-) -> None:
-    backend = await launch([])
-    tool = {"_tool": "shout", "_activity": "quick", "properties": {"text": {"type": "string"}}}
-    (tmp_path / "tool.json").write_text(json.dumps(tool))
-    (tmp_path / "arguments.json").write_text('{"text": "hi"}')
-
-    said = await holdfast(
-        "call", f"@{tmp_path}/tool.json", *on_calling(backend, "--detach"), "--arguments",
-        f"@{tmp_path}/arguments.json", "--principal", "anna", "--approvals", "deny",
-    )  # fmt: skip
-
-    handle = client.get_workflow_handle(said.out.strip())
-    started = (await handle.fetch_history()).events[0].workflow_execution_started_event_attributes
-    [request] = await client.data_converter.decode(started.input.payloads)
-    assert request == {
-        "tool": tool,
-        "arguments": {"text": "hi"},
-        "principal": {"id": "anna"},
-        "approvals": "deny",
-    }
-    assert (await handle.result())["output"] == "HI"
-
-
-async def test_a_program_reads_one_json_object_a_line_calling(
-    launch: Launch, holdfast: Holdfast
-) -> None:
-    backend = await launch([])
-
-    said = await holdfast(
-        "call", "echo", *on_calling(backend), "--arguments", '{"text": "hi"}', "--json"
-    )
-
-    events: list[dict[str, Any]] = [json.loads(line) for line in said.out.splitlines()]
-    assert [event["type"] for event in events] == [
-        *("run", "tool_call", "tool_start", "tool_end", "done"),
-    ]
-    assert events[-1]["output"] == "hi"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("look_ap",), "failed: invalid_request: `tool`: there is no tool `look_ap`; did you mean"),
-        (("look_up", "--arguments", '{"id": "x"}'), "failed: invalid_arguments: "),
-        (("raises",), "failed: tool_error: the stock is empty"),
-        (("pay", "--arguments", '{"amount": 5}', "--approvals", "deny"), "failed: denied: "),
-    ],
-)
-async def test_a_call_that_fails_says_why(
-    launch: Launch, holdfast: Holdfast, words: tuple[str, ...], said: str
-) -> None:
-    backend = await launch([])
-
-    found = await holdfast("call", *words, *on_calling(backend))
-
-    assert found.code == 1
-    assert said in found.out
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("call",),
-        ("call", ""),
-        ("call", "echo", "--arguments", "{"),
-        ("call", "echo", "--arguments", "[1]"),
-        ("call", "echo", "--principal", '{"id": 1}'),
-        ("call", "@/no/such/tool.json"),
-        ("call", "echo", "--input", "go"),
-    ],
-)
-async def test_a_wrong_command_is_told_in_one_line_before_anything_is_done_calling(
-    holdfast: Holdfast, words: tuple[str, ...]
-) -> None:
-    said = await holdfast(*words)
-
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("holdfast: ")
-    assert said.err.count("\n") == 1
-    assert "; " in said.err
-
-
-async def test_a_person_is_asked_there_and_then(launch: Launch, start: Start) -> None:
-    backend = await launch([])
-    words = ("call", "pay", "--arguments", '{"amount": 5}', "--by", "anna")
-    terminal = start(*words, *on_calling(backend), terminal=True)
-
-    panel = await terminal.until("[s]kip  > ")
-    terminal.type("y\r")
-    after = await terminal.until("completed")
-
-    assert "Approval needed: Pay (t1c1)" in panel
-    assert "t1c1 Pay: approved by anna" in after
-    assert await terminal.ended() == 0
-    assert len(tools.read()) == 1
+    assert said.code == 1
+    problem = "failed: invalid_request: `tool`: there is no tool `look_ap`; did you mean"
+    assert problem in said.out
 
 
 async def test_a_waiting_call_is_listed_decided_and_shown_as_one_of_a_run_is(
@@ -402,38 +245,17 @@ async def test_a_waiting_call_is_listed_decided_and_shown_as_one_of_a_run_is(
     assert "t1c1 Pay: approved by anna" in watched.out
 
 
-async def test_a_call_is_listed_among_the_runs_and_can_be_cancelled(
-    launch: Launch, holdfast: Holdfast
-) -> None:
-    backend = await launch([])
-    call = await waiting_payment(backend)
-
-    cancelled = await holdfast("cancel", call.id)
-    watched = await holdfast("watch", call.id)
-
-    assert (cancelled.code, watched.code) == (0, 1)
-
-    async def listed() -> bool:
-        rows = json.loads((await holdfast("list", "--status", "cancelled", "--json")).out)
-        return any((row["run"], row["agent"]) == (call.id, None) for row in rows)
-
-    await eventually(listed)
-
-
-@pytest.mark.parametrize("words", [("send", "hurry"), ("send", "hurry", "--steer"), ("close",)])
-async def test_nothing_can_be_said_to_a_call(
-    launch: Launch, holdfast: Holdfast, words: tuple[str, ...]
-) -> None:
+async def test_nothing_can_be_said_to_a_call(launch: Launch, holdfast: Holdfast) -> None:
     call = await waiting_payment(await launch([]))
-    command, *more = words
 
-    said = await holdfast(command, call.id, *more)
+    for words in (("send", call.id, "hurry"), ("close", call.id)):
+        said = await holdfast(*words)
 
-    assert (said.code, said.out) == (2, "")
-    assert said.err == (
-        f"holdfast: {call.id} is a single call, to which nothing can be said;"
-        f" see holdfast show {call.id}\n"
-    )
+        assert (said.code, said.out) == (2, "")
+        assert said.err == (
+            f"holdfast: {call.id} is a single call, to which nothing can be said;"
+            f" see holdfast show {call.id}\n"
+        )
 
 
 async def test_what_a_command_starts_hangs_where_its_environment_says(

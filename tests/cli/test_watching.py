@@ -6,10 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,8 +30,9 @@ from holdfast.cli.screens.follow import MAX_LOST_LOOKS, QueueNotices, RunFollowe
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import run_handle as remote_run
 from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError
-from holdfast.client.run_handle import RunDescription, RunHandle, RunStart, queued_request
-from holdfast.hosting.worker import WorkerSettings
+from holdfast.client.result import RunEnding
+from holdfast.client.run_handle import Entry, RunDescription, RunHandle, RunStart, queued_request
+from holdfast.client.stream.frames import PollInterval
 from holdfast.runtime.text_safety import format_date
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
@@ -43,7 +41,6 @@ from tests.cli.conftest import Holdfast, Start
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
-from tests.workflows.commands.test_request_queues import backends
 
 PAYS = [Answer("I pay.", [call("pay", amount=5), call("pay", amount=6)]), Answer("Paid.")]
 PAYS_ONE = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
@@ -106,20 +103,6 @@ async def test_what_waits_is_told_with_the_command_that_decides_it(
     assert '{"paid": 5' in watching.seen
 
 
-async def test_a_run_that_has_ended_is_told_from_its_beginning(
-    launch: Launch, holdfast: Holdfast
-) -> None:
-    backend = await launch([Answer("Done.")])
-    run = await backend.start()
-    await run.result()
-
-    said = await holdfast("watch", run.id)
-
-    assert said.code == 0
-    assert "user       go" in said.out
-    assert "output: Done." in said.out
-
-
 async def test_a_cancelled_run_ends_the_watch_with_1(launch: Launch, holdfast: Holdfast) -> None:
     backend = await launch(PAYS_ONE)
     run = await backend.start(["pay"])
@@ -133,21 +116,6 @@ async def test_a_cancelled_run_ends_the_watch_with_1(launch: Launch, holdfast: H
     assert watched.code == as_json.code == 1
     assert "cancelled: " in watched.out
     assert json.loads(as_json.out.splitlines()[-1])["type"] == "error"
-
-
-async def test_a_terminated_run_ends_the_watch_though_it_could_not_say_so(
-    launch: Launch, holdfast: Holdfast
-) -> None:
-    backend = await launch(PAYS_ONE)
-    run = await backend.start(["pay"])
-    await run.waiting()
-    await run.handle.terminate(reason="enough")
-
-    said = await holdfast("watch", run.id, "--json")
-
-    last = json.loads(said.out.splitlines()[-1])
-    assert said.code == 1
-    assert (last["type"], last["code"], last["message"]) == ("error", "terminated", "enough")
 
 
 async def test_without_a_worker_the_end_of_a_run_is_told_still(
@@ -301,40 +269,6 @@ async def test_under_a_quorum_each_person_is_asked_once(
 WAITS = " waiting    for its turn at the model (maxRequestsPerMinute)\n"
 
 
-async def test_it_is_said_once_that_a_request_waits_for_its_turn(
-    client: Client, tmp_path: Path
-) -> None:
-    settings = WorkerSettings(
-        endpoints=tmp_path / "endpoints.yaml",
-        task_queue="limited",
-        heartbeat_timeout=timedelta(seconds=2),
-        max_cached_workflows=100,
-    )
-    # One or two are given out at once, and the next one in a minute.
-    async with backends(client, settings, lambda turn, body: Answer("done"), limit=1) as backend:
-        runs = [await backend.start() for _ in range(4)]
-        last, out = RunHandle(client, runs[-1].id), io.StringIO()
-
-        async def in_line() -> bool:
-            return (await last.observe()).queued_request is not None
-
-        async def told() -> bool:
-            return WAITS in out.getvalue()
-
-        async def until_told() -> None:
-            await eventually(told)
-            await last.cancel()
-
-        await eventually(in_line)
-        screen = PlainScreen(out, last.id)
-        code, _ = await asyncio.gather(follow(client, last.id, out=screen), until_told())
-        for run in runs:
-            with suppress(RPCError):  # it is over
-                await run.handle.terminate()
-    assert code == 1
-    assert out.getvalue().count(WAITS) == 1
-
-
 def pending(queue: str, *, attempt: int = 1, started: bool = False) -> PendingActivityInfo:
     """A request on a queue: given to a worker, or not."""
     made = PendingActivityInfo(activity_id="7", attempt=attempt)
@@ -455,6 +389,37 @@ async def test_what_is_left_of_a_plan_is_approved_as_it_was_read() -> None:
     )
 
 
+async def test_a_request_that_waits_long_for_its_turn_is_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = iter(range(0, 100, 2))
+    monkeypatch.setattr(following, "monotonic", lambda: next(now))
+    monkeypatch.setattr(PollInterval, "next", lambda *_, **__: 0)
+    out, looks = io.StringIO(), 3
+
+    class Queued(Asked):
+        async def observe(self) -> RunDescription:
+            nonlocal looks
+            looks -= 1
+            closed = looks < 0
+            return RunDescription(("r", 1), closed, busy=True, streaming=None, queued_request="7")
+
+        async def status(self) -> dict[str, Any]:
+            return {}
+
+        async def page(self, log: str, after: int, limit: int) -> list[Entry]:
+            return []
+
+        async def ending(self, *, whole: bool = True) -> RunEnding:
+            return RunEnding("cancelled")
+
+    run, screen = Queued(), PlainScreen(out, "run-1")
+    code = await RunFollower(run, screen, ApprovalPrompts(run, screen, None), True).follow()
+
+    assert code == 1
+    assert out.getvalue().count(WAITS) == 1
+
+
 async def test_whoever_watches_waits_for_a_server_that_is_away_and_for_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -528,20 +493,6 @@ async def test_it_is_watched_and_decided_on_to_its_end(
     told += watching.seen
     assert [told.count(f"waiting    t{turn}c1") for turn in range(1, TURNS)] == [1] * (TURNS - 1)
     assert told.count("decided    ") == TURNS - 1
-
-
-async def test_a_program_reads_each_event_once(launch: Launch, start: Start) -> None:
-    run = await started(launch)
-    watching = start("watch", run.id, "--json")
-    for turn in range(1, TURNS):
-        await run.waiting()
-        await run.decide(f"t{turn}c1", "approve")
-
-    assert await watching.ended() == 0
-    said = [json.loads(line) for line in watching.seen.splitlines()]
-    numbered = [event["n"] for event in said if "n" in event]
-    assert numbered == list(range(1, len(numbered) + 1))
-    assert said[-1]["type"] == "done"
 
 
 async def test_it_is_shown_whole_and_listed_once_as_it_began(
