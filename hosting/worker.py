@@ -59,7 +59,7 @@ from holdfast.workflows.call import CallWorkflow
 from holdfast.workflows.commands.heartbeat_policy import HeartbeatPolicyInterceptor
 from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
 from holdfast.workflows.publishing.trace import TracingInterceptor
-from holdfast.workflows.ui_details.metadata import DetailsInterceptor
+from holdfast.workflows.ui_details.page import DetailsInterceptor
 
 # The heartbeat of a model's activity holds its text so far, so it must not be throttled for long.
 HEARTBEAT_INTERVAL = timedelta(milliseconds=200)

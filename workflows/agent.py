@@ -20,9 +20,9 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.run import RunRequest
 
-from holdfast.workflows.authorization import authorize
 from holdfast.workflows.base_workflow import FAILURES, BaseWorkflow, StartedWork
 from holdfast.workflows.commands.step_executor import wait_in_time
+from holdfast.workflows.commands.token_verification import authorize
 from holdfast.workflows.continue_as_new import (
     continue_as_new,
     history_length,

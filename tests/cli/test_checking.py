@@ -225,12 +225,6 @@ async def test_ctrl_c_ends_the_worker_that_checks_as_well(place: Path, start: St
     await eventually(gone)
 
 
-async def test_a_timeout_that_is_none_is_told(place: Path, holdfast: Holdfast) -> None:
-    said = await holdfast("check", *ALL, "--timeout", "5")
-    assert said.code == 2
-    assert said.err.startswith("holdfast: `--timeout`: `5` does not fit; a duration is")
-
-
 async def test_the_composed_schema_of_a_skill_has_its_tools(
     place: Path, holdfast: Holdfast
 ) -> None:

@@ -170,6 +170,7 @@ async def test_a_program_reads_one_json_object_a_line(
         ("call", "echo", "--principal", '{"id": 1}'),
         ("call", "@/no/such/tool.json"),
         ("call", "echo", "--input", "go"),
+        ("check", "--timeout", "5"),
     ],
 )
 async def test_a_wrong_command_is_told_in_one_line_before_anything_is_done(

@@ -2,6 +2,7 @@
 
 import io
 from argparse import ArgumentTypeError
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,12 +61,6 @@ def test_groups_are_separated_by_commas() -> None:
     assert option_values.groups("finance, ops,") == ["finance", "ops"]
 
 
-@pytest.mark.parametrize("given", ["{", "[1]", "@/no/such/file", "1", DEEP])
-def test_what_is_no_json_object_is_refused(given: str) -> None:
-    with pytest.raises(ArgumentTypeError):
-        option_values.json_object(given)
-
-
 def test_messages_are_a_list_of_objects(tmp_path: Path) -> None:
     file = tmp_path / "said.json"
     file.write_text('[{"content": "Hello."}]')
@@ -74,16 +69,18 @@ def test_messages_are_a_list_of_objects(tmp_path: Path) -> None:
     assert option_values.json_objects("[]") == []
 
 
-@pytest.mark.parametrize("given", ["[", "{}", "[1]", '"x"', "@/no/such/file"])
-def test_what_is_no_list_of_objects_is_refused(given: str) -> None:
+@pytest.mark.parametrize(
+    ("read", "given"),
+    [
+        *((option_values.json_object, given) for given in ("{", "[1]", "@/no/file", "1", DEEP)),
+        *((option_values.json_objects, given) for given in ("[", "{}", "[1]", '"x"', "@/no/file")),
+        *((option_values.number, given) for given in ("0", "-1", "1.5", "many", "")),
+        *((option_values.token, given) for given in ("", " ", "@/dev/null")),
+    ],
+)
+def test_what_does_not_fit_is_refused(read: Callable[[str], object], given: str) -> None:
     with pytest.raises(ArgumentTypeError):
-        option_values.json_objects(given)
-
-
-@pytest.mark.parametrize("given", ["0", "-1", "1.5", "many", ""])
-def test_what_is_no_number_of_things_is_refused(given: str) -> None:
-    with pytest.raises(ArgumentTypeError):
-        option_values.number(given)
+        read(given)
 
 
 def test_what_no_run_could_take_is_refused_and_not_cut_off(

@@ -10,12 +10,17 @@ from temporalio.exceptions import ActivityError
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
+    from holdfast.schemas.internal.model_request import (
+        HAND_OVER,
+        ConversationPage,
+        ConversationPageRequest,
+        ConversationPointer,
+    )
     from holdfast.schemas.internal.solution import Solution
     from holdfast.schemas.log_entry import NoticeEntry
     from holdfast.schemas.names import ErrorCode
 
 from holdfast.workflows.commands import activity_options, failures
-from holdfast.workflows.commands.page_prefetch import prefetch_page
 from holdfast.workflows.engine.budget.reservations import BudgetExhausted, hold_request
 from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, fail, refuse
 from holdfast.workflows.engine.execution_base import ExecutionBase
@@ -66,3 +71,12 @@ async def execute_model_tool(
                 return outcome
     finally:
         del work.pages.latents[call.id]
+
+
+def prefetch_page(
+    pointer: ConversationPointer, answer: Callable[[ConversationPageRequest], ConversationPage]
+) -> None:
+    """Offer the page up to the pointer, if the process accepts it."""
+    take = workflow.extern_functions().get(HAND_OVER)
+    if take is not None and not workflow.unsafe.is_replaying():
+        take(workflow.info().workflow_id, pointer, answer)

@@ -29,7 +29,7 @@ from holdfast.workflows.commands import (
     model_tools,
     token_verification,
 )
-from holdfast.workflows.commands.page_prefetch import prefetch_page
+from holdfast.workflows.commands.model_tools import prefetch_page
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.activities import (
     Hook,

@@ -1,19 +1,21 @@
-"""Verify tokens with a local activity, since verification needs keys and a clock.
+"""Authorize starts by the settings of the worker's operator, and verify the tokens of people.
 
-The history then has the claims, and does not have the token a second time.
+A token is verified in a local activity, since verification needs keys and a clock. The history then
+has the claims, and does not have the token a second time.
 """
 
 import asyncio
-from typing import Any
+from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
+    from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import parse_duration, rfc3339
     from holdfast.schemas.decision import Decision, DecisionClaims, PrincipalClaims, TokenCheck
-    from holdfast.schemas.run import Principal, PrincipalToken
+    from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
 
 from holdfast.workflows.commands import failures
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
@@ -23,6 +25,14 @@ from holdfast.workflows.engine.approvals.question import (
     sign_with_claims,
 )
 from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.handler_input import fail
+
+RequestT = TypeVar("RequestT", RunRequest, CallRequest)
+_NO_TOKEN = (
+    "`principal`: this worker wants a token of everybody: start the run with"
+    ' `"principal": {"token": …}`'
+)
+_WRITTEN = "this worker takes none that is written in a request: name one of its catalog"
 
 # The time for retries while a key set cannot be fetched.
 CHECK_TO_CLOSE = parse_duration("1m")
@@ -72,17 +82,6 @@ async def count_decision(work: ExecutionBase, decision: Decision) -> None:
         work.questions.count_or_log(meant)
 
 
-async def verify_principal(asked: PrincipalToken) -> Principal:
-    """Return the principal of a token.
-
-    Raises:
-        TokenRejected: The token is not accepted.
-    """
-    claims = await _check(TokenCheck(token=asked.token, purpose="principal"))
-    known = PrincipalClaims.read(claims)
-    return Principal(id=known.id, scopes=known.scopes)
-
-
 def _signed(decision: Decision, claims: DecisionClaims) -> SignedDecision:
     try:
         return sign_with_claims(decision, claims, workflow.info().workflow_id)
@@ -103,3 +102,29 @@ async def _check(check: TokenCheck) -> Any:
         if failure.kind == "cancelled":
             raise asyncio.CancelledError from error
         raise TokenRejected(failure.message) from None
+
+
+async def authorize(request: RequestT, facts: WorkerFacts) -> RequestT:
+    """Return the request, with the verified principal of its token if it has one.
+
+    A delegate is authorized with its parent. No client can start a run as the child of another, and
+    an operator of another worker in the namespace is as trusted as this one.
+
+    Raises:
+        ApplicationError: The worker does not accept the request, or its token.
+    """
+    principal = request.principal
+    if workflow.info().parent is None:
+        field = "agent" if hasattr(request, "agent") else "tool"
+        if facts.catalog_only and not isinstance(getattr(request, field), str):
+            fail(names.INVALID_REQUEST, f"`{field}`: {_WRITTEN}")
+        if facts.principal_tokens and not isinstance(principal, PrincipalToken):
+            fail(names.INVALID_REQUEST, _NO_TOKEN)
+    if not isinstance(principal, PrincipalToken):
+        return request
+    try:
+        claims = await _check(TokenCheck(token=principal.token, purpose="principal"))
+    except TokenRejected as error:
+        fail(names.INVALID_REQUEST, f"`principal.token`: {error}")
+    known = PrincipalClaims.read(claims)
+    return request.model_copy(update={"principal": Principal(id=known.id, scopes=known.scopes)})
