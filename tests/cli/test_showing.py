@@ -145,7 +145,7 @@ async def test_every_waiting_call_of_every_run_is_shown(launch: Launch, holdfast
     table = await eventually(shown)
     listed = json.loads((await holdfast("approvals", "--json")).out)
 
-    assert table.splitlines()[0].split() == ["RUN", "CALL", "WHAT", "WAITS", "ARGUMENTS"]
+    assert table.splitlines()[0].split() == ["RUN", "CALL", "TOOL", "WAITING", "ARGUMENTS"]
     assert "t1c1  Pay for ada" in table
     assert "amount=5" in table
     mine = [one for one in listed if one["run"] == runs[0].id]
