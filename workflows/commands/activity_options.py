@@ -139,7 +139,7 @@ def model_request_config(
         config["task_queue"] = queue
         # Requests are distributed evenly among principals, or else agents.
         principal = run.state.principal
-        key = names.fairness_key(run.agent_name if principal is None else principal.id)
+        key = names.fairness_key(run.agent.name if principal is None else principal.id)
         config["priority"] = Priority(fairness_key=key)
         config["schedule_to_start_timeout"] = _least(TURN_TO_COME, remaining)
         config["start_to_close_timeout"] = config["schedule_to_close_timeout"]

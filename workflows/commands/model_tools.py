@@ -65,7 +65,7 @@ async def execute_model_tool(
             finally:
                 meter.held.pop(call.id, None)
             solution = Solution.read(result)
-            work.charge_answer(solution)
+            work.charge_answer(solution, meter.charge)
             outcome = latent.answered(solution)
             if outcome is not None:
                 return outcome

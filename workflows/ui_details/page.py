@@ -124,7 +124,7 @@ def _introduction(work: ExecutionBase) -> str:
     if task is not None:
         lines.append(f"Its task: “{prose(value_text(task), _TASK_BYTES)}”")
     if state.skill is not None:
-        by_activity = isinstance(work, Run) and work.is_activity_skill
+        by_activity = isinstance(work, Run) and work.whole is not None
         how = ": an activity does its work, without any AI." if by_activity else "."
         lines.append(f"It has the skill **{prose(state.skill, NAME_BYTES)}**{how}")
     if isinstance(work, Run) and (upto := work.summaries.progress.since):
