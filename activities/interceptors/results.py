@@ -127,18 +127,19 @@ class _CheckedResults(ActivityInboundInterceptor):
             return payload
         _check(size_bytes, MAX_STORED_BYTES)
         # Equal results are stored once, encrypted or not.
-        marked = Payload(metadata={**payload.metadata, names.FOR_STORE: b"true"}, data=payload.data)
+        payload.metadata[names.FOR_STORE] = b"true"
         try:
             # Here: in the SDK, an error of the store would fail a call that was executed.
-            digest = await self._store(marked)
+            digest = await self._store(payload)
         except Exception as error:
             if size_bytes > MAX_RESULT_BYTES:
                 message = f"it was run, but its result of {size_bytes} bytes is lost: {error}"
                 raise ApplicationError(message, type=ErrorCode.TOOL_ERROR) from None
             logger.warning("a result of %s bytes goes into history: %s", size_bytes, error)
+            del payload.metadata[names.FOR_STORE]
             return payload
         if size_bytes <= MAX_RESULT_BYTES:
-            return marked
+            return payload
         if payload.data.startswith(b'"'):
             text: str = json.loads(payload.data)
             beginning = text[:BEGINNING_CHARACTERS].encode("utf-8", "replace").decode()

@@ -87,12 +87,7 @@ class RunQueries:
         raise RunUnresponsive(refusal)
 
     async def page(self, run: RunKey, want: ConversationPageRequest) -> ConversationPage:
-        """Return the page `want` of a run.
-
-        Raises:
-            RunNotOpen: it does not exist, or is closed.
-            RunUnresponsive: it did not answer several queries.
-        """
+        """Return the page `want` of a run, as `PageSource` requires."""
         execution = WorkflowExecution(workflow_id=run.workflow_id, run_id=run.run_id)
         answer = await self.query(execution, REQUEST, want.to_json())
         try:

@@ -108,11 +108,7 @@ class HttpProvider:
         return self._format.encode(without_remote_images(message, fetched), names)
 
     async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
-        """Send the request; leave out each part that the server rejects, each once.
-
-        Raises:
-            ProviderError, httpx.HTTPError: there is no solution.
-        """
+        """Send the request; leave out each part that the server rejects, each once."""
         settings = sha256(encode_json(dict(request.ask.model)))
         reasons = {
             **dict.fromkeys(
