@@ -112,7 +112,7 @@ def build_call_page(
         "title": REQUESTS[approval.kind],
         "heading": phrases.heading(approval, pending.run_info.agent),
         "consequences": phrases.consequences(approval, pending.tool),
-        "plan_warnings": side_effect_warnings(plan),
+        "plan_warnings": side_effect_warnings(plan) if plan else [],
         "earlier_times": sum(one.kind == approval.kind for one in history.earlier_requests),
         "changed_by": one_line(
             next((one.by for one in reversed(history.versions) if one.by), ""), _LABEL_CHARS

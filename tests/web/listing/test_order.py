@@ -15,7 +15,6 @@ from holdfast.client.run_lists import RunFilter, RunListing, list_runs, status_q
 from holdfast.client.visibility import (
     EXPIRING,
     NEWEST,
-    OLDEST,
     STARTED,
     ListOrder,
     Place,
@@ -54,7 +53,7 @@ async def pages(crowd: Crowd, order: ListOrder, size: int) -> list[RunListing]:
 
 
 @pytest.mark.parametrize(
-    "order", [NEWEST, EXPIRING, OLDEST, STARTED], ids=["newest", "expiring", "oldest", "started"]
+    "order", [NEWEST, EXPIRING, STARTED], ids=["newest", "expiring", "started"]
 )
 async def test_page_by_page_everything_comes_once_and_in_order(
     seventy: Crowd, order: ListOrder, monkeypatch: pytest.MonkeyPatch
@@ -102,7 +101,7 @@ def test_however_they_lie_a_narrow_window_is_found_soon(seconds: list[float], le
 
 # Texts that are no part of a query, but what is searched for; the store of the development server
 # does not find all of them.
-STRANGE = {"it's": 1, "%": 1, "_": 1, "a` OR `1`=`1": 1, "é": 1, "♡": 1, "a -- b": 1}
+STRANGE = {"it's": 1, "%": 1, "a` OR `1`=`1": 1, "♡": 1}
 STRANGE |= {'" OR "1"="1': 0, "a\\": 0, "' OR '1'='1": 0}
 
 
