@@ -63,11 +63,6 @@ async def _said(line: str) -> bool:
     return any(found.startswith(line) for found in tools.read())
 
 
-async def _ended(run: Run, call_id: str) -> bool:
-    calls = (await run.status())["calls"]
-    return any(one["callId"] == call_id and one["stage"] == "ended" for one in calls)
-
-
 async def _decided(run: Run, call_id: str, decision: str, **more: Any) -> None:
     """Decide as people do after a crash: again, where the run has not come to its question anew."""
 
@@ -147,79 +142,3 @@ async def test_what_may_take_long_is_missed_soon(scene: Scene) -> None:
     await _ends(run, "done")
     assert [line for line in tools.read() if "paid" in line] == [f"paid rent {run.id}/t1c2"]
     assert tools.read().count("ended a") == 1
-
-
-GATE_TOOL = {
-    "_tool": "gate",
-    "_activity": {"type": "held", "startToCloseTimeout": "5s"},
-    "properties": {"name": {"type": "string"}, "_outputPath": {"type": "string"}},
-}
-GIVE = {"_tool": "give", "_activity": "refund", "properties": {"amount": {}}, "_sideEffects": True}
-GRAPH = [
-    call("give", amount="†state.item.id"),
-    call("gate", name="†{state.b}c", _outputPath="†state.c"),
-    *[call("gate", name=name, _outputPath=f"†state.{name}") for name in ("a", "b")],
-    call("look_up", id=7),
-]
-
-
-@answers(Answer(calls=GRAPH), Answer("done"))
-async def test_inside_a_graph(scene: Scene) -> None:
-    run = await scene.backend.start([GATE_TOOL, {**GIVE, "_idempotent": True}, "look_up"])
-    await run.waiting()
-    await eventually(lambda: _said("begun a"))
-    tools.write("open b")
-    await eventually(lambda: _said("begun bc"))
-    scene.restart()
-    tools.write("open a")
-    scene.restart()
-    tools.write("open bc")
-    await _decided(run, "t1c1", "approve")
-    result = await _ends(run, "done")
-
-    assert result["state"] == {"a": "a", "b": "b", "c": "bc", "item": {"id": 7, "name": "item 7"}}
-    assert [scene.model.asked(turn) for turn in (1, 2)] == [1, 1]
-    assert tools.read().count("ended b") == 1
-    assert [line for line in tools.read() if "refund" in line] == [f"refund 7 {run.id}/t1c1"]
-
-
-PLAN = [
-    call("plan_gate", name="a"),
-    call("plan_pay", amount=7, note="†state.gate"),
-    call("pay", amount=8),
-]
-PLANNED = [
-    {
-        "_tool": "plan_gate",
-        "_activity": {"type": "held", "startToCloseTimeout": "20s"},
-        "_outputPath": "†state.gate",
-        "properties": {"name": {"type": "string"}},
-    },
-    {
-        "_tool": "plan_pay",
-        "_activity": "pay",
-        "_sideEffects": True,
-        "properties": {"amount": {"type": "number"}, "note": {"type": "string"}},
-    },
-    "pay",
-]
-
-
-@answers(Answer(calls=PLAN), Answer("done"))
-async def test_inside_a_plan(scene: Scene) -> None:
-    run = await scene.backend.start(PLANNED, agent={"plan": "lazy"})
-    [before] = await run.waiting()
-    scene.restart()
-    assert await run.waiting() == [before]
-    await _decided(run, "t1-plan", "approve", by="ada")
-    await eventually(lambda: _said("begun a"))
-    # Killed between the payment and its report, the run would ask whether it happened.
-    await eventually(lambda: _ended(run, "t1c3"))
-    scene.restart()
-    tools.write("open a")
-    await _ends(run, "done")
-    paid = sorted(line for line in tools.read() if line.startswith("pay"))
-    assert paid == [f"pay 7 {run.id}/t1c2", f"pay 8 {run.id}/t1c3"]
-    asked = [event for event in await run.events() if event["type"] == "confirmation_required"]
-    assert len(asked) == 1
-    assert [scene.model.asked(turn) for turn in (1, 2)] == [1, 1]
