@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from temporalio.client import Client
 
-from bench import cold, comparison, flow, history, inbox, recovery, waiting
+from bench.measures import cold, comparison, flow, history, inbox, recovery, waiting
 from bench.server import server
 from holdfast.hosting.process_exit import exit_process
 

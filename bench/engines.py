@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.process import ROOT, Program, our_worker, running
-from bench.work import INSTRUCTIONS, TOOL, Work
+from bench.programs.work import INSTRUCTIONS, TOOL, Work
 
 ENVIRONMENTS = Path("bench/.venv")
 
@@ -42,7 +42,7 @@ class Engine:
     @property
     def replayed(self) -> Path:
         """The module that says how its histories are replayed."""
-        return Path("bench/ours.py") if self.folder is None else self.folder / "worker.py"
+        return Path("bench/programs/ours.py") if self.folder is None else self.folder / "worker.py"
 
     @asynccontextmanager
     async def at_work(self, address: str, queue: str, model_url: str) -> AsyncIterator[Program]:

@@ -140,7 +140,7 @@ async def _stop(process: Process) -> None:
 @asynccontextmanager
 async def fake_model() -> AsyncIterator[str]:
     """A model that answers at once; its base URL."""
-    async with running([sys.executable, "-m", "bench.model"]) as program:
+    async with running([sys.executable, "-m", "bench.programs.model"]) as program:
         yield program.said.split()[-1]
 
 
@@ -158,7 +158,7 @@ async def our_worker(
     with tempfile.TemporaryDirectory() as folder:
         endpoints = Path(folder) / "endpoints.yaml"
         endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model_url}'}}\n")
-        command = [sys.executable, "worker.py", "--tools", "bench/tools.py", *options]
+        command = [sys.executable, "worker.py", "--tools", "bench/programs/tools.py", *options]
         command += ["--endpoints", str(endpoints), "--task-queue", queue]
         async with running(command, {"TEMPORAL_ADDRESS": address}) as program:
             yield program

@@ -1,6 +1,6 @@
 """`python -m bench.report`: the tables and the curves of figures that were taken before.
 
-They are in `bench/results.json`, as `bench/comparison.py` leaves them there: a row for each run.
+They are in `bench/results.json`, as `measures/comparison.py` leaves them there: a row for each run.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.measured import shown
+from bench.measures.measured import shown
 from bench.process import ROOT
 from bench.svg import Bar, Line, Panel, bars, curves
 

@@ -9,9 +9,9 @@ from typing import Any
 from temporalio.client import Client
 
 from bench.engines import ENGINES, made
-from bench.measured import Measured, measured
+from bench.measures.measured import Measured, measured
 from bench.process import Program, fake_model, last_turn
-from bench.work import Work
+from bench.programs.work import Work
 
 # A run of each engine before any is measured: what is loaded only once is loaded then.
 FIRST = Work(turns=3)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
 
-from bench.measured import shown
+from bench.measures.measured import shown
 
 WIDTH, HEIGHT = 430, 270
 LEFT, RIGHT, TOP, BOTTOM = 56, 14, 34, 40

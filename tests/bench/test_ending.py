@@ -9,8 +9,8 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from bench.ending import Stopped, result_of
-from bench.measured import measured, parts
+from bench.measures.ending import Stopped, result_of
+from bench.measures.measured import measured, parts
 
 
 @workflow.defn(sandboxed=False)

@@ -2,10 +2,10 @@
 
 from temporalio.client import Client
 
-from bench import limits
-from bench.flow import WAYS, measure
+from bench.measures import limits
+from bench.measures.flow import WAYS, measure
+from bench.programs.work import Work
 from bench.stage import staged
-from bench.work import Work
 
 
 async def test_ten_dependent_calls_take_eleven_requests_or_two_or_one(client: Client) -> None:

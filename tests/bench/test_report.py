@@ -7,8 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench import model, report
-from bench.work import Work
+from bench import report
+from bench.programs import model
+from bench.programs.work import Work
 
 TITLES = {"holdfast": "holdfast", "plain": "plain workflow"}
 

@@ -6,8 +6,8 @@ with the same tool and the same answers.
 
 from temporalio.client import Client
 
-from bench import turns
-from bench.measured import shown
+from bench.measures import turns
+from bench.measures.measured import shown
 from bench.report import medians
 from bench.stage import staged
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from temporalio.client import Client, WorkflowHandle
 
-from bench.measured import shown
+from bench.measures.measured import shown
 from bench.process import Program, fake_model, our_worker
-from bench.work import TOOL, Work
+from bench.programs.work import TOOL, Work
 from holdfast.schemas import names
 from tests.support.eventually import eventually
 

@@ -1,4 +1,4 @@
-"""`python -m bench.model`: a model that answers at once, as a process of its own.
+"""`python -m bench.programs.model`: a model that answers at once, as a process of its own.
 
 Chat completions over HTTP, streamed or whole, as the request asks. What it says follows from the
 request alone: the prompt tells how the work is to go (`ExecutionBase.prompt`), and how many answers
@@ -14,7 +14,7 @@ import re
 from asyncio import IncompleteReadError, StreamReader, StreamWriter
 from typing import Any
 
-from bench.work import ASKED, TOOL, call
+from bench.programs.work import ASKED, TOOL, call
 
 HOST = "127.0.0.1"
 BYTES_PER_TOKEN = 4

@@ -11,12 +11,12 @@ from typing import Any
 
 from temporalio.client import WorkflowHistory
 
-from bench.ending import Stopped
 from bench.engines import ENGINES
-from bench.measured import parts
+from bench.measures.ending import Stopped
+from bench.measures.measured import parts
 from bench.process import last_turn
+from bench.programs.work import Work
 from bench.stage import Stage, told
-from bench.work import Work
 
 MAX_SECONDS = 1800
 # How much of a run is its beginning, and its end.

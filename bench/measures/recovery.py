@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from temporalio.client import Client, WorkflowHandle
 
-from bench.measured import shown
+from bench.measures.measured import shown
 from bench.process import Program, our_worker
 from holdfast.schemas import names
 from tests.support.eventually import eventually

@@ -14,11 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import crowd, limits, replays, report, turns
+from bench import report
 from bench.engines import ENGINES
+from bench.measures import crowd, limits, replays, turns
+from bench.programs.work import Work
 from bench.server import server
 from bench.stage import Stage, staged
-from bench.work import Work
 
 Rows = list[dict[str, Any]]
 Measure = Callable[[Stage], Awaitable[Rows]]

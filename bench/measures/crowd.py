@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.engines import ENGINES
+from bench.programs.work import Work
 from bench.stage import Stage, told
-from bench.work import Work
 
 WORK = Work(turns=10)
 MAX_SECONDS = 900

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.ending import Stopped
 from bench.engines import ENGINES
-from bench.measured import Measured, parts
+from bench.measures.ending import Stopped
+from bench.measures.measured import Measured, parts
 from bench.process import ROOT, environment
+from bench.programs.work import Work
 from bench.stage import Stage, told
-from bench.work import Work
 
 MAX_SECONDS = 900
 
@@ -51,7 +51,13 @@ async def _replayed(stage: Stage, name: str, run: Measured, repeats: int) -> lis
 def _in_its_environment(name: str, repeats: int, files: list[Path]) -> list[float]:
     engine = ENGINES[name]
     # Without the folder of the program, whose files are not for every engine to find.
-    command = [engine.python, "-P", "bench/replaying.py", str(engine.replayed), str(repeats)]
+    command = [
+        engine.python,
+        "-P",
+        "bench/programs/replaying.py",
+        str(engine.replayed),
+        str(repeats),
+    ]
     environ = environment({"OPENAI_API_KEY": "-"})
     if engine.folder is None:
         environ["PYTHONPATH"] = str(ROOT)

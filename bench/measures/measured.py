@@ -9,7 +9,7 @@ from typing import Any
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import Client, WorkflowHandle, WorkflowHistoryEventFilterType
 
-from bench.ending import result_of
+from bench.measures.ending import result_of
 
 ONE_HOUR_SECONDS = 3600.0
 

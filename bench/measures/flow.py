@@ -18,8 +18,8 @@ from typing import Any
 
 from temporalio.client import Client
 
-from bench.measured import Measured, measured, shown
-from bench.our_worker import at_work
+from bench.measures.measured import Measured, measured, shown
+from bench.programs.our_worker import at_work
 from tests.support.model_server import Answer, ModelServer, serve
 
 CALLS = 10

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bench.ending import Stopped
 from bench.engines import ENGINES
+from bench.measures.ending import Stopped
+from bench.programs.work import Work
 from bench.stage import Stage, told
-from bench.work import Work
 
 MAX_SECONDS = 900
 

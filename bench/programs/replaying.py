@@ -1,4 +1,4 @@
-"""`python bench/replaying.py MODULE REPEATS HISTORY…`: the processor time of a replay.
+"""`python bench/programs/replaying.py MODULE REPEATS HISTORY…`: the processor time of a replay.
 
 Run by the Python of the engine whose histories they are. `MODULE` is a file whose `REPLAYED` says
 with what they are replayed; the histories are the parts of one run. Printed are the seconds that

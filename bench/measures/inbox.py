@@ -15,8 +15,8 @@ from time import perf_counter
 import httpx
 from temporalio.client import Client
 
-from bench import many
-from bench.many import ASKS, CACHED, MAX_SECONDS, check, each, took
+from bench.measures import many
+from bench.measures.many import ASKS, CACHED, MAX_SECONDS, check, each, took
 from bench.process import Program, fake_model, our_worker, running
 from holdfast.client.run_handle import RunHandle
 from holdfast.client.run_lists import count_runs, list_runs, status_query

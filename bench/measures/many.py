@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import perf_counter
 
-from bench.measured import shown
-from bench.work import TOOL
+from bench.measures.measured import shown
+from bench.programs.work import TOOL
 
 AT_ONCE = 64
 CACHED = ("--cached-runs", "1000")

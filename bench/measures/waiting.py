@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from temporalio.client import Client
 
-from bench import many
-from bench.many import ASKS, CACHED, MAX_SECONDS, check, each, took
+from bench.measures import many
+from bench.measures.many import ASKS, CACHED, MAX_SECONDS, check, each, took
 from bench.process import ROOT, Program, environment, fake_model, our_worker
-from bench.work import Work
+from bench.programs.work import Work
 from holdfast.schemas import names
 from tests.support.eventually import eventually
 
