@@ -71,26 +71,6 @@ async def paying(launch: Launch, **settings: object) -> Run:
     return call
 
 
-async def test_it_waits_shows_what_it_would_do_and_is_carried_out_once(
-    launch: Launch,
-) -> None:
-    call = await paying(launch)
-    [waiting] = await call.waiting()
-    assert (waiting["callId"], waiting["kind"], waiting["label"]) == ("t1c1", "call", "Pay")
-    assert waiting["arguments"] == {"amount": 5}
-    assert tools.read() == []
-    status = await call.status()
-    assert (status["status"], status["turn"]) == ("awaiting_approval", 0)
-    assert [one["callId"] for one in status["pending"]] == ["t1c1"]
-    described = await call.handle.describe()
-    assert list(described.raw_description.pending_activities) == []
-
-    receipt = await call.decide("t1c1", "approve", by="ada", digest=waiting["digest"])
-    assert receipt == {"callId": "t1c1", "decision": "approve", "decided": True, "missing": 0}
-    assert (await call.result())["output"] == {"paid": 5.0}
-    assert tools.read() == [f"pay 5 {call.id}/t1c1"]
-
-
 async def test_waiting_calls_of_runs_and_single_ones_are_one_list(launch: Launch) -> None:
     backend = await launch([])
     call = await backend.call("pay", {"amount": 5}, principal={"id": "bob"})
