@@ -20,7 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.run import RunRequest
 
-from holdfast.workflows.base_workflow import FAILURES, BaseWorkflow, StartedWork
+from holdfast.workflows.base_workflow import BaseWorkflow, StartedWork
 from holdfast.workflows.commands.step_executor import wait_in_time
 from holdfast.workflows.commands.token_verification import authorize
 from holdfast.workflows.continue_as_new import (
@@ -42,6 +42,7 @@ from holdfast.workflows.engine.execution_base import (
 )
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.handler_input import (
+    FAILURES,
     MISSING_PAYLOAD,
     InvalidInputError,
     fail,

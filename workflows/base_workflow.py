@@ -42,6 +42,7 @@ from holdfast.workflows.engine.run_state import NoSuchTool
 from holdfast.workflows.engine.state.data import Data
 from holdfast.workflows.engine.state.references import check_instance
 from holdfast.workflows.handler_input import (
+    FAILURES,
     MISSING_PAYLOAD,
     InvalidInputError,
     fail,
@@ -56,18 +57,6 @@ from holdfast.workflows.task_budget import TaskBudget
 MAX_EARLY_DECISIONS = 256
 MAX_NOTES = 256
 
-# Exceptions of a bug or an absurd input, which fail the run visibly. Temporal's NondeterminismError
-# is not among them: after a wrong deployment is rolled back, its runs continue.
-FAILURES = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    NameError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 
 WorkT = TypeVar("WorkT", bound=ExecutionBase)
 

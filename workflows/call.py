@@ -10,10 +10,11 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import ToolSnapshot, WorkerFacts
     from holdfast.schemas.run import CallRequest
 
-from holdfast.workflows.base_workflow import FAILURES, BaseWorkflow, StartedWork
+from holdfast.workflows.base_workflow import BaseWorkflow, StartedWork
 from holdfast.workflows.commands.token_verification import authorize
 from holdfast.workflows.engine.execution_base import RunCalls, SingleCall, Step
 from holdfast.workflows.handler_input import (
+    FAILURES,
     MISSING_PAYLOAD,
     fail,
     parse_request,

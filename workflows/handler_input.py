@@ -23,7 +23,26 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import Spent
     from holdfast.validation.problems import problems_of, summarize_problems
 
+
+from temporalio import workflow
+
 from holdfast.workflows.commands import failures
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.schemas import names
+
+# Exceptions of a bug or an absurd input, which fail the run visibly. Temporal's NondeterminismError
+# is not among them: after a wrong deployment is rolled back, its runs continue.
+FAILURES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 ModelT = TypeVar("ModelT", bound=Strict)
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])

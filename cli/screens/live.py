@@ -90,7 +90,20 @@ class LiveScreen(Screen):
     def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
         """Draw a pending approval as a panel, with the command that decides it below."""
         self._activity.waits = True
-        self._console.print(render_approval(waiting))
+        parts: list[RenderableType] = []
+        if reason := question_text.reasoning(waiting):
+            parts.append(Text(f"because: {reason}\n", style="italic"))
+        if rows := question_text.arguments(waiting):
+            table = Table.grid(padding=(0, 2))
+            table.add_column(style="bold", overflow="fold", max_width=_NAME_COLUMNS)
+            table.add_column(overflow="fold")
+            for name, value in rows:
+                table.add_row(Text(name), Text(value))
+            parts += [table, Text()]
+        parts += [Text(text, style="dim") for text in question_text.explanations(waiting)]
+        title = Text(question_text.heading(waiting), style="bold")
+        panel = Panel(Group(*parts), title=title, title_align="left", border_style="yellow")
+        self._console.print(panel)
         command = Text(question_text.how_to_decide(self._run_id, waiting), style="cyan")
         self._console.print(command, soft_wrap=True)
 
@@ -164,23 +177,6 @@ def render_line(line: NarrationLine) -> RenderableType:
     table = Table.grid(padding=(0, 1))
     table.add_row(Text(line.at, style="dim"), Group(head, *body))
     return table
-
-
-def render_approval(waiting: PendingApproval) -> RenderableType:
-    """Return the panel of a pending approval: reason, arguments and explanations."""
-    parts: list[RenderableType] = []
-    if why := question_text.reasoning(waiting):
-        parts.append(Text(f"because: {why}\n", style="italic"))
-    if rows := question_text.arguments(waiting):
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="bold", overflow="fold", max_width=_NAME_COLUMNS)
-        table.add_column(overflow="fold")
-        for name, value in rows:
-            table.add_row(Text(name), Text(value))
-        parts += [table, Text()]
-    parts += [Text(text, style="dim") for text in question_text.explanations(waiting)]
-    heading = Text(question_text.heading(waiting), style="bold")
-    return Panel(Group(*parts), title=heading, title_align="left", border_style="yellow")
 
 
 @contextmanager
