@@ -87,7 +87,6 @@ def build_delegate(
 ) -> Delegate:
     """Build the delegate that runs a call of a workflow, or raise `CallRefused`."""
     tool = call.tool
-    assert tool.delegate is not None  # a delegate runs it
     own_id = names.delegate_id(workflow_id, call.id)
     if len(own_id.encode()) > MAX_ID_BYTES:
         message = f"the id of its run would be too long: {own_id[:60]}…, of more than"
@@ -108,7 +107,7 @@ def build_delegate(
     if size > MAX_REQUEST_BYTES:
         why = f"`{tool.name}` would be given {size} bytes; at most {MAX_REQUEST_BYTES} can be sent"
         raise CallRefused(ErrorCode.INVALID_ARGUMENTS, why)
-    return Delegate(call.id, tool.name, tool.delegate, own_id, request, share)
+    return Delegate(call.id, tool.name, tool.delegate or "", own_id, request, share)
 
 
 def build_request(
@@ -123,8 +122,17 @@ def build_request(
         for kind, value in seen.items()
         if kind != "state"
     ]
+    definition: AgentDefinition | str = tool.delegate or ""
+    if definition == ANONYMOUS and agent is not None:
+        # An agent without tools, whose task is the tool's description.
+        definition = AgentDefinition(
+            name=tool.name,
+            instructions=tool.description,
+            model=agent.model,
+            output=tool.output,
+        )
     return RunRequest(
-        agent=_anonymous(tool, agent) if tool.delegate == ANONYMOUS else tool.delegate or "",
+        agent=definition,
         input=call.arguments,
         context=[*scopes.transcript(call, state), *messages],
         state=seen.get("state"),
@@ -224,14 +232,3 @@ class Delegates:
             )
             for delegate, pending in self._open.values()
         ]
-
-
-def _anonymous(tool: Tool, agent: Agent | None) -> AgentDefinition:
-    """Return an agent without tools, whose task is the tool's description."""
-    assert agent is not None  # a single call never has a tool that a model answers
-    return AgentDefinition(
-        name=tool.name,
-        instructions=tool.description,
-        model=agent.model,
-        output=tool.output,
-    )
