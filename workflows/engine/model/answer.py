@@ -35,8 +35,8 @@ from holdfast.workflows.engine.call.tool_call import (
 )
 from holdfast.workflows.engine.model.composed import UnreadableAnswer, read_answer
 from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
-from holdfast.workflows.engine.state.redaction import Redaction, as_text, untrusted_value
-from holdfast.workflows.engine.state.references import Unresolved, resolve
+from holdfast.workflows.engine.state.redaction import Redaction, untrusted_value
+from holdfast.workflows.engine.state.references import Unresolved, as_text, resolve
 
 MAX_TOOL_NAME_CHARACTERS = 128
 MAX_PROVIDER_ID_CHARACTERS = 200

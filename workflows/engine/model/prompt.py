@@ -17,8 +17,7 @@ from holdfast.workflows.engine.model.strict_schema import or_reference, refers
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import allowed_tools, skill_of
 from holdfast.workflows.engine.state.data import MISSING
-from holdfast.workflows.engine.state.redaction import as_text
-from holdfast.workflows.engine.state.references import INSTANCE, instance_property
+from holdfast.workflows.engine.state.references import INSTANCE, as_text, instance_property
 
 MAX_STATE_CHARACTERS = 8_000
 MAX_INSTANCES_CHARACTERS = 16_000

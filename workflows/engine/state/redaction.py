@@ -5,7 +5,6 @@ outside is marked in the state as in its result. Both apply to a place until ano
 there, or at a place that contains it: extending a value does not reveal its present content.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
@@ -15,6 +14,7 @@ from holdfast.schemas.base import json_size
 from holdfast.schemas.internal.continue_as_new import RedactionSnapshot
 from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import OutputMethod
+from holdfast.workflows.engine.state.references import as_text
 
 # The most items of a list or an object that are kept, if they fit.
 ITEMS = 50
@@ -97,11 +97,6 @@ class Redactions:
         """Return a redacted value of the path's kind; shared redactions apply in each instance."""
         at = {**self._at.get((path.kind, None), {}), **self._at.get((path.kind, path.instance), {})}
         return _veiled(value, path, at)
-
-
-def as_text(value: Any) -> str:
-    """Return a value in the form that a model reads."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def untrusted_value(tool: str, value: Any) -> dict[str, Any]:

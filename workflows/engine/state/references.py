@@ -5,6 +5,7 @@ The total size of the values of one call's references is limited, since a few ch
 large value.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -23,7 +24,6 @@ from holdfast.schemas.tool import Schema, Tool
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.state.data import MISSING, Data, MissingValue
-from holdfast.workflows.engine.state.redaction import as_text
 
 INSTANCE = "_instance"
 _WHOSE = "Whose data this call is about: what its references read and where its result is written."
@@ -168,3 +168,8 @@ def instance_property(tool: Tool, instances: Sequence[str]) -> dict[str, Schema]
     open_to_it = [name for name in instances if not errors(name, schema)]
     names = open_to_it or list(instances)
     return {INSTANCE: {"type": "string", "enum": names, "description": _WHOSE}}
+
+
+def as_text(value: Any) -> str:
+    """Return a value in the form that a model reads."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
