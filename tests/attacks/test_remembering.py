@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.agent import Skill
-from holdfast.schemas.base import canonical_json, sha256
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import Unknown
 from tests.attacks.vault import AMOUNT, PAYS, Vault, pay
-from tests.engine.approvals.test_signed_decision import decision, token
+from tests.engine.approvals.test_signed_decision import decision
 from tests.engine.driver import call, tool
 
 REMEMBER = {"decision": "approve", "remember": True, "by": "ann"}
@@ -103,13 +102,4 @@ def test_it_gives_nobody_a_scope_and_no_other_skill_a_tool() -> None:
     ).to_end()
 
     assert play.errors()["t2c1"] == "tool_not_allowed"
-    assert play.paid == []
-
-
-def test_an_early_one_counts_for_the_arguments_that_it_names() -> None:
-    other = sha256(canonical_json({"tool": "pay", "arguments": {"amount": 1}}))
-    play = Vault([PAYS], [PAYS])
-    play.desk.add_early(decision("approve", token(digest=other), remember=True))
-    play.to_end()
-
     assert play.paid == []

@@ -39,15 +39,16 @@ class Vault(Play):
         **more: Any,
     ) -> None:
         self.paid: list[Any] = []
+
+        def paid(one: ToolCall) -> Any:
+            self.paid.append(one.arguments)
+            return {"paid": one.arguments}
+
         model = [each if isinstance(each, Solution) else says("", *each) for each in answers]
         done = more.pop("done", says("done"))
-        ends = {"pay": self._pay, **(outcomes or {})}
+        ends = {"pay": paid, **(outcomes or {})}
         people = {one: list(said) for one, said in more.pop("decisions", {}).items()}
         super().__init__(*tools, model=[*model, done], outcomes=ends, decisions=people, **more)
-
-    def _pay(self, one: ToolCall) -> Any:
-        self.paid.append(one.arguments)
-        return {"paid": one.arguments}
 
     def ask(self, question: Question) -> None:
         """Let those decide who are there; then the time runs out."""

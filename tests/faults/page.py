@@ -31,11 +31,9 @@ _ROWS = {
 
 def read() -> dict[str, dict[str, Any]]:
     """The counts of each pass."""
-    return {name: json.loads(_file(name).read_text(encoding="utf-8")) for name in PASSES}
-
-
-def _file(name: str) -> Path:
-    return COUNTS / f"{name}.json"
+    return {
+        name: json.loads((COUNTS / f"{name}.json").read_text(encoding="utf-8")) for name in PASSES
+    }
 
 
 def table(counts: dict[str, dict[str, Any]]) -> str:

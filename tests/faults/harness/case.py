@@ -137,11 +137,12 @@ class Case:
         finally:
             self._striking -= 1
         if later is not None:
-            self._later.append(asyncio.create_task(self._undo(later())))
 
-    async def _undo(self, undoing: Awaitable[None]) -> None:
-        await undoing
-        self._undone_at = self._troubled_at = self._loop.time()
+            async def undo() -> None:
+                await later()
+                self._undone_at = self._troubled_at = self._loop.time()
+
+            self._later.append(asyncio.create_task(undo()))
 
     async def _stands_still(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -166,11 +167,10 @@ class Case:
                 continue
             if self._killed_itself(life.pid):
                 self._struck()
-            elif self._is_ready(life.pid) or not self._was_trouble_since(born_at):
+            elif self._is_ready(life.pid) or (
+                self.calm_for_seconds > 0 and self._troubled_at < born_at
+            ):
                 self.left.broken.append(f"a worker ended by itself: {self._log()}")
-
-    def _was_trouble_since(self, then: float) -> bool:
-        return self.calm_for_seconds == 0 or self._troubled_at >= then
 
     def _is_ready(self, pid: int) -> bool:
         """Whether a worker got so far as to take work. One that reaches no server does not."""

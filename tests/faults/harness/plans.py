@@ -11,6 +11,7 @@ import random
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
 from tests.faults.harness.points import READY
@@ -207,7 +208,8 @@ def by_chance(points: Mapping[str, Sequence[str]], seed: int) -> Iterator[Plan]:
 
 def _faults(points: Sequence[str], chance: random.Random) -> Iterator[Fault]:
     """A fault at some point, and perhaps others behind it."""
-    likes = chance.choices((is_request, _is_decision, bool), (25, 15, 60))[0]
+    is_decision = methodcaller("startswith", "person decides")
+    likes = chance.choices((is_request, is_decision, bool), (25, 15, 60))[0]
     point = chance.choice([point for point in points if likes(point)] or points)
     # Of rude models there are so many that they would drown all else.
     kinds = kinds_at(point)
@@ -218,10 +220,6 @@ def _faults(points: Sequence[str], chance: random.Random) -> Iterator[Fault]:
         yield Fault(point, _one_of([kind for kind in kinds if kind not in rude], chance))
     for _ in range(chance.randrange(MAX_FAULTS)):
         yield Fault(f"+{chance.randrange(1, MAX_LATER)}", _one_of(ANYWHERE, chance))
-
-
-def _is_decision(point: str) -> bool:
-    return point.startswith("person decides")
 
 
 def _one_of(kinds: Sequence[str], chance: random.Random) -> str:

@@ -29,7 +29,6 @@ class Proxy:
         self._flowing = {False: asyncio.Event(), True: asyncio.Event()}  # Whether it comes back.
         self.restore()
         self._delay_seconds = 0.0
-        self._left_bytes: int | None = None
         self.connections = self.refused = 0
 
     @property
@@ -56,10 +55,6 @@ class Proxy:
         """Reset every connection, now."""
         for connection in list(self._open):
             connection.reset()
-
-    def cut_after(self, size_bytes: int) -> None:
-        """Reset every connection once so many more bytes have come back from the target."""
-        self._left_bytes = size_bytes
 
     def refuse(self) -> None:
         """Reset whoever connects, until told to `accept`."""
@@ -89,7 +84,9 @@ class Proxy:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            there, back = await self._connected()
+            if self._is_refusing:
+                raise ConnectionRefusedError
+            there, back = await asyncio.open_connection(*self._target)
         except OSError:
             self.refused += 1
             _reset(writer)
@@ -105,11 +102,6 @@ class Proxy:
             self._open.discard(connection)
             connection.close()
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._is_refusing:
-            raise ConnectionRefusedError
-        return await asyncio.open_connection(*self._target)
-
     async def _copy(
         self,
         source: asyncio.StreamReader,
@@ -123,21 +115,11 @@ class Proxy:
             while data := await source.read(_READ_BYTES):
                 await asyncio.sleep(self._delay_seconds)
                 await self._flowing[comes_back].wait()
-                sink.write(self._let_through(data) if comes_back else data)
+                sink.write(data)
                 await sink.drain()
             sink.write_eof()
         except OSError:
             connection.reset()
-
-    def _let_through(self, data: bytes) -> bytes:
-        """As much of what comes back as may, before everything is cut."""
-        if self._left_bytes is None:
-            return data
-        kept, self._left_bytes = data[: self._left_bytes], self._left_bytes - len(data)
-        if self._left_bytes <= 0:
-            self._left_bytes = None
-            asyncio.get_running_loop().call_soon(self.cut)
-        return kept
 
 
 class _Connection:

@@ -45,11 +45,6 @@ class Server:
         """Where it is, whether it runs or not."""
         return f"{HOST}:{self._port}"
 
-    @property
-    def port(self) -> int:
-        """Its port."""
-        return self._port
-
     async def start(self) -> None:
         """Start it, and wait until it answers.
 

@@ -40,7 +40,10 @@ class Tally:
     def add(self, plan: Plan, left: CaseResult, problems: Sequence[Problem]) -> None:
         """Count a case."""
         self.runs += 1
-        self.faults.update(_kind(fault.kind) for fault in left.struck)
+        # A kind, without the name of a row.
+        self.faults.update(
+            "rude model" if fault.kind.startswith(MODEL) else fault.kind for fault in left.struck
+        )
         self.reconciled += left.reconciled
         self.problems.update(problem.kind for problem in problems)
         if problems:
@@ -79,11 +82,6 @@ class Tally:
             lines.append(f"FAILED  make test-faults ARGS='--only \"{plan}\"'")
             lines += [f"  {each}" for each in words]
         return "\n".join(lines)
-
-
-def _kind(kind: str) -> str:
-    """The kind, without the name of a row."""
-    return "rude model" if kind.startswith(MODEL) else kind
 
 
 def camel(words: str) -> str:
