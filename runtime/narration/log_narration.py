@@ -244,7 +244,7 @@ def _plain_line(at: str, entry: Entry) -> NarrationLine | None:
             path = f"{one_line(entry.path, _LIST_CHARS)}{_instance(entry.instance)}"
             how = "" if entry.method == "set" else f" ({entry.method})"
             value = one_line(as_json(entry.value), _SENTENCE_CHARS)
-            return NarrationLine(at, "writes", f"{path}{how} = {value}", tone="quiet")
+            return NarrationLine(at, "wrote", f"{path}{how} = {value}", tone="quiet")
         case TurnStartEntry():
             return NarrationLine(at, "turn", str(entry.turn), tone="turn")
         case SkillEntry():
