@@ -19,7 +19,12 @@ from holdfast.catalog.catalog_files import (
     list_files,
     unread_file_problems,
 )
-from holdfast.catalog.python_module import ImportFailedError, PythonActivity, read_module
+from holdfast.catalog.python_module import (
+    DefinitionReader,
+    ImportFailedError,
+    PythonActivity,
+    read_module,
+)
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import resolve_tool
 from holdfast.runtime.addresses import AddressPrefix
@@ -81,6 +86,7 @@ def load_catalog(
     endpoints: Collection[str] | None = (),
     task_queue: str = names.TASK_QUEUE,
     knowledge_urls: Collection[AddressPrefix] = (),
+    read_definition: DefinitionReader,
 ) -> Catalog:
     """Load a folder's tools and agents, and the tools of Python modules.
 
@@ -91,6 +97,7 @@ def load_catalog(
         task_queue: the worker's own task queue: activities on it must be among those of the
             modules.
         knowledge_urls: the addresses that knowledge may be fetched from.
+        read_definition: returns the definition of an activity, and None for any other value.
 
     Raises:
         LoadError: a tool, an agent or a module does not load.
@@ -103,7 +110,7 @@ def load_catalog(
     problems: list[FileProblem] = []
     for name in dict.fromkeys(modules):
         try:
-            activities += read_module(name)
+            activities += read_module(name, read_definition)
         except ImportFailedError as error:
             problems.append(error.problem)
     if folder is not None and Path.cwd() != before:  # a module has changed the working folder

@@ -13,13 +13,13 @@ import json
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel, PydanticUserError, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
@@ -34,6 +34,34 @@ from holdfast.schemas.names import ErrorCode
 
 MAX_MESSAGE_CHARS = 300
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
+
+
+class ActivityDefinition(Protocol):
+    """The attributes of an activity's definition in Temporal's SDK."""
+
+    @property
+    def name(self) -> str | None:
+        """Return the activity's name; None for a dynamic activity."""
+        ...
+
+    @property
+    def is_async(self) -> bool:
+        """Return True for a coroutine function."""
+        ...
+
+    @property
+    def no_thread_cancel_exception(self) -> bool:
+        """Return True if a cancellation raises no exception in the activity's thread."""
+        ...
+
+    @property
+    def arg_types(self) -> Sequence[type] | None:
+        """Return the types of the parameters, or None if one has no annotation."""
+        ...
+
+
+DefinitionReader = Callable[[Any], ActivityDefinition | None]
+"""Returns the definition of an activity, and None for any other value."""
 
 
 class ImportFailedError(Exception):
@@ -54,7 +82,7 @@ class PythonActivity:
     is_tool: bool
 
 
-def read_module(module_name: str) -> list[PythonActivity]:
+def read_module(module_name: str, read_definition: DefinitionReader) -> list[PythonActivity]:
     """Import a module, by dotted name or by the path of its `.py` file, and list its activities.
 
     Raises:
@@ -64,12 +92,8 @@ def read_module(module_name: str) -> list[PythonActivity]:
     own_file = module.__file__ or module_name
     found = []
     for run in vars(module).values():
-        try:
-            # What `@activity.defn` attaches has no public reader.
-            definition = activity._Definition.from_callable(run)
-        except Exception:
-            continue  # an object of a user's module may raise on any attribute
-        if inspect.isclass(run) or not isinstance(definition, activity._Definition):
+        definition = None if inspect.isclass(run) else read_definition(run)
+        if definition is None:
             continue
         code = getattr(inspect.unwrap(getattr(run, "__func__", run)), "__code__", None)
         # An activity that the module imports is in another file.
@@ -226,7 +250,7 @@ def _tool_schema(
 
 
 def _with_validation(
-    run: Callable[..., Any], model: type[BaseModel], definition: "activity._Definition"
+    run: Callable[..., Any], model: type[BaseModel], definition: ActivityDefinition
 ) -> Callable[..., Any]:
     """Return the activity with its arguments validated here.
 

@@ -19,6 +19,7 @@ from holdfast.catalog.loader import CurrentCatalog, load_catalog
 from holdfast.catalog.reload import CatalogReloader
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.process_exit import StartError
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.providers.ollama.host import with_local_ollama
 from holdfast.runtime.addresses import AddressError, AddressPrefix
 from holdfast.runtime.encryption.key_ring import KeyRing
@@ -132,6 +133,7 @@ def _load_catalog(
         endpoints=endpoints,
         task_queue=settings.task_queue,
         knowledge_urls=_read_each("--knowledge-url", AddressPrefix.read, settings.knowledge_urls),
+        read_definition=activity_definition,
     )
     activities = catalog.definitions.activities
     if settings.notify is not None and settings.notify not in activities:

@@ -8,6 +8,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from holdfast.activities.resolve import DefinitionResolver
 from holdfast.catalog.loader import CurrentCatalog, load_catalog
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
 from holdfast.validation.problems import MAX_TOLD_CHARS
@@ -85,7 +86,9 @@ def test_an_inline_agent_may_delegate_to_those_of_the_catalog(resolver: Definiti
 
 
 def test_a_worker_without_a_catalog_has_no_agents_to_delegate_to() -> None:
-    resolver = DefinitionResolver(CurrentCatalog(load_catalog(endpoints=["m"])), FACTS)
+    resolver = DefinitionResolver(
+        CurrentCatalog(load_catalog(endpoints=["m"], read_definition=activity_definition)), FACTS
+    )
     said = refusal(
         resolver, {"agent": {**INLINE, "tools": [{"_tool": "ask", "_delegate": "desk"}]}}
     )

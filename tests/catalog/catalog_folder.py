@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.catalog.loader import Catalog, load_catalog
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.runtime.settings_files.file_problems import LoadError
 
 
@@ -32,7 +33,9 @@ class Folder:
 
     def load(self, endpoints: Sequence[str] = ("m",)) -> Catalog:
         """Load the catalog as a worker does."""
-        return load_catalog(self.path, self.modules, endpoints=endpoints)
+        return load_catalog(
+            self.path, self.modules, endpoints=endpoints, read_definition=activity_definition
+        )
 
     def problems(self, endpoints: Sequence[str] = ("m",)) -> list[str]:
         """What keeps the catalog from loading, each without the folder's own path."""

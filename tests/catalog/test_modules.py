@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast.catalog.loader import load_catalog
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.schemas.tool import Tool
 from tests.catalog.catalog_folder import Folder
@@ -108,7 +109,11 @@ def test_a_module_is_found_by_dotted_name(folder: Folder, monkeypatch: pytest.Mo
     folder.write("pkg_of_tools/more.py", WHOLE)
     monkeypatch.chdir(folder.path)
     monkeypatch.syspath_prepend(str(folder.path))
-    assert set(load_catalog(None, ["pkg_of_tools.more"]).definitions.tools) == {"shop.refund"}
+    assert set(
+        load_catalog(
+            None, ["pkg_of_tools.more"], read_definition=activity_definition
+        ).definitions.tools
+    ) == {"shop.refund"}
 
 
 def test_a_module_imports_what_stands_beside_it(
@@ -193,7 +198,7 @@ def test_a_module_that_does_not_load_is_told_by_its_line(
 @pytest.mark.parametrize("name", ["no_such_module_here", "no/such/file.py"])
 def test_a_module_that_is_not_there_is_told_by_its_name(name: str) -> None:
     with pytest.raises(LoadError, match=rf"^{name}: there is no such (module|file); check"):
-        load_catalog(None, [name])
+        load_catalog(None, [name], read_definition=activity_definition)
 
 
 def test_activities_and_tools_of_a_broken_module_are_not_told_again_by_those_who_name_them(

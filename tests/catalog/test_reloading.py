@@ -17,6 +17,7 @@ from holdfast.catalog import reload
 from holdfast.catalog.catalog_files import folder_signature
 from holdfast.catalog.loader import Catalog, CurrentCatalog, load_catalog, reload_catalog
 from holdfast.catalog.reload import STAYS, CatalogReloader, ChangeDetector
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.runtime.settings_files.source import Signature, file_signature
 from tests.catalog.catalog_folder import Folder
 from tests.support.eventually import eventually
@@ -404,7 +405,7 @@ def test_without_a_folder_the_other_files_are_looked_at(
 ) -> None:
     endpoints = tmp_path / "endpoints.yaml"
     endpoints.write_text("{}")
-    shelf = CurrentCatalog(load_catalog())
+    shelf = CurrentCatalog(load_catalog(read_definition=activity_definition))
     alone = CatalogReloader(shelf, None, folder_signature(None), [str(endpoints)])
     endpoints.write_text("{ }")
     alone.check_once()

@@ -19,6 +19,7 @@ from examples.support_desk.children import Child, NotReadyError
 from examples.support_desk.demo import main
 from examples.support_desk.place import OccupiedError, opened
 from holdfast.catalog.loader import load_catalog
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.schemas.agent import Agent
 from tests.support.model_server import Answer, call, serve
 
@@ -270,9 +271,9 @@ def test_a_folder_with_something_else_in_it_is_left_alone(folder: Path) -> None:
 
 
 def agent_in(catalog: Path, endpoint: str) -> Agent:
-    return load_catalog(catalog, [str(HERE / "tools.py")], endpoints=[endpoint]).agents[
-        "support_desk"
-    ]
+    return load_catalog(
+        catalog, [str(HERE / "tools.py")], endpoints=[endpoint], read_definition=activity_definition
+    ).agents["support_desk"]
 
 
 def test_of_the_agent_only_the_model_differs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

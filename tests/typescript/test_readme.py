@@ -14,6 +14,7 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.catalog.loader import load_catalog
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from tests.support.process import WorkerProcess
 from tests.typescript.payments import EXAMPLE, Payments
 
@@ -92,9 +93,9 @@ def test_its_tool_loads(tmp_path: Path) -> None:
     [tool] = re.findall(r"^   ```yaml\n(.*?)^   ```$", README, re.MULTILINE | re.DOTALL)
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "refund.yaml").write_text(textwrap.dedent(tool), "utf-8")
-    loaded = load_catalog(tmp_path, [], endpoints=[], task_queue="holdfast").definitions.tools[
-        "refund"
-    ]
+    loaded = load_catalog(
+        tmp_path, [], endpoints=[], task_queue="holdfast", read_definition=activity_definition
+    ).definitions.tools["refund"]
     assert loaded.activity is not None
     assert loaded.activity.type == "RefundOrder"
 
