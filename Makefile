@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-versions coverage test-faults test-fuzz test-model test-slow test-typescript
-.PHONY: lint types
+.PHONY: test-upgrade lint types
 .PHONY: bench structure histories schemas dist lock clean
 
 PYTHON ?= python3
@@ -71,6 +71,9 @@ test-slow: $(VENV)/.test ## run the tests that take minutes
 
 test-fuzz: $(VENV)/.test ## fuzz every parser (ARGS="-k patterns")
 	@$(BIN)/python -m pytest tests/fuzz --hypothesis-profile=long --timeout=3600 $(SHARED) $(ARGS)
+
+test-upgrade: $(VENV)/.test ## decide a pending approval of another version, and back (ARGS=COMMIT)
+	@$(BIN)/python -m tests.replay.upgrade $(ARGS)
 
 test-versions: $(VERSIONS)/.made ## run unit tests with the oldest dependencies, and on Python 3.12 and 3.13 if installed
 	@$(UV) pip compile --quiet --resolution lowest-direct --extra otlp --python $(VENV)/bin/python \
