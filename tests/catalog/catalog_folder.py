@@ -42,3 +42,8 @@ class Folder:
         with pytest.raises(LoadError) as refused:
             self.load(endpoints)
         return [str(each).replace(f"{self.path}/", "") for each in refused.value.problems]
+
+    def problem(self) -> str:
+        """Return the only problem that keeps the catalog from loading."""
+        [problem] = self.problems()
+        return problem

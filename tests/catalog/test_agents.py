@@ -120,8 +120,7 @@ def test_an_agent_that_does_not_load_is_told_by_its_line(
     shop: Folder, text: str, problem: str
 ) -> None:
     shop.write("agents/a.yaml", text)
-    [said] = shop.problems()
-    assert said.startswith(f"agents/a.yaml:{problem}")
+    assert shop.problem().startswith(f"agents/a.yaml:{problem}")
 
 
 def test_an_agent_may_say_what_an_editor_checks_it_with(shop: Folder) -> None:
@@ -134,29 +133,61 @@ def test_in_markdown_the_line_is_that_of_the_file(shop: Folder) -> None:
     assert [said.split(": ")[0] for said in shop.problems()] == ["agents/a.md:3", "agents/a.md:4"]
 
 
-def test_a_name_taken_twice_is_told_with_both_places(shop: Folder) -> None:
-    shop.write("agents/a.yaml", MINIMAL)
-    shop.write("agents/b.yaml", MINIMAL + "name: a")
-    [said] = shop.problems()
-    assert said.startswith("agents/b.yaml:1: the agent name `a` is taken by agents/a.yaml:1; ")
+IN_SEVERAL_FILES: list[tuple[dict[str, str], str]] = [
+    (
+        {"agents/a.yaml": MINIMAL, "agents/b.yaml": MINIMAL + "name: a"},
+        "agents/b.yaml:1: the agent name `a` is taken by agents/a.yaml:1; ",
+    ),
+    (
+        {"agents/my agent.yaml": MINIMAL},
+        "agents/my agent.yaml:1: the file's name `my agent` is no good name; ",
+    ),
+    (
+        {
+            "tools/pay.yaml": "_activity: charge\n_limits: {after: [look_up]}",
+            "agents/good.yaml": MINIMAL + "tools: [pay, look_up]",
+            "agents/bad.yaml": MINIMAL + "tools: [pay]",
+        },
+        "agents/bad.yaml:2: `tools[0]`: `pay` runs only after `look_up`",
+    ),
+    # A fault is not reported again where its name is used.
+    (
+        {"tools/broken.yaml": "_activity: chrge", "agents/a.yaml": MINIMAL + "tools: [broken]"},
+        "tools/broken.yaml:1: ",
+    ),
+    (
+        {"agents/b.yaml": "name: b", "tools/t.yaml": "_delegate: b"},
+        "agents/b.yaml:1: `model` is missing",
+    ),
+    ({"agents/b.yaml": "{", "tools/t.yaml": "_delegate: b"}, "agents/b.yaml:1: "),
+    ({"agents/another.json": "{", "tools/t.yaml": "_delegate: b"}, "agents/another.json:1: "),
+    (
+        {"agent/b.yaml": MINIMAL, "tools/t.yaml": "_delegate: b"},
+        "agent: a folder of this name is not read; call it `agents`",
+    ),
+    (
+        {
+            "broken.py": "x = (",
+            "tools/latent.yaml": "_sideEffects: true",
+            "tools/t.yaml": "_activity: in_the_broken_module",
+            "agents/a.yaml": MINIMAL + "tools: [in_the_broken_module]",
+        },
+        "broken.py:1: ",
+    ),
+    (
+        {
+            "agents/a.yaml": MINIMAL
+            + "approval: {auto: [pay]}\ntoolChoice: {name: pay}\n"
+            + "skills: [{name: a, tools: [{_tool: pay, _activity: chrge}]}]"
+        },
+        "agents/a.yaml:4: `skills[0].tools[0]._activity`: this worker has no",
+    ),
+]
 
 
-def test_a_file_whose_name_is_no_name_needs_one_inside(shop: Folder) -> None:
-    shop.write("agents/my agent.yaml", MINIMAL)
-    [said] = shop.problems()
-    assert said.startswith("agents/my agent.yaml:1: the file's name `my agent` is no good name; ")
-
-
-def test_a_tool_that_did_not_load_is_not_told_again_by_those_who_name_it(shop: Folder) -> None:
-    shop.write("tools/broken.yaml", "_activity: chrge")
-    shop.write("agents/a.yaml", MINIMAL + "tools: [broken]")
-    [said] = shop.problems()
-    assert said.startswith("tools/broken.yaml:1: ")
-
-
-def test_a_tool_that_waits_for_one_that_the_agent_lacks_is_refused(shop: Folder) -> None:
-    shop.write("tools/pay.yaml", "_activity: charge\n_limits: {after: [look_up]}")
-    shop.write("agents/good.yaml", MINIMAL + "tools: [pay, look_up]")
-    shop.write("agents/bad.yaml", MINIMAL + "tools: [pay]")
-    [said] = shop.problems()
-    assert said.startswith("agents/bad.yaml:2: `tools[0]`: `pay` runs only after `look_up`")
+@pytest.mark.parametrize(("files", "problem"), IN_SEVERAL_FILES)
+def test_one_fault_is_one_problem(shop: Folder, files: dict[str, str], problem: str) -> None:
+    for name, text in files.items():
+        write = shop.module if name.endswith(".py") else shop.write
+        write(name, text)
+    assert shop.problem().startswith(problem)

@@ -1,7 +1,5 @@
 """Who carries a tool's calls out (an activity, an agent, the model itself), and its hooks."""
 
-from typing import Any
-
 import pytest
 
 from holdfast.schemas.tool import Tool
@@ -42,76 +40,23 @@ def test_agents_may_delegate_to_each_other_in_a_circle(shop: Folder) -> None:
     assert set(shop.load().agents) == {"a", "b", "self"}
 
 
-def test_an_agent_that_does_not_load_is_not_told_again_by_who_delegates_to_it(shop: Folder) -> None:
-    shop.write("agents/b.yaml", "name: b")
-    shop.write("tools/t.yaml", "_delegate: b")
-    [said] = shop.problems()
-    assert said.startswith("agents/b.yaml:1: `model` is missing")
-
-
-@pytest.mark.parametrize("name", ["agents/b.yaml", "agents/another.json"])
-def test_where_an_agent_cannot_be_read_its_name_is_anybodys_guess(shop: Folder, name: str) -> None:
-    shop.write(name, "{")
-    shop.write("tools/t.yaml", "_delegate: b")
-    [said] = shop.problems()
-    assert said.startswith(name)
-
-
-def test_where_the_agents_folder_has_another_name_that_alone_is_told(shop: Folder) -> None:
-    shop.write("agent/b.yaml", MODEL)
-    shop.write("tools/t.yaml", "_delegate: b")
-    [said] = shop.problems()
-    assert said.startswith("agent: a folder of this name is not read; call it `agents`")
-
-
 def test_no_agent_is_called_as_the_one_without_a_name(shop: Folder) -> None:
     shop.write("agents/anonymous.yaml", MODEL)
-    [said] = shop.problems()
-    assert said == (
-        "agents/anonymous.yaml:1: a delegate `anonymous` is none of the catalog's agents;"
-        " give it another name"
-    )
-
-
-def test_a_function_that_is_a_tool_delegates_to_nobody(folder: Folder) -> None:
-    module = """
-        from pydantic import BaseModel
-        from temporalio import activity
-
-        class Text(BaseModel):
-            model_config = {"json_schema_extra": {"_delegate": "translator"}}
-            text: str
-
-        @activity.defn
-        async def translate(text: Text) -> str: ...
-    """
-    folder.module("texts.py", module)
-    folder.write("agents/translator.yaml", MODEL)
-    [said] = folder.problems()
-    assert said.startswith("texts.py:8: `_delegate` and `_activity` each name what runs the tool")
-
-
-def test_while_activities_are_missing_no_tool_is_taken_for_a_latent_one(shop: Folder) -> None:
-    shop.module("broken.py", "import nothing_of_this_name")
-    shop.write("tools/t.yaml", "_sideEffects: true")
-    [said] = shop.problems()
-    assert said.startswith("broken.py:1: ")
+    said = "agents/anonymous.yaml:1: a delegate `anonymous` is none of the catalog's agents;"
+    assert shop.problem() == f"{said} give it another name"
 
 
 def test_a_tools_hooks_are_kept_with_their_options(shop: Folder) -> None:
     text = """
         _activity: charge
         _prepare: charge
-        _before: {type: Policy, taskQueue: policies, retry: {maximumAttempts: 2}}
+        _before: {type: generate, taskQueue: policies, retry: {maximumAttempts: 2}}
         properties: {_after: {const: charge}}
     """
+    before = {"type": "generate", "taskQueue": "policies", "retry": {"maximumAttempts": 2}}
     assert kept(shop, text).hooks.to_json() == {
         "prepare": {"type": "charge"},
-        "before": {
-            "type": "Policy",
-            "taskQueue": "policies",
-            "retry": {"maximumAttempts": 2},
-        },
+        "before": before,  # an activity of another worker may have any name
         "after": {"type": "charge"},
     }
 
@@ -214,12 +159,4 @@ def test_what_does_not_go_together_is_told_by_its_line(
 ) -> None:
     shop.write("agents/translator.yaml", MODEL)
     shop.write("tools/t.yaml", text)
-    [said] = shop.problems()
-    assert said.startswith(f"tools/t.yaml:{problem}")
-
-
-def test_a_hook_of_another_worker_may_have_any_name(shop: Folder) -> None:
-    hook: dict[str, Any] = {"type": "generate", "taskQueue": "elsewhere"}
-    tool = kept(shop, f"_activity: charge\n_before: {hook}")
-    assert tool.hooks.before is not None
-    assert tool.hooks.before.task_queue == "elsewhere"
+    assert shop.problem().startswith(f"tools/t.yaml:{problem}")

@@ -161,8 +161,9 @@ def test_the_model_is_offered_what_the_activities_take() -> None:
 def test_an_agent_of_the_catalog_has_its_knowledge_and_memory_as_tools(folder: Folder) -> None:
     folder.write("knowledge/returns.md", "Thirty days.")
     folder.write(
-        "agents/desk.yaml",
+        "agents/d.yaml",
         """
+        name: desk
         model: {endpoint: m}
         memory: true
         knowledge: [{name: returns, file: knowledge/returns.md}]

@@ -42,13 +42,6 @@ def test_a_skill_is_kept_with_its_tools_and_its_knowledge_resolved(shop: Folder)
     assert (chat.tools, chat.activity) == ([], None)
 
 
-def test_a_memory_is_kept_under_the_name_that_the_agent_gives_itself(shop: Folder) -> None:
-    shop.write("agents/a.json", json.dumps({**MODEL, "name": "desk", "memory": True}))
-    tool = shop.load().agents["desk"].tools[0]
-    assert tool.memory is not None
-    assert tool.memory.agent == "desk"
-
-
 def test_the_work_of_a_skill_may_be_one_activity(shop: Folder) -> None:
     elsewhere = {"type": "Report", "taskQueue": "books", "startToCloseTimeout": "5m"}
     kept = agent(
@@ -132,24 +125,7 @@ def test_what_does_not_load_is_told_by_its_place(
     shop: Folder, more: dict[str, Any], problem: str
 ) -> None:
     shop.write("agents/a.json", json.dumps({**MODEL, **more}))
-    [said] = shop.problems()
-    assert said.startswith(f"agents/a.json:1: {problem}")
-
-
-def test_what_names_a_tool_that_did_not_load_is_not_told_besides(shop: Folder) -> None:
-    shop.write(
-        "agents/a.json",
-        json.dumps(
-            {
-                **MODEL,
-                "skills": [{"name": "a", "tools": [{**PAY, "_activity": "chrge"}]}],
-                "approval": {"auto": ["pay"]},
-                "toolChoice": {"name": "pay"},
-            }
-        ),
-    )
-    [said] = shop.problems()
-    assert said.startswith("agents/a.json:1: `skills[0].tools[0]._activity`: this worker has no")
+    assert shop.problem().startswith(f"agents/a.json:1: {problem}")
 
 
 def test_an_agent_is_as_large_as_its_tools_are_in_each_of_its_skills(shop: Folder) -> None:
@@ -157,8 +133,7 @@ def test_an_agent_is_as_large_as_its_tools_are_in_each_of_its_skills(shop: Folde
     skills = [{"name": f"s{n}", "tools": ["large"]} for n in range(5)]
     assert len(agent(shop, skills=skills[:4]).skills) == 4
     shop.write("agents/a.json", json.dumps({**MODEL, "skills": skills}))
-    [said] = shop.problems()
-    assert said.startswith("agents/a.json:1: the agent has 100")
+    assert shop.problem().startswith("agents/a.json:1: the agent has 100")
 
 
 def test_a_tool_that_is_repeated_by_thousands_of_skills_is_measured_once(
@@ -174,6 +149,5 @@ def test_a_tool_that_is_repeated_by_thousands_of_skills_is_measured_once(
     shop.write("tools/large.yaml", f"_activity: charge\ndescription: {'x' * 200_000}")
     skills = [{"name": f"s{n}", "tools": ["large"]} for n in range(10_000)]
     shop.write("agents/a.json", json.dumps({**MODEL, "skills": skills}))
-    [said] = shop.problems()
-    assert said.startswith("agents/a.json:1: the agent has 200")
+    assert shop.problem().startswith("agents/a.json:1: the agent has 200")
     assert len(measured) == 1

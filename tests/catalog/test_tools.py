@@ -128,8 +128,8 @@ def test_a_tool_may_be_repeated_unless_it_has_side_effects(
 def test_what_is_not_a_tools_file_is_left_alone(shop: Folder) -> None:
     shop.write("tools/README.md", "Our tools.")
     shop.write("tools/.draft.yaml", "{{{")
-    shop.write("tools/.git/a.json", "{{{")
-    for name in ("a.yaml~", "#a.yaml#", "a.yaml.bak", "a.json.tmp", "a.jsonl", "a.txt", "a.py"):
+    shop.write("agents/.clerk.mdd", "{{{")
+    for name in (".git/a.yml.txt", "a.yaml~", "#a.yaml#", "a.yaml.bak", "a.jsonl", "a.txt", "a.py"):
         shop.write(f"tools/{name}", "{{{")
     assert set(shop.load().definitions.tools) == {"look_up"}
 
@@ -187,7 +187,7 @@ def test_a_tool_that_does_not_load_is_told_by_its_line(
     shop: Folder, text: str, problem: str
 ) -> None:
     shop.write("tools/t.yaml", text)
-    [said] = shop.problems()
+    said = shop.problem()
     assert said.startswith(f"tools/t.yaml:{problem}")
     assert "; " in said, "a problem says what to do"
 
@@ -225,39 +225,38 @@ def test_a_name_taken_twice_is_told_with_both_places(shop: Folder) -> None:
         '[{"_tool": "c", "_activity": "charge"}, {"_tool": "c", "_activity": "charge"}]',
     )
     shop.write("tools/look_up.yaml", "{}")
-    first, second, third = shop.problems()
-    assert first.startswith("tools/b.yaml:2: the tool name `a` is taken by tools/a.yaml:1; ")
-    assert second.startswith(
-        "tools/c.json:1: `[1]`: the tool name `c` is taken by tools/c.json:1; "
-    )
-    assert third.startswith("tools/look_up.yaml:1: the tool name `look_up` is taken by shop.py:7; ")
+    assert [said.partition(";")[0] for said in shop.problems()] == [
+        "tools/b.yaml:2: the tool name `a` is taken by tools/a.yaml:1",
+        "tools/c.json:1: `[1]`: the tool name `c` is taken by tools/c.json:1",
+        "tools/look_up.yaml:1: the tool name `look_up` is taken by shop.py:7",
+    ]
 
 
-def test_a_schema_may_hold_itself_where_a_value_comes_to_an_end(shop: Folder) -> None:
-    text = "_activity: charge\nproperties:\n  child: {$ref: '#'}\n  all: {items: {$ref: '#'}}"
-    assert tool(shop, text).parameters["properties"]["child"] == {"$ref": "#"}
-
-
-def test_a_property_may_be_called_like_a_keyword(shop: Folder) -> None:
-    properties = {"$ref": {"type": "string"}, "default": {"$ref": "#/$defs/a"}}
-    text = json.dumps({"_activity": "charge", "properties": properties, "$defs": {"a": {}}})
-    assert set(tool(shop, text).parameters["properties"]) == {"$ref", "default"}
+@pytest.mark.parametrize(
+    "schema",
+    [
+        # A schema may hold itself where a value comes to an end.
+        {"properties": {"child": {"$ref": "#"}, "all": {"items": {"$ref": "#"}}}},
+        # A property may be called like a keyword.
+        {
+            "properties": {"$ref": {"type": "string"}, "default": {"$ref": "#/$defs/a"}},
+            "$defs": {"a": {}},
+        },
+    ],
+)
+def test_a_schema_is_kept_as_it_is_written(shop: Folder, schema: dict[str, Any]) -> None:
+    parameters = tool(shop, json.dumps({"_activity": "charge", **schema})).parameters
+    assert parameters.items() >= schema.items()
 
 
 def test_keywords_of_ones_own_are_left_alone(shop: Folder) -> None:
     own = {
         "x-requierd": 1,
-        "example": "A-1",
         "examples": [{"requierd": True}],
         "default": {"tpye": 1},
         "nullable": True,
-        "deprecated": True,
         "discriminator": {"propertyName": "kind"},
-        "externalDocs": {},
-        "comment": "why",
         "note": "no slip of `not`",
-        "enumNames": ["A"],
-        "markdownDescription": "**A**",
     }
     text = json.dumps({"_activity": "charge", "properties": {"a": own}, **own})
     assert tool(shop, text).parameters["properties"]["a"] == own
@@ -282,14 +281,13 @@ def test_a_keyword_that_is_nearly_one_of_the_drafts_is_a_slip(
 ) -> None:
     schema = {"_activity": "charge", "properties": {"a": {"anyOf": [{written: 1}]}}}
     shop.write("tools/t.json", json.dumps(schema))
-    [said] = shop.problems()
-    assert said.startswith(f"tools/t.json:1: unknown keyword `{written}`; did you mean `{meant}`?")
+    said = f"tools/t.json:1: unknown keyword `{written}`; did you mean `{meant}`?"
+    assert shop.problem().startswith(said)
 
 
 def test_a_folder_without_tools_or_agents_is_no_catalog(folder: Folder) -> None:
     (folder.path / "tools").rmdir()
-    [said] = folder.problems()
-    assert "neither a folder `tools` nor a folder `agents`" in said
+    assert "neither a folder `tools` nor a folder `agents`" in folder.problem()
 
 
 @pytest.mark.parametrize(
