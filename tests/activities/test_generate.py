@@ -13,7 +13,11 @@ from temporalio.testing import ActivityEnvironment
 from holdfast.activities.generate import GenerateActivity, token_cost
 from holdfast.activities.model import progress
 from holdfast.activities.model.conversation_cache import ConversationCache
-from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnresponsive
+from holdfast.activities.model.conversation_reader import (
+    ConversationChanged,
+    RunNotOpen,
+    RunUnresponsive,
+)
 from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint
 from holdfast.providers.base import AnswerSink, EncodedMessage, Provider, ProviderRequest, ToolNames
 from holdfast.providers.openai.format import OpenAIFormat
@@ -161,15 +165,6 @@ async def test_cancellation_ends_it() -> None:
     assert len(setting.heartbeats) == beats
 
 
-async def test_a_refusal_fails_as_a_model_error() -> None:
-    def handler(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(401, json={"error": {"message": f"Bad key {KEY}"}})
-
-    error = await Setting(handler=handler).failure()
-    assert (error.type, error.non_retryable) == ("model_error", True)
-    assert "TEST_KEY" in error.message
-
-
 def at_an_attempt(setting: Setting, *, asked: timedelta, waited: timedelta) -> None:
     """Have the activity tried for so long, and have waited so long for its turns: half of it for
     those of its earlier attempts, half for this one's."""
@@ -250,16 +245,13 @@ async def test_an_endpoint_that_this_worker_lacks_is_told_with_those_it_has() ->
     assert error.message == "this worker has no endpoint `nowhere`; it has `openai`"
 
 
-async def test_a_conversation_that_does_not_match_is_final() -> None:
-    setting = Setting()
-    pointer = {**setting.run.pointer().to_json(), "digest": "f" * 64}
-    with pytest.raises(ApplicationError, match="digest does not match") as error:
-        await setting.environment.run(setting.activity.generate, pointer)
-    assert error.value.non_retryable
-
-
 @pytest.mark.parametrize(
-    ("error", "final"), [(RunNotOpen("over"), True), (RunUnresponsive("busy"), False)]
+    ("error", "final"),
+    [
+        (RunNotOpen("over"), True),
+        (ConversationChanged("no"), True),
+        (RunUnresponsive("busy"), False),
+    ],
 )
 async def test_a_run_that_does_not_answer_fails_it(error: Exception, final: bool) -> None:
     setting = Setting()

@@ -34,19 +34,12 @@ def resolved(resolver: DefinitionResolver, agent: Any) -> AgentSnapshot:
     return AgentSnapshot.read(resolver.resolve_agent({"agent": agent, "input": "go"}))
 
 
-def tool_refusal(resolver: DefinitionResolver, request: Any) -> str:
+def refusal(resolver: DefinitionResolver, request: Any) -> str:
+    resolve = resolver.resolve_tool if "tool" in request else resolver.resolve_agent
     with pytest.raises(ApplicationError) as refused:
-        resolver.resolve_tool(request)
+        resolve(request)
     assert (refused.value.type, refused.value.non_retryable) == (names.INVALID_REQUEST, True)
     assert refused.value.category is ApplicationErrorCategory.BENIGN  # it is no worker's fault
-    return refused.value.message
-
-
-def refusal(resolver: DefinitionResolver, request: Any) -> str:
-    with pytest.raises(ApplicationError) as refused:
-        resolver.resolve_agent(request)
-    assert refused.value.type == names.INVALID_REQUEST
-    assert refused.value.non_retryable
     return refused.value.message
 
 
@@ -56,10 +49,7 @@ def test_an_agent_of_the_catalog_is_given_whole(resolver: DefinitionResolver) ->
     assert [tool.name for tool in snapshot.agent.tools] == ["look_up"]
     assert snapshot.agent.tools[0].parameters["required"] == ["order_id"]
     assert snapshot.agent.budget.max_turns == 8
-
-
-def test_a_run_learns_what_its_worker_has(resolver: DefinitionResolver) -> None:
-    assert resolved(resolver, "desk").worker == FACTS
+    assert snapshot.worker == FACTS
 
 
 def test_an_inline_agent_may_name_tools_of_the_catalog_and_hold_its_own(
@@ -113,6 +103,22 @@ def test_a_worker_without_a_catalog_has_no_agents_to_delegate_to() -> None:
             {"agent": {**INLINE, "output": {"$ref": "http://x/y"}}},
             "`agent.output.$ref`: `http://x/y` is outside of this schema",
         ),
+        ({"tool": "look_ap"}, "`tool`: there is no tool `look_ap`; did you mean `look_up`?"),
+        ({"tool": "charge"}, "`tool`: there is no tool `charge`; the activity takes no pydantic"),
+        ({"tool": {"_tool": "latent"}}, "`tool`: this worker has no activity `latent`"),
+        (
+            {"tool": {"_tool": "mood", "_output": {"type": "string"}}},
+            "`tool`: `mood` is for a model to answer, and a single call asks none; name a tool",
+        ),
+        (
+            {"tool": {"_tool": "ask", "_delegate": "anonymous"}},
+            "`tool`: `ask` is for a model to answer, and a single call asks none",
+        ),
+        (
+            {"tool": {"_tool": "ask", "_delegate": "dosk"}},
+            "`tool._delegate`: there is no agent `dosk`; did you mean `desk`?",
+        ),
+        ({"tool": 5}, "`tool`: `5` does not fit"),
     ],
 )
 def test_what_cannot_be_had_is_refused_with_the_reason(
@@ -134,33 +140,6 @@ def test_a_single_call_is_given_its_tool_and_what_its_worker_has(
 def test_a_single_call_may_be_carried_out_by_an_agent(resolver: DefinitionResolver) -> None:
     snapshot = resolver.resolve_tool({"tool": {"_tool": "ask", "_delegate": "desk"}})
     assert ToolSnapshot.read(snapshot).tool.delegate == "desk"
-
-
-@pytest.mark.parametrize(
-    ("request_", "message"),
-    [
-        ({"tool": "look_ap"}, "`tool`: there is no tool `look_ap`; did you mean `look_up`?"),
-        ({"tool": "charge"}, "`tool`: there is no tool `charge`; the activity takes no pydantic"),
-        ({"tool": {"_tool": "latent"}}, "`tool`: this worker has no activity `latent`"),
-        (
-            {"tool": {"_tool": "mood", "_output": {"type": "string"}}},
-            "`tool`: `mood` is for a model to answer, and a single call asks none; name a tool",
-        ),
-        (
-            {"tool": {"_tool": "ask", "_delegate": "anonymous"}},
-            "`tool`: `ask` is for a model to answer, and a single call asks none",
-        ),
-        (
-            {"tool": {"_tool": "ask", "_delegate": "dosk"}},
-            "`tool._delegate`: there is no agent `dosk`; did you mean `desk`?",
-        ),
-        ({"tool": 5}, "`tool`: `5` does not fit"),
-    ],
-)
-def test_a_tool_that_cannot_be_called_is_refused_with_the_reason(
-    resolver: DefinitionResolver, request_: dict[str, Any], message: str
-) -> None:
-    assert tool_refusal(resolver, request_).startswith(message)
 
 
 def test_a_request_with_a_thousand_faults_is_refused_at_once(resolver: DefinitionResolver) -> None:

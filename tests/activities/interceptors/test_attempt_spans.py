@@ -10,27 +10,17 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadConverter
 from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
+from temporalio.worker import ExecuteActivityInput
 
 from holdfast.activities.interceptors.attempt_spans import AttemptSpanInterceptor, current_tracing
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.runtime.telemetry.trace_context import current_place
 from holdfast.schemas.internal.tracing import HEADER, Place, TraceOrigin, Tracing
+from tests.activities.interceptors.test_secret_redaction import Does
 from tests.support.traces import Recorder
 
 PLACE = Place("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
 SENT = {HEADER: PayloadConverter.default.to_payload(PLACE.header())}
-
-
-class Doing(ActivityInboundInterceptor):
-    """An activity that does this, and nothing else."""
-
-    def __init__(self, do: Callable[[], None]) -> None:
-        self._do = do
-
-    async def execute_activity(self, input: ExecuteActivityInput) -> None:
-        """Do it."""
-        self._do()
 
 
 async def seen(
@@ -46,7 +36,7 @@ async def seen(
     environment.info = replace(
         environment.info, activity_type=activity, activity_id=id, workflow_id="run-1"
     )
-    around = AttemptSpanInterceptor(telemetry).intercept_activity(Doing(do))
+    around = AttemptSpanInterceptor(telemetry).intercept_activity(Does(do))
     attempt = ExecuteActivityInput(
         fn=lambda: None, args=[told], executor=None, headers=headers or {}
     )

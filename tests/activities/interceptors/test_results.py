@@ -118,42 +118,28 @@ async def carry(
             yield Carrier(client, queue, request.param)
 
 
-async def test_a_result_up_to_the_bound_is_kept(carry: Carrier) -> None:
-    characters = MAX_RESULT_BYTES - len('""')
-    assert len(await carry("long_text", characters)) == characters
+LONG = 3_000_000
+BOUND = MAX_RESULT_BYTES - len('""')
+TOO_LARGE = (
+    "the result has 3000002 bytes, and at most 2000000 can be kept: "
+    "return less of it, or store it and return where it is"
+)
+SHORTENED = "x" * 10_000 + f"… ({LONG} characters)"
+INVALID = (
+    "`order_id`: Value error, an order's id begins with o-; "
+    "`on`: Input should be a valid date or datetime, input is too short"
+)
 
 
-async def test_a_result_over_the_bound_is_a_final_error_that_says_what_to_do(
-    carry: Carrier,
-) -> None:
-    assert await carry("long_text", 3_000_000) == {
-        "type": names.RESULT_TOO_LARGE,
-        "message": "the result has 3000002 bytes, and at most 2000000 can be kept: "
-        "return less of it, or store it and return where it is",
-        "final": True,
-    }
-
-
-async def test_a_long_error_is_shortened_and_stays_what_it_was(carry: Carrier) -> None:
-    said = await carry("long_error", 3_000_000)
-    assert said["type"] == "RuntimeError"
-    assert said["message"] == "x" * 10_000 + "… (3000000 characters)"
-    assert not said["final"]
-
-
-async def test_long_details_of_an_error_are_left_out(carry: Carrier) -> None:
-    said = await carry("long_final_error", 3_000_000)
-    assert said == {"type": "Gone", "message": "it is gone", "final": True}
-
-
-@pytest.mark.parametrize("name", ["look_up", "look_up_in_a_thread"])
-async def test_arguments_that_a_tools_own_model_refuses_are_a_final_error(
-    carry: Carrier, name: str
-) -> None:
-    assert await carry(name, {"order_id": "o-1", "on": "2026-01-02"}) == "o-1 on 02.01.2026"
-    assert await carry(name, {"order_id": "1", "on": "soon"}) == {
-        "type": "invalid_arguments",
-        "message": "`order_id`: Value error, an order's id begins with o-; "
-        "`on`: Input should be a valid date or datetime, input is too short",
-        "final": True,
-    }
+async def test_each_way_to_end(carry: Carrier) -> None:
+    assert await carry("long_text", BOUND) == "x" * BOUND
+    for name, argument, kind, message, final in (
+        ("long_text", LONG, names.RESULT_TOO_LARGE, TOO_LARGE, True),
+        ("long_error", LONG, "RuntimeError", SHORTENED, False),
+        ("long_final_error", LONG, "Gone", "it is gone", True),
+    ):
+        assert await carry(name, argument) == {"type": kind, "message": message, "final": final}
+    for name in ("look_up", "look_up_in_a_thread"):
+        assert await carry(name, {"order_id": "o-1", "on": "2026-01-02"}) == "o-1 on 02.01.2026"
+        refused = {"type": "invalid_arguments", "message": INVALID, "final": True}
+        assert await carry(name, {"order_id": "1", "on": "soon"}) == refused

@@ -13,7 +13,7 @@ from temporalio.common import RawValue
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
+from temporalio.worker import ExecuteActivityInput
 
 from holdfast.activities.interceptors.results import (
     MAX_IN_HISTORY_BYTES,
@@ -23,18 +23,9 @@ from holdfast.activities.interceptors.results import (
 )
 from holdfast.schemas import names
 from holdfast.schemas.internal.stored_value import Stored
+from tests.activities.interceptors.test_secret_redaction import Does
 
 QUOTES = len('""')
-
-
-class Returns(ActivityInboundInterceptor):
-    """An activity that returns this."""
-
-    def __init__(self, result: Any) -> None:
-        self._result = result
-
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
-        return self._result
 
 
 class Shelf:
@@ -60,7 +51,7 @@ async def sent(
     environment.payload_converter = pydantic_data_converter.payload_converter
     environment.info = replace(environment.info, workflow_type=workflow)
     keep = None if shelf is None else shelf.keep
-    inner = ResultInterceptor(keep).intercept_activity(Returns(result))
+    inner = ResultInterceptor(keep).intercept_activity(Does(lambda: result))
     given = cast(ExecuteActivityInput, None)  # nobody looks at it
     raw = await environment.run(inner.execute_activity, given)
     assert isinstance(raw, RawValue)

@@ -6,20 +6,14 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.notify import mail as mailing
@@ -27,7 +21,11 @@ from holdfast.activities.notify.base import EnvironmentValue
 from holdfast.activities.notify.channels import NotificationChannels, ServedChannel
 from holdfast.activities.notify.mail import MailNotifier, message
 from holdfast.schemas.settings.notify import Channel, Mail
+from tests.runtime.test_tls import certificate
 from tests.support.told import news
+
+# A fixture.
+__all__ = ["certificate"]
 
 LOGIN, PASSWORD = "holdfast", "correct horse 9"
 
@@ -69,36 +67,6 @@ class Post:
         return "221 Bye"
 
 
-def certificate(folder: Path) -> ssl.SSLContext:
-    """A certificate for this machine, `cert.pem` in the folder; the server's side of it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mail")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (folder / "cert.pem").write_bytes(made.public_bytes(pem))
-    (folder / "key.pem").write_bytes(private)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    return context
-
-
 def _known(_: Any, __: Any, ___: Any, ____: str, said: Any) -> AuthResult:
     good = isinstance(said, LoginPassword) and said.login == LOGIN.encode()
     return AuthResult(success=good and said.password == PASSWORD.encode(), handled=False)
@@ -117,11 +85,12 @@ async def serving(post: Post, **how: Any) -> AsyncIterator[Post]:
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+def context(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
     """A server's side of a certificate that this process trusts."""
-    made = certificate(tmp_path)
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     monkeypatch.setattr(mailing, "ATTEMPT_SECONDS", 10.0)
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(certificate)
     return made
 
 
