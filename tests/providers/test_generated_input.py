@@ -6,8 +6,7 @@ generated from it.
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterable
-from itertools import pairwise
+from collections.abc import Iterable
 from typing import Any
 
 import httpx
@@ -30,9 +29,8 @@ from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import AskedCall, ChatMessage, DataPart, ImagePart, TextPart
-from holdfast.schemas.settings.endpoints import Endpoint
 from tests.engine.generated import JSON, NOISE, OBJECTS, SCHEMAS
-from tests.providers.fakes import KEY, NAMES, TOOLS, Heard, ask, fragments_of, read_answer, said
+from tests.providers.fakes import KEY, NAMES, Heard, ask, fragments_of, read_answer, said, target
 from tests.providers.test_conformance import WIRES
 from tests.providers.wire.base import Wire
 
@@ -56,51 +54,12 @@ def good(wire: Wire) -> list[bytes]:
 GOOD = {wire.format.kind: good(wire) for wire in WIRES}
 
 
-def at(base_url: str, kind: str, **more: Any) -> EndpointTarget:
-    """An endpoint with a key."""
-    given_settings = {"provider": kind, "baseUrl": base_url, "apiKeyEnv": "TEST_KEY", **more}
-    return EndpointTarget("models", Endpoint.model_validate(given_settings), {"TEST_KEY": KEY})
-
-
-async def pieces_of(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """A response's body, as the network brings it."""
-    for chunk in chunks:
-        yield chunk
-
-
-async def solve(wire: Wire, *chunks: bytes) -> Solution:
-    """What comes of a response in these chunks."""
-
-    def answer(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=pieces_of(chunks))
-
-    target = at(wire.base_url, wire.format.kind)
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        provider = HttpProvider(wire.format, target, http)
-        asked = ask(tools=TOOLS)
-        return await provider.solve(
-            ProviderRequest(asked, provider.encode(said("user", "Hi"), NAMES).fragments), Heard()
-        )
-
-
 def test_every_format_is_tested_here() -> None:
     assert {wire.format.kind for wire in WIRES} == set(FORMATS)
     assert all(kind == spoken.kind for kind, spoken in FORMATS.items())
 
 
 # What comes back.
-
-
-@each_wire
-@quickly
-@given(places=st.lists(st.floats(0, 1), max_size=12), which=st.integers(0, 1))
-async def test_any_cut_of_the_bytes_gives_the_same_solution(
-    wire: Wire, places: list[float], which: int
-) -> None:
-    body = GOOD[wire.format.kind][which]
-    cuts = sorted(int(place * len(body)) for place in places)
-    chunks = [body[start:end] for start, end in pairwise([0, *cuts, len(body)])]
-    assert await solve(wire, *chunks) == await solve(wire, body)
 
 
 @each_wire
@@ -286,7 +245,9 @@ def secretive(wire: Wire) -> EndpointTarget:
     """An endpoint with a secret in every place that can hold one."""
     url = httpx.URL(wire.base_url).copy_with(username=USER, password=PASSWORD)
     url = url.copy_with(params={"token": IN_QUERY})
-    return at(str(url), wire.format.kind, headers={"X-Team": f"Bearer {IN_HEADER}"})
+    return target(
+        provider=wire.format.kind, baseUrl=str(url), headers={"X-Team": f"Bearer {IN_HEADER}"}
+    )
 
 
 def reflections(wire: Wire) -> list[httpx.Response | httpx.HTTPError]:
@@ -306,7 +267,7 @@ def reflections(wire: Wire) -> list[httpx.Response | httpx.HTTPError]:
 
 @each_wire
 async def test_no_secret_stands_in_what_is_told(wire: Wire) -> None:
-    target = secretive(wire)
+    at = secretive(wire)
     for reply in reflections(wire):
 
         def answer(request: httpx.Request, reply: httpx.Response | httpx.HTTPError = reply) -> Any:
@@ -316,11 +277,11 @@ async def test_no_secret_stands_in_what_is_told(wire: Wire) -> None:
             return reply
 
         http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-        provider = HttpProvider(wire.format, target, http)
+        provider = HttpProvider(wire.format, at, http)
         hello = ProviderRequest(ask(), provider.encode(said("user", "Hi"), NAMES).fragments)
         with pytest.raises((ProviderError, httpx.HTTPError)) as error:
             await provider.solve(hello, Heard())
         assert isinstance(error.value, ProviderError | httpx.HTTPError)
-        shown = model_errors.provider_error(error.value, target, "gpt-test", 1)
+        shown = model_errors.provider_error(error.value, at, "gpt-test", 1)
         whole = f"{shown} {shown!r} {shown.message} {shown.details} {vars(provider)}"
         assert not [secret for secret in SECRETS if secret in whole]

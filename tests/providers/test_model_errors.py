@@ -27,20 +27,15 @@ def failed(error: Any, attempt: int = 1, /, **endpoint: Any) -> ApplicationError
     return provider_error(error, target(**endpoint), "gpt-test", attempt)
 
 
-@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
-def test_what_may_pass_is_tried_again(status: int) -> None:
-    error = failed(ProviderRefused(status, "busy"))
-    assert not error.non_retryable
-    assert error.type == "model_error"
-    assert error.message.endswith(f"answered {status}: busy")
+WILL_NOT_PASS = [400, 401, 402, 403, 404, 405, 410, 413, 418, 422, 301]
+MAY_PASS = [408, 409, 425, 429, 500, 502, 503, 504, 529]
 
 
-@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 410, 413, 418, 422, 301])
-def test_what_will_not_pass_fails_the_run_with_the_provider_s_message(status: int) -> None:
+@pytest.mark.parametrize("status", [*WILL_NOT_PASS, *MAY_PASS])
+def test_what_may_pass_is_tried_again_and_what_will_not_fails_the_run(status: int) -> None:
     error = failed(ProviderRefused(status, "no such luck"))
-    assert error.non_retryable
-    assert error.type == "model_error"
-    assert "no such luck" in error.message
+    assert (error.type, error.non_retryable) == ("model_error", status in WILL_NOT_PASS)
+    assert f"answered {status}: no such luck" in error.message
 
 
 @pytest.mark.parametrize(
@@ -115,17 +110,17 @@ def test_it_is_tried_again_when_the_provider_says(headers: Any, seconds: float |
     assert retry_delay(httpx.Headers(headers), NOW) == expected
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_key_names_its_variable(status: int) -> None:
-    assert "environment variable TEST_KEY" in failed(ProviderRefused(status, "no")).message
-
-
-def test_a_refusal_without_a_key_says_where_to_name_one() -> None:
-    assert "`apiKeyEnv`" in failed(ProviderRefused(401, "no"), apiKeyEnv=None).message
-
-
-def test_not_found_names_the_model() -> None:
-    assert "`gpt-test`" in failed(ProviderRefused(404, "no")).message
+@pytest.mark.parametrize(
+    ("status", "endpoint", "fix"),
+    [
+        (401, {}, "environment variable TEST_KEY"),
+        (403, {}, "environment variable TEST_KEY"),
+        (401, {"apiKeyEnv": None}, "`apiKeyEnv`"),
+        (404, {}, "`gpt-test`"),
+    ],
+)
+def test_a_refusal_names_what_to_fix(status: int, endpoint: dict[str, Any], fix: str) -> None:
+    assert fix in failed(ProviderRefused(status, "no"), **endpoint).message
 
 
 @pytest.mark.parametrize(
@@ -165,27 +160,6 @@ def test_what_has_no_message_is_told_whole_and_a_page_is_not() -> None:
 
 def test_a_long_message_is_shortened() -> None:
     assert len(error_of_response(400, {}, b"x" * 60_000).message) == 2_000
-
-
-def test_nothing_secret_stands_in_an_error() -> None:
-    headers = {"X-Team": "team-secret-7", "Authorization": "Basic dXNlcjpwYXNz"}
-    said = f"key {KEY}, {headers['X-Team']}, dXNlcjpwYXNz, hunter2"
-    where: dict[str, Any] = {
-        "headers": headers,
-        "baseUrl": "https://me:hunter2@host/v1?token=abcdef",
-    }
-    errors = [
-        ProviderRefused(401, said),
-        ProviderRefused(503, said),
-        UnreadableAnswer(said),
-        httpx.LocalProtocolError(f"Illegal header value b'Bearer {KEY}'"),
-        httpx.ConnectError(f"at https://me:hunter2@host/v1?token=abcdef {KEY}"),
-    ]
-    for error in errors:
-        message = failed(error, **where).message
-        for secret in (KEY, "team-secret-7", "dXNlcjpwYXNz", "hunter2", "abcdef"):
-            assert secret not in message
-        assert "endpoint `openai`" in message
 
 
 @pytest.mark.parametrize("shown", range(1, len(KEY)))

@@ -1,19 +1,24 @@
 """What Anthropic, and servers that speak as it does, may answer; and what is understood of it."""
 
-import json
 from typing import Any
 
 import httpx
 import pytest
 
-from holdfast.providers.anthropic.format import AnthropicFormat
-from holdfast.providers.base import ContextOverflow, ProviderRefused, ProviderRequest
+from holdfast.providers.base import ContextOverflow, ProviderRefused
 from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES
-from holdfast.providers.transport.http import HttpProvider
-from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution
-from tests.providers.fakes import TOOLS, Heard, ask, fragments_of, said, target
-from tests.providers.wire.anthropic import block, call, events, started, stopped, text
+from tests.providers.fakes import TOOLS, stream
+from tests.providers.test_conformance import Exchange, good, refusal
+from tests.providers.wire.anthropic import (
+    AnthropicWire,
+    block,
+    call,
+    events,
+    started,
+    stopped,
+    text,
+)
 
 THOUGHT = {"type": "thinking", "thinking": "", "signature": ""}
 DEEP = [
@@ -23,26 +28,10 @@ DEEP = [
 ]
 
 
-def plain(*said_events: Any) -> bytes:
-    """Events that Anthropic would not send."""
-    return b"".join(f"data: {json.dumps(each)}\n\n".encode() for each in said_events)
-
-
-async def solve(*replies: bytes | httpx.Response, asked: Ask | None = None) -> Solution:
+async def solve(*replies: bytes | httpx.Response, **asked: Any) -> Solution:
     """What is understood of an answer, or of the last of them."""
-    waiting = iter(replies)
-    asked = asked or ask(tools=TOOLS)
-
-    def handle(_: httpx.Request) -> httpx.Response:
-        reply = next(waiting)
-        return httpx.Response(200, content=reply) if isinstance(reply, bytes) else reply
-
-    http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
-    at = target(provider="anthropic", baseUrl="https://api.anthropic.com")
-    now = fragments_of(AnthropicFormat(), said("user", "Hi"))
-    return await HttpProvider(AnthropicFormat(), at, http).solve(
-        ProviderRequest(asked, now), Heard()
-    )
+    responses = [good(each) if isinstance(each, bytes) else each for each in replies]
+    return await Exchange(AnthropicWire(), *responses).solve(**{"tools": TOOLS, **asked})
 
 
 async def test_calls_whose_pieces_come_in_turns_are_told_apart() -> None:
@@ -61,7 +50,7 @@ async def test_a_call_without_arguments_has_none() -> None:
 async def test_arguments_that_come_whole_with_the_name_are_kept(whole: Any) -> None:
     begun = {"type": "tool_use", "id": "1", "name": "refund", "input": whole}
     start = {"type": "content_block_start", "index": 0, "content_block": begun}
-    solution = await solve(plain(start, *stopped("tool_use")))
+    solution = await solve(stream([start, *stopped("tool_use")]))
     assert solution.calls[0].arguments == {"a": "ä"}
 
 
@@ -117,14 +106,13 @@ async def test_counts_are_sums_so_far_and_the_last_of_each_holds() -> None:
 async def test_too_large_a_request_in_a_stream_is_too_long_a_conversation() -> None:
     error = {"type": "error", "error": {"type": "request_too_large", "message": "Sorry"}}
     with pytest.raises(ContextOverflow) as refused:
-        await solve(plain(error))
+        await solve(stream([error]))
     assert (refused.value.status, refused.value.window) == (413, None)
 
 
 def refused(message: str) -> httpx.Response:
     """A bad request in Anthropic's words."""
-    error = {"type": "invalid_request_error", "message": message}
-    return httpx.Response(400, json={"type": "error", "error": error})
+    return refusal(AnthropicWire(), 400, message)
 
 
 YES = events(started(), *text(0, "Yes"), *stopped("end_turn"))
@@ -154,7 +142,7 @@ YES = events(started(), *text(0, "Yes"), *stopped("end_turn"))
 async def test_what_a_model_does_not_take_is_left_out_and_told(
     message: str, changes: dict[str, Any], told: str
 ) -> None:
-    solution = await solve(refused(message), YES, asked=ask(tools=TOOLS, **changes))
+    solution = await solve(refused(message), YES, **changes)
     assert solution.text == "Yes"
     assert any(told in notice for notice in solution.notices)
 
@@ -173,5 +161,5 @@ async def test_a_mistake_of_the_agent_s_is_told_as_it_is(
     message: str, changes: dict[str, Any]
 ) -> None:
     with pytest.raises(ProviderRefused) as error:
-        await solve(refused(message), YES, asked=ask(tools=TOOLS, **changes))
+        await solve(refused(message), YES, **changes)
     assert error.value.message == message

@@ -2,26 +2,11 @@
 
 from typing import Any
 
-import httpx
-import pytest
-from temporalio.exceptions import ApplicationError
-
-from holdfast.providers import model_errors
-from holdfast.providers.base import ProviderError, ProviderRequest
 from holdfast.providers.gemini.format import GeminiFormat
-from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
-from tests.providers.fakes import (
-    Heard,
-    ask,
-    fragments_of,
-    read_answer,
-    said,
-    sent_body,
-    target,
-)
+from tests.providers.fakes import read_answer, said, sent_body, target
 from tests.providers.wire.gemini import events, understood
 
 BASE = "https://generativelanguage.googleapis.com"
@@ -52,17 +37,6 @@ def read(*said_events: Any) -> Solution:
     """The solution of these events, or of these bytes, as the provider reads them."""
     body = said_events[0] if isinstance(said_events[0], bytes) else events(said_events)
     return read_answer(GeminiFormat(), body)
-
-
-async def failure(response: httpx.Response, **asked: Any) -> ApplicationError:
-    """What Temporal is told of a server that answers so."""
-    http = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: response))
-    request = ProviderRequest(ask(**asked), fragments_of(GeminiFormat(), said("user", "Hi")))
-    try:
-        solution = await HttpProvider(GeminiFormat(), at(), http).solve(request, Heard())
-    except (ProviderError, httpx.HTTPError) as error:
-        return model_errors.provider_error(error, at(), "gemini-test", 1)
-    pytest.fail(f"it went well: {solution}")
 
 
 def again(solution: Solution) -> Contents:

@@ -11,15 +11,14 @@ import ollama
 import pytest
 
 from holdfast.providers import model_errors
-from holdfast.providers.base import ContextOverflow, ProviderRefused, ProviderRequest
+from holdfast.providers.base import ContextOverflow, ProviderRefused
 from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES
-from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution
-from tests.providers.fakes import TOOLS, Heard, ask, fragments_of, read_answer, said, target
+from tests.providers.fakes import TOOLS, ask, read_answer, said, target
 from tests.providers.ollama.test_request import sent
+from tests.providers.test_conformance import Exchange, good
 from tests.providers.wire.ollama import OllamaWire, call, last, lines, piece
 
 LOCAL = target(provider="ollama", baseUrl="http://127.0.0.1:11434", apiKeyEnv=None)
@@ -30,12 +29,9 @@ def read(*pieces: Any) -> Solution:
     return read_answer(OllamaFormat(), lines(*pieces))
 
 
-async def solve(response: httpx.Response, asked: Ask | None = None) -> Solution:
+async def solve(response: httpx.Response, **asked: Any) -> Solution:
     """What the provider makes of a server that answers so."""
-    http = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: response))
-    fragments = fragments_of(OllamaFormat(), said("user", "Hi"))
-    request = ProviderRequest(asked or ask(), fragments)
-    return await HttpProvider(OllamaFormat(), LOCAL, http).solve(request, Heard())
+    return await Exchange(OllamaWire(), response).solve(**asked)
 
 
 # What it cannot be told, and a key.
@@ -54,10 +50,9 @@ async def solve(response: httpx.Response, asked: Ask | None = None) -> Solution:
     ],
 )
 async def test_what_it_cannot_be_told_is_told_of(choice: Any, told: list[str]) -> None:
-    answer = httpx.Response(200, content=OllamaWire().says("Yes"))
-    assert (await solve(answer, ask(tools=TOOLS, toolChoice=choice))).notices == told
-    answer = httpx.Response(200, content=OllamaWire().says("Yes"))
-    assert (await solve(answer, ask(toolChoice=choice))).notices == []
+    body = OllamaWire().says("Yes")
+    assert (await solve(good(body), tools=TOOLS, toolChoice=choice)).notices == told
+    assert (await solve(good(body), toolChoice=choice)).notices == []
 
 
 async def test_a_key_is_sent_where_there_is_one() -> None:
@@ -113,7 +108,7 @@ def test_the_last_piece_of_an_old_server_has_no_message() -> None:
 
 async def test_what_comes_after_the_end_is_not_read() -> None:
     body = OllamaWire().says("Hello") + lines(piece({"content": " again"}), last("length"))
-    solution = await solve(httpx.Response(200, content=body))
+    solution = await solve(good(body))
     assert (solution.text, solution.stop_reason) == ("Hello", "stop")
 
 

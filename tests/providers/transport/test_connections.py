@@ -86,28 +86,19 @@ async def test_an_end_that_does_not_come_costs_the_connection_alone() -> None:
     assert server.connections == 2
 
 
-async def test_a_connection_that_is_closed_when_it_is_used_again_is_replaced() -> None:
+@pytest.mark.parametrize("end", [StreamWriter.close, lambda writer: writer.transport.abort()])
+async def test_a_connection_that_ends_when_it_is_used_again_is_replaced(
+    end: Callable[[StreamWriter], None],
+) -> None:
     def answer(writer: StreamWriter, number: int) -> None:
         if number == 1:
             says_hello(writer, number)
         else:
-            writer.close()
+            end(writer)
 
     server = Server(answer)
     assert await answers(server, 3) == ["Hello"] * 3
     assert (server.connections, server.requests) == (3, 5)
-
-
-async def test_a_connection_that_is_reset_when_it_is_used_again_is_replaced() -> None:
-    def answer(writer: StreamWriter, number: int) -> None:
-        if number == 1:
-            says_hello(writer, number)
-        else:
-            writer.transport.abort()
-
-    server = Server(answer)
-    assert await answers(server, 2) == ["Hello"] * 2
-    assert server.connections == 2
 
 
 async def test_a_new_connection_that_is_closed_is_a_failure_and_not_asked_again() -> None:

@@ -17,8 +17,8 @@ from holdfast.providers.base import (
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.settings.endpoints import Endpoint, ProviderName
-from tests.providers.fakes import KEY, Heard, ask, said
+from holdfast.schemas.settings.endpoints import ProviderName
+from tests.providers.fakes import KEY, Heard, ask, said, target
 
 PROVIDERS: list[ProviderName] = ["openai", "anthropic", "gemini", "ollama"]
 HOME = "https://models.acme.org/team-a"
@@ -28,8 +28,7 @@ NOBODY = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Respons
 
 def at(provider: ProviderName, **endpoint: Any) -> EndpointTarget:
     """An endpoint of the operator's."""
-    settings = {"provider": provider, "baseUrl": HOME, "apiKeyEnv": "TEST_KEY", **endpoint}
-    return EndpointTarget("house", Endpoint.model_validate(settings), {"TEST_KEY": KEY})
+    return target(provider=provider, **{"baseUrl": HOME, **endpoint})
 
 
 async def sent(
@@ -105,17 +104,16 @@ async def test_no_redirect_is_followed_with_the_key(provider: ProviderName, stat
     assert {request.url.host for request in requests} == {"models.acme.org"}
 
 
-def encoded(target: EndpointTarget, url: str) -> str:
+def encoded(house: EndpointTarget, url: str) -> str:
     """What a server is sent of a message with a picture at an address."""
     parts = [{"type": "text", "text": "Look:"}, {"type": "image", "url": url}]
-    provider = HttpProvider(FORMATS[target.endpoint.provider], target, NOBODY)
+    provider = HttpProvider(FORMATS[house.endpoint.provider], house, NOBODY)
     message = ChatMessage.read({"role": "user", "content": parts})
     fragments = provider.encode(message, ToolNames([]))
     return json.dumps([json.loads(each) for each in fragments.fragments])
 
 
 PICTURE = "https://pictures.acme.org/a.png"
-INLINE = "data:image/png;base64,iVBORw0KGgo="
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -128,11 +126,6 @@ def test_a_server_of_the_operator_s_is_sent_to_fetch_nothing(
     assert f"(a picture at {url}, which was not fetched)" in encoded(at(provider), url)
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_picture_in_the_message_itself_is_sent(provider: ProviderName) -> None:
-    assert "iVBORw0KGgo=" in encoded(at(provider), INLINE)
-
-
 @pytest.mark.parametrize(
     ("provider", "host"),
     [
@@ -143,9 +136,9 @@ def test_a_picture_in_the_message_itself_is_sent(provider: ProviderName) -> None
     ],
 )
 def test_a_provider_fetches_from_its_own_network(provider: ProviderName, host: str) -> None:
-    target = at(provider, baseUrl=f"https://{host}/v1")
-    assert "was not fetched" not in encoded(target, PICTURE)
-    assert "was not fetched" in encoded(target, "file:///etc/passwd")
+    official = at(provider, baseUrl=f"https://{host}/v1")
+    assert "was not fetched" not in encoded(official, PICTURE)
+    assert "was not fetched" in encoded(official, "file:///etc/passwd")
     near = f"https://evil{host.removeprefix('acme.')}/v1"
     assert "was not fetched" in encoded(at(provider, baseUrl=near), PICTURE)
     assert "was not fetched" in encoded(at(provider, baseUrl=f"https://{host}.evil.net"), PICTURE)
