@@ -15,6 +15,8 @@ from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.schemas.settings.endpoints import ProviderName
 from tests.providers.fakes import KEY, ask
 
+OPENAI = "a:\n  provider: openai\n  baseUrl: http://x\n"
+
 
 def load(folder: Path, text: str, **environ: str) -> ModelEndpoints:
     """The endpoints of a file with this text."""
@@ -33,7 +35,8 @@ def refused(folder: Path, text: str) -> str:
 def test_a_file_s_endpoints_are_found_by_name(tmp_path: Path) -> None:
     (tmp_path / "script.yaml").write_text("- text: Hello")
     text = """
-        local: {provider: openai, baseUrl: "http://localhost:8080/v1", timeout: 90s}
+        $schema: schemas/endpoints.schema.json
+        local: {provider: openai, baseUrl: "http://x/v1", timeout: 90s, maxRequestsPerMinute: 60}
         demo: {provider: script, file: script.yaml}
     """
     models = load(tmp_path, text)
@@ -41,20 +44,8 @@ def test_a_file_s_endpoints_are_found_by_name(tmp_path: Path) -> None:
     assert models.find("local").provider.kind == "openai"
     assert isinstance(models.find("demo").provider, ScriptProvider)
     assert models.find("local").target.timeout == httpx.Timeout(90, connect=10)
+    assert models.request_limits() == {"local": 60, "demo": None}
     assert models.warnings() == []
-
-
-def test_a_file_may_say_what_an_editor_checks_it_with(tmp_path: Path) -> None:
-    text = '{$schema: schemas/endpoints.schema.json, a: {provider: openai, baseUrl: "http://x"}}'
-    assert load(tmp_path, text).names == ["a"]
-
-
-def test_an_endpoint_may_take_so_many_requests_a_minute(tmp_path: Path) -> None:
-    text = """
-        free: {provider: openai, baseUrl: "http://x"}
-        dear: {provider: openai, baseUrl: "http://x", maxRequestsPerMinute: 60}
-    """
-    assert load(tmp_path, text).request_limits() == {"dear": 60, "free": None}
 
 
 @pytest.mark.parametrize(
@@ -62,11 +53,11 @@ def test_an_endpoint_may_take_so_many_requests_a_minute(tmp_path: Path) -> None:
     [
         ("a: {provider: script, file: a.yaml, contextWindow: 9000}\n", 1, "has no window"),
         ("a:\n  provider: genimi\n  baseUrl: http://x\n", 2, "did you mean `gemini`?"),
-        ("a:\n  provider: openai\n  baseUrl: http://x\n  price: {input: -1}\n", 4, "output"),
-        ('a:\n  provider: openai\n  baseUrl: http://x\n  headers: {"x": "a\\nb"}\n', 4, "one line"),
-        ("a:\n  provider: ollama\n  baseUrl: http://x\n  maxRequestsPerMinute: 0\n", 4, "1 or m"),
-        ("a:\n  provider: openai\n  baseUrl: http://x\n  headersEnv: {x: 'a b'}\n", 4, "variable"),
-        ("a:\n  provider: openai\n  baseUrl: http://x\n  headersEnv: {'x y': A}\n", 4, "no header"),
+        (OPENAI + "  price: {input: -1}\n", 4, "output"),
+        (OPENAI + '  headers: {"x": "a\\nb"}\n', 4, "one line"),
+        (OPENAI + "  maxRequestsPerMinute: 0\n", 4, "1 or m"),
+        (OPENAI + "  headersEnv: {x: 'a b'}\n", 4, "variable"),
+        (OPENAI + "  headersEnv: {'x y': A}\n", 4, "no header"),
         ("a: {\n", 2, "this is no YAML"),
         ("", 1, "the file is empty"),
     ],
@@ -89,13 +80,13 @@ def test_a_script_that_does_not_load_is_told_by_its_own_line(tmp_path: Path) -> 
     "field", ["apiKeyEnv", "apiKey", "headers", "headersEnv", "baseUrl", "provider"]
 )
 def test_a_key_in_the_file_is_refused_and_not_repeated(tmp_path: Path, field: str) -> None:
-    text = f"a:\n  provider: openai\n  baseUrl: http://x\n  {field}: {KEY}\n"
-    told = refused(tmp_path, text)
+    told = refused(tmp_path, f"{OPENAI}  {field}: {KEY}\n")
     assert told.startswith("/endpoints.yaml:4: ")
     assert KEY not in told
 
 
 BEARER = {"authorization": f"Bearer {KEY}"}
+CLAUDE, X_API_KEY = {"ANTHROPIC_API_KEY": KEY}, {"x-api-key": KEY}
 GEMINI = "https://generativelanguage.googleapis.com/v1beta/models/gpt-test:"
 HERE = "http://localhost:9"
 
@@ -105,17 +96,12 @@ HERE = "http://localhost:9"
     [
         ("openai", {"OPENAI_API_KEY": KEY}, "https://api.openai.com/v1/chat", BEARER),
         ("openai", {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{HERE}/x/"}, f"{HERE}/x/", BEARER),
+        ("anthropic", CLAUDE, "https://api.anthropic.com/v1/messages", X_API_KEY),
         (
             "anthropic",
-            {"ANTHROPIC_API_KEY": KEY},
-            "https://api.anthropic.com/v1/messages",
-            {"x-api-key": KEY},
-        ),
-        (
-            "anthropic",
-            {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": f"{HERE}/v1/"},
+            {**CLAUDE, "ANTHROPIC_BASE_URL": f"{HERE}/v1/"},
             f"{HERE}/v1/messages",
-            {"x-api-key": KEY},
+            X_API_KEY,
         ),
         ("gemini", {"GEMINI_API_KEY": KEY}, GEMINI, {"x-goog-api-key": KEY}),
         (
@@ -174,9 +160,7 @@ def test_a_header_may_stand_in_the_environment(tmp_path: Path) -> None:
 def test_a_header_of_the_environment_is_one(tmp_path: Path) -> None:
     text = "a: {provider: openai, baseUrl: 'http://x', headersEnv: {x: TEAM}}"
     target = load(tmp_path, text, TEAM="a\r\nhost: evil").find("a").target
-    with pytest.raises(
-        UnanswerableRequest, match="the value of TEAM holds characters that no key has"
-    ):
+    with pytest.raises(UnanswerableRequest, match="TEAM holds characters that no key has"):
         target.headers(OpenAIFormat().headers)
 
 

@@ -21,6 +21,8 @@ INTEGER = {"type": "integer"}
 TEXT = {"type": "string"}
 LONG = "x" * 1_000_000
 NUMBERS = [1] * 400_000
+MANY = [1] * 20_000
+TOO_MANY = "too large to be checked: that takes more than 50000 steps"
 ANCHORED = {"$anchor": "a", "type": "integer"}
 OTHER_DRAFT = {"$schema": "http://json-schema.org/draft-07/schema#"}
 OWN_DRAFT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
@@ -47,9 +49,8 @@ def branch(levels: int) -> Any:
 
 
 ABSURD: dict[str, tuple[Any, Schema]] = {
-    "many numbers": ([1] * 400_000, {"items": INTEGER}),
+    "many numbers": (NUMBERS, {"items": INTEGER}),
     "many texts": (["x"] * 250_000, {"items": INTEGER}),
-    "many of anything": ([1] * 400_000, {"items": {}}),
     "many keys": ({str(n): n for n in range(100_000)}, {"additionalProperties": INTEGER}),
     "many different": ([{"k": n} for n in range(20_000)], {"uniqueItems": True}),
     "choices within choices": (branch(60), TREE),
@@ -59,10 +60,8 @@ ABSURD: dict[str, tuple[Any, Schema]] = {
     ),
     "one long text": ("x" * 1_000_000, {"type": "string", "minLength": 1}),
     "a long list as text": ("[" + "1," * 300_000 + "1]", {"type": "array", "items": INTEGER}),
-    "a long text, quoted by many errors": (LONG, {"anyOf": [INTEGER] * 2_000}),
     "a long list, quoted by many errors": (NUMBERS, {"anyOf": [TEXT] * 2_000}),
     "a long text, forbidden many times": (LONG, {"anyOf": [False] * 2_000}),
-    "a long list, forbidden many times": (NUMBERS, {"oneOf": [True] + [False] * 2_000}),
     "schemas of nothing": ([1] * 40_000, {"items": {"allOf": [{}] * 9_000}}),
     "schemas for each place": ([1] * 9_000, {"prefixItems": [{}] * 9_000}),
     "many names required": (
@@ -116,7 +115,6 @@ ABSURD: dict[str, tuple[Any, Schema]] = {
     "a slow pattern in another draft": ("a" * 40 + "b", {"if": OTHER_DRAFT | SLOW, "then": True}),
     "a slow pattern in its own draft": ("a" * 40 + "b", {"allOf": [OWN_DRAFT | SLOW]}),
     "a slow pattern for names": ({"a" * 40 + "b": 1}, {"propertyNames": SLOW}),
-    "a slow pattern for properties": ({"a" * 40 + "b": 1}, {"patternProperties": {"^(a+)+$": {}}}),
     "a slow pattern for all others": (
         {"a" * 40 + "b": 1}, {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
     ),
@@ -191,7 +189,6 @@ def test_errors_are_told_in_the_order_of_the_value_in_each_process() -> None:
         ({"b": 1}, {"patternProperties": {"^a": {}}, "additionalProperties": False},
          "'b' does not match any of the regexes: '^a'"),
         ([1, 1.0], {"uniqueItems": True}, "an item stands in it twice"),
-        ([1, True, "1", [1], {"a": 1}], {"uniqueItems": True}, None),
         (1, {"enum": [True, 1.0]}, None),
         (True, {"const": 1}, "1 was expected"),
         ({"a": [1]}, {"const": {"a": [1.0]}}, None),
@@ -210,21 +207,20 @@ def test_what_is_written_anew_says_what_jsonschema_says(
 def test_what_comes_in_one_workflow_task_shares_one_budget() -> None:
     shared = SharedWorkBudget(work_budget.MAX_CHECKS)
     use_shared_budget(lambda: shared)
-    value = [1] * 10_000
-    found = [errors(value, {"items": INTEGER}) for _ in range(4)]
+    found = [errors(MANY, {"items": INTEGER}) for _ in range(3)]
     use_shared_budget(lambda: SharedWorkBudget(work_budget.MAX_CHECKS))
-
     assert found[0] == []
     assert found[-1] == ["too large to be checked beside all else that came with it"]
-    assert errors(value, {"items": INTEGER}) == []
+    assert errors(MANY, {"items": INTEGER}) == []
 
 
-def test_an_allowance_inside_of_another_is_the_same() -> None:
+def test_what_is_checked_together_shares_one_budget() -> None:
+    """A turn of many large calls takes no longer than one: Temporal waits two seconds."""
     with bounded():
-        work_budget.spend(work_budget.MAX_CHECKS - 1)
-        assert errors([1], {"items": INTEGER}) == [
-            "too large to be checked: that takes more than 50000 steps"
-        ]
+        found = [errors(MANY, {"items": INTEGER}) for _ in range(3)]
+    assert found[0] == []
+    assert found[-1] == [TOO_MANY]
+    assert errors(MANY, {"items": INTEGER}) == []
 
 
 @pytest.mark.parametrize(
@@ -255,18 +251,4 @@ def test_an_absurd_text_is_read_in_no_time(text: str) -> None:
     "schema", [{"items": {}}, {"contains": {}}, {"prefixItems": [{}], "items": {}}]
 )
 def test_going_through_a_value_counts_also_where_there_is_nothing_to_check(schema: Any) -> None:
-    assert errors([1] * 60_000, schema) == [
-        "too large to be checked: that takes more than 50000 steps"
-    ]
-
-
-def test_what_is_checked_together_shares_one_allowance() -> None:
-    """A turn of many large calls takes no longer than one: Temporal waits two seconds."""
-    value, schema = [1] * 20_000, {"items": INTEGER}
-    assert errors(value, schema) == []
-
-    with bounded():
-        found = [errors(value, schema) for _ in range(5)]
-    assert found[0] == []
-    assert found[-1] == ["too large to be checked: that takes more than 50000 steps"]
-    assert errors(value, schema) == []
+    assert errors([1] * 60_000, schema) == [TOO_MANY]

@@ -10,6 +10,12 @@ from holdfast.schemas.log_entry import read_record
 LONG = "x" * 300
 
 
+def narrated(entries: list[dict[str, Any]]) -> list[NarrationLine]:
+    """Return the lines of a log's entries."""
+    narration = LogNarration("run-1")
+    return [line for entry in entries for line in narration.lines(read_record(entry))]
+
+
 def told(entry: dict[str, Any], *, whole: bool = False) -> NarrationLine:
     """Return the one line of an entry about the call `t1c2`."""
     record = read_record({"turn": 1, "callId": "t1c2", "tool": "pay", **entry})
@@ -17,36 +23,43 @@ def told(entry: dict[str, Any], *, whole: bool = False) -> NarrationLine:
     return line
 
 
-def test_a_call_tells_what_it_waits_for_before_it_tells_why() -> None:
-    line = told(
-        {
-            "type": "tool_call",
-            "arguments": {"amount": "†state.total"},
-            "waitsFor": ["t1c1", "t1c3"],
-            "reasoning": "It is due.",
-        }
-    )
-    assert line.text == 't1c2 pay  amount="†state.total"'
-    assert line.body == "waits for t1c1, t1c3\nbecause: It is due."
+@pytest.mark.parametrize(
+    ("entry", "text", "body"),
+    [
+        (
+            {
+                "type": "tool_call",
+                "arguments": {"amount": "†state.total"},
+                "waitsFor": ["t1c1", "t1c3"],
+                "reasoning": "It is due.",
+            },
+            't1c2 pay  amount="†state.total"',
+            "waits for t1c1, t1c3\nbecause: It is due.",
+        ),
+        ({"type": "tool_call", "arguments": {"amount": 5}}, "t1c2 pay  amount=5", ""),
+        ({"type": "tool_call", "instance": "first"}, "t1c2 pay of first", ""),
+        ({"type": "tool_call", "waitsFor": ["\x1b[2Jt1c1\nt9"]}, "t1c2 pay", "waits for t1c1 t9"),
+        # It waited for these arguments.
+        ({"type": "tool_start", "arguments": {"amount": 12}}, "t1c2 pay  amount=12", ""),
+        (
+            {"type": "tool_start", "delegate": "payer"},
+            "t1c2 pay",
+            "by payer: holdfast watch run-1.t1c2",
+        ),
+        (
+            {"type": "summary", "upto": 40, "text": "They looked ten times.", "n": 44},
+            "the model reads this in place of entries 1 to 40",
+            "They looked ten times.",
+        ),
+    ],
+)
+def test_an_entry_is_described_in_one_line(entry: dict[str, Any], text: str, body: str) -> None:
+    line = told(entry)
+    assert (line.text, line.body, line.minor) == (text, body, False)
 
 
-def test_a_call_that_waits_for_none_says_nothing_of_it() -> None:
-    assert told({"type": "tool_call", "arguments": {"amount": 5}}).body == ""
-
-
-def test_a_call_that_waited_tells_what_it_begins_with() -> None:
-    line = told({"type": "tool_start", "arguments": {"amount": 12}})
-    assert (line.text, line.minor) == ("t1c2 pay  amount=12", False)
-    assert told({"type": "tool_start"}).minor, "what was told with the call is not told again"
-
-
-def test_a_call_of_another_agent_tells_where_its_run_is_seen() -> None:
-    line = told({"type": "tool_start", "delegate": "payer"})
-    assert (line.body, line.minor) == ("by payer: holdfast watch run-1.t1c2", False)
-
-
-def test_what_a_call_is_about_is_told_with_it() -> None:
-    assert told({"type": "tool_call", "instance": "first"}).text == "t1c2 pay of first"
+def test_a_start_that_adds_nothing_to_its_call_is_minor() -> None:
+    assert told({"type": "tool_start"}).minor
 
 
 def test_what_has_no_room_in_a_line_is_told_below_it_where_all_is_told() -> None:
@@ -56,13 +69,7 @@ def test_what_has_no_room_in_a_line_is_told_below_it_where_all_is_told() -> None
     assert (line.text, LONG in line.body) == ("t1c2 pay", True)
 
 
-def test_what_is_waited_for_cannot_move_the_terminal() -> None:
-    line = told({"type": "tool_call", "waitsFor": ["\x1b[2Jt1c1\nt9"]})
-    assert line.body == "waits for t1c1 t9"
-
-
 def test_every_line_of_a_call_says_whose_it_is() -> None:
-    story = LogNarration("run-1")
     call: dict[str, Any] = {"turn": 1, "callId": "t1c1", "tool": "rate"}
     entries: list[dict[str, Any]] = [
         {"type": "tool_call", **call, "instance": "c1"},
@@ -71,8 +78,7 @@ def test_every_line_of_a_call_says_whose_it_is() -> None:
         {"type": "message", "message": {"role": "tool", **call, "content": "5"}},
         {"type": "tool_end", **call, "callId": "t1c2"},
     ]
-    lines = [line for entry in entries for line in story.lines(read_record(entry))]
-    assert [f"{line.word} {line.text}" for line in lines] == [
+    assert [f"{line.word} {line.text}" for line in narrated(entries)] == [
         "call t1c1 rate of c1",
         "started t1c1 rate of c1",
         "finished t1c1 rate of c1",
@@ -82,15 +88,11 @@ def test_every_line_of_a_call_says_whose_it_is() -> None:
 
 
 def ended(value: Any, content: Any, **more: Any) -> list[tuple[str, str, bool]]:
-    """How the end of a call is told whose result the model reads as `content`."""
-    story = LogNarration("run-1")
+    """Return the lines of a call's end whose result the model reads as `content`."""
     call: dict[str, Any] = {"turn": 1, "callId": "t1c1", "tool": "look"}
-    said = {"role": "tool", **call, "content": content}
-    entries: list[dict[str, Any]] = [
-        {"type": "tool_end", **call, "value": value, **more},
-        {"type": "message", "message": said},
-    ]
-    lines = [line for entry in entries for line in story.lines(read_record(entry))]
+    message = {"role": "tool", **call, "content": content}
+    end = {"type": "tool_end", **call, "value": value, **more}
+    lines = narrated([end, {"type": "message", "message": message}])
     return [(line.word, line.body, line.minor) for line in lines]
 
 
@@ -127,12 +129,3 @@ def test_a_value_that_the_model_is_not_shown_whole_is_told_with_the_end(
 def test_what_a_tool_says_to_people_is_told_with_the_end_in_any_case() -> None:
     content = '{"tool": "look", "trusted": false, "value": 5}'
     assert ended(5, content, details="camera 2")[0] == ("finished", "camera 2", False)
-
-
-def test_a_summary_tells_what_it_stands_for() -> None:
-    line = told({"type": "summary", "upto": 40, "text": "They looked ten times.", "n": 44})
-    assert (line.word, line.text) == (
-        "summary",
-        "the model reads this in place of entries 1 to 40",
-    )
-    assert line.body == "They looked ten times."

@@ -20,46 +20,49 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def file(root: Path) -> Path:
+    """Where the page is stored."""
+    return root / DIGEST[:2] / DIGEST
+
+
+@pytest.fixture
 def store(root: Path) -> FolderStore:
     made = FolderStore(root)
     made.open()
     return made
 
 
-def files(root: Path) -> list[str]:
-    return [str(path.relative_to(root)) for path in sorted(root.rglob("*")) if path.is_file()]
+def files(root: Path) -> list[Path]:
+    return [path for path in root.rglob("*") if path.is_file()]
 
 
-async def test_what_is_kept_is_found_under_its_sha_256(store: FolderStore, root: Path) -> None:
+async def test_a_page_is_stored_once_and_then_as_good_as_new(
+    store: FolderStore, root: Path, file: Path
+) -> None:
     assert await store.keep(PAGE) == DIGEST
     assert await store.fetch(DIGEST) == PAGE
-    assert files(root) == [f"{DIGEST[:2]}/{DIGEST}"]
-
-
-async def test_it_is_kept_once_and_then_as_good_as_new(store: FolderStore, root: Path) -> None:
-    await store.keep(PAGE)
-    place = root / DIGEST[:2] / DIGEST
-    os.utime(place, (0, 0))
-    before = place.stat().st_ino
+    os.utime(file, (0, 0))
+    before = file.stat().st_ino
     assert await store.keep(PAGE) == DIGEST
-    assert place.stat().st_ino == before, "it was not written again"
-    assert place.stat().st_mtime > 0, "it is not deleted as something old"
+    assert file.stat().st_ino == before, "it was not written again"
+    assert file.stat().st_mtime > 0, "it is not deleted as something old"
+    assert files(root) == [file]
 
 
-async def test_a_file_of_another_size_is_written_anew(store: FolderStore, root: Path) -> None:
+async def test_a_file_of_another_size_is_written_again(store: FolderStore, file: Path) -> None:
     await store.keep(PAGE)
-    (root / DIGEST[:2] / DIGEST).write_bytes(PAGE[:10])
+    file.write_bytes(PAGE[:10])
     await store.keep(PAGE)
     assert await store.fetch(DIGEST) == PAGE
 
 
 async def test_what_is_missing_or_damaged_is_told_with_the_store_and_the_file(
-    store: FolderStore, root: Path
+    store: FolderStore, root: Path, file: Path
 ) -> None:
     with pytest.raises(StoreError, match=f"the store {root} has no file {DIGEST[:2]}/{DIGEST}; "):
         await store.fetch(DIGEST)
     await store.keep(PAGE)
-    (root / DIGEST[:2] / DIGEST).write_bytes(PAGE.upper())
+    file.write_bytes(PAGE.upper())
     with pytest.raises(StoreError, match=f"the store {root} has {DIGEST}, and it is damaged; "):
         await store.fetch(DIGEST)
 
