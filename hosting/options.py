@@ -240,7 +240,12 @@ def worker_parser() -> argparse.ArgumentParser:
         action="append",
         help="where their names may lead besides public addresses, as 10.0.0.0/8; repeatable",
     )
-    add("--notify", metavar="ACTIVITY", type=_text, help="tells people of a waiting call")
+    add(
+        "--notify",
+        metavar="ACTIVITY",
+        type=_text,
+        help="the activity that notifies people of pending approvals",
+    )
     channels = "the channels that pending approvals are sent to (notify.yaml)"
     add("--notifiers", metavar="FILE", type=_path, help=channels)
     add(

@@ -38,7 +38,7 @@ _KEYWORDS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ),
     ("$dynamicRef", _TEXT, "The schema that has taken over a dynamic anchor."),
     ("$vocabulary", {"type": "object"}, "The vocabularies of a dialect."),
-    ("$comment", _TEXT, "A note to whoever reads the schema."),
+    ("$comment", _TEXT, "A note to the readers of the schema."),
     ("$defs", _NAMED, "Schemas that this one refers to, by name."),
     ("definitions", _NAMED, "What `$defs` was called before."),
     ("dependencies", {"type": "object"}, "What `dependentSchemas` was called before."),

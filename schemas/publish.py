@@ -69,7 +69,7 @@ PUBLISHED = {
     "decision": Published("Decision", Decision, "validation"),
     "plan": Published("Plan", Plan, "validation"),
     "receipt": Published("Receipt", Receipt, "serialization"),
-    "waiting": Published("Waiting call", PendingApproval, "serialization"),
+    "waiting": Published("Pending approval", PendingApproval, "serialization"),
     "shown-tool": Published("Shown tool", ShownTool, "serialization"),
     "page-request": Published("Page request", PageRequest, "validation"),
     "event": Published("Event", reduce(or_, EVENTS), "validation"),

@@ -84,7 +84,7 @@ def binding_of(written: "ActivityRef") -> ActivityBinding:
 
 
 class ApprovalPolicy(Strict):
-    """When a call waits for a person, for whom, and for how long.
+    """When a call needs an approval, who approves it, and how long it waits.
 
     Unset fields fall back: to the agent's defaults, then to `APPROVAL_DEFAULTS`.
     """
@@ -326,10 +326,10 @@ class ShownTool(Lenient):
     idempotent: bool = True
     """Whether running a call twice is as good as once."""
     delegate: str | None = None
-    """The agent whose run carries its calls out, where one does."""
+    """The agent whose run executes its calls, if there is one."""
     approval: ApprovalPolicy
-    """When its calls wait for people, for whom, how long, and what happens when no one decides:
-    with its agent's defaults, and those of all tools."""
+    """When its calls need an approval, who approves, how long they wait, and what happens when no
+    one decides: with its agent's defaults, and those of all tools."""
 
 
 class Envelope(Lenient):

@@ -119,7 +119,7 @@ def _unique_items(validator: Any, rule: Any, instance: Any, schema: Any) -> Erro
         and isinstance(instance, list)
         and len({_key(item) for item in instance}) < len(instance)
     ):
-        yield ValidationError("an item stands in it twice")
+        yield ValidationError("an item stands in it twice")  # durable text
 
 
 @_replaces("enum")

@@ -211,7 +211,7 @@ class _Reading:
             case "\\":
                 atoms.append(self._escape())
             case ")":
-                raise PatternRefused("a group is closed that was not begun", "write `\\)`")
+                raise PatternRefused("a group is closed that was not opened", "write `\\)`")
             case _:
                 atoms.append(_character(mark))
 
@@ -312,7 +312,7 @@ class _Reading:
             # Python's `\Z` is `\z` in other languages.
             return _Atom("\\z" if mark == "Z" else f"\\{mark}", 1)
         if mark and mark in "123456789k":
-            raise PatternRefused("it refers back to a group", "write what it repeats once more")
+            raise PatternRefused("it refers back to a group", "repeat the pattern of the group")
         if not mark or (mark.isalnum() and mark.isascii()):
             raise PatternRefused(f"`\\{mark}` is not known here", "leave the backslash out")
         return _character(mark)

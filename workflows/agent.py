@@ -258,7 +258,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         See `schemas.internal.model_request`.
         """
         if self._work is None:
-            raise ValueError("the run has not begun")
+            raise ValueError("the run has not started")
         return self._work.pages.page(ConversationPageRequest.read(page)).to_json()
 
 

@@ -207,7 +207,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
 
     @workflow.signal(
         name=names.APPROVE,
-        description="Decide on a waiting call: what does not fit is ignored. See User Metadata.",
+        description="Decide on an approval: an invalid decision is ignored. See User Metadata.",
     )
     @raw_payload_handler
     async def approve(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
@@ -221,7 +221,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             self._note("a decision was ignored: too many came before the run started")
 
     @workflow.signal(
-        name=names.DELEGATE_WAITS, description="A delegate's own: what waits in it for people"
+        name=names.DELEGATE_WAITS, description="Internal: the pending approvals of a delegate"
     )
     @raw_payload_handler
     def delegate_waits(self, news: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
@@ -242,7 +242,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
 
     @workflow.update(
         name=names.DECIDE,
-        description="Decide on a waiting call: what does not fit is refused. See User Metadata.",
+        description="Decide on an approval: an invalid decision is rejected. See User Metadata.",
     )
     @raw_payload_handler
     async def decide(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
@@ -277,7 +277,8 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     # Queries.
 
     @workflow.query(
-        name=names.STATUS, description="How the run stands: turn, usage, budget, what waits"
+        name=names.STATUS,
+        description="The state of the run: turn, usage, budget, pending approvals",
     )
     def status(self) -> dict[str, Any]:
         """Return the status, the usage and the pending approvals of the run."""
@@ -312,7 +313,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             "log": {"entries": len(work.state.log), "digest": work.state.log.digest},
         }
 
-    @workflow.query(name=names.APPROVALS, description="The calls that wait for a person's decision")
+    @workflow.query(name=names.APPROVALS, description="The pending approvals")
     def approvals(self) -> list[dict[str, Any]]:
         """Return each pending approval as `schemas.decision.PendingApproval`."""
         return self._pending.describe_open()
@@ -334,7 +335,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     def tool(self, name: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Return a tool of the run as `schemas.tool.ShownTool`."""
         if self._work is None:
-            raise NoSuchTool("the run has not begun; ask again in a moment")
+            raise NoSuchTool("the run has not started; query again in a moment")
         return self._work.state.show_tool(payload_value(name)).to_json()
 
     @workflow.query(name=names.CONTEXT, description="The run's log, page by page: {after, limit}")

@@ -56,7 +56,8 @@ class MemoryWorkflow:
     async def run(self, state: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         """Store writes, and continue as new before the history is long."""
         if self._is_invalid:
-            fail(names.INVALID_REQUEST, "a memory is started by its first write, and by nobody")
+            message = "a memory is started by its first write, and by nobody"  # durable text
+            fail(names.INVALID_REQUEST, message)
         await workflow.wait_condition(
             lambda: (
                 (

@@ -63,7 +63,7 @@ class DivergenceDetector:
         least = self._length + _EVENTS_BETWEEN + self._recorded + incoming
         if self._length < activation.history_length < least:
             raise ApplicationError(
-                "the run got ahead of its history when it was looked at; it is read anew",
+                "a query moved the run ahead of its history; the history is replayed",
                 type=AHEAD_OF_HISTORY,
             )
 

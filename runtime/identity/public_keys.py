@@ -135,7 +135,7 @@ def _key(said: Any) -> PublicKey:
         raise PublicKeyError("a key is an object", 'write it as `{"kty": …}`')
     kind = said.get("kty")
     if kind == "oct":
-        fix = "take it out, and have whoever signs use a key pair: Ed25519 or RSA"
+        fix = "take it out, and have the signer use a key pair: Ed25519 or RSA"
         raise PublicKeyError("this is a shared secret (kty `oct`)", fix)
     if not _SECRET.isdisjoint(said):
         raise _private()

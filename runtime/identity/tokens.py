@@ -164,7 +164,7 @@ def principal_claims(token: SignedToken) -> dict[str, Any]:
     """
     if not token.claims.keys().isdisjoint(_OF_DECISIONS):
         raise InvalidTokenError(
-            "the token is for a decision, and says on nobody's behalf a run may act"
+            "the token is for a decision, and says on nobody's behalf a run may act"  # durable text
         )
     match token.claims:
         case {"scopes": _, "scope": _}:

@@ -98,7 +98,7 @@ class Mail(Strict):
     @model_validator(mode="after")
     def _complete(self) -> "Mail":
         if not self.to and not any(self.to_groups.values()):
-            raise ValueError("nobody gets the messages; say who, in `to` or `toGroups`")
+            raise ValueError("no recipients; add them to `to` or `toGroups`")
         if (self.username is None) != (self.password_env is None):
             raise ValueError("`username` and `passwordEnv` go together; write both, or neither")
         return self

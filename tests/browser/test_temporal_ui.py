@@ -54,7 +54,7 @@ async def test_it_shows_the_page_of_the_run_and_what_its_dialogs_are_for(
         assert (await visitor.summary()).strip() == SUMMARY
         dialog = await visitor.dialog("Send an Update")
         await expect(dialog.get_by_role("option", name="decide")).to_contain_text(
-            "Decide on a waiting call: what does not fit is refused. See User Metadata."
+            "Decide on an approval: an invalid decision is rejected. See User Metadata."
         )
         await dialog.get_by_role("option").first.click()
         await dialog.get_by_role("button", name="Cancel").last.click()

@@ -20,11 +20,6 @@ PACKAGES = (
     *("schemas", "validation", "runtime", "providers", "catalog", "workflows", "activities"),
     *("hosting", "client", "web", "cli"),
 )
-# Packages whose prose is not checked yet.
-EXEMPT: tuple[str, ...] = (
-    *("client", "hosting", "providers", "runtime", "schemas", "validation", "web"),
-    "workflows",
-)
 
 # What to avoid, as a pattern, and what to write.
 AVOIDED = {
@@ -67,15 +62,14 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, line
 
 
-def files(suffix: str, packages: tuple[str, ...] = PACKAGES) -> list[Path]:
+def files(suffix: str) -> list[Path]:
     """Return the product's files of one kind."""
-    return [path for name in packages for path in sorted((ROOT / name).rglob(f"*{suffix}"))]
+    return [path for name in PACKAGES for path in sorted((ROOT / name).rglob(f"*{suffix}"))]
 
 
 def avoided() -> Iterator[str]:
     """Yield a line for each avoided word."""
-    checked = tuple(name for name in PACKAGES if name not in EXEMPT)
-    for path in [*files(".py", checked), *files(".html", checked)]:
+    for path in [*files(".py"), *files(".html")]:
         for number, line in prose(path):
             for match in _AVOIDED.finditer(line):
                 place, found = f"{path.relative_to(ROOT)}:{number}", match.group()
@@ -96,6 +90,6 @@ def shared_names() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    problems = [*avoided(), *([] if EXEMPT else shared_names())]
+    problems = [*avoided(), *shared_names()]
     print("\n".join(problems) or "words and names: OK")
     sys.exit(bool(problems))

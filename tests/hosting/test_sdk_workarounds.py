@@ -165,7 +165,7 @@ def comes(at: int, made: list[WorkflowCommand], then: int, *jobs: WorkflowActiva
 def test_what_does_not_follow_on_what_is_written_is_not_decided(
     made: list[WorkflowCommand], then: int, jobs: list[WorkflowActivationJob]
 ) -> None:
-    with pytest.raises(ApplicationError, match="read anew") as failed:
+    with pytest.raises(ApplicationError, match="is replayed") as failed:
         comes(25, made, then, *jobs)
     assert (failed.value.type, failed.value.non_retryable) == (AHEAD_OF_HISTORY, False)
 

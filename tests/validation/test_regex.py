@@ -93,7 +93,7 @@ def test_half_a_character_is_no_letter_of_a_text() -> None:
         ("[a-", "not closed"),
         ("(", "not closed"),
         ("^(?!", "not closed"),
-        (")", "was not begun"),
+        (")", "was not opened"),
         ("[]a]", "is empty"),
         ("[z-a]", "invalid character class range"),
         (r"\p{Nonsense}", "invalid character class range"),

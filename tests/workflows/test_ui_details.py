@@ -50,7 +50,7 @@ HOSTILE = [
 # How the lines of a page begin that shows one waiting call.
 OURS = (
     *("This run is", "It acts on", "Its task:", "**Now:**", "**To do:**", "### App", "### Calls"),
-    *("- **", "- Turn 1: **", "Why, in", "If nobody", "**Command:**", "or `", "**Data:**", "`{"),
+    *("- **", "- Turn 1: **", "Why, in", "If no one", "**Command:**", "or `", "**Data:**", "`{"),
     *('"callId"', '"decision"', '"digest"', "}`"),
 )
 
@@ -137,7 +137,7 @@ def test_a_waiting_call_is_shown_with_its_arguments_and_the_command_that_decides
     assert "### Approval needed: Refund an order (`t1c1`)" in text
     assert '- **order**: `1042`\n- **amount**: `"249"`' in text
     assert "Why, in the model's words: `It is broken.`" in text
-    assert "If nobody decides by 2026-03-08 12:00 UTC, it is denied." in text
+    assert "If no one decides by 2026-03-08 12:00 UTC, it is denied." in text
     assert "`holdfast decide ada-1042 t1c1 approve`" in text
     assert "`holdfast decide ada-1042 t1c1 deny --reason 'YOUR REASON'`" in text
 
@@ -507,7 +507,7 @@ def test_a_summary_does_not_say_again_what_the_timeline_says_by_itself() -> None
 def test_a_policy_s_own_time_is_the_one_that_is_shown() -> None:
     policy = ApprovalPolicy(timeout=timedelta(hours=2), on_timeout="approve")
     play = waiting(call("pay"), tools=(PAY.model_copy(update={"approval": policy}),))
-    assert "If nobody decides by 2026-03-01 14:00 UTC, it runs without an approval." in page(play)
+    assert "If no one decides by 2026-03-01 14:00 UTC, it runs without an approval." in page(play)
 
 
 def _carried(one: Tool) -> ToolCall:

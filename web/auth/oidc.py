@@ -297,7 +297,7 @@ class OidcSignIn:
         return answer
 
     async def _callback(self, request: Request) -> Response:
-        """Start the session of the user whom the provider sends back."""
+        """Start the session of the user that the provider signed in."""
         said, issuer = request.query_params, self._settings.issuer
         pending = PendingSignIn.find(request, said.get("state", ""), self._seal)
         if pending is None:

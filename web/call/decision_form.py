@@ -74,7 +74,7 @@ class DecisionForm:
             result=values.value_at(RESULT),
             calls={one: values.value_at(call_place(one)) for one in ids},
             seen_doubts=fields.get("doubted", "").strip(),
-            is_untouched="begun" in fields,
+            is_untouched="untouched" in fields,
             kept_calls=[text for name, text in items if name == "keep"],
             items=items,
         )

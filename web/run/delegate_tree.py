@@ -18,7 +18,7 @@ from holdfast.schemas import names
 from holdfast.schemas.internal.delegate import DelegateView
 from holdfast.web import page_text
 from holdfast.web.pages import address
-from holdfast.web.run.snapshot import RunSnapshot
+from holdfast.web.run.snapshot import LoadedRun
 
 MAX_DELEGATES: Final = 100
 _NAME_CHARS: Final = 100
@@ -48,7 +48,7 @@ class DelegateTree:
     is_cut: bool = False
 
 
-async def read_delegates(client: Client, seen: RunSnapshot) -> DelegateTree:
+async def read_delegates(client: Client, seen: LoadedRun) -> DelegateTree:
     """Return the delegates of a run.
 
     Raises:

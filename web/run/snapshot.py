@@ -87,7 +87,7 @@ class RunInfo:
 
 
 @dataclass(frozen=True)
-class RunSnapshot:
+class LoadedRun:
     """A run at a moment.
 
     If the run has not answered, `problem` is the reason, if known. `earlier_entries` precede the
@@ -135,7 +135,7 @@ class EntryRange:
 
 async def take_snapshot(
     parts: Services, run_id: str, span: EntryRange, patience_seconds: float
-) -> RunSnapshot:
+) -> LoadedRun:
     """Describe a run and query it, for `patience_seconds` at most.
 
     Raises:
@@ -158,12 +158,12 @@ async def take_snapshot(
             last = min(span.last(first), length)
             read = await read_entries(run, max(first - LEAD_ENTRIES, 0), last)
     except TimeoutError:
-        return RunSnapshot(found, ending=ending)
+        return LoadedRun(found, ending=ending)
     except CommandError as error:
-        return RunSnapshot(found, ending=ending, problem=error)
+        return LoadedRun(found, ending=ending, problem=error)
     lead = [entry for entry in read if entry["n"] <= first]
     shown = [entry for entry in read if entry["n"] > first]
-    return RunSnapshot(found, status, approvals, lead, shown, ending, has_answered=True)
+    return LoadedRun(found, status, approvals, lead, shown, ending, has_answered=True)
 
 
 async def read_entries(run: RunHandle, after: int, upto: int) -> list[Entry]:

@@ -13,7 +13,7 @@ from holdfast.schemas import names
 from holdfast.schemas.decision import brief_arguments
 from holdfast.schemas.names import ErrorCode
 from holdfast.web.pages import address
-from holdfast.web.run.snapshot import PendingActivity, RunSnapshot
+from holdfast.web.run.snapshot import LoadedRun, PendingActivity
 from holdfast.web.run.timeline import PageLink
 
 Tone = Literal["plain", "good", "bad", "asks"]
@@ -65,7 +65,7 @@ class StatusItem:
     progress: str = ""
 
 
-def status_items(seen: RunSnapshot, name: Name) -> list[StatusItem]:
+def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
     """Return the current activities of a run, the most urgent first; `name` names a call."""
     if seen.ending is not None:
         return [ended_item(seen.ending, seen.info.ended)]
@@ -106,7 +106,7 @@ def ended_item(ending: RunEnding, at: datetime | None) -> StatusItem:
     return StatusItem(text, tone, at, clean(said).strip(), _ADVICE.get(code, ""))
 
 
-def calls_in_progress(seen: RunSnapshot, name: Name) -> list[tuple[str, str]]:
+def calls_in_progress(seen: LoadedRun, name: Name) -> list[tuple[str, str]]:
     """Return the name and the stage of each call of the current turn."""
     calls = seen.status.get("calls") or [] if seen.ending is None else []
     # No step of a pending plan has started.
@@ -118,7 +118,7 @@ def calls_in_progress(seen: RunSnapshot, name: Name) -> list[tuple[str, str]]:
     ]
 
 
-def _activity_item(one: PendingActivity, seen: RunSnapshot, name: Name) -> StatusItem:
+def _activity_item(one: PendingActivity, seen: LoadedRun, name: Name) -> StatusItem:
     """Return what an activity does, and whether it is stuck."""
     tools = {str(call["callId"]): str(call["tool"]) for call in seen.status.get("calls") or []}
     call, _, hook = one.id.partition("-")

@@ -11,7 +11,7 @@ from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunResult, Spent
 from holdfast.web.page_text import budget_label, status_label
 from holdfast.web.run.delegate_tree import read_delegates
-from holdfast.web.run.snapshot import RunSnapshot
+from holdfast.web.run.snapshot import LoadedRun
 from holdfast.web.run.status import calls_in_progress, status_items
 from holdfast.web.run.timeline import Timeline
 from holdfast.web.services import Services
@@ -22,7 +22,7 @@ _TITLE_CHARS: Final = 200
 
 
 @dataclass(frozen=True)
-class BudgetShare:
+class BudgetUsage:
     """The used and the remaining part of a budget."""
 
     name: str
@@ -32,7 +32,7 @@ class BudgetShare:
     is_nearly_used: bool
 
 
-async def build_run_view(parts: Services, seen: RunSnapshot) -> dict[str, Any]:
+async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
     """Return the values of the page of a run.
 
     It shows entries up to `last`, after `earlier_count` earlier ones.
@@ -95,7 +95,7 @@ async def build_run_view(parts: Services, seen: RunSnapshot) -> dict[str, Any]:
     }
 
 
-def _title(seen: RunSnapshot) -> str:
+def _title(seen: LoadedRun) -> str:
     info, summary = seen.info, one_line(seen.info.summary, _TITLE_CHARS)
     if not info.is_single_call:
         return summary or (f"Run of {one_line(info.agent, _TITLE_CHARS)}" if info.agent else "Run")
@@ -116,7 +116,7 @@ def state_sections(shared: Any, own: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, shorten(text, MAX_OUTPUT_CHARS)) for name, text in found]
 
 
-def used_text(seen: RunSnapshot) -> str:
+def used_text(seen: LoadedRun) -> str:
     """Return `3 turns, 4 calls, 1,234 tokens in, 220 out, cost unknown`, or nothing if unknown."""
     spent: RunResult | Spent | None = None
     if seen.ending is not None:
@@ -132,7 +132,7 @@ def used_text(seen: RunSnapshot) -> str:
     return result.usage_line(spent) + (", cost unknown" if unknown else "")
 
 
-def budget_shares(seen: RunSnapshot) -> list[BudgetShare]:
+def budget_shares(seen: LoadedRun) -> list[BudgetUsage]:
     """Return each budget that has a limit."""
     shares = []
     for key, view in seen.status.get("budget", {}).items():
@@ -141,14 +141,14 @@ def budget_shares(seen: RunSnapshot) -> list[BudgetShare]:
             continue
         if used is None:
             remaining = "unknown: not reported by the provider"
-            shares.append(BudgetShare(name, "unknown", _shown(limit), remaining, False))
+            shares.append(BudgetUsage(name, "unknown", _shown(limit), remaining, False))
             continue
         spent, most = _number(used), _number(limit)
         rest = max(most - spent, 0)
         remaining = _time(rest) if isinstance(limit, str) else _shown(round(rest, 4))
         is_nearly_used = most > 0 and spent >= _NEARLY * most
         remaining = remaining if rest else "none"
-        shares.append(BudgetShare(name, _shown(used), _shown(limit), remaining, is_nearly_used))
+        shares.append(BudgetUsage(name, _shown(used), _shown(limit), remaining, is_nearly_used))
     return shares
 
 

@@ -41,9 +41,9 @@ def activity_failure(error: exceptions.FailureError) -> Failure:
             return Failure("application", cause.message, cause.type or "")
         case exceptions.TimeoutError() as cause:
             began = cause.type is not TimeoutType.SCHEDULE_TO_START
-            message = "it took too long" if began else "nobody began with it"
+            message = "it took too long" if began else "nobody began with it"  # durable text
             if cause.type is TimeoutType.HEARTBEAT:
-                message = "it was not heard of any more"
+                message = "it was not heard of any more"  # durable text
             return Failure("timeout", message, started=began)
         case exceptions.CancelledError():
             return Failure("cancelled", "it was cancelled")

@@ -51,7 +51,7 @@ _TASK_CHARACTERS = 200
 # The error of a run that can neither stay in its history nor continue as new.
 _STUCK = (
     "the run's history is as long as Temporal allows, and what it keeps is too large to be taken"
-    " along to a new one: start it anew where the worker has a `--store`"
+    " along to a new one: start it anew where the worker has a `--store`"  # durable text
 )
 
 

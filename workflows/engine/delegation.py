@@ -169,7 +169,9 @@ def delegate_outcome(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcom
         case DelegateFailed("abandoned", message):
             return fail(ErrorCode.CANCELLED, message)
         case DelegateFailed("lost", message) if tool.once:
-            return Unknown(f"`{name}` was begun, and its end was never heard of: {message}")
+            return Unknown(
+                f"`{name}` was begun, and its end was never heard of: {message}"  # durable text
+            )
         case DelegateFailed(_, message):
             return fail(ErrorCode.DELEGATE_FAILED, message)
         case _:

@@ -178,7 +178,7 @@ def _terms(question: Question, is_whole: bool) -> list[str]:
     ]
     lapse = timeout_phrase(question.kind, policy.on_timeout)
     expiry = question.expires_at.strftime("%Y-%m-%d %H:%M UTC")
-    return [*said, f"If nobody decides by {expiry}, {lapse}."]
+    return [*said, f"If no one decides by {expiry}, {lapse}."]
 
 
 def _decision(question: Question) -> str:

@@ -157,7 +157,7 @@ KEY_FILES = [
         "a shared secret",
         "keys.json",
         '{"keys": [\n  {"kty": "oct", "k": "c2VjcmV0"}\n]}\n',
-        "2: `keys[0]`: this is a shared secret (kty `oct`); take it out, and have whoever signs "
+        "2: `keys[0]`: this is a shared secret (kty `oct`); take it out, and have the signer "
         "use a key pair: Ed25519 or RSA",
     ),
     Wrong(
@@ -233,7 +233,7 @@ NOTIFIERS = [
     notifiers(
         "mail to nobody",
         mail("tls: tls"),
-        "4: `channels.desk.mail`: nobody gets the messages; say who, in `to` or `toGroups`",
+        "4: `channels.desk.mail`: no recipients; add them to `to` or `toGroups`",
         editor=True,
     ),
     notifiers(

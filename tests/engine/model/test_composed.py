@@ -10,7 +10,7 @@ from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.model.composed import (
     ComposedAnswer,
-    UnreadableAnswer,
+    MalformedAnswer,
     composed_schema,
     read_answer,
 )
@@ -186,7 +186,7 @@ def test_an_answer_is_found_in_what_stands_around_it(text: str, beside: str) -> 
     ],
 )
 def test_what_is_no_answer_is_said_to_be_none_and_why(text: str, why: str) -> None:
-    with pytest.raises(UnreadableAnswer) as error:
+    with pytest.raises(MalformedAnswer) as error:
         read(text, PAY)
     assert why in str(error.value)
 

@@ -155,7 +155,7 @@ async def test_a_call_is_shown_approved_and_closed(
         "Omitted: note.",
         "The model’s reason It arrived <b>broken</b>. A model wrote this.",
         "Approvers: members of finance.",
-        "If nobody decides by then, it is denied.",
+        "If no one decides by then, it is denied.",
         "Approve: Pay money out, 20, EUR",
         "by the agent tester , on behalf of customer-9 .",
         "Before this call",
@@ -317,7 +317,7 @@ async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> No
     ann = await desk.inbox("ann", "finance")
     page = await ann.open(run, "t1-plan")
     assert "3 steps" in words(page)
-    for before in ("Approvers: members of finance.", "If nobody decides by then"):
+    for before in ("Approvers: members of finance.", "If no one decides by then"):
         assert page.count(before) == 1
         assert page.index(before) < page.index("Approve the selected steps")
     plan = form(page, "edit")

@@ -243,7 +243,7 @@ def test_an_answer_that_cannot_be_sent_stays_as_it_was_typed() -> None:
     sent = [("object:/result", ""), ("text:/result/note", "Two of them.")]
     html = form(page(one, typed("respond", *sent)), "respond")
     assert 'value="Two of them."' in html
-    assert 'name="begun"' not in html
+    assert 'name="untouched"' not in html
 
 
 def test_that_nobody_knows_what_it_returned_is_offered_where_a_run_takes_it() -> None:

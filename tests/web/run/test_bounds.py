@@ -21,7 +21,7 @@ from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunResult
 from holdfast.web.run.delegate_tree import MAX_DELEGATES, read_delegates
 from holdfast.web.run.routes import MAX_INSTANCES, RunPages
-from holdfast.web.run.snapshot import MAX_ACTIVITIES, RunInfo, RunSnapshot, read_run_info
+from holdfast.web.run.snapshot import MAX_ACTIVITIES, LoadedRun, RunInfo, read_run_info
 from holdfast.web.run.view import MAX_OUTPUT_CHARS, build_run_view
 from holdfast.web.services import Services
 
@@ -54,8 +54,8 @@ def delegate(id_: str, parent: str, status: Any = RUNNING, told: str = "running"
     return SimpleNamespace(id=id_, parent_id=parent, **more)
 
 
-def of(run_id: str, **more: Any) -> RunSnapshot:
-    return RunSnapshot(RunInfo(run_id, "", AT, root=more.pop("root", run_id)), **more)
+def of(run_id: str, **more: Any) -> LoadedRun:
+    return LoadedRun(RunInfo(run_id, "", AT, root=more.pop("root", run_id)), **more)
 
 
 def lists(*runs: Any, **more: Any) -> Any:
@@ -253,7 +253,7 @@ async def test_a_picture_that_cannot_be_read_is_not_there(
 async def test_an_output_is_shown_in_part_and_so_is_what_a_run_is_called() -> None:
     result = RunResult(**DONE | {"output": "x" * 50_000})
     facts = RunInfo("a", "", AT, ended=AT, agent="n" * 5_000, principal="p\u202e\nq", root="a")
-    seen = RunSnapshot(facts, ending=RunEnding("completed", result=result), has_answered=True)
+    seen = LoadedRun(facts, ending=RunEnding("completed", result=result), has_answered=True)
     shown = await build_run_view(Services(lists(), temporal_ui="https://ui"), seen)
     assert len(shown["output"]) == MAX_OUTPUT_CHARS
     assert max(len(text) for _, text in shown["facts"]) == 200

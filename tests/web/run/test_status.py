@@ -11,7 +11,7 @@ from holdfast.client.result import RunEnding
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import Spent
-from holdfast.web.run.snapshot import EntryRange, PendingActivity, RunInfo, RunSnapshot
+from holdfast.web.run.snapshot import EntryRange, LoadedRun, PendingActivity, RunInfo
 from holdfast.web.run.status import calls_in_progress, status_items
 from holdfast.web.run.timeline import Timeline
 from holdfast.web.run.view import budget_shares, used_text
@@ -31,17 +31,17 @@ PAY = PendingApproval(
 )
 
 
-def said(seen: RunSnapshot) -> list[str]:
+def said(seen: LoadedRun) -> list[str]:
     return [one.text for one in status_items(seen, Timeline("order-7").name)]
 
 
-def at_work(*doing: PendingActivity, **status: Any) -> RunSnapshot:
+def at_work(*doing: PendingActivity, **status: Any) -> LoadedRun:
     known = replace(KNOWN, activities=doing)
-    return RunSnapshot(known, {"status": "running", "calls": CALLS, **status}, has_answered=True)
+    return LoadedRun(known, {"status": "running", "calls": CALLS, **status}, has_answered=True)
 
 
 def test_it_waits_for_a_person_with_what_and_since_when() -> None:
-    seen = RunSnapshot(KNOWN, {"status": "awaiting_approval"}, [PAY], has_answered=True)
+    seen = LoadedRun(KNOWN, {"status": "awaiting_approval"}, [PAY], has_answered=True)
     [one] = status_items(seen, Timeline("order-7").name)
     assert one.text == "Waiting for approval: Pay (t1c1)."
     assert one.why == "amount=20"
@@ -128,7 +128,7 @@ def test_a_request_that_waits_for_its_turn_says_so() -> None:
 
 def test_without_a_worker_the_lists_still_know_what_it_waits_for() -> None:
     known = replace(KNOWN, pending_tools=("pay", "mail"), pending_since=AT)
-    seen = RunSnapshot(known, problem=NoWorkerError("holdfast"))
+    seen = LoadedRun(known, problem=NoWorkerError("holdfast"))
     waits, silent = status_items(seen, Timeline("order-7").name)
     assert (waits.text, waits.since) == ("Waiting for approval: pay, mail.", AT)
     assert silent.text == "The run does not answer."
@@ -136,7 +136,7 @@ def test_without_a_worker_the_lists_still_know_what_it_waits_for() -> None:
 
 
 def test_a_conversation_waits_for_a_message() -> None:
-    seen = RunSnapshot(KNOWN, {"status": "awaiting_message"}, has_answered=True)
+    seen = LoadedRun(KNOWN, {"status": "awaiting_message"}, has_answered=True)
     assert said(seen) == ["Answered, and waiting for the next message."]
 
 
@@ -158,7 +158,7 @@ def test_a_conversation_waits_for_a_message() -> None:
     ],
 )
 def test_an_end_says_why_and_what_to_do(ending: RunEnding, text: str, why: str, todo: str) -> None:
-    seen = RunSnapshot(replace(KNOWN, ended=AT), {"calls": CALLS}, ending=ending, has_answered=True)
+    seen = LoadedRun(replace(KNOWN, ended=AT), {"calls": CALLS}, ending=ending, has_answered=True)
     [one] = status_items(seen, Timeline("order-7").name)
     assert one.text.startswith(text)
     assert one.why == why
@@ -187,12 +187,12 @@ def test_what_is_used_is_told_and_what_is_not_known_is_not_zero() -> None:
     assert used_text(seen) == "2 turns, 1 call, 1,200 tokens in, 30 out, cost 0.2500"
     seen = at_work(budget=budget, usage={})
     assert used_text(seen) == "2 turns, 1 call, tokens unknown, cost unknown"
-    assert used_text(RunSnapshot(KNOWN)) == ""
+    assert used_text(LoadedRun(KNOWN)) == ""
 
 
 def test_what_a_run_had_used_that_failed_is_told_without_a_worker() -> None:
     spent = Spent(turns=1, calls=0, usage=Usage(input_tokens=9, output_tokens=1))
-    seen = RunSnapshot(KNOWN, ending=RunEnding("failed", "model_error", "m", spent=spent))
+    seen = LoadedRun(KNOWN, ending=RunEnding("failed", "model_error", "m", spent=spent))
     assert used_text(seen) == "1 turn, 0 calls, 9 tokens in, 1 out, cost unknown"
 
 

@@ -11,7 +11,7 @@ from temporalio.client import Client
 from holdfast.client.command_errors import NoWorkerError
 from holdfast.web.run import routes
 from holdfast.web.run.routes import RunPages
-from holdfast.web.run.snapshot import RunInfo, RunSnapshot
+from holdfast.web.run.snapshot import LoadedRun, RunInfo
 from holdfast.web.run.view import MAX_OUTPUT_CHARS, build_run_view, state_sections
 from holdfast.web.services import Services
 
@@ -29,7 +29,7 @@ class NoDelegates:
 
 async def shown(known: RunInfo, **more: Any) -> dict[str, Any]:
     server: Any = NoDelegates()
-    return await build_run_view(Services(server), RunSnapshot(known, **more, has_answered=True))
+    return await build_run_view(Services(server), LoadedRun(known, **more, has_answered=True))
 
 
 def notice(n: int) -> dict[str, Any]:
@@ -90,8 +90,8 @@ def test_state_is_shown_in_part() -> None:
 async def test_what_is_earlier_is_not_taken_for_nothing_where_nobody_answers(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def silent(*_: Any) -> RunSnapshot:
-        return RunSnapshot(RunInfo("a", "", AT), problem=NoWorkerError("q"))
+    async def silent(*_: Any) -> LoadedRun:
+        return LoadedRun(RunInfo("a", "", AT), problem=NoWorkerError("q"))
 
     monkeypatch.setattr(routes, "take_snapshot", silent)
     asked = {"type": "http", "query_string": b"before=9", "path_params": {"run": "a"}}

@@ -50,8 +50,8 @@ _CHANGED = (
     " `digest`"
 )
 _AGAIN = (
-    "this call may have happened; to carry it out again say `did_not_happen` with the `digest` that"
-    " is shown now"
+    "this call may have happened; to run it again send `did_not_happen` with the `digest` that is"
+    " shown now"
 )
 # The decisions that a question of this kind does not accept.
 _UNFIT: dict[tuple[Kind, Verdict], str] = {

@@ -234,7 +234,8 @@ def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
             return fail(ErrorCode.TIMEOUT, f"`{tool.name}` did not start in time, and was not run.")
         case _ if tool.once:
             return Unknown(
-                f"`{tool.name}` was begun, and its end was never heard of: {failure.message}"
+                f"`{tool.name}` was begun, and its end was never heard of:"  # durable text
+                f" {failure.message}"
             )
         case Failure(kind="timeout"):
             return fail(ErrorCode.TIMEOUT, f"`{tool.name}` did not answer in time.")

@@ -76,7 +76,7 @@ from holdfast.workflows.engine.state.data import CannotWrite, VisibleData, is_sa
 
 _RECONCILE = (
     "{message}. Did it happen? `happened` takes `result` as what it returned, `did_not_happen`"
-    " carries it out again, `give_up` leaves it unknown."
+    " carries it out again, `give_up` leaves it unknown."  # durable text
 )
 
 
@@ -229,7 +229,9 @@ class CallLifecycle:
         is_once = tool.once or tool.delegate is not None
         if not (self._state.was_reset and is_once and call.unknown_outcomes == 0):
             return None
-        return Unknown(f"`{tool.name}` may have been carried out before the run was reset")
+        return Unknown(
+            f"`{tool.name}` may have been carried out before the run was reset"  # durable text
+        )
 
     def publish_result(self, call: ToolCall) -> HookRequests[None]:
         """Make an ended call's result readable for the calls that depend on it, after its hooks."""
@@ -363,7 +365,7 @@ class CallLifecycle:
                 continue
             if self._state.asks_people:
                 call.move(CallStage.WAITING)
-                text = f"Shall `{call.name}` be carried out with these arguments?"
+                text = f"Shall `{call.name}` be carried out with these arguments?"  # durable text
                 self._questions.ask_about(turn, call, "call", text)
             else:
                 message = "this run does not wait for anybody's approval"

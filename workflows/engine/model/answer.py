@@ -33,7 +33,7 @@ from holdfast.workflows.engine.call.tool_call import (
     Succeeded,
     ToolCall,
 )
-from holdfast.workflows.engine.model.composed import UnreadableAnswer, read_answer
+from holdfast.workflows.engine.model.composed import MalformedAnswer, read_answer
 from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
 from holdfast.workflows.engine.state.redaction import Redaction, untrusted_value
 from holdfast.workflows.engine.state.references import Unresolved, as_text, resolve
@@ -75,7 +75,7 @@ def parse_answer(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedA
         return ParsedAnswer(solution)
     try:
         read = read_answer(solution.text, agent, tools)
-    except UnreadableAnswer as error:
+    except MalformedAnswer as error:
         cut = " It was cut off: write less." if solution.stop_reason == "length" else ""
         wrong = f"invalid_output: {error}.{cut} {_COMPOSED}"
         return ParsedAnswer(solution.model_copy(update={"calls": []}), wrong=wrong)

@@ -50,7 +50,7 @@ _RESULT = "Your result of this call; null if it depends on another call of this 
 _FENCE = re.compile(r"```[A-Za-z0-9_+-]*\s*\n(.*?)```", re.DOTALL)
 
 
-class UnreadableAnswer(Exception):
+class MalformedAnswer(Exception):
     """The text cannot be read as an answer; the message describes the problem to the model."""
 
 
@@ -80,13 +80,13 @@ def composed_schema(
 
 
 def read_answer(text: str, agent: Agent, tools: list[Tool]) -> ComposedAnswer:
-    """Read the answer that a text is or contains, or raise `UnreadableAnswer`."""
+    """Read the answer that a text is or contains, or raise `MalformedAnswer`."""
     answer, beside = _found(text)
     written = answer.get("calls")
     if written is None:
         written = []
     if not isinstance(written, list):
-        raise UnreadableAnswer("`calls` is no list")
+        raise MalformedAnswer("`calls` is no list")
     known: dict[str, dict[str, Property]] = {}
     output: Any = MISSING
     with bounded():
@@ -154,10 +154,10 @@ def _read_call(
 ) -> WrittenCall:
     """Return one call, without what was left out; `known` caches the properties of tools."""
     if not isinstance(call, dict):
-        raise UnreadableAnswer(f"`calls[{index}]` is no object")
+        raise MalformedAnswer(f"`calls[{index}]` is no object")
     name = call.get(TOOL)
     if not isinstance(name, str) or not name:
-        raise UnreadableAnswer(f"`calls[{index}]` does not name its tool in `{TOOL}`")
+        raise MalformedAnswer(f"`calls[{index}]` does not name its tool in `{TOOL}`")
     written = {key: value for key, value in call.items() if key != TOOL}
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is None:
@@ -183,7 +183,7 @@ def _found(text: str) -> tuple[dict[str, Any], str]:
         if isinstance(value, dict) and ("calls" in value or "output" in value):
             return value, beside
         first = first or ValueError("it has neither `calls` nor `output`")
-    raise UnreadableAnswer(f"it cannot be read: {first or 'it is empty'}")
+    raise MalformedAnswer(f"it cannot be read: {first or 'it is empty'}")
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:

@@ -249,7 +249,9 @@ def _put(value: Any, steps: tuple[str | int, ...], new: Any, path: Path) -> Any:
     if value is MISSING or value is None:
         value = {}
     if not isinstance(value, dict):
-        raise CannotWrite(f"{path} cannot be written: `{step}` would have to stand in an object")
+        raise CannotWrite(
+            f"{path} cannot be written: `{step}` would have to stand in an object"  # durable text
+        )
     return {**value, step: inner}
 
 

@@ -73,7 +73,8 @@ def resolve(value: Any, data: Readable, instance: str | None = None) -> Any:
 def missing_reason(paths: Sequence[Path], data: Readable) -> str:
     """Return the message that none of the places has a value."""
     places = " or ".join(map(str, paths))
-    return f"nothing stands at {places}{''.join(dict.fromkeys(map(data.why, paths)))}"
+    reasons = "".join(dict.fromkeys(map(data.why, paths)))
+    return f"nothing stands at {places}{reasons}"  # durable text
 
 
 class _Reading:
@@ -117,9 +118,8 @@ class _Reading:
     def _fitting(self, value: Any) -> Any:
         self._room_bytes -= json_size(value)
         if self._room_bytes < 0:
-            raise Unresolved(
-                f"the references stand for more than {MAX_RESOLVED_BYTES} bytes in all"
-            )
+            limit = f"{MAX_RESOLVED_BYTES} bytes"
+            raise Unresolved(f"the references stand for more than {limit} in all")  # durable text
         return value
 
 
