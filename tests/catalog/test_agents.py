@@ -88,21 +88,9 @@ def test_a_worker_without_endpoints_is_told_how_to_have_one(shop: Folder) -> Non
 
 REFUSED = [
     (
-        MINIMAL + "tools:\n- _tool: a\n  _activity: chrge",
-        "4: `tools[0]._activity`: this worker has no activity `chrge`",
-    ),
-    (
-        MINIMAL + "tools:\n- _tool: a\n  _activity: charge\n  _foo: 1",
-        "5: unknown meta-property `_foo`",
-    ),
-    (
         MINIMAL + "tools: [charge]",
         "2: `tools[0]`: there is no tool `charge`; the activity takes no pydantic model: give it"
         " one, or a file in `tools/`",
-    ),
-    (
-        MINIMAL + "tools: [look_up]\ntoolChoice: {name: x}",
-        "3: `toolChoice.name`: the agent has no tool `x`; known: `look_up`",
     ),
     (
         MINIMAL + "approval:\n  when: {type: strin}",
@@ -134,10 +122,6 @@ def test_in_markdown_the_line_is_that_of_the_file(shop: Folder) -> None:
 
 
 IN_SEVERAL_FILES: list[tuple[dict[str, str], str]] = [
-    (
-        {"agents/a.yaml": MINIMAL, "agents/b.yaml": MINIMAL + "name: a"},
-        "agents/b.yaml:1: the agent name `a` is taken by agents/a.yaml:1; ",
-    ),
     (
         {"agents/my agent.yaml": MINIMAL},
         "agents/my agent.yaml:1: the file's name `my agent` is no good name; ",

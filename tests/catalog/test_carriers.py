@@ -1,7 +1,5 @@
 """Who carries a tool's calls out (an activity, an agent, the model itself), and its hooks."""
 
-import pytest
-
 from holdfast.schemas.tool import Tool
 from tests.catalog.catalog_folder import Folder
 
@@ -38,12 +36,6 @@ def test_agents_may_delegate_to_each_other_in_a_circle(shop: Folder) -> None:
     shop.write("agents/sub/other.yaml", MODEL + "name: b\ntools: [{_tool: ask_a, _delegate: a}]")
     shop.write("agents/self.yaml", MODEL + "tools: [{_tool: again, _delegate: self}]")
     assert set(shop.load().agents) == {"a", "b", "self"}
-
-
-def test_no_agent_is_called_as_the_one_without_a_name(shop: Folder) -> None:
-    shop.write("agents/anonymous.yaml", MODEL)
-    said = "agents/anonymous.yaml:1: a delegate `anonymous` is none of the catalog's agents;"
-    assert shop.problem() == f"{said} give it another name"
 
 
 def test_a_tools_hooks_are_kept_with_their_options(shop: Folder) -> None:
@@ -85,78 +77,3 @@ skills:
 """,
     )
     assert [each.name for each in shop.load().unbound_activities] == ["charge", "unused"]
-
-
-REFUSED: list[tuple[str, str]] = [
-    (
-        "description: x",
-        "1: this worker has no activity `t` to run the tool; name one with"
-        " `_activity` (known: `charge`, `look_up`), an agent with `_delegate`, or have the model"
-        " itself answer by `_output`",
-    ),
-    (
-        ANSWERED + "_sideEffects: true",
-        "2: `_sideEffects`: the model itself answers `t`, which has no effect on the world; name"
-        " what has one with `_activity` (known: `charge`, `look_up`), or leave `_sideEffects` out",
-    ),
-    (
-        "_delegate: translater",
-        "1: `_delegate`: there is no agent `translater`; did you mean `translator`?",
-    ),
-    (
-        "properties:\n  _delegate:\n    const: anonymus",
-        "3: `properties._delegate.const`: there is no agent `anonymus`; did you mean `anonymous`?",
-    ),
-    (
-        "_activity: charge\n_delegate: translator",
-        "2: `_delegate` and `_activity` each name what runs the tool; keep one of them",
-    ),
-    (
-        "_activity: charge\nproperties:\n  _delegate: {type: string}",
-        "3: `_delegate` is not for the model to choose; ",
-    ),
-    ("_activity: charge\n_before: ''", "2: `_before`: the text is empty; write one that is not"),
-    (
-        "_activity: charge\n_before: chrge",
-        "2: `_before`: this worker has no activity `chrge`; did you mean `charge`? (an activity of"
-        " another worker needs its `taskQueue`)",
-    ),
-    (
-        "_activity: charge\n_after:\n  type: chrge",
-        "3: `_after.type`: this worker has no activity `chrge`; did you mean `charge`?",
-    ),
-    (
-        "_activity: charge\n_prepare: generate",
-        "2: `_prepare`: the activity name `generate` is the worker's own; name another",
-    ),
-    (
-        "_activity: charge\n_repair: {type: charge, local: true}",
-        "2: `_repair.local`: this option is not for hooks; leave it out",
-    ),
-    (
-        "_activity: charge\n_repair: {type: charge, input: call}",
-        "2: `_repair.input`: this option is not for hooks; leave it out",
-    ),
-    (
-        "_activity: charge\nproperties:\n  _before: {type: string}",
-        "3: `_before` is not for the model to choose; ",
-    ),
-    (
-        "_activity: charge\n_instance: the first",
-        "2: `_instance`: `the first` does not fit; write at most 100 letters, digits, `_`, `.` and"
-        " `-`, the first a letter or a digit",
-    ),
-    (
-        "_activity: charge\n_tool: choose_skill",
-        "1: the tool name `choose_skill` is the engine's own; give it another",
-    ),
-]
-
-
-@pytest.mark.parametrize(("text", "problem"), REFUSED)
-def test_what_does_not_go_together_is_told_by_its_line(
-    shop: Folder, text: str, problem: str
-) -> None:
-    shop.write("agents/translator.yaml", MODEL)
-    shop.write("tools/t.yaml", text)
-    assert shop.problem().startswith(f"tools/t.yaml:{problem}")

@@ -52,14 +52,11 @@ def test_a_file_s_endpoints_are_found_by_name(tmp_path: Path) -> None:
     ("text", "line", "reason"),
     [
         ("a: {provider: script, file: a.yaml, contextWindow: 9000}\n", 1, "has no window"),
-        ("a:\n  provider: genimi\n  baseUrl: http://x\n", 2, "did you mean `gemini`?"),
-        (OPENAI + "  price: {input: -1}\n", 4, "output"),
+        (OPENAI + "  price: {input: 1}\n", 4, "output"),
         (OPENAI + '  headers: {"x": "a\\nb"}\n', 4, "one line"),
         (OPENAI + "  maxRequestsPerMinute: 0\n", 4, "1 or m"),
         (OPENAI + "  headersEnv: {x: 'a b'}\n", 4, "variable"),
         (OPENAI + "  headersEnv: {'x y': A}\n", 4, "no header"),
-        ("a: {\n", 2, "this is no YAML"),
-        ("", 1, "the file is empty"),
     ],
 )
 def test_what_does_not_load_is_told_with_its_line(
@@ -68,12 +65,6 @@ def test_what_does_not_load_is_told_with_its_line(
     told = refused(tmp_path, text)
     assert told.startswith(f"/endpoints.yaml:{line}: ")
     assert reason in told
-
-
-def test_a_script_that_does_not_load_is_told_by_its_own_line(tmp_path: Path) -> None:
-    (tmp_path / "script.yaml").write_text("- text: Hello\n- txt: Hello\n")
-    told = refused(tmp_path, "demo: {provider: script, file: script.yaml}")
-    assert told.startswith("/script.yaml:2: unknown field `txt`; did you mean `text`?")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import pytest
 
 from holdfast.catalog.loader import load_catalog
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
-from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.schemas.tool import Tool
 from tests.catalog.catalog_folder import Folder
 
@@ -109,11 +108,8 @@ def test_a_module_is_found_by_dotted_name(folder: Folder, monkeypatch: pytest.Mo
     folder.write("pkg_of_tools/more.py", WHOLE)
     monkeypatch.chdir(folder.path)
     monkeypatch.syspath_prepend(str(folder.path))
-    assert set(
-        load_catalog(
-            None, ["pkg_of_tools.more"], read_definition=activity_definition
-        ).definitions.tools
-    ) == {"shop.refund"}
+    catalog = load_catalog(None, ["pkg_of_tools.more"], read_definition=activity_definition)
+    assert set(catalog.definitions.tools) == {"shop.refund"}
 
 
 def test_a_module_imports_what_stands_beside_it(
@@ -138,27 +134,8 @@ def activity_of(meta: str) -> str:
     return HEAD + model + "@activity.defn\ndef f(a: A) -> None: ..."
 
 
-TAKES_INT = "@activity.defn\ndef f(a: int) -> None: ...\n"
 TAKES_A = "@activity.defn\ndef f(a: A) -> None: ..."
-IMPORTED = "it cannot be imported: "
 REFUSED = [
-    ("import nothing_like_this", f"m.py:1: {IMPORTED}ModuleNotFoundError"),
-    ("x = 1\nraise SystemExit(3)", f"m.py:2: {IMPORTED}SystemExit: 3"),
-    ("x = (1,\n", f"m.py:1: {IMPORTED}SyntaxError"),
-    ("x = 1", "m.py: it has no activities"),
-    (
-        HEAD + TAKES_INT.replace("defn", "defn(name='generate')"),
-        "m.py:5: the activity name `generate` is the worker's own",
-    ),
-    (
-        HEAD + TAKES_INT.replace("int", "'Nope'"),
-        f"m.py:5: {IMPORTED}NameError: name 'Nope' is not defined",
-    ),
-    (
-        HEAD + TAKES_INT + TAKES_INT.replace("defn", "defn(name='f')").replace("def f", "def g"),
-        "m.py:7: the activity name `f` is taken by ",
-    ),
-    (activity_of("{'_foo': 1}"), "m.py:7: unknown meta-property `_foo`"),
     (
         activity_of("{'_activity': 'x'}"),
         "m.py:7: `_activity` of `f` names an activity, but the function is the activity",
@@ -170,12 +147,6 @@ REFUSED = [
     (
         activity_of("{'_delegate': 'b'}"),
         "m.py:7: `_delegate` and `_activity` each name what runs the tool",
-    ),
-    (
-        HEAD
-        + "from typing import Callable\nclass A(BaseModel):\n  x: Callable[[], int]\n"
-        + TAKES_A,
-        "m.py:8: `A` has no JSON Schema",
     ),
     (
         HEAD + "from pydantic import RootModel\nclass A(RootModel[list[int]]): ...\n" + TAKES_A,
@@ -195,9 +166,3 @@ def test_a_module_that_does_not_load_is_told_by_its_line(
 ) -> None:
     folder.module("m.py", text)
     assert folder.problem().startswith(problem)
-
-
-@pytest.mark.parametrize("name", ["no_such_module_here", "no/such/file.py"])
-def test_a_module_that_is_not_there_is_told_by_its_name(name: str) -> None:
-    with pytest.raises(LoadError, match=rf"^{name}: there is no such (module|file); check"):
-        load_catalog(None, [name], read_definition=activity_definition)

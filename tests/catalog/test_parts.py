@@ -74,14 +74,6 @@ def test_a_skills_tool_may_wait_for_one_of_the_agents_own(shop: Folder) -> None:
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     (
-        {"skills": [{"name": "a", "tools": [{**PAY, "_sideEffects": "yes"}]}]},
-        "`skills[0].tools[0]._sideEffects`: `yes` does not fit; write `true` or `false`",
-    ),
-    (
-        {"tools": ["look_up"], "skills": [{"name": "a", "tools": ["look_up"]}]},
-        "`skills[0].tools[0]`: it has `look_up` twice; keep one of them",
-    ),
-    (
         {"knowledge": [FAQ], "skills": [{"name": "a", "tools": [{**PAY, "_tool": "faq"}]}]},
         "`skills[0].tools[0]`: it has `faq` twice; keep one of them",
     ),
@@ -104,18 +96,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"skills": [{"name": "a", "activity": {"type": "x", "taskQueue": "q", "local": True}}]},
         "`skills[0].activity.local`: a local activity runs on the run's own worker",
-    ),
-    (
-        {"skills": [{"name": "a", "activity": "charge", "tools": ["look_up"]}]},
-        "`skills[0].tools`: an activity does the work of this skill, without a model; leave",
-    ),
-    (
-        {"skills": [{"name": "a", "tools": [PAY]}], "approval": {"auto": ["payy"]}},
-        "`approval.auto` names `payy`, which is not among the agent's tools; did you mean `pay`?",
-    ),
-    (
-        {"skills": [{"name": "a", "tools": [PAY]}], "toolChoice": {"name": "payy"}},
-        "`toolChoice.name`: the agent has no tool `payy`; did you mean `pay`?",
     ),
 ]
 

@@ -165,11 +165,6 @@ REFUSED = [
         "3: `properties._scopes.type`: `strin` is no type",
     ),
     (
-        "_activity: {type: x, taskQueue: holdfast}",
-        "1: `_activity.type`: this worker has no activity `x`",
-    ),
-    ("_activity: charge\nanyOf:\n- anyOf: [$ref: '#', $ref: '#']", "1: checking with this schema"),
-    (
         json.dumps(_row(100)),
         "1: `$defs.s0`: checking with this schema would never end, or too late",
     ),
@@ -178,6 +173,22 @@ REFUSED = [
         "1: `$defs.properties.a.properties.a.properties.a.",
     ),
     (json.dumps({"_activity": "charge", "enum": ["x" * 260_000]}), "1: the schema has 2600"),
+    (
+        "[{_tool: c, _activity: charge}, {_tool: c, _activity: charge}]",
+        "1: `[1]`: the tool name `c` is taken by tools/t.yaml:1; ",
+    ),
+    (
+        "properties:\n  _delegate:\n    const: anonymus",
+        "3: `properties._delegate.const`: there is no agent `anonymus`; did you mean `anonymous`?",
+    ),
+    (
+        "_activity: charge\n_repair: {type: charge, local: true}",
+        "2: `_repair.local`: this option is not for hooks; leave it out",
+    ),
+    (
+        "_activity: charge\nproperties:\n  _before: {type: string}",
+        "3: `_before` is not for the model to choose; ",
+    ),
     ("[{_activity: charge}]", '1: `[0]`: the tool has no name; give it one: "_tool": "…"'),
 ]
 
@@ -214,21 +225,6 @@ def test_everything_that_is_wrong_is_told_at_once(shop: Folder) -> None:
         *("tools/a.yaml:1", "tools/a.yaml:2", "tools/a.yaml:4"),
         "tools/b.json:1",
         *("tools/c.yaml:1", "tools/c.yaml:2", "tools/c.yaml:3"),
-    ]
-
-
-def test_a_name_taken_twice_is_told_with_both_places(shop: Folder) -> None:
-    shop.write("tools/a.yaml", "_activity: charge")
-    shop.write("tools/b.yaml", "\n\n_tool: a\n_activity: charge")
-    shop.write(
-        "tools/c.json",
-        '[{"_tool": "c", "_activity": "charge"}, {"_tool": "c", "_activity": "charge"}]',
-    )
-    shop.write("tools/look_up.yaml", "{}")
-    assert [said.partition(";")[0] for said in shop.problems()] == [
-        "tools/b.yaml:2: the tool name `a` is taken by tools/a.yaml:1",
-        "tools/c.json:1: `[1]`: the tool name `c` is taken by tools/c.json:1",
-        "tools/look_up.yaml:1: the tool name `look_up` is taken by shop.py:7",
     ]
 
 
@@ -283,11 +279,6 @@ def test_a_keyword_that_is_nearly_one_of_the_drafts_is_a_slip(
     shop.write("tools/t.json", json.dumps(schema))
     said = f"tools/t.json:1: unknown keyword `{written}`; did you mean `{meant}`?"
     assert shop.problem().startswith(said)
-
-
-def test_a_folder_without_tools_or_agents_is_no_catalog(folder: Folder) -> None:
-    (folder.path / "tools").rmdir()
-    assert "neither a folder `tools` nor a folder `agents`" in folder.problem()
 
 
 @pytest.mark.parametrize(

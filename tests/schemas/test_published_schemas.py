@@ -18,7 +18,7 @@ from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.log_entry import DoneEntry, ToolCallEntry, ToolEndEntry
 from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.run import CallRequest, RunRequest, RunResult
-from holdfast.schemas.tool import META_PROPERTIES, ToolDefinition
+from holdfast.schemas.tool import ToolDefinition
 from tests.support.told import news
 
 TOOL = {
@@ -152,45 +152,22 @@ EXAMPLES: list[tuple[str, Any]] = [
     ),
     ("result-envelope", {"content": "Sent.", "terminate": True}),
 ]
+# More of what is wrong is in the tests of what loading refuses.
 WRONG: list[tuple[str, Any]] = [
-    *(("tool", {f"{name}x": 1}) for name in META_PROPERTIES),
     ("tool", {"_": 1}),
-    ("tool", {"properties": {"_activty": {"const": "x"}}}),
-    ("tool", {"type": "array"}),
     ("tool", {"properties": {"a": {"properties": {"b": {"type": "sting"}}}}}),
     ("tool", {"properties": {"_sideEffects": {"const": "yes"}}}),
-    ("tool", {"properties": {"_sideEffects": {"type": "boolean"}}}),
-    ("tool", {"sideEffects": True}),
-    ("tool", {"$schema": "http://json-schema.org/draft-07/schema#"}),
-    ("tool", {"_activity": {"taskQueue": "q"}}),
-    ("tool", {"_approval": {"timeout": "soon"}}),
-    ("tool", {"_activity": "charge", "_delegate": "translator"}),
-    ("tool", {"_activity": "generate"}),
-    ("tool", {"_activity": {"type": "x", "taskQueue": "q", "local": True}}),
-    ("tool", {"_tool": "choose_skill"}),
     ("tool", {"_before": {"type": "x", "local": True}}),
-    ("tool", {"_after": {"type": "x", "input": "call"}}),
-    ("tool", {"_instance": "the first"}),
-    ("tool", {"properties": {"_delegate": {"enum": ["a", "b"]}}}),
     ("agent", {**AGENT, "_before": {"type": "x", "local": True}}),
     ("agent", {**AGENT, "skills": [{"tools": []}]}),
-    ("agent", {**AGENT, "skills": [{"name": "a", "activity": "x", "instructions": "Be quick."}]}),
     ("agent", {**AGENT, "knowledge": [{"name": "faq"}]}),
-    ("agent", {**AGENT, "knowledge": [{"name": "faq", "text": "a", "url": "b"}]}),
-    ("agent", {}),
-    ("agent", {**AGENT, "tols": []}),
-    ("agent", {**AGENT, "tools": [{"_foo": 1}]}),
-    ("agent", {**AGENT, "tool_choice": "none"}),
     ("run-request", {"agent": {"model": {}}}),
     ("call-request", {"arguments": {}}),
     ("call-request", {"tool": "refund", "arguments": [5]}),
     ("call-request", {"tool": {"_foo": 1}}),
     ("decision", {**DECISION, "decision": "perhaps"}),
     ("message", {"content": "x", "delivery": "now"}),
-    ("endpoints", {"openai": {"provider": "telepathy"}}),
     ("keys", {}),
-    ("keys", {"people": {"issuer": "https://id.example"}}),
-    ("keys", {"people": {"file": "people.jwks.json", "url": "https://id.example/jwks.json"}}),
     ("notify", {"inbox": "https://inbox.x"}),
     ("notify", {**NOTIFIERS, "inbox": "inbox.x"}),
     ("notify", {**NOTIFIERS, "channels": {}}),
