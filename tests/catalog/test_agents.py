@@ -8,29 +8,25 @@ MINIMAL = "model: {endpoint: m}\n"
 
 
 def test_an_agent_is_kept_with_its_tools_resolved_and_its_defaults_filled_in(shop: Folder) -> None:
-    shop.write(
-        "agents/desk.md",
-        """
-        ---
+    text = """
         model: {endpoint: m, name: small}
         tools: [look_up, {_tool: inline, _activity: charge}]
+        calling: composed
+        plan: lazy
         budget: {maxTurns: 3}
-        onLimit: {maxTurns: ask}
+        onLimit: {maxTurns: ask, maxDepth: fail}
         approval: {timeout: 2h, auto: [inline]}
-        ---
-        Be kind.
-        """.replace("\n        ", "\n"),
-    )
+        _prepare: charge
+        _after: {type: audit, taskQueue: books, startToCloseTimeout: 5s}
+    """
+    shop.write("agents/desk.yaml", text)
     agent = shop.load().agents["desk"]
-    assert agent.instructions == "Be kind."
     assert [tool.name for tool in agent.tools] == ["look_up", "inline"]
-    assert agent.budget.model_dump(by_alias=True, exclude_none=True) == {
-        "maxIterations": 6,
-        "maxTurns": 3,
-        "maxCalls": 32,
-        "maxDepth": 4,
-    }
-    assert agent.on_limit == {"maxIterations": "finalize", "maxTurns": "ask"}
+    assert (agent.calling, agent.plan) == ("composed", "lazy")
+    budget = {"maxIterations": 6, "maxTurns": 3, "maxCalls": 32, "maxDepth": 4}
+    assert agent.budget.model_dump(by_alias=True, exclude_none=True) == budget
+    on_limit = {"maxIterations": "finalize", "maxTurns": "ask", "maxDepth": "fail"}
+    assert agent.on_limit == on_limit
     assert agent.approval.to_json() == {
         "require": "side_effects",
         "timeout": "2h",
@@ -39,24 +35,6 @@ def test_an_agent_is_kept_with_its_tools_resolved_and_its_defaults_filled_in(sho
         "approvers": [],
         "auto": ["inline"],
     }
-
-
-def test_an_agent_is_kept_with_its_way_of_calling_and_its_hooks(shop: Folder) -> None:
-    shop.write(
-        "agents/a.yaml",
-        MINIMAL
-        + """
-calling: composed
-plan: lazy
-budget: {maxDepth: 2}
-onLimit: {maxDepth: fail}
-_prepare: charge
-_after: {type: audit, taskQueue: books, startToCloseTimeout: 5s}
-""",
-    )
-    agent = shop.load().agents["a"]
-    assert (agent.calling, agent.plan, agent.budget.max_depth) == ("composed", "lazy", 2)
-    assert agent.on_limit["maxDepth"] == "fail"
     assert agent.hooks.to_json() == {
         "prepare": {"type": "charge"},
         "after": {"type": "audit", "taskQueue": "books", "startToCloseTimeout": "5s"},

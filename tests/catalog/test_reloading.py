@@ -275,12 +275,6 @@ def test_a_folder_with_too_many_files_is_refused_and_soon(
     assert place.settle()[0] == "tools: it holds too many files; use at most 3"
 
 
-def test_a_link_that_leads_nowhere_is_a_file_that_cannot_be_read(place: Place) -> None:
-    (place.folder.path / "tools/lost.yaml").symlink_to("nowhere.yaml")
-    assert place.settle()[0].startswith("tools/lost.yaml")
-    assert place.tools == {"look_up", "pay"}
-
-
 # What a change looks like.
 
 

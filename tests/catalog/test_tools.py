@@ -11,6 +11,7 @@ from holdfast.schemas.reference import parse_output_path
 from holdfast.schemas.tool import Tool
 from tests.catalog.catalog_folder import Folder
 
+MODEL = "model: {endpoint: m}\n"
 REFUND = """
     {
       "_tool": "refund",
@@ -103,10 +104,9 @@ def test_some_meta_properties_may_be_left_to_the_model(shop: Folder) -> None:
 
 
 def test_a_tool_is_named_by_itself_or_by_its_file(shop: Folder) -> None:
+    many = "[{_tool: one, _activity: charge}, {_tool: two, _activity: charge}]"
     shop.write("tools/deep/rag.query.yaml", "_activity: charge")
-    shop.write(
-        "tools/many.yaml", "[{_tool: one, _activity: charge}, {_tool: two, _activity: charge}]"
-    )
+    shop.write("tools/many.yaml", many)
     assert {"rag.query", "one", "two"} <= set(shop.load().definitions.tools)
 
 
@@ -288,3 +288,64 @@ def test_a_fixed_output_path_names_where_results_go(shop: Folder, path: str) -> 
     kept = tool(shop, json.dumps({"_activity": "charge", "_outputPath": path}))
     assert kept.output_path == path
     assert parse_output_path(path).result
+
+
+# What runs a tool, and its hooks.
+
+
+def test_a_tool_that_nothing_carries_out_is_answered_by_the_model_itself(shop: Folder) -> None:
+    kept = tool(shop, "description: How the customer feels.\n_output: {type: string}\n")
+    assert kept.latent
+    assert kept.output == {"type": "string"}
+
+
+def test_an_agent_may_be_what_carries_a_tool_out(shop: Folder) -> None:
+    shop.write("agents/translator.yaml", MODEL)
+    kept = tool(shop, "_delegate: translator\n_scopes: [state]\n_sideEffects: true\n")
+    assert (kept.delegate, kept.activity, kept.latent) == ("translator", None, False)
+    assert (kept.scopes, kept.once) == (["state"], True)
+
+
+def test_a_delegate_comes_before_the_activity_of_the_tools_own_name(shop: Folder) -> None:
+    shop.write("tools/charge.yaml", "_delegate: anonymous")
+    assert shop.load().definitions.tools["charge"].activity is None
+
+
+def test_agents_may_delegate_to_each_other_in_a_circle(shop: Folder) -> None:
+    shop.write("agents/a.yaml", MODEL + "tools: [{_tool: ask_b, _delegate: b}]")
+    shop.write("agents/sub/other.yaml", MODEL + "name: b\ntools: [{_tool: ask_a, _delegate: a}]")
+    shop.write("agents/self.yaml", MODEL + "tools: [{_tool: again, _delegate: self}]")
+    assert set(shop.load().agents) == {"a", "b", "self"}
+
+
+def test_a_tools_hooks_are_kept_with_their_options(shop: Folder) -> None:
+    text = """
+        _activity: charge
+        _prepare: charge
+        _before: {type: generate, taskQueue: policies, retry: {maximumAttempts: 2}}
+        properties: {_after: {const: charge}}
+    """
+    before = {"type": "generate", "taskQueue": "policies", "retry": {"maximumAttempts": 2}}
+    assert tool(shop, text).hooks.to_json() == {
+        "prepare": {"type": "charge"},
+        "before": before,  # an activity of another worker may have any name
+        "after": {"type": "charge"},
+    }
+
+
+def test_an_activity_that_a_hook_or_a_skill_names_is_bound(shop: Folder) -> None:
+    bound = ("a_tool", "its_hook", "own", "in_skill", "hook_in_skill", "of_agent", "whole_skill")
+    one = "@activity.defn\nasync def {name}(a: int, b: int) -> None: ..."
+    activities = (one.format(name=name) for name in (*bound, "unused"))
+    shop.module("more.py", "\n".join(["from temporalio import activity", *activities]))
+    shop.write("tools/t.yaml", "_activity: a_tool\n_repair: its_hook")
+    text = """
+        model: {endpoint: m}
+        _before: of_agent
+        tools: [{_tool: z, _activity: own}]
+        skills:
+        - {name: one, tools: [{_tool: x, _activity: in_skill, _after: hook_in_skill}]}
+        - {name: two, activity: whole_skill}
+    """
+    shop.write("agents/a.yaml", text)
+    assert [each.name for each in shop.load().unbound_activities] == ["charge", "unused"]

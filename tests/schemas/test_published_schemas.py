@@ -13,13 +13,13 @@ from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas import publish
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.base import Strict
-from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.schemas.decision import Decision, Receipt
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.log_entry import DoneEntry, ToolCallEntry, ToolEndEntry
 from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.run import CallRequest, RunRequest, RunResult
 from holdfast.schemas.tool import ToolDefinition
-from tests.support.told import news
+from tests.support.told import WAITING, news
 
 TOOL = {
     "_tool": "refund",
@@ -80,18 +80,6 @@ NOTIFIERS = {
     },
 }
 DECISION = {"callId": "t1c1", "decision": "edit", "arguments": {"amount": 5}, "by": "ada"}
-WAITING = PendingApproval(
-    call_id="t1c1",
-    kind="call",
-    tool="refund",
-    label="Refund",
-    arguments={"amount": 5},
-    digest="0" * 64,
-    requested_at="2026-01-02T03:04:05.678Z",
-    expires_at="2026-01-09T03:04:05.678Z",
-)
-
-
 EXAMPLE_FILES = ("agents/*.*", "tools/*.*", "endpoints.yaml")
 SHIPPED = sorted(
     path
@@ -106,6 +94,9 @@ def event(entry: Any) -> dict[str, Any]:
     return {"n": 1, "at": "2026-01-02T03:04:05.678Z", **entry.to_json()}
 
 
+DENIED = CallError(code=ErrorCode.DENIED, message="no")
+# Their schemas show an example.
+WITH_EXAMPLE = ("tool", "agent", "endpoints", "keys", "inbox", "notify")
 EXAMPLES: list[tuple[str, Any]] = [
     ("tool", TOOL),
     ("tool", {}),
@@ -139,18 +130,9 @@ EXAMPLES: list[tuple[str, Any]] = [
     ("page-request", {"after": 3}),
     ("event", event(ToolCallEntry(turn=1, call_id="t1c1", tool="refund", arguments={"amount": 5}))),
     ("event", event(DoneEntry(status="completed", output="Done."))),
-    (
-        "event",
-        event(
-            ToolEndEntry(
-                turn=1,
-                call_id="t1c1",
-                tool="refund",
-                error=CallError(code=ErrorCode.DENIED, message="no"),
-            )
-        ),
-    ),
+    ("event", event(ToolEndEntry(turn=1, call_id="t1c1", tool="refund", error=DENIED))),
     ("result-envelope", {"content": "Sent.", "terminate": True}),
+    *((name, publish.schema_of(name)["examples"][0]) for name in WITH_EXAMPLE),
 ]
 # More of what is wrong is in the tests of what loading refuses.
 WRONG: list[tuple[str, Any]] = [
@@ -176,10 +158,17 @@ WRONG: list[tuple[str, Any]] = [
 ]
 
 
-def validator(name: str) -> Draft202012Validator:
-    """A validator of the published file."""
+def published(name: str) -> dict[str, Any]:
+    """Return the published schema."""
     text = (publish.FOLDER / f"{name}.schema.json").read_text(encoding="utf-8")
-    return Draft202012Validator(json.loads(text))
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def mistakes(name: str, value: Any) -> list[str]:
+    """Return what the published schema finds wrong with a value."""
+    found = Draft202012Validator(published(name)).iter_errors(value)
+    return [error.message for error in found]
 
 
 @pytest.mark.parametrize("name", sorted(publish.PUBLISHED))
@@ -195,30 +184,31 @@ def test_nothing_else_is_published() -> None:
 
 @pytest.mark.parametrize("name", sorted(publish.PUBLISHED))
 def test_a_published_schema_is_valid_and_says_what_it_is(name: str) -> None:
-    schema = validator(name).schema
-    assert isinstance(schema, dict)
+    schema = published(name)
     Draft202012Validator.check_schema(schema)
     assert schema["$id"] == f"urn:holdfast:{name}"
     assert schema["title"]
     assert schema["description"]
+    kind = publish.PUBLISHED[name].type
+    if isinstance(kind, type) and issubclass(kind, Strict) and name != "tool":
+        assert schema["additionalProperties"] is False
 
 
 @pytest.mark.parametrize(("name", "value"), EXAMPLES)
 def test_what_is_right_fits(name: str, value: Any) -> None:
-    assert [error.message for error in validator(name).iter_errors(value)] == []
+    assert mistakes(name, value) == []
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
 def test_what_is_wrong_does_not_fit(name: str, value: Any) -> None:
-    assert list(validator(name).iter_errors(value))
+    assert mistakes(name, value)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=str)
 def test_the_agents_tools_and_endpoints_that_we_ship_fit(path: Path) -> None:
     kinds = {"agents": "agent", "tools": "tool", "endpoints.yaml": "endpoints"}
     name = next(kind for part, kind in kinds.items() if part in path.parts)
-    value = read_source(path).value
-    assert [error.message for error in validator(name).iter_errors(value)] == []
+    assert mistakes(name, read_source(path).value) == []
 
 
 def objects(schema: Any) -> Iterator[dict[str, Any]]:
@@ -240,28 +230,12 @@ def objects(schema: Any) -> Iterator[dict[str, Any]]:
 def test_every_field_is_described_and_every_definition_has_a_title(name: str) -> None:
     schema = publish.schema_of(name)
     meaning = {key: each for each in objects(schema) for key, each in each["properties"].items()}
-    assert [key for key, each in meaning.items() if not _is_described(key, each)] == []
+    for key, each in meaning.items():
+        # What is fixed needs no words, and neither does a condition on another field.
+        if key not in ("n", "at", "type", "const") and not isinstance(each, bool):
+            assert {"description", "const"} & set(each), key
     titles = [each["title"] for each in schema.get("$defs", {}).values()]
     assert [title for title in titles if re.search("[a-z][A-Z]", title)] == []
-
-
-def _is_described(key: str, schema: Any) -> bool:
-    # What is fixed needs no words, and neither does a condition on another field.
-    said = isinstance(schema, bool) or "description" in schema or "const" in schema
-    return said or key in ("n", "at", "type", "const")
-
-
-@pytest.mark.parametrize("name", ["tool", "agent", "endpoints", "keys", "inbox", "notify"])
-def test_a_schema_shows_an_example_that_fits_it(name: str) -> None:
-    [example] = publish.schema_of(name)["examples"]
-    assert [error.message for error in validator(name).iter_errors(example)] == []
-
-
-@pytest.mark.parametrize("name", sorted(publish.PUBLISHED))
-def test_what_people_write_may_hold_nothing_else(name: str) -> None:
-    kind = publish.PUBLISHED[name].type
-    if isinstance(kind, type) and issubclass(kind, Strict) and name != "tool":
-        assert publish.schema_of(name)["additionalProperties"] is False
 
 
 def test_the_examples_are_what_the_models_read() -> None:
