@@ -7,8 +7,8 @@ nothing; and no row may take long.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 from temporalio.client import Client, WorkflowQueryFailedError, WorkflowUpdateFailedError
@@ -28,20 +28,8 @@ from tests.support.command import holdfast
 MAX_ROW_SECONDS = 15
 STARTED = [*REQUESTS, *AGENTS]
 COMMANDED = [*COMMANDS, *SETTINGS]
+NAMES = attrgetter("name")
 UPDATES = [*DECISIONS, *ON_A_BUDGET, *ON_A_PLAN, *SENT, *SAID]
-
-
-class Named(Protocol):
-    """A row."""
-
-    @property
-    def name(self) -> str:
-        """What the person does."""
-
-
-def name_of(row: Named) -> str:
-    """A row's name in the tests' names."""
-    return row.name
 
 
 def check_line(text: str) -> None:
@@ -99,7 +87,7 @@ def test_no_row_is_there_twice(rows: Sequence[Request | Update | Signal | Query 
     assert len(set(keys)) == len(keys)
 
 
-@pytest.mark.parametrize("row", STARTED, ids=name_of)
+@pytest.mark.parametrize("row", STARTED, ids=NAMES)
 async def test_a_run_that_cannot_be_is_told_why(staged: Stage, plain: Client, row: Request) -> None:
     async with asyncio.timeout(MAX_ROW_SECONDS):
         handle = await plain.start_workflow(
@@ -116,7 +104,7 @@ async def test_a_run_that_cannot_be_is_told_why(staged: Stage, plain: Client, ro
     assert not failure.failure.HasField("cause")
 
 
-@pytest.mark.parametrize("row", UPDATES, ids=name_of)
+@pytest.mark.parametrize("row", UPDATES, ids=NAMES)
 async def test_what_a_run_refuses_leaves_no_trace(
     staged: Stage, plain: Client, row: Update
 ) -> None:
@@ -133,7 +121,7 @@ async def test_what_a_run_refuses_leaves_no_trace(
     assert await history_length(run) == before
 
 
-@pytest.mark.parametrize("row", SIGNALS, ids=name_of)
+@pytest.mark.parametrize("row", SIGNALS, ids=NAMES)
 async def test_what_a_signal_has_wrong_is_in_the_log(
     staged: Stage, plain: Client, row: Signal
 ) -> None:
@@ -147,7 +135,7 @@ async def test_what_a_signal_has_wrong_is_in_the_log(
     assert said == row.says
 
 
-@pytest.mark.parametrize("row", QUERIES, ids=name_of)
+@pytest.mark.parametrize("row", QUERIES, ids=NAMES)
 async def test_a_question_that_is_none_is_told_why(
     staged: Stage, plain: Client, row: Query
 ) -> None:
@@ -158,7 +146,7 @@ async def test_a_question_that_is_none_is_told_why(
     assert str(refused.value) == row.says
 
 
-@pytest.mark.parametrize("row", COMMANDED, ids=name_of)
+@pytest.mark.parametrize("row", COMMANDED, ids=NAMES)
 async def test_a_command_says_what_is_wrong_and_what_to_do(
     staged: Stage, environment: pytest.MonkeyPatch, tmp_path: Path, row: Command
 ) -> None:

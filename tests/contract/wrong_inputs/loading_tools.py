@@ -15,17 +15,6 @@ TOOLS = [
         "begins with `x-`",
     ),
     tool(
-        "a meta-property misspelt among the properties",
-        CHARGED + "properties:\n  _aproval: {const: {require: always}}\n",
-        "3: unknown meta-property `_aproval`; did you mean `_approval`?",
-    ),
-    tool(
-        "a meta-property that the model may not choose",
-        CHARGED + "properties:\n  _sideEffects: {type: boolean}\n",
-        '3: `_sideEffects` is not for the model to choose; fix it: {"const": …}, or '
-        '"_sideEffects": … at the top of the tool',
-    ),
-    tool(
         "a meta-property in both places",
         CHARGED + "_show: full\nproperties:\n  _show: {const: none}\n",
         "4: `_show` is set here and at the top of the tool; keep one of them",
@@ -37,52 +26,10 @@ TOOLS = [
         "2: `_sideEffects`: `yes` does not fit; write `true` or `false`",
     ),
     tool(
-        "a flag in quotes",
-        CHARGED + '_idempotent: "true"\n',
-        "2: `_idempotent`: `true` does not fit; write `true` or `false`, without quotes",
-    ),
-    tool(
-        "an approval that is no object",
-        CHARGED + "_approval: always\n",
-        "2: `_approval`: `always` does not fit; write an object",
-    ),
-    tool(
-        "a field of an approval misspelt",
-        CHARGED + "_approval: {requre: always}\n",
-        "2: unknown field `requre`; did you mean `require`?",
-    ),
-    tool(
-        "a value of an approval misspelt",
-        CHARGED + "_approval: {require: alway}\n",
-        "2: `_approval.require`: `alway` does not fit; did you mean `always`?",
-    ),
-    tool(
-        "a duration with a space",
-        CHARGED + "_approval: {timeout: 30 s}\n",
-        "2: `_approval.timeout`: `30 s` does not fit; a duration is a number and a unit: "
-        '"500ms", "30s", "5m", "24h", "7d"',
-    ),
-    tool(
-        "a duration without a unit",
-        "_activity: {type: charge, startToCloseTimeout: 30}\n",
-        "1: `_activity.startToCloseTimeout`: `30` does not fit; a duration is a number "
-        'and a unit: "500ms", "30s", "5m", "24h", "7d"',
-    ),
-    tool(
         "a duration of nothing",
         "_activity: {type: charge, heartbeatTimeout: 0s}\n",
         "1: `_activity.heartbeatTimeout`: `0s` does not fit; a duration is more than "
         "nothing and at most 3650d",
-    ),
-    tool(
-        "fewer attempts than one",
-        "_activity: {type: charge, retry: {maximumAttempts: -1}}\n",
-        "1: `_activity.retry.maximumAttempts`: `-1` does not fit; write 1 or more",
-    ),
-    tool(
-        "attempts in words",
-        "_activity: {type: charge, retry: {maximumAttempts: three}}\n",
-        "1: `_activity.retry.maximumAttempts`: `three` does not fit; write a whole number",
     ),
     tool(
         "an activity that nobody registers",
@@ -108,30 +55,8 @@ TOOLS = [
         editor=False,
     ),
     tool(
-        "the delegate without a name misspelt",
-        "_delegate: anonymus\n",
-        "1: `_delegate`: there is no agent `anonymus`; did you mean `anonymous`?",
-        editor=False,
-    ),
-    tool(
-        "a delegate that is an object",
-        "_delegate: {agent: translator}\n",
-        '1: `_delegate`: `{"agent": "translator"}` does not fit; write a text',
-    ),
-    tool(
-        "an empty delegate",
-        "_delegate: ''\n",
-        "1: `_delegate`: the text is empty; write one that is not",
-    ),
-    tool(
         "a delegate besides an activity",
         CHARGED + "_delegate: anonymous\n",
-        "2: `_delegate` and `_activity` each name what runs the tool; keep one of them",
-    ),
-    tool(
-        "a delegate besides an activity that does not read",
-        "_activity: {local: true}\n_delegate: anonymous\n",
-        "1: `_activity`: `type` is missing; add it",
         "2: `_delegate` and `_activity` each name what runs the tool; keep one of them",
     ),
     tool(
@@ -139,18 +64,6 @@ TOOLS = [
         "properties:\n  _delegate: {enum: [anonymous]}\n_output: true\n",
         '2: `_delegate` is not for the model to choose; fix it: {"const": …}, or '
         '"_delegate": … at the top of the tool',
-    ),
-    tool(
-        "a hook that nobody registers",
-        CHARGED + "_before: chrge\n",
-        "2: `_before`: this worker has no activity `chrge`; did you mean `charge`? (an "
-        "activity of another worker needs its `taskQueue`)",
-        editor=False,
-    ),
-    tool(
-        "a hook that names no activity",
-        CHARGED + "_repair: {taskQueue: payments}\n",
-        "2: `_repair`: `type` is missing; add it",
     ),
     tool(
         "a hook of the worker's own",
@@ -163,32 +76,9 @@ TOOLS = [
         "2: `_before.input`: this option is not for hooks; leave it out",
     ),
     tool(
-        "an instance with a space",
-        CHARGED + "_instance: the first\n",
-        "2: `_instance`: `the first` does not fit; write at most 100 letters, digits, `_`, "
-        "`.` and `-`, the first a letter or a digit",
-    ),
-    tool(
         "a name of the engine's own",
         CHARGED + "_tool: choose_skill\n",
         "1: the tool name `choose_skill` is the engine's own; give it another",
-    ),
-    tool(
-        "the name of an activity in the wrong field",
-        "_activity: {name: charge}\n",
-        "1: `_activity`: `type` is missing; add it",
-        "1: unknown field `name`; known: `heartbeatTimeout`, `input`, `local`, `retry`, "
-        "`scheduleToCloseTimeout`, `startToCloseTimeout`, `taskQueue`, `type`",
-    ),
-    tool(
-        "an activity that is a list",
-        "_activity: [charge]\n",
-        '1: `_activity`: `["charge"]` does not fit; write a text, or an object',
-    ),
-    tool(
-        "an activity of the worker's own",
-        "_activity: generate\n",
-        "1: `_activity`: the activity name `generate` is the worker's own; name another",
     ),
     tool(
         "a local activity on another queue",
@@ -204,17 +94,6 @@ TOOLS = [
         editor=False,
     ),
     tool(
-        "scopes that are a text",
-        CHARGED + "_requires: orders\n",
-        "2: `_requires`: `orders` does not fit; write a list, like [orders]",
-    ),
-    tool(
-        "an unknown method of writing",
-        CHARGED + "_outputMethod: append\n",
-        "2: `_outputMethod`: `append` does not fit; write `set`, `merge`, `assign`, "
-        "`push` or `concat`",
-    ),
-    tool(
         "an output path without its mark",
         CHARGED + "_outputPath: state.refund\n",
         "2: `_outputPath`: `state.refund` names no place to write to; write it like "
@@ -226,22 +105,9 @@ TOOLS = [
         "2: `_outputPath`: `†input.refund`: a run's input is never written to; write to `†state.…`",
     ),
     tool(
-        "a name with a space",
-        CHARGED + "_tool: charge card\n",
-        "2: `_tool`: `charge card` does not fit; write at most 128 letters, digits, `_`, "
-        "`.` and `-`, of which the first is a letter",
-    ),
-    tool(
         "a name that is a number",
         CHARGED + "_tool: 5\n",
         '2: `_tool`: `5` does not fit; write a text, in quotes: "5"',
-    ),
-    tool(
-        "a keyword misspelt",
-        CHARGED + "propertis:\n  amount: {type: number}\n",
-        "2: unknown keyword `propertis`; did you mean `properties`? One of your own "
-        "begins with `x-`",
-        editor=False,
     ),
     tool(
         "a keyword of a property misspelt",
@@ -274,19 +140,9 @@ TOOLS = [
         editor=False,
     ),
     tool(
-        "a bound in quotes",
-        CHARGED + "properties:\n  amount: {type: number, minimum: '5'}\n",
-        "3: `properties.amount.minimum`: `5` does not fit; write a number",
-    ),
-    tool(
         "an enum that is a text",
         CHARGED + "properties:\n  colour: {enum: red}\n",
         "3: `properties.colour.enum`: `red` does not fit; write a list",
-    ),
-    tool(
-        "a property that is a text",
-        CHARGED + "properties:\n  order: string\n",
-        "3: `properties.order`: `string` does not fit; write an object, or `true` or `false`",
     ),
     tool(
         "a regular expression that is none",

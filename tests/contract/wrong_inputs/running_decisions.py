@@ -63,11 +63,6 @@ DECISIONS = [
         says="the edited arguments do not fit: amount: 'much' is not of type 'number'",
     ),
     decide(
-        "respond without a result",
-        decision("t1c1", "respond"),
-        says="`respond` needs `result`, the value to use as the call's result",
-    ),
-    decide(
         "happened to a call that waits",
         decision("t1c1", "happened", result=1),
         says="`happened` is for calls whose outcome is unknown",
@@ -76,11 +71,6 @@ DECISIONS = [
         "a wrong digest",
         decision("t1c1", "approve", digest="0" * 64),
         says=("`digest` is not that of the call as it waits now: look at it again, then decide"),
-    ),
-    decide(
-        "an unknown field",
-        decision("t1c1", "deny", reasno="no"),
-        says="`reasno`: unknown field `reasno`; did you mean `reason`?",
     ),
     decide(
         "not among the approvers",
@@ -171,29 +161,6 @@ ON_A_PLAN = [
         says=(
             "the plan does not work out so: `calls` is missing; add it. `amount`: unknown field"
             " `amount`; known: `calls`"
-        ),
-    ),
-    on_plan(
-        "a plan of texts",
-        "edit",
-        arguments={"calls": ["t1c1"]},
-        says="the plan does not work out so: `calls[0]`: `t1c1` does not fit; write an object",
-    ),
-    on_plan(
-        "a call that the plan does not have",
-        "edit",
-        arguments=without("t1c1", "t1c4"),
-        says=(
-            "the plan does not work out so: `t1c4` is no call of this plan; it has `t1c1`,"
-            " `t1c2`, `t1c3`"
-        ),
-    ),
-    on_plan(
-        "another tool in a plan",
-        "edit",
-        arguments=without({"id": "t1c1", "tool": "guarded"}),
-        says=(
-            "the plan does not work out so: t1c1: `tool` cannot be changed, only `arguments` can"
         ),
     ),
     on_plan(

@@ -49,14 +49,6 @@ SAID = [
         "invalid_request",
         "`content`: `7` does not fit; write a text, or a list",
     ),
-    Update(
-        "talking",
-        "a wrong role",
-        "send",
-        [{"content": "x", "role": "boss"}],
-        "invalid_request",
-        "`role`: `boss` does not fit; write `system`, `user` or `assistant`",
-    ),
 ]
 
 # This one is kept for its call, and noted when the run ends without it.
@@ -71,13 +63,6 @@ SIGNALS = [
         says=(
             'a decision was ignored: there is no value; write one JSON object: {"callId": '
             '…, "decision": "approve"}'
-        ),
-    ),
-    approve(
-        "call_id",
-        {"call_id": "t1c1", "decison": "approve"},
-        says=(
-            "a decision was ignored: `decison`: unknown field `decison`; did you mean `decision`?"
         ),
     ),
     approve(
@@ -98,12 +83,6 @@ SIGNALS = [
         "a message was ignored: `content` is missing; add it. `text`: unknown field "
         "`text`; known: `content`, `delivery`, `role`",
     ),
-    Signal(
-        "a wrong delivery",
-        "message",
-        [{"content": "x", "delivery": "follow_up"}],
-        "a message was ignored: `delivery`: `follow_up` does not fit; did you mean `followUp`?",
-    ),
 ]
 
 QUERIES = [
@@ -112,18 +91,6 @@ QUERIES = [
         "events",
         [{"after": -1}],
         "`after`: `-1` does not fit; write 0 or more",
-    ),
-    Query(
-        "a limit of too many",
-        "context",
-        [{"limit": 5000}],
-        "`limit`: `5000` does not fit; write 1000 or less",
-    ),
-    Query(
-        "a page that is misspelt",
-        "events",
-        [{"from": 3}],
-        "`from`: unknown field `from`; known: `after`, `limit`",
     ),
     Query(
         "a page that is a number",
