@@ -17,19 +17,15 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """Carries bytes between whoever connects to `address` and a target.
-
-    `connections` counts those that were carried so far, `refused` those that were not.
-    """
+    """Carries bytes between whoever connects to `address` and a target."""
 
     def __init__(self, target_host: str, target_port: int) -> None:
         self._target = (target_host, target_port)
         self._open: set[_Connection] = set()
         self._is_refusing = False
-        self._flowing = {False: asyncio.Event(), True: asyncio.Event()}  # Whether it comes back.
+        self._flowing = asyncio.Event()
         self.restore()
         self._delay_seconds = 0.0
-        self.connections = self.refused = 0
 
     @property
     def address(self) -> str:
@@ -70,17 +66,11 @@ class Proxy:
 
     def blackhole(self) -> None:
         """Hold every byte back, with the connections open, until told to `restore`."""
-        for flowing in self._flowing.values():
-            flowing.clear()
-
-    def mute(self) -> None:
-        """Hold back what comes from the target alone, until told to `restore`."""
-        self._flowing[True].clear()
+        self._flowing.clear()
 
     def restore(self) -> None:
         """Carry what was held back, and whatever comes."""
-        for flowing in self._flowing.values():
-            flowing.set()
+        self._flowing.set()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -88,33 +78,26 @@ class Proxy:
                 raise ConnectionRefusedError
             there, back = await asyncio.open_connection(*self._target)
         except OSError:
-            self.refused += 1
             _reset(writer)
             return
-        self.connections += 1
         connection = _Connection(writer, back)
         self._open.add(connection)
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(self._copy(reader, back, connection, comes_back=False))
-                both.create_task(self._copy(there, writer, connection, comes_back=True))
+                both.create_task(self._copy(reader, back, connection))
+                both.create_task(self._copy(there, writer, connection))
         finally:
             self._open.discard(connection)
             connection.close()
 
     async def _copy(
-        self,
-        source: asyncio.StreamReader,
-        sink: asyncio.StreamWriter,
-        connection: "_Connection",
-        *,
-        comes_back: bool,
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, connection: "_Connection"
     ) -> None:
         """Carry one direction to its end. A connection that breaks is broken on both sides."""
         try:
             while data := await source.read(_READ_BYTES):
                 await asyncio.sleep(self._delay_seconds)
-                await self._flowing[comes_back].wait()
+                await self._flowing.wait()
                 sink.write(data)
                 await sink.drain()
             sink.write_eof()

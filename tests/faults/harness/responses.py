@@ -140,16 +140,10 @@ Choose = Callable[[bytes], Row | None]
 
 
 class Front:
-    """Rude as `choose` says.
+    """Rude as `choose` says, before a server in OpenAI's format."""
 
-    `kind` is the format of the server behind. `asked` are the times at which each request came, by
-    the clock of the loop.
-    """
-
-    def __init__(self, choose: Choose, kind: str = "openai") -> None:
+    def __init__(self, choose: Choose) -> None:
         self._choose = choose
-        self._kind = kind
-        self.asked: dict[bytes, list[float]] = {}
 
     @asynccontextmanager
     async def before(self, url: str) -> AsyncIterator[str]:
@@ -171,11 +165,10 @@ class Front:
         writer: asyncio.StreamWriter,
     ) -> None:
         path, body = await _request(reader)
-        self.asked.setdefault(body, []).append(asyncio.get_running_loop().time())
         row = self._choose(body)
         good = (await http.post(behind.copy_with(raw_path=path), content=body)).content
         first, end, _ = good.partition(b"\n\n")
-        polite = Polite(self._kind, good, first + end)
+        polite = Polite("openai", good, first + end)
         await say(row.speak(polite) if row else iter((whole("200 OK", good),)), reader, writer)
 
 

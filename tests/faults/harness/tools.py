@@ -18,8 +18,11 @@ from temporalio import activity
 from tests.faults.harness.points import Points, activity_label, name_of
 
 LEDGER = "HOLDFAST_FAULTS_LEDGER"
-# Nobody waits for long here.
-BRIEF: dict[str, JsonValue] = {"retry": {"initialInterval": "100ms"}}
+# Short, but for an attempt: one whose worker died is missed by its heartbeats.
+BRIEF: dict[str, JsonValue] = {
+    "retry": {"initialInterval": "100ms"},
+    "startToCloseTimeout": "10m",
+}
 
 
 def here(what: str) -> None:
