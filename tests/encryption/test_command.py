@@ -7,7 +7,7 @@ import pytest
 from temporalio.client import Client
 
 from tests.encryption.conftest import Holdfast
-from tests.encryption.keys import NEW, OLD, key_file
+from tests.encryption.keys import NEW
 from tests.encryption.reader import Reader, plain
 from tests.support.backend import Launch, Run
 from tests.support.model_server import Answer, call
@@ -83,22 +83,6 @@ async def test_without_the_keys_each_command_says_what_to_set(
     await waiting.result()
     said = await holdfast("watch", run)
     assert (said.code, said.err) == (2, f"holdfast: {UNSET}\n")
-
-
-async def test_another_key_than_the_runs_is_told(
-    launch: Launch, holdfast: Holdfast, tmp_path: Path
-) -> None:
-    backend = await launch([Answer(status=400, body={"error": {"message": "no such model"}})])
-    run = await backend.start()
-    await run.failure()
-    assert "no such model" in (await holdfast("watch", run.id)).out
-    key_file(tmp_path, [OLD])
-    said = await holdfast("watch", run.id)
-    assert (said.code, said.err) == (
-        2,
-        "holdfast: this is encrypted with the key `2026-08`, which is not among those here; add it "
-        "to the file that HOLDFAST_ENCRYPTION or `--encryption` names\n",
-    )
 
 
 async def test_keys_that_cannot_be_read_are_told_before_anything_is_said(

@@ -122,20 +122,6 @@ async def test_a_run_waits_for_a_missing_key_and_goes_on_once_it_is_there(
     assert await keys_of(Reader(client), run) == {OLD.encode(), NEW.encode()}
 
 
-async def test_without_its_keys_a_worker_does_not_take_a_run_for_a_wrong_one(
-    working: Working, queue: str, keyed: Keyed
-) -> None:
-    async with working(keyed(NEW)):
-        run = await start(keyed(NEW), queue)
-    async with working(keyed()):
-        await run.signal("t1c1", "deny")
-        await eventually(lambda: has_failed_a_task(run))
-        assert "no keys are set here; set HOLDFAST_ENCRYPTION" in str(await run.history())
-    assert (await run.handle.describe()).status is WorkflowExecutionStatus.RUNNING
-    async with working(keyed(NEW)):
-        assert (await run.result())["output"] == "done"
-
-
 async def test_a_run_from_before_the_keys_goes_on_and_what_comes_then_is_encrypted(
     working: Working, queue: str, keyed: Keyed, client: Client
 ) -> None:

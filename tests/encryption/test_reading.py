@@ -18,7 +18,6 @@ from temporalio.client import (
 )
 from temporalio.exceptions import ApplicationError
 
-from tests.encryption.conftest import Keyed
 from tests.encryption.reader import Reader, plain, texts
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
@@ -148,19 +147,6 @@ async def test_whoever_has_no_key_reads_ids_names_and_codes_alone(run: Run, read
         assert not [word for word in CONTENT if word.encode() in each.SerializeToString()]
     said = {text for each in found for text in texts(each) if not LOOKS_LIKE_AN_ID.search(text)}
     assert said - PLAIN == set()
-
-
-async def test_a_run_that_fails_says_the_code_and_not_the_message(
-    launch: Launch, reader: Reader, keyed: Keyed
-) -> None:
-    refusal = Answer(status=400, body={"error": {"message": f"no {WORD} here"}})
-    run = await (await launch([refusal])).start()
-    failed = await run.failure()
-    assert (failed.type, WORD in failed.message) == ("model_error", True)
-    ends = (await reader.history(run.id))[-1].workflow_execution_failed_event_attributes
-    assert ends.failure.message == "Encoded failure"
-    assert ends.failure.application_failure_info.type == "model_error"
-    assert (ends.failure.stack_trace, WORD in str(ends)) == ("", False)
 
 
 async def test_what_is_refused_is_told_to_whoever_asked_alone(

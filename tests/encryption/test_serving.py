@@ -71,13 +71,6 @@ async def first_input(client: Client, run: str, *words: str) -> object:
     return json.loads(base64.b64decode(payload["data"])) if encoding == b"json/plain" else None
 
 
-async def test_a_signal_stops_it_as_was_asked(endpoint: Program) -> None:
-    await endpoint.until("codec endpoint ready")
-    endpoint.process.terminate()
-    assert await endpoint.ended() == 0
-    assert endpoint.text.strip().count("\n") == 0, "it says nothing more"
-
-
 @pytest.mark.parametrize(
     ("words", "secret", "said"),
     [

@@ -3,11 +3,10 @@
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from email import message_from_bytes, policy
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from examples.support_desk.place import OccupiedError, opened
 from holdfast.catalog.loader import load_catalog
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.schemas.agent import Agent
-from tests.support.model_server import Answer, call, serve
 
 ROOT = Path(__file__).parents[2]
 DEMO = HERE / "demo.py"
@@ -62,12 +60,6 @@ def give(
         timeout=timeout_seconds,
         check=False,
     )
-
-
-def refunds(folder: Path) -> int:
-    with closing(sqlite3.connect(folder / shop.DATABASE)) as db:
-        found: tuple[int] = db.execute("SELECT count(*) FROM refunds").fetchone()
-    return found[0]
 
 
 @contextmanager
@@ -125,25 +117,6 @@ def test_when_nobody_answers_nothing_is_done_and_the_run_can_be_gone_on_with(
     assert "holdfast decide ada-1042 t3c1" in demo.stdout
     assert f"--dev-db {folder / 'temporal.db'}" in demo.stdout
     assert shop.deeds(folder) == []
-
-
-def test_another_model_gets_the_same_agent_and_the_same_tools(folder: Path, tmp_path: Path) -> None:
-    refund = call("refund_order", order_id=1042, amount=99.5, reason="arrived broken")
-    with serve([Answer(calls=[refund]), Answer("It is done.")]) as model:
-        endpoints = tmp_path / "endpoints.yaml"
-        endpoints.write_text(f"mine: {{provider: openai, baseUrl: '{model.url}'}}\n")
-        demo = give(folder, "", "--model", "mine:a-model", HOLDFAST_ENDPOINTS=str(endpoints))
-    assert demo.returncode == 0, demo.stdout + demo.stderr
-    assert [body["model"] for body in model.requests] == ["a-model", "a-model"]
-    tools = [tool["function"]["name"] for tool in model.requests[0]["tools"]]
-    assert tools == [
-        "search_orders",
-        "look_up_order",
-        "refund_order",
-        "cancel_shipment",
-        "send_mail",
-    ]
-    assert refunds(folder) == 1, "a refund of at most 100 is not asked about"
 
 
 @pytest.mark.model

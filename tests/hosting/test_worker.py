@@ -13,7 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import Client
 from temporalio.service import RPCError
 
 from holdfast.activities.interceptors.attempt_spans import AttemptSpanInterceptor
@@ -242,11 +242,6 @@ def test_everything_that_does_not_load_is_told_at_once(place: Path) -> None:
     assert agent.startswith(f"{place}/agents/sloth.md:3: `tools[0]`: there is no tool `slwo`; did")
 
 
-def test_notifying_needs_an_activity_that_the_worker_has(place: Path) -> None:
-    with pytest.raises(StartError, match="no activity `tel`; did you mean `tell`"):
-        load_resources(settings(place, notify="tel"))
-
-
 def test_what_changes_while_the_catalog_is_loaded_is_not_missed(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -401,22 +396,6 @@ def test_both_ends_of_a_span_are_taken(option: str, least: int, most: int) -> No
             read_options([option, str(number)])
 
 
-def test_what_is_no_option_is_one_line() -> None:
-    with pytest.raises(StartError) as refused:
-        read_options(["--bogus"])
-    assert refused.value.lines == [
-        "holdfast: there is no option `--bogus`; see `holdfast worker --help`"
-    ]
-
-
-async def test_wrong_setup_is_one_line_and_exit_code_2() -> None:
-    async with command("--store", "/dev/null/runs") as running:
-        code, errors = await running.end()
-    assert code == WRONG_SETUP
-    [line] = errors
-    assert line.startswith("holdfast: the store /dev/null/runs cannot be written to")
-
-
 async def test_no_temporal_is_one_line_and_exit_code_3() -> None:
     async with command() as running:
         code, errors = await running.end()
@@ -435,21 +414,6 @@ async def test_no_such_namespace_is_wrong_setup(client: Client) -> None:
         "holdfast: there is no namespace `no-such-namespace`; set TEMPORAL_NAMESPACE, or: "
         "temporal operator namespace create no-such-namespace"
     ]
-
-
-async def test_what_a_user_can_cause_is_logged_in_a_line_without_a_stack(
-    client: Client, place: Path
-) -> None:
-    queue = f"queue-{uuid.uuid4().hex[:8]}"
-    (place / "script.yaml").write_text("[]")
-    async with command(*flags(place, queue), address=address_of(client)) as running:
-        await running.until("holdfast worker ready")
-        with pytest.raises(WorkflowFailureError):
-            await (await start(client, queue)).result()
-        running.signal()
-        _, errors = await running.end()
-    assert len(errors) == 1
-    assert "model_error: " in errors[0]
 
 
 # The embedded server.

@@ -276,7 +276,8 @@ FOREIGN: dict[str, bytes] = {
     b'"done": true, "done_reason": "stop"}\n',
 }
 
-ROWS = (*_refusals(), *_bodies_of_refusals(), *_halves(), *_garbage(), *_answers())
+REFUSALS = (*_refusals(), *_bodies_of_refusals())
+ROWS = (*REFUSALS, *_halves(), *_garbage(), *_answers())
 
 
 def rows_for(kind: str) -> tuple[Row, ...]:
