@@ -24,22 +24,30 @@ PATIENCE_SECONDS = 15
 
 def add_parser(commands: Commands) -> None:
     """Add `check`."""
-    text = "everything that loading would refuse"
-    parser = commands.add_parser("check", help=text, description=f"Tells {text}.")
+    text = "find the problems that a worker would report"
+    parser = commands.add_parser("check", help=text, description=f"{text.capitalize()}.")
     add = parser.add_argument
     add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
-    add("--tools", metavar="MODULE", action="append", default=[], help="repeatable")
-    add("--endpoints", metavar="FILE", help="where models are asked (endpoints.yaml)")
-    add("--keys", metavar="FILE|URL", help="what tokens are checked with (keys.yaml)")
-    add("--encryption", metavar="FILE", help="what everything is encrypted with (encryption.yaml)")
-    add("--notifiers", metavar="FILE", help="who is notified of pending approvals (notify.yaml)")
+    add(
+        "--tools",
+        metavar="MODULE",
+        action="append",
+        default=[],
+        help="a module of tools; repeatable",
+    )
+    add("--endpoints", metavar="FILE", help="the endpoints of the models (endpoints.yaml)")
+    add("--keys", metavar="FILE|URL", help="the keys that verify tokens (keys.yaml)")
+    add("--encryption", metavar="FILE", help="the keys that encrypt all payloads (encryption.yaml)")
+    add("--notifiers", metavar="FILE", help="the channels of notifications (notify.yaml)")
     add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
-    text = "the worker's; repeatable"
+    text = "a prefix of the addresses of knowledge; repeatable"
     add("--knowledge-url", metavar="PREFIX", action="append", default=[], help=text)
     text = "print the schema of its answers in composed calling"
     add("--composed", metavar="AGENT[:SKILL]", help=text)
-    add("--timeout", **TIME, default="1m", help="for all of it (default: %(default)s)")
-    add("--json", action="store_true", help="as a JSON array")
+    add(
+        "--timeout", **TIME, default="1m", help="the time limit of the check (default: %(default)s)"
+    )
+    add("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(command=check)
 
 

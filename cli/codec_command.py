@@ -46,15 +46,15 @@ DEFAULT_PORT: Final = 8234
 
 def add_parser(commands: Commands) -> None:
     """Add `codec`."""
-    text = "an endpoint with which Temporal's UI shows encrypted runs"
-    parser = commands.add_parser("codec", help=text, description=f"Serves {text}.")
+    text = "serve the endpoint that decrypts runs for Temporal's UI"
+    parser = commands.add_parser("codec", help=text, description=f"S{text[1:]}.")
     add = parser.add_argument
     add("--encryption", metavar="FILE", help="the worker's keys (default: HOLDFAST_ENCRYPTION)")
-    text = "where Temporal's UI is, such as http://127.0.0.1:8233; repeatable"
+    text = "the address of Temporal's UI, such as http://127.0.0.1:8233; repeatable"
     url = {"metavar": "URL", "type": listen_address.origin}
     add("--origin", dest="origins", **url, action="append", required=True, help=text)
     listen_address.add_listening(parser, DEFAULT_PORT)
-    add("--url", **url, help="where browsers find it behind a proxy")
+    add("--url", **url, help="its public address behind a proxy")
     text = "the variable that holds its secret (default: %(default)s)"
     add("--token-env", **NAME, default=TOKEN_VARIABLE, help=text)
     text = "the worker's store (default: HOLDFAST_STORE, or that of --dev)"

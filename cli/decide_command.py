@@ -44,17 +44,17 @@ def add_parser(commands: Commands) -> None:
     add("run", **RUN)
     add("call", **CALL)
     add("decision", choices=verdicts, metavar="DECISION", help=", ".join(verdicts))
-    add("--reason", metavar="TEXT", help="the model reads it after a denial")
-    add("--arguments", **OBJECT, help="for edit: all of them, or @FILE")
-    text = "for respond and happened: JSON, text or @FILE"
+    add("--reason", metavar="TEXT", help="the reason for the model, after a denial")
+    add("--arguments", **OBJECT, help="for edit: all arguments, or @FILE")
+    text = "for respond and happened: the result as JSON, text or @FILE"
     value = {"metavar": "VALUE", "type": option_values.json_or_text, "default": argparse.SUPPRESS}
     add("--result", **value, help=text)
     text = "approve every further call of the tool in this run"
     add("--remember", action="store_true", help=text)
-    text = "approve a plan without this call, or these: t1c2,t1c3; repeatable"
+    text = "approve a plan without these calls, such as t1c2,t1c3; repeatable"
     add("--strike", **CALL, action="append", default=[], help=text)
-    add("--digest", metavar="HEX", help="decide only if the call is still the one with this digest")
-    text = "the decision was signed elsewhere: a JWT, @FILE, or -"
+    add("--digest", metavar="HEX", help="reject the decision if the digest of the call is another")
+    text = "a signed decision: a JWT, @FILE, or -"
     add_person(parser).add_argument("--token", metavar="JWT", type=option_values.token, help=text)
     parser.set_defaults(command=decide)
 

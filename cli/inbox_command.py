@@ -34,9 +34,9 @@ MAX_CONNECTIONS: Final = 2_000
 
 def add_parser(commands: Commands) -> None:
     """Add `inbox`."""
-    text = "the pages where people decide on pending approvals"
-    parser = commands.add_parser("inbox", help=text, description=f"Serves {text}.")
-    text = f"inbox.yaml (default: {SETTINGS_VARIABLE})"
+    text = "serve the pages where people decide on pending approvals"
+    parser = commands.add_parser("inbox", help=text, description=f"{text.capitalize()}.")
+    text = f"its settings, inbox.yaml (default: {SETTINGS_VARIABLE})"
     parser.add_argument("--settings", metavar="FILE", help=text)
     add_listening(parser, DEFAULT_PORT)
     add_person(parser)

@@ -24,12 +24,12 @@ _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)\Z", re.DOTALL
 def add_person(parser: argparse.ArgumentParser) -> Any:
     """Add the options for the approver; return the group of the ways to sign, to add others."""
     add = parser.add_argument
-    add("--by", metavar="NAME", help="who decides (default: you)")
-    text = "the groups that you decide for"
+    add("--by", metavar="NAME", help="the approver (default: you)")
+    text = "the groups of the approver"
     add("--groups", metavar="A,B", type=option_values.groups, default=[], help=text)
     signing = parser.add_mutually_exclusive_group()
     signing.add_argument("--key", metavar="FILE", help="sign decisions with this private key (PEM)")
-    add("--kid", metavar="ID", help="by which the worker's key set knows the key")
+    add("--kid", metavar="ID", help="the id of the key in the worker's key set")
     return signing
 
 

@@ -33,8 +33,8 @@ from holdfast.runtime.text_safety import as_json, as_text, clean, holdfast_comma
 from holdfast.schemas import names
 from holdfast.schemas.run import CallRequest, RunRequest
 
-_TOKEN_HELP = "the same, by a token that says it: a JWT, @FILE, or -"
-_TIMEOUT_HELP = "end it after so long, waiting for people included, such as 24h (default: never)"
+_TOKEN_HELP = "the principal as a signed token: a JWT, @FILE, or -"
+_TIMEOUT_HELP = "the time limit of the run, with the time of approvals, such as 24h (default: none)"
 
 
 def add_parsers(commands: Commands) -> None:
@@ -42,26 +42,33 @@ def add_parsers(commands: Commands) -> None:
     definition = option_values.name_or_definition
     run = commands.add_parser("run", help="start a run and follow it")
     add = run.add_argument
-    add("agent", metavar="AGENT", type=definition, help="its name, or @FILE with its JSON")
-    text = "text, a JSON object, @FILE, or -"
+    add(
+        "agent",
+        metavar="AGENT",
+        type=definition,
+        help="the name of an agent, or @FILE with its JSON",
+    )
+    text = "the task: text, a JSON object, @FILE, or -"
     add("--input", metavar="TEXT", type=option_values.run_input, help=text)
-    add("--state", **OBJECT, help="the state it begins with, or @FILE")
-    text = "messages that were said before, and data messages: a list, or @FILE"
+    add("--state", **OBJECT, help="the initial state, or @FILE")
+    text = "earlier messages and data messages: a list, or @FILE"
     add("--context", metavar="JSON", type=option_values.json_objects, help=text)
-    add("--skill", **NAME, help="the agent's skill to use (else: chosen)")
-    add("--budget", **OBJECT, help="such as '{\"maxTurns\": 4}'")
+    add("--skill", **NAME, help="the skill of the agent (default: selected by the agent)")
+    add("--budget", **OBJECT, help="the limits of the run, such as '{\"maxTurns\": 4}'")
     add("--conversation", action="store_true", default=None, help="stay open for `holdfast send`")
     _add_starting(run, "the agent's")
     run.set_defaults(command=partial(start, RunRequest))
 
-    call = commands.add_parser("call", help="one call of one tool, without a model")
-    text = "its name, or @FILE with its JSON Schema"
+    call = commands.add_parser("call", help="call one tool, without a model")
+    text = "the name of a tool, or @FILE with its JSON Schema"
     call.add_argument("tool", metavar="TOOL", type=definition, help=text)
-    call.add_argument("--arguments", **OBJECT, help="its arguments, or @FILE")
+    call.add_argument("--arguments", **OBJECT, help="the arguments, or @FILE")
     _add_starting(call, "the tool's")
     call.set_defaults(command=partial(start, CallRequest))
 
-    watching = commands.add_parser("watch", help="follow a run; Ctrl-C leaves it alone")
+    watching = commands.add_parser(
+        "watch", help="follow a run; Ctrl-C stops following, the run continues"
+    )
     watching.add_argument("run", **RUN)
     _add_following(watching)
     watching.set_defaults(command=watch)
@@ -69,8 +76,12 @@ def add_parsers(commands: Commands) -> None:
     sending = commands.add_parser("send", help="send a message to a run")
     add = sending.add_argument
     add("run", **RUN)
-    add("text", metavar="TEXT", type=option_values.text, help="a text, @FILE, or -")
-    add("--steer", action="store_true", help="to any run, before its next turn; no answer")
+    add("text", metavar="TEXT", type=option_values.text, help="the message: text, @FILE, or -")
+    add(
+        "--steer",
+        action="store_true",
+        help="add the message to any run before its next turn, without an answer",
+    )
     sending.set_defaults(command=send)
     for name, command, text in (
         ("close", close, "end a conversation"),
@@ -83,21 +94,21 @@ def add_parsers(commands: Commands) -> None:
 
 def _add_starting(parser: argparse.ArgumentParser, whose: str) -> None:
     add, behalf = parser.add_argument, parser.add_mutually_exclusive_group().add_argument
-    text = 'on whose behalf: id or {"id","scopes"}'
+    text = 'the principal of the run: an id or {"id","scopes"}'
     behalf("--principal", metavar="ID", type=option_values.principal, help=text)
     token = option_values.principal_token
     behalf("--principal-token", metavar="JWT", dest="principal", type=token, help=_TOKEN_HELP)
-    add("--approvals", choices=["ask", "deny"], help="deny: never wait for a person")
+    add("--approvals", choices=["ask", "deny"], help="deny: deny each call that needs an approval")
     text = f"the run's id (default: {whose} and 8 digits)"
     add("--id", metavar="ID", dest="run_id", type=option_values.name, help=text)
     add("--task-queue", **NAME, default=names.TASK_QUEUE, help="default: %(default)s")
     add("--timeout", **TIME, help=_TIMEOUT_HELP)
-    add("--detach", action="store_true", help="print the id and leave it")
+    add("--detach", action="store_true", help="print the id of the run and exit")
     _add_following(parser)
 
 
 def _add_following(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     add_person(parser)
 
 

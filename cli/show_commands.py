@@ -62,21 +62,21 @@ _T = TypeVar("_T")
 
 def add_parsers(commands: Commands) -> None:
     """Add `show`, `approvals` and `list`."""
-    parser = commands.add_parser("show", help="the whole run")
+    parser = commands.add_parser("show", help="print a run in full")
     parser.add_argument("run", **RUN)
-    parser.add_argument("--json", action="store_true", help="its context as a JSON array")
+    parser.add_argument("--json", action="store_true", help="print its log as a JSON array")
     parser.set_defaults(command=show)
 
     parser = commands.add_parser("approvals", help="list the pending approvals")
-    parser.add_argument("--json", action="store_true", help="as a JSON array")
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(command=approvals)
 
-    parser = commands.add_parser("list", help="the newest runs")
+    parser = commands.add_parser("list", help="list the newest runs")
     add, statuses = parser.add_argument, get_args(RunStatus)
     add("--status", choices=statuses, metavar="STATUS", help=", ".join(statuses))
     limit = {"type": option_values.number, "default": _DEFAULT_LIMIT_RUNS, "metavar": "N"}
-    add("--limit", **limit, help="at most so many (default: %(default)s)")
-    add("--json", action="store_true", help="as a JSON array")
+    add("--limit", **limit, help="the most runs to list (default: %(default)s)")
+    add("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(command=list_command)
 
 

@@ -211,8 +211,8 @@ def worker_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="holdfast worker",
         argument_default=argparse.SUPPRESS,
-        description="Runs agents on Temporal. Where that is, is read from TEMPORAL_ADDRESS, "
-        "TEMPORAL_NAMESPACE, … and temporal.toml. The environment can set an option, too: "
+        description="Run agents on Temporal. The connection is read from TEMPORAL_ADDRESS, "
+        "TEMPORAL_NAMESPACE, … and temporal.toml. Variables can set the options, too: "
         f"{', '.join(VARIABLES)}. In a folder with agents/, tools.py and "
         "endpoints.yaml (`holdfast init` writes one), these are the defaults of --catalog, --tools "
         "and --endpoints.",
@@ -222,7 +222,12 @@ def worker_parser() -> argparse.ArgumentParser:
     add("--catalog", metavar="DIR", type=_path, help="a folder with tools/ and agents/")
     module = "a Python module of tools; repeatable"
     add("--tools", metavar="MODULE", type=_text, action="append", help=module)
-    add("--endpoints", metavar="FILE", type=_path, help="where models are asked (endpoints.yaml)")
+    add(
+        "--endpoints",
+        metavar="FILE",
+        type=_path,
+        help="the endpoints of the models (endpoints.yaml)",
+    )
     add("--task-queue", metavar="NAME", type=_text, help=f"default: {names.TASK_QUEUE}")
     add(
         "--knowledge-url",
@@ -230,7 +235,7 @@ def worker_parser() -> argparse.ArgumentParser:
         metavar="PREFIX",
         type=_text,
         action="append",
-        help="where agents may have knowledge fetched from; repeatable",
+        help="a prefix of the addresses that knowledge may be fetched from; repeatable",
     )
     add(
         "--knowledge-network",
@@ -238,7 +243,7 @@ def worker_parser() -> argparse.ArgumentParser:
         metavar="NETWORK",
         type=_text,
         action="append",
-        help="where their names may lead besides public addresses, as 10.0.0.0/8; repeatable",
+        help="a private network that these addresses may be in, such as 10.0.0.0/8; repeatable",
     )
     add(
         "--notify",
@@ -252,16 +257,16 @@ def worker_parser() -> argparse.ArgumentParser:
         "--store",
         metavar="PLACE",
         type=_read_by(parse_store_location),
-        help="keeps what is too large for Temporal: a folder, s3://BUCKET/PREFIX, or none "
+        help="the store of values too large for Temporal: a folder, s3://BUCKET/PREFIX, or none "
         "(default: none; with --dev, a folder beside its database)",
     )
-    keys = "the keys that everything is encrypted with (encryption.yaml)"
+    keys = "the keys that encrypt all payloads (encryption.yaml)"
     add("--encryption", metavar="FILE", type=_path, help=keys)
-    checking = "what tokens are checked with: keys.yaml, a JWK set, PEM, or where a set is served"
+    checking = "the keys that verify tokens: keys.yaml, a JWK set, PEM, or the URL of a set"
     add("--keys", metavar="FILE|URL", type=_text, help=checking)
-    by_token = "a run has to say by a token on whose behalf it acts"
+    by_token = "a run must name its principal by a token"
     add("--principal-tokens", action="store_true", help=by_token)
-    named = "a run has to name an agent or a tool of the catalog, and writes none of its own"
+    named = "a run must name an agent or a tool of the catalog, and cannot define its own"
     add("--catalog-only", action="store_true", help=named)
     for name in ("heartbeat", "generate", "graceful"):
         default = format_duration(getattr(WorkerSettings, f"{name}_timeout"))
@@ -271,30 +276,35 @@ def worker_parser() -> argparse.ArgumentParser:
         "--continue-after",
         metavar="EVENTS",
         type=_number(MIN_EVENTS, MAX_EVENTS, f"write a number {span}"),
-        help=f"the most of a run's history, {span}; default: when Temporal suggests a new one",
+        help=f"continue a run as new at this length, {span}; default: when Temporal suggests it",
     )
     span = f"from 0 to {MAX_CACHED_RUNS}"
     add(
         "--cached-runs",
         dest="max_cached_workflows",
         metavar="N",
-        type=_number(0, MAX_CACHED_RUNS, f"write a number {span}; with 0, none is kept"),
-        help=f"the most open runs in memory, {span}; "
+        type=_number(0, MAX_CACHED_RUNS, f"write a number {span}; with 0, none is cached"),
+        help=f"the number of open runs in memory, {span}; "
         f"default: {WorkerSettings.max_cached_workflows}",
     )
-    part = "with --build: what it is a build of, so that runs stay with the build they are on"
+    part = "with --build: the Worker Deployment, so that a run stays on its build"
     add("--deployment", metavar="NAME", type=_read_by(deployment_name), help=part)
-    add("--build", metavar="ID", type=_read_by(build_id), help="which build it is")
-    probes = "answers probes, /live and /ready, on this machine or at that address; default: none"
+    add("--build", metavar="ID", type=_read_by(build_id), help="the id of this build")
+    probes = "serve the probes /live and /ready, on this machine or at this address; default: none"
     add("--health", metavar="[ADDRESS:]PORT", type=_read_by(read_probe_address), help=probes)
 
     add = parser.add_argument_group("a check").add_argument
-    add("--check", action="store_true", help="load everything, report problems, and end")
-    add("--json", action="store_true", help="as a JSON array")
+    add("--check", action="store_true", help="load all files, report problems, and exit")
+    add("--json", action="store_true", help="print a JSON array")
     composed = "print the schema of its answers in composed calling"
     add("--composed", metavar="AGENT[:SKILL]", type=_text, help=composed)
     default = format_duration(CheckOptions.timeout)
-    add("--timeout", metavar="TIME", type=duration, help=f"for all of it; default: {default}")
+    add(
+        "--timeout",
+        metavar="TIME",
+        type=duration,
+        help=f"the time limit of the check; default: {default}",
+    )
 
     add = parser.add_argument_group("an embedded server").add_argument
     port = _number(0, MAX_PORT, "a port is a number up to 65535; 0 is any free one")
