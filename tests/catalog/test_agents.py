@@ -1,10 +1,33 @@
 """Agents of a catalog: what a run keeps of them, and what a worker refuses at start."""
 
+import json
+from typing import Any
+
 import pytest
 
+from holdfast.schemas.agent import Agent
+from holdfast.schemas.base import json_size
 from tests.catalog.catalog_folder import Folder
 
 MINIMAL = "model: {endpoint: m}\n"
+PAY = {"_tool": "pay", "_activity": "charge", "_sideEffects": True}
+FAQ = {"name": "faq", "text": "Refunds take five days."}
+
+
+def write(folder: Folder, **fields: Any) -> None:
+    """Write the agent with these fields."""
+    folder.write("agents/a.json", json.dumps({"model": {"endpoint": "m"}, **fields}))
+
+
+def agent(folder: Folder, **fields: Any) -> Agent:
+    """Load the agent with these fields."""
+    write(folder, **fields)
+    return folder.load().agents["a"]
+
+
+def names(tools: Any) -> list[str]:
+    """Return the tools' names."""
+    return [tool.name for tool in tools]
 
 
 def test_an_agent_is_kept_with_its_tools_resolved_and_its_defaults_filled_in(shop: Folder) -> None:
@@ -20,14 +43,14 @@ def test_an_agent_is_kept_with_its_tools_resolved_and_its_defaults_filled_in(sho
         _after: {type: audit, taskQueue: books, startToCloseTimeout: 5s}
     """
     shop.write("agents/desk.yaml", text)
-    agent = shop.load().agents["desk"]
-    assert [tool.name for tool in agent.tools] == ["look_up", "inline"]
-    assert (agent.calling, agent.plan) == ("composed", "lazy")
+    desk = shop.load().agents["desk"]
+    assert names(desk.tools) == ["look_up", "inline"]
+    assert (desk.calling, desk.plan) == ("composed", "lazy")
     budget = {"maxIterations": 6, "maxTurns": 3, "maxCalls": 32, "maxDepth": 4}
-    assert agent.budget.model_dump(by_alias=True, exclude_none=True) == budget
+    assert desk.budget.model_dump(by_alias=True, exclude_none=True) == budget
     on_limit = {"maxIterations": "finalize", "maxTurns": "ask", "maxDepth": "fail"}
-    assert agent.on_limit == on_limit
-    assert agent.approval.to_json() == {
+    assert desk.on_limit == on_limit
+    assert desk.approval.to_json() == {
         "require": "side_effects",
         "timeout": "2h",
         "onTimeout": "deny",
@@ -35,25 +58,75 @@ def test_an_agent_is_kept_with_its_tools_resolved_and_its_defaults_filled_in(sho
         "approvers": [],
         "auto": ["inline"],
     }
-    assert agent.hooks.to_json() == {
+    assert desk.hooks.to_json() == {
         "prepare": {"type": "charge"},
         "after": {"type": "audit", "taskQueue": "books", "startToCloseTimeout": "5s"},
     }
+
+
+def test_a_skill_is_kept_with_its_tools_and_its_knowledge_resolved(shop: Folder) -> None:
+    skill = {
+        "name": "refunds",
+        "description": "Give money back.",
+        "instructions": "Be quick.",
+        "tools": ["look_up", PAY],
+        "knowledge": [FAQ],
+    }
+    kept = agent(shop, tools=[{**PAY, "_tool": "thank"}], skills=[skill, {"name": "chat"}])
+    refunds, chat = kept.skills
+    assert names(kept.tools) == ["thank"]
+    assert names(refunds.tools) == ["look_up", "pay", "faq"]
+    assert (refunds.description, refunds.instructions) == ("Give money back.", "Be quick.")
+    assert refunds.tools[0].parameters["required"] == ["order_id"]
+    assert (chat.tools, chat.activity) == ([], None)
+
+
+def test_the_work_of_a_skill_may_be_one_activity(shop: Folder) -> None:
+    elsewhere = {"type": "Report", "taskQueue": "books", "startToCloseTimeout": "5m"}
+    kept = agent(
+        shop,
+        skills=[{"name": "pay", "activity": "charge"}, {"name": "report", "activity": elsewhere}],
+    )
+    bindings = [skill.activity.to_json() for skill in kept.skills if skill.activity is not None]
+    assert bindings == [{"type": "charge"}, elsewhere]
+
+
+def test_what_names_tools_may_name_those_of_skills_knowledge_and_memory(shop: Folder) -> None:
+    known = ["pay", "faq", "memory_write"]
+    kept = agent(
+        shop,
+        tools=[{"_tool": "thank", "_activity": "charge", "_limits": {"after": ["pay"]}}],
+        skills=[{"name": "refunds", "tools": [PAY], "knowledge": [FAQ]}],
+        memory=True,
+        approval={"auto": known},
+        toolChoice={"name": "pay"},
+    )
+    assert kept.approval.auto == known
+    assert kept.tools[0].limits.after == ["pay"]
+
+
+def test_a_skills_tool_may_wait_for_one_of_the_agents_own(shop: Folder) -> None:
+    paid = {**PAY, "_limits": {"after": ["look_up", "quote"]}}
+    quote = {"_tool": "quote", "_activity": "charge"}
+    agent(shop, tools=["look_up"], skills=[{"name": "refunds", "tools": [quote, paid]}])
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
         ("a.json", '{"name": "n", "model": {"endpoint": "m"}, "instructions": "x"}'),
-        ("a.yaml", "name: n\nmodel: {endpoint: m}\ninstructions: x"),
+        (
+            "a.yaml",
+            "$schema: ../schemas/agent.schema.json\nname: n\nmodel: {endpoint: m}\ninstructions: x",
+        ),
         ("a.yml", "name: n\nmodel: {endpoint: m}\ninstructions: x"),
         ("sub/n.md", "---\nmodel: {endpoint: m}\n---\nx"),
     ],
 )
 def test_json_yaml_and_markdown_say_the_same(shop: Folder, name: str, text: str) -> None:
     shop.write(f"agents/{name}", text)
-    agent = shop.load().agents["n"]
-    assert (agent.name, agent.instructions, agent.model.endpoint) == ("n", "x", "m")
+    kept = shop.load().agents["n"]
+    assert (kept.name, kept.instructions, kept.model.endpoint) == ("n", "x", "m")
 
 
 def test_a_worker_without_endpoints_is_told_how_to_have_one(shop: Folder) -> None:
@@ -64,34 +137,73 @@ def test_a_worker_without_endpoints_is_told_how_to_have_one(shop: Folder) -> Non
     ]
 
 
-REFUSED = [
+REFUSED: list[tuple[dict[str, Any], str]] = [
     (
-        MINIMAL + "tools: [charge]",
-        "2: `tools[0]`: there is no tool `charge`; the activity takes no pydantic model: give it"
-        " one, or a file in `tools/`",
+        {"tools": ["charge"]},
+        "`tools[0]`: there is no tool `charge`; the activity takes no pydantic model: give it one,"
+        " or a file in `tools/`",
     ),
     (
-        MINIMAL + "approval:\n  when: {type: strin}",
-        "3: `approval.when.type`: `strin` is no type; did you mean `string`?",
+        {"approval": {"when": {"type": "strin"}}},
+        "`approval.when.type`: `strin` is no type; did you mean `string`?",
     ),
     (
-        MINIMAL + "output:\n  $ref: http://x/y",
-        "3: `output.$ref`: `http://x/y` is outside of this schema",
+        {"output": {"$ref": "http://x/y"}},
+        "`output.$ref`: `http://x/y` is outside of this schema",
+    ),
+    (
+        {"knowledge": [FAQ], "skills": [{"name": "a", "tools": [{**PAY, "_tool": "faq"}]}]},
+        "`skills[0].tools[0]`: it has `faq` twice; keep one of them",
+    ),
+    (
+        {"tools": [{**PAY, "_tool": "memory_read"}], "memory": True},
+        "`memory`: it has `memory_read` twice; keep one of them",
+    ),
+    (
+        {"knowledge": [{**FAQ, "name": "choose_skill"}]},
+        "`knowledge[0]`: the tool name `choose_skill` is the engine's own; give it another",
+    ),
+    (
+        {"skills": [{"name": "a", "knowledge": [{"name": "faq", "file": "nope.md"}]}]},
+        "`skills[0].knowledge[0].file`: there is no such file; ",
+    ),
+    (
+        {"skills": [{"name": "a", "activity": {"type": "generate"}}]},
+        "`skills[0].activity.type`: the activity name `generate` is the worker's own",
+    ),
+    (
+        {"skills": [{"name": "a", "activity": {"type": "x", "taskQueue": "q", "local": True}}]},
+        "`skills[0].activity.local`: a local activity runs on the run's own worker",
     ),
 ]
 
 
-@pytest.mark.parametrize(("text", "problem"), REFUSED)
-def test_an_agent_that_does_not_load_is_told_by_its_line(
-    shop: Folder, text: str, problem: str
+@pytest.mark.parametrize(("fields", "problem"), REFUSED)
+def test_an_agent_that_does_not_load_is_told_by_its_place(
+    shop: Folder, fields: dict[str, Any], problem: str
 ) -> None:
-    shop.write("agents/a.yaml", text)
-    assert shop.problem().startswith(f"agents/a.yaml:{problem}")
+    write(shop, **fields)
+    assert shop.problem().startswith(f"agents/a.json:1: {problem}")
 
 
-def test_an_agent_may_say_what_an_editor_checks_it_with(shop: Folder) -> None:
-    shop.write("agents/a.yaml", MINIMAL + "$schema: ../schemas/agent.schema.json")
-    assert set(shop.load().agents) == {"a"}
+def test_an_agent_is_as_large_as_its_tools_are_in_each_of_its_skills(
+    shop: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[int] = []
+
+    def measure(value: Any) -> int:
+        measured.append(json_size(value))
+        return measured[-1]
+
+    shop.write("tools/large.yaml", f"_activity: charge\ndescription: {'x' * 200_000}")
+    skills = [{"name": f"s{n}", "tools": ["large"]} for n in range(10_000)]
+    assert len(agent(shop, skills=skills[:4]).skills) == 4
+    write(shop, skills=skills[:5])
+    assert shop.problem().startswith("agents/a.json:1: the agent has 100")
+    monkeypatch.setattr("holdfast.catalog.agent_reader.json_size", measure)
+    write(shop, skills=skills)
+    assert shop.problem().startswith("agents/a.json:1: the agent has 200")
+    assert len(measured) == 1
 
 
 def test_in_markdown_the_line_is_that_of_the_file(shop: Folder) -> None:
@@ -150,6 +262,6 @@ IN_SEVERAL_FILES: list[tuple[dict[str, str], str]] = [
 @pytest.mark.parametrize(("files", "problem"), IN_SEVERAL_FILES)
 def test_one_fault_is_one_problem(shop: Folder, files: dict[str, str], problem: str) -> None:
     for name, text in files.items():
-        write = shop.module if name.endswith(".py") else shop.write
-        write(name, text)
+        put = shop.module if name.endswith(".py") else shop.write
+        put(name, text)
     assert shop.problem().startswith(problem)

@@ -5,9 +5,18 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
-from holdfast.schemas.log_entry import read_record
+from holdfast.runtime.narration.phrases import timeout_phrase
+from holdfast.schemas.decision import Decided, Kind, Verdict
+from holdfast.schemas.log_entry import (
+    ConfirmationRequiredEntry,
+    DecisionEntry,
+    LogRecord,
+    read_record,
+)
+from tests.support.told import WAITING
 
 LONG = "x" * 300
+AT = "2026-03-01T14:03:07.000Z"
 
 
 def narrated(entries: list[dict[str, Any]]) -> list[NarrationLine]:
@@ -129,3 +138,41 @@ def test_a_value_that_the_model_is_not_shown_whole_is_told_with_the_end(
 def test_what_a_tool_says_to_people_is_told_with_the_end_in_any_case() -> None:
     content = '{"tool": "look", "trusted": false, "value": 5}'
     assert ended(5, content, details="camera 2")[0] == ("finished", "camera 2", False)
+
+
+# The words that every surface shares for decisions and timeouts.
+
+
+@pytest.mark.parametrize(
+    ("kind", "decision", "phrase"),
+    [
+        ("call", "approve", "approved by ada"),
+        ("call", "edit", "approved with changes by ada"),
+        ("call", "respond", "answered by ada"),
+        ("plan", "edit", "approved with changes by ada"),
+        ("plan", "deny", "denied by ada"),
+        ("reconcile", "approve", "it did not happen, run it again (ada)"),
+        ("reconcile", "respond", "it happened (ada)"),
+        ("reconcile", "deny", "give up (ada)"),
+        ("budget", "approve", "extended by ada"),
+    ],
+)
+def test_a_decision_has_the_words_of_its_question(
+    kind: Kind, decision: Verdict, phrase: str
+) -> None:
+    question = WAITING.model_copy(update={"kind": kind, "label": "Pay"})
+    asked = ConfirmationRequiredEntry(turn=1, call_id="t1c1", approval=question)
+    decided = Decided(decision=decision, by="ada", at=AT, digest="d")
+    entry = DecisionEntry(call_id="t1c1", decided=decided, outcome="decided")
+    narration = LogNarration("order-7")
+    narration.lines(LogRecord(1, AT, asked))
+    [line] = narration.lines(LogRecord(2, AT, entry))
+    assert line.text == f"t1c1 Pay: {phrase}"
+
+
+def test_a_timeout_has_the_words_of_its_policy() -> None:
+    phrases = {timeout_phrase("call", end) for end in (None, "deny", "fail", "approve")}
+    assert phrases == {"it is denied", "the run fails", "it runs without an approval"}
+    assert timeout_phrase("call", "fail", is_single_call=True) == "the call fails"
+    assert timeout_phrase("reconcile", "fail") == "its outcome stays unknown"
+    assert timeout_phrase("budget") == "the run ends"
