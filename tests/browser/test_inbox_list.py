@@ -10,11 +10,11 @@ from temporalio.client import Client
 
 from holdfast.web.http.streaming import StreamLimit
 from tests.browser.window import PHONE, check, fits, window
+from tests.client.crowd import Asks, Crowd
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.inbox import Stage
 from tests.support.model_server import Answer, call
-from tests.web.listing.crowd import Asks, Crowd
 
 pytestmark = pytest.mark.browser
 

@@ -59,14 +59,6 @@ def write(place: Path, first: str) -> None:
 ALL = ("--catalog", ".", "--tools", "shop.py", "--endpoints", "endpoints.yaml")
 
 
-async def test_what_loads_is_counted_without_a_temporal_server(
-    place: Path, holdfast: Holdfast
-) -> None:
-    said = await holdfast("check", *ALL)
-    assert (said.code, said.err) == (0, "")
-    assert said.out == "1 tool, 1 agent, endpoints m: OK\n"
-
-
 async def test_the_workers_own_variables_are_followed(
     place: Path, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,10 +129,9 @@ async def test_problems_are_an_array_for_programs(place: Path, holdfast: Holdfas
 @pytest.mark.parametrize(
     "first",
     [
-        "print('A module speaks.'); import atexit; atexit.register(print, 'Goodbye.')",
+        "print('A module speaks.'); import atexit; atexit.register(print, 'Goodbye.')\n"
         "import os; os.system('echo A child'); os.write(1, b'Past Python'); os.write(2, b'and on')",
-        "import sys; sys.stdout.close(); sys.stderr = None",
-        "import os; os.chdir('/')",
+        "import os, sys; sys.stdout.close(); sys.stderr = None; os.chdir('/')",
         FOR_EVER.format("os.write(1, b'On and on.')"),
         "import os, time; os.fork() or time.sleep(30)",
     ],

@@ -55,19 +55,6 @@ async def test_a_server_that_says_nothing_is_given_up_in_time(
     assert "no Temporal server answers at" in said.err
 
 
-async def test_a_namespace_that_is_not_there_is_3(
-    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TEMPORAL_NAMESPACE", "nowhere")
-
-    for words in (("list",), ("watch", "x"), ("approvals",), ("run", "x", "--input", "y")):
-        said = await holdfast(*words)
-        assert (said.code, said.err) == (
-            3,
-            "holdfast: Namespace nowhere is not found; set TEMPORAL_NAMESPACE\n",
-        )
-
-
 async def test_settings_that_cannot_be_read_are_2(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

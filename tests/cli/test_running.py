@@ -216,16 +216,6 @@ async def test_a_call_is_carried_out_and_told_line_by_line(
     assert "completed: 1 call\n" in said.out
 
 
-async def test_a_call_that_fails_says_why(launch: Launch, holdfast: Holdfast) -> None:
-    backend = await launch([])
-
-    said = await holdfast("call", "look_ap", *on_calling(backend))
-
-    assert said.code == 1
-    problem = "failed: invalid_request: `tool`: there is no tool `look_ap`; did you mean"
-    assert problem in said.out
-
-
 async def test_a_waiting_call_is_listed_decided_and_shown_as_one_of_a_run_is(
     launch: Launch, holdfast: Holdfast
 ) -> None:
@@ -244,19 +234,6 @@ async def test_a_waiting_call_is_listed_decided_and_shown_as_one_of_a_run_is(
     assert " user" not in shown.out
     assert (decided.code, watched.code) == (0, 0)
     assert "t1c1 Pay: approved by anna" in watched.out
-
-
-async def test_nothing_can_be_said_to_a_call(launch: Launch, holdfast: Holdfast) -> None:
-    call = await waiting_payment(await launch([]))
-
-    for words in (("send", call.id, "hurry"), ("close", call.id)):
-        said = await holdfast(*words)
-
-        assert (said.code, said.out) == (2, "")
-        assert said.err == (
-            f"holdfast: {call.id} is a single call, to which nothing can be said;"
-            f" see holdfast show {call.id}\n"
-        )
 
 
 async def test_what_a_command_starts_hangs_where_its_environment_says(

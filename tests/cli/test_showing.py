@@ -59,6 +59,8 @@ async def test_everything_that_happened_is_shown_in_full(
         "completed  3 turns, 4 calls, 30 tokens in, 15 out",
     ):
         assert text in said.out
+    as_json = await holdfast("show", run.id, "--json")
+    assert json.loads(as_json.out) == await run.context()
 
 
 def test_of_a_composed_answer_what_it_says_is_shown_and_not_its_json() -> None:
@@ -86,16 +88,6 @@ async def test_a_run_under_way_shows_where_it_stands(launch: Launch, holdfast: H
     assert "status  awaiting_approval, skill money, turn 2, 20 tokens in, 10 out" in said.out
     assert f"waiting  t2c1 Pay: holdfast decide {run.id} t2c1" in said.out
     assert '"name": "item 7"' in said.out
-
-
-async def test_a_program_reads_the_context_as_it_is(launch: Launch, holdfast: Holdfast) -> None:
-    backend = await launch([Answer("", [call("look_up", id=7)]), Answer("Done.")])
-    run = await backend.start(["look_up"])
-    await run.result()
-
-    said = await holdfast("show", run.id, "--json")
-
-    assert json.loads(said.out) == await run.context()
 
 
 async def test_what_a_model_and_a_tool_wrote_cannot_move_the_terminal(

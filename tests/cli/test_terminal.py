@@ -57,19 +57,6 @@ async def test_what_was_typed_before_the_question_is_no_answer_to_it(
     assert "too much" in (await run.results())["t1c1"]
 
 
-async def test_the_answer_of_the_model_is_seen_as_it_grows(launch: Launch, start: Start) -> None:
-    more = threading.Event()
-    backend = await launch([Answer("Thinking about it, and then some.", hold=more)])
-    run = await backend.start()
-    terminal = start("watch", run.id, terminal=True)
-
-    seen = await terminal.until("the model answers")
-    more.set()
-
-    assert "Thinking"[:4] in seen
-    assert await terminal.ended() == 0
-
-
 def test_what_moved_before_a_question_does_not_erase_it() -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as terminal:
@@ -160,7 +147,7 @@ async def test_a_program_that_is_ended_leaves_the_terminal_as_it_was(
     run = await backend.start()
     terminal = start("watch", run.id, terminal=True)
 
-    await terminal.until("the model answers")
+    assert "I th" in await terminal.until("the model answers")
     hides_keys = not terminal.echoes
     terminal.process.terminate()
 

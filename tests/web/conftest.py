@@ -9,8 +9,8 @@ from temporalio.client import Client
 from holdfast.web.listing import routes as listing
 from holdfast.web.listing import runs
 from holdfast.web.run import routes as live
+from tests.client.crowd import Crowd, crowd_of
 from tests.support.inbox import Stage, inbox
-from tests.web.listing.crowd import Crowd, crowd_of
 
 
 class Clock:

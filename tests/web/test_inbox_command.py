@@ -61,21 +61,6 @@ async def said(program: Program) -> str:
     return (await program.until("\n")).rpartition("inbox ready: ")[2]
 
 
-async def test_who_kills_it_loses_nobody(program: Program) -> None:
-    link = (await said(program)).strip()
-    async with httpx.AsyncClient(headers=PAGE) as browser:
-        await browser.get(link)
-        port = httpx.URL(link).port
-        program.process.kill()
-        await program.ended()
-        again = Program(("inbox", "--port", str(port), "--by", "ann"), HOLDFAST_INBOX_SECRET=SECRET)
-        try:
-            await said(again)
-            assert (await browser.get(f"http://127.0.0.1:{port}/")).status_code == 200
-        finally:
-            again.close()
-
-
 @pytest.mark.parametrize(
     ("words", "settings", "told"),
     [

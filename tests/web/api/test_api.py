@@ -210,20 +210,6 @@ async def test_the_same_request_under_the_same_key_is_one_run(
         assert problem(no_key) == (400, "bad_request")
 
 
-async def test_an_id_is_taken_once_and_may_hold_any_character(stage: Stage, desk: Backend) -> None:
-    name = "order/7?é#/events"
-    asked = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue, "id": name}
-
-    run = await started(stage, desk, id=name)
-    twice = await stage.send("/runs", asked)
-    shown = await stage.http.get(address("runs", name))
-    spoilt = await stage.http.get("/runs/order/7%3F%C3%A9%23%2Fevents")
-
-    assert run.id == name
-    assert problem(twice) == (409, "run_exists")
-    assert shown.json()["run"] == name == spoilt.json()["run"]
-
-
 async def test_a_single_call_is_carried_out_and_hears_nothing(stage: Stage, desk: Backend) -> None:
     # As Python spells it: what is for the inbox is handed on in neither way.
     asked = {"tool": "pay", "arguments": {"amount": 3}, "task_queue": desk.task_queue}

@@ -413,25 +413,6 @@ async def test_streams_end_with_their_session(inboxes: Inboxes, clock: Clock) ->
         assert [line async for line in begun(at)] == ["data: begun", ""]
 
 
-async def test_health_is_told_to_everybody_by_whatever_name(
-    inboxes: Inboxes, client: Client, stack: AsyncExitStack
-) -> None:
-    away = await inboxes.open()
-    answer = await away.http.get("/health", headers={"host": "10.0.0.7:8235"})
-    assert (answer.status_code, answer.json()) == (503, {"status": "Temporal does not answer"})
-    sealed = TextSealer()
-    here = await stack.enter_async_context(
-        opened(
-            Services(client),
-            LinkSignIn(sealed, LinkOwner("ann")),
-            BearerTokens(sealed, []),
-            app=pages(),
-        )
-    )
-    answer = await here.http.get("/health")
-    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
-
-
 def test_a_link_is_as_long_as_a_guess_would_take_for_ever() -> None:
     keys = {LinkSignIn(TextSealer(), LinkOwner("ann")).address("") for _ in range(3)}
     assert len(keys) == 3

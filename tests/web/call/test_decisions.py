@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack
 from html import unescape
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -21,7 +20,6 @@ from holdfast.client.signing import Signer
 from holdfast.schemas.decision import PendingApproval
 from tests.support import signing, tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
-from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 from tests.web.forms.submitting import changed, submitted
@@ -57,7 +55,6 @@ WIRE: dict[str, Any] = {
     "properties": {"name": {"type": "string"}},
 }
 SIGNED = {**PAY, "_approval": {"signed": True}}
-TWO_AGREE = {**PAY, "_approval": {"quorum": 2, "notBy": "principal"}}
 WHY = "It arrived <b>broken</b>."
 ASKS = [
     Answer(calls=[call("pay_out", amount=20, currency="EUR", _reasoningForCall=WHY)]),
@@ -189,60 +186,6 @@ async def test_a_call_is_shown_approved_and_closed(
     assert "Wait for the warehouse." in text
 
 
-async def test_an_edit_is_checked_before_it_is_sent_and_nothing_typed_is_lost(desk: Desk) -> None:
-    run = await (await desk.backend()).start([PAY])
-    await run.waiting()
-    before = len(await run.history())
-    ann = await desk.inbox("ann", "finance")
-    edit = form(await ann.open(run), "edit")
-    typed = changed(edit, text__arguments__amount="12,50", text__arguments__note="Half <b>it</b>")
-    answer = await ann.send(run, typed, reason="Half is enough.")
-    assert answer.status_code == 422
-    assert "Enter a number in digits" in words(answer.text)
-    assert words(answer.text).count("Amount in EUR :") == 1
-    kept = form(answer.text, "edit")
-    assert ("text:/arguments/amount", "12,50") in kept
-    assert ("text:/arguments/note", "Half <b>it</b>") in kept
-    assert ("reason", "Half is enough.") in kept
-
-    too_much = await ann.send(run, changed(kept, text__arguments__amount="900"))
-    assert too_much.status_code == 422
-    assert "900 is greater than the maximum of 500" in words(too_much.text)
-
-    checked = await ann.send(run, changed(kept, text__arguments__amount="12.5"), do="check")
-    assert checked.status_code == 200
-    assert "amount 20 12.5 note omitted Half <b>it</b>" in words(checked.text)
-    assert len(await run.history()) == before
-    assert (await ann.send(run, form(checked.text, "edit"))).status_code == 303
-    await run.result()
-    assert [line.rsplit(" ", 1)[0] for line in tools.read()] == ["pay 12.5"]
-    [entry] = [e for e in await run.context() if e["type"] == "decision"]
-    assert entry["arguments"] == {"amount": 12.5, "currency": "EUR", "note": "Half <b>it</b>"}
-
-
-async def test_two_must_agree_on_the_same_and_see_what_the_other_changed(desk: Desk) -> None:
-    run = await (await desk.backend()).start([TWO_AGREE])
-    await run.waiting()
-    ann, bob = await desk.inbox("ann"), await desk.inbox("bob")
-    shown = form(await bob.open(run), "deny")
-    edit = changed(form(await ann.open(run), "edit"), text__arguments__amount="10")
-    assert (await ann.send(run, edit)).status_code == 303
-    own = words(await ann.open(run))
-    assert "You have already decided." in own
-    assert "2 people must approve" in own
-
-    answer = await bob.send(run, shown, reason="Too much.")
-    assert answer.status_code == 409
-    said = words(answer.text)
-    assert "ann changed it." in said
-    assert "amount 20 10" in said
-    again = form(answer.text, "deny")
-    assert ("reason", "Too much.") in again
-    assert (await bob.send(run, form(answer.text, "approve"))).status_code == 303
-    await run.result()
-    assert [line.rsplit(" ", 1)[0] for line in tools.read()] == ["pay 10"]
-
-
 async def test_of_a_call_that_may_have_happened_people_say_what_they_know(desk: Desk) -> None:
     backend = await desk.backend([Answer(calls=[call("wire", name="rent")]), Answer("completed")])
     runs = [await backend.start([WIRE]) for _ in range(2)]
@@ -273,29 +216,6 @@ async def test_of_a_call_that_may_have_happened_people_say_what_they_know(desk: 
     said = words(await ann.open(runs[1]))
     assert re.search(r"Give up \(you\) , .*? its outcome stays unknown\.", said)
     assert "Requested before: It did not happen, run it again (you)" in said
-
-
-async def test_what_comes_of_a_decision_is_followed_until_it_is_done(desk: Desk) -> None:
-    held = {**WIRE, "_activity": {"type": "held_payment"}, "_approval": {"approvers": []}}
-    run = await (
-        await desk.backend([Answer(calls=[call("wire", name="rent")]), Answer("ok")])
-    ).start([held])
-    await run.waiting()
-    ann = await desk.inbox("ann")
-    await ann.send(run, form(await ann.open(run), "approve"))
-
-    async def begun() -> bool:
-        return bool(tools.read())
-
-    await eventually(begun)
-    page = await ann.open(run)
-    assert "Running." in words(page)
-    [address_] = re.findall(r'sse-connect="[^"]*seen=([^"]*)"', page)
-    tools.write("open rent")
-    heard = await events(ann, run, unquote(address_))
-    assert [name for name, _ in heard][-2:] == ["outcome", "over"]
-    assert "Executed." in heard[-2][1]
-    assert "sse-connect" not in await ann.open(run)
 
 
 async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> None:

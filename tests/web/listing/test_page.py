@@ -1,9 +1,7 @@
 """The list of what waits (§11, §13): its rows, its its news, and several at once."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from html import unescape
@@ -14,19 +12,16 @@ from urllib.parse import quote
 import httpx
 import pytest
 from temporalio.client import Client
-from temporalio.testing import WorkflowEnvironment
 
-from holdfast.client import run_lists
 from holdfast.client.visibility import EXPIRING, NEWEST, ListOrder
-from holdfast.hosting.dev_server import temporal_binary
 from holdfast.schemas import names
 from holdfast.web.listing import page_query
 from holdfast.web.listing.rows import SelectedCall
+from tests.client.crowd import Asks, Crowd
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
-from tests.web.listing.crowd import Asks, Crowd
 
 pytestmark = pytest.mark.usefixtures("ledger")
 
@@ -142,24 +137,6 @@ async def test_several_are_decided_at_once_and_each_says_what_came_of_it(
     assert again[-1].endswith("You have already decided; other approvers must agree.")
 
 
-async def test_a_reason_is_asked_for_once_and_what_is_denied_is_shown_again(
-    made: Backend, stage: Stage
-) -> None:
-    run = await run_of(made, "desk")
-    chosen = choices_of(await stage.get(f"/?run={run.id}"))
-    why = await stage.post("/", {"chosen": chosen, "decision": "deny"})
-    assert choices_of(why) == chosen
-    assert "Deny all 2" in why.text
-    assert "amount=20" in rows_of(why)[0]
-    assert len(await run.waiting(5)) == 5
-    empty = await stage.post("/", {"chosen": chosen, "decision": "deny", "reason": " "})
-    assert empty.status_code == 422
-    assert "Enter a reason: the model reads it." in empty.text
-    done = await stage.post("/", {"chosen": chosen, "decision": "deny", "reason": "Not now."})
-    assert "Your decision was accepted for 2 of 2 calls." in done.text
-    assert [one["callId"] for one in await run.waiting(3)] == ["t1c2", "t1c3", "t1c4"]
-
-
 async def test_a_form_decides_nothing_that_does_not_say_what(stage: Stage) -> None:
     nothing = await stage.post("/", {"decision": "approve"})
     assert nothing.status_code == 400
@@ -263,23 +240,6 @@ async def test_a_namespace_without_the_attributes_is_asked_run_by_run(
     assert len(rows_of(without)) == 5
 
 
-@asynccontextmanager
-async def listening(stage: Stage, path: str, **headers: str) -> AsyncIterator[AsyncIterator[str]]:
-    said = {name.replace("_", "-"): text for name, text in headers.items()}
-    async with stage.http.stream("GET", path, headers=said) as answer:
-        assert answer.status_code == 200
-        yield answer.aiter_lines()
-
-
-async def until(lines: AsyncIterator[str], end: str) -> list[str]:
-    said: list[str] = []
-    async for line in lines:
-        said.append(line)
-        if line == end:
-            break
-    return said
-
-
 async def test_what_is_wrong_with_an_address_is_said(stage: Stage) -> None:
     for query, said in (
         ("order=best", "use one of newest, expiring"),
@@ -293,22 +253,3 @@ async def test_what_is_wrong_with_an_address_is_said(stage: Stage) -> None:
         page = await stage.get(f"/?{query}")
         assert page.status_code == 400
         assert said in unescape(page.text)
-
-
-async def test_when_temporal_is_away_the_page_says_so_and_whoever_looks_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(run_lists, "ANSWER", timedelta(seconds=1))
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=str(temporal_binary())
-    ) as short:
-        client = short.client
-    async with inbox(client) as stage:
-        page = await stage.get("/")
-        async with listening(stage, "/changes?seen=before") as lines:
-            said = await asyncio.wait_for(until(lines, "event: trouble"), 20)
-            told = await anext(lines)
-    assert page.status_code == 503
-    assert "Temporal does not answer" in page.text
-    assert [line for line in said if line.startswith("event")] == ["event: trouble"]
-    assert told.startswith("data: Temporal does not answer")

@@ -290,7 +290,9 @@ async def test_a_reason_is_one_that_a_run_takes(
     fields = {"chosen": str(choice()), "decision": "deny", "reason": "x" * chars}
     page = await routes.PendingPages(Services(nowhere)).decide(request("", ANN, *fields.items()))
     assert (page.status_code, len(sent)) == (status, status == 200)
-    assert said in bytes(page.body).decode()
+    text = bytes(page.body).decode()
+    assert said in text
+    assert (f'value="{choice()}"' in text) is (status == 422), "it is offered again"
 
 
 # --- who looks is told -------------------------------------------------------------------

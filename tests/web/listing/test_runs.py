@@ -10,11 +10,11 @@ from urllib.parse import quote
 import pytest
 from temporalio.client import Client
 
+from tests.client.crowd import Asks, Crowd
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage
 from tests.support.model_server import Answer
-from tests.web.listing.crowd import Asks, Crowd
 from tests.web.listing.test_page import rows_of
 
 

@@ -72,16 +72,6 @@ async def test_what_cannot_be_sent_is_kept_and_nothing_was_said(
         assert "boss" not in page.text
 
 
-async def test_nothing_is_said_to_a_single_call(
-    client: Client, stage: Stage, tmp_path: Path
-) -> None:
-    async with backend(client, tmp_path, [], **SIDE_BY_SIDE) as made:
-        run = await made.call("pay", {"amount": 3})
-        await run.waiting()
-        answer = await stage.post(f"/run/{run.id}/message", {"text": "hi", "delivery": "steer"})
-        assert "is a single call, to which nothing can be said" in answer.text
-
-
 async def test_a_conversation_is_spoken_to_and_closed(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:

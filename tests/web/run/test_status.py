@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.command_errors import NoWorkerError
+from holdfast.client.command_errors import CommandError, EncryptedError, NoWorkerError
 from holdfast.client.result import RunEnding
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.solution import Usage
@@ -126,13 +126,22 @@ def test_a_request_that_waits_for_its_turn_says_so() -> None:
     assert text == "Waiting for the model."
 
 
-def test_without_a_worker_the_lists_still_know_what_it_waits_for() -> None:
+@pytest.mark.parametrize(
+    ("problem", "why"),
+    [
+        (NoWorkerError("holdfast"), "start one: holdfast worker --task-queue holdfast"),
+        (EncryptedError("it is encrypted", "name its key"), "it is encrypted; name its key"),
+    ],
+)
+def test_of_a_run_that_cannot_be_read_the_lists_still_know_what_it_waits_for(
+    problem: CommandError, why: str
+) -> None:
     known = replace(KNOWN, pending_tools=("pay", "mail"), pending_since=AT)
-    seen = LoadedRun(known, problem=NoWorkerError("holdfast"))
+    seen = LoadedRun(known, problem=problem)
     waits, silent = status_items(seen, Timeline("order-7").name)
     assert (waits.text, waits.since) == ("Waiting for approval: pay, mail.", AT)
     assert silent.text == "The run does not answer."
-    assert "start one: holdfast worker --task-queue holdfast" in silent.why
+    assert why in silent.why
 
 
 def test_a_conversation_waits_for_a_message() -> None:

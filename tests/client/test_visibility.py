@@ -20,7 +20,7 @@ from holdfast.client.visibility import (
     Place,
     first_runs,
 )
-from tests.web.listing.crowd import Asks, Crowd, crowd_of
+from tests.client.crowd import Asks, Crowd, crowd_of
 
 # Some every few minutes, some in a heap, some of one moment, some long ago.
 AGOS = [
@@ -29,6 +29,12 @@ AGOS = [
     *[timedelta(hours=2)] * 20,
     *(timedelta(days=40 * n, microseconds=n) for n in range(1, 10)),
 ]
+
+
+@pytest.fixture
+async def crowd(client: Client) -> AsyncIterator[Crowd]:
+    async with crowd_of(client) as crowd:
+        yield crowd
 
 
 @pytest.fixture(scope="module")
