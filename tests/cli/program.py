@@ -74,7 +74,6 @@ class Program:
         return before + text
 
     async def ended(self, timeout_seconds: float = 30) -> int:
-        """Wait until it has ended; its exit code."""
         while await self._read(timeout_seconds):
             pass
         return await asyncio.to_thread(self.process.wait, timeout_seconds)
@@ -85,15 +84,12 @@ class Program:
         return bool(termios.tcgetattr(self._end)[3] & termios.ECHO)
 
     def type(self, text: str) -> None:
-        """Press keys on its terminal."""
         os.write(self._end, text.encode())
 
     def interrupt(self) -> None:
-        """What Ctrl-C does away from a terminal."""
         self.process.send_signal(signal.SIGINT)
 
     def close(self) -> None:
-        """End it, if it has not ended."""
         self.process.kill()
         self.process.wait()
         os.close(self._end)

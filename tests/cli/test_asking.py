@@ -53,7 +53,6 @@ def waiting(kind: str = "call", **more: Any) -> PendingApproval:
 
 
 async def decided(answers: AnswerSource, call: PendingApproval) -> tuple[Decision | None, str]:
-    """The decision, and what was written meanwhile."""
     out = io.StringIO()
     decision = await ask_decision(call, answers, PlainScreen(out, "run-1"))
     return decision, out.getvalue()

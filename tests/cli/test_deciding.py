@@ -37,12 +37,10 @@ PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
 
 @pytest.fixture
 async def paying(launch: Launch) -> Backend:
-    """A backend whose model wants to pay."""
     return await launch(PAYS)
 
 
 async def waiting(backend: Backend, **agent: object) -> Run:
-    """A run whose call waits for a decision."""
     run = await backend.start(["pay"], agent=agent)
     await run.waiting()
     return run
@@ -273,7 +271,6 @@ def test_an_id_without_a_key_is_told() -> None:
 
 
 def terms(waiting: PendingApproval) -> str:
-    """The terms as they are shown."""
     return explanations(waiting)[-1]
 
 
@@ -313,14 +310,12 @@ async def paying_signing(launch: Launch, keys: Path) -> Backend:
 
 
 def key_file(folder: Path, signer: Signer) -> str:
-    """A file with their private key."""
     file = folder / f"{signer.key_id}.pem"
     file.write_text(signer.private_pem())
     return str(file)
 
 
 async def asked(backend: Backend, **approval: Any) -> Run:
-    """A run whose call waits for a signed decision."""
     run = await backend.start(["pay"], agent={"approval": {"signed": True, **approval}})
     await run.waiting()
     return run

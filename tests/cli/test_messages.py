@@ -9,8 +9,6 @@ from tests.support.model_server import Answer, call
 
 
 async def listening(run: Run) -> Run:
-    """The run, once it waits for a message."""
-
     async def listens() -> bool:
         status = await run.status()
         return bool(status["status"] == "awaiting_message")

@@ -24,7 +24,6 @@ async def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holdfast: Hol
 
 
 def run(*words: str, answers: str = "") -> subprocess.CompletedProcess[str]:
-    """Run Python in the current folder."""
     return subprocess.run(
         [sys.executable, *words], input=answers, capture_output=True, text=True, check=False
     )

@@ -162,7 +162,6 @@ class Stuck:
 
     @workflow.run
     async def run(self, request: Any) -> None:
-        """Fail the task, and not the run."""
         raise RuntimeError(GONE)
 
 
@@ -252,13 +251,11 @@ async def served(app: ASGIApp, most: int = 10) -> AsyncIterator[httpx.AsyncClien
 
 
 async def says(send: Send, text: str) -> None:
-    """Answer with a text."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": text.encode()})
 
 
 async def from_where(scope: Scope, receive: Receive, send: Send) -> None:
-    """Say from where it was asked."""
     await says(send, f"{scope['scheme']} {scope['client'][0]}")
 
 

@@ -193,7 +193,6 @@ def on_calling(backend: Backend, *more: str) -> list[str]:
 
 
 async def waiting_payment(backend: Backend) -> Run:
-    """A call that waits for a person."""
     call = await backend.call("pay", {"amount": 5})
     await call.waiting()
     return call

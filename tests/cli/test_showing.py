@@ -240,7 +240,6 @@ THERE = DelegatePending(
 
 
 def answers(turn: int, body: dict[str, Any]) -> Answer:
-    """What the run is answered, or its delegate."""
     system = body["messages"][0]["content"]
     return next(said for name, said in SAID.items() if system.startswith(name))[turn - 1]
 

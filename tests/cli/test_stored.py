@@ -23,7 +23,6 @@ LARGE = 3_000_000
 
 
 def unknown(run: str) -> str:
-    """What is said where nothing names the store."""
     return (
         f"holdfast: the output of run {run} cannot be had: it is in its worker's store, and none "
         "is known here; set HOLDFAST_STORE to the `--store` of its worker\n"

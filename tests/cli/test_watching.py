@@ -66,7 +66,6 @@ class Keyboard:
 
 @pytest.fixture
 def keyboard() -> Iterator[Keyboard]:
-    """Answers that a test gives."""
     board = Keyboard()
     yield board
     board.close()
@@ -230,7 +229,6 @@ AWAY = CommandError("Temporal does not answer", "check it", UNREACHABLE)
 
 
 def waiting(amount: int = 4, **more: Any) -> PendingApproval:
-    """A payment that waits for two people."""
     arguments = {"amount": amount}
     digest = sha256(canonical_json({"tool": "pay", "arguments": arguments}))
     return PendingApproval.read(
@@ -264,7 +262,6 @@ class Asked(RunHandle):
 
 @pytest.fixture
 def answers() -> Iterator[AnswerSource]:
-    """Anna, who approves of all that she is asked."""
     reading, writing = os.pipe()
     os.write(writing, b"a\n" * 9)
     os.close(writing)
@@ -370,7 +367,6 @@ class Retention(Interceptor):
     """A server that has removed every part of a run but its latest."""
 
     def intercept_client(self, next_: OutboundInterceptor) -> OutboundInterceptor:
-        """Know no run by the id of a part of it."""
         return _Forgetful(next_)
 
 

@@ -27,12 +27,10 @@ def said(text: str, attempt: int = 1, request: str = "7", **more: Any) -> Answer
 
 
 def told(frames: list[Frame]) -> list[tuple[int, int, str]]:
-    """Attempt, offset and text of each token."""
     return [(one.data["attempt"], one.data["offset"], one.data["text"]) for one in frames]
 
 
 def joined(frames: list[Frame]) -> str:
-    """What a client has in the end."""
     last, text = 0, ""
     for attempt, offset, piece in told(frames):
         assert attempt >= last

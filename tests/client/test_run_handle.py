@@ -71,7 +71,6 @@ class Answering:
 
 
 def run(temporal: Answering) -> RunHandle:
-    """A run that it has."""
     return RunHandle(cast(Client, temporal), "run-1")
 
 
@@ -159,7 +158,6 @@ async def test_where_nobody_ever_asked_for_work_there_is_nobody_to_ask_again(
 
 
 def ended(cause: BaseException) -> RunEnding:
-    """A run that ended so."""
     return ending_of_failure(WorkflowFailureError(cause=cause))
 
 
@@ -257,7 +255,6 @@ class Lists:
 
 
 def client(lists: Any) -> Client:
-    """It, as what a client has behind it."""
     return cast(Client, lists)
 
 

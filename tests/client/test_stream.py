@@ -43,7 +43,6 @@ AWAY = CommandError("Temporal does not answer", "check it", UNREACHABLE)
 
 
 def said(text: str, **more: Any) -> Entry:
-    """The entry of a model's answer."""
     return {"type": "message", "message": {"role": "assistant", "content": text}, **more}
 
 
@@ -89,7 +88,6 @@ class Told(RunHandle):
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No look waits for the next."""
     monkeypatch.setattr(PollInterval, "next", lambda *_, **__: 0)
     monkeypatch.setattr(stream, "SLOWEST_SECONDS", 0)
 

@@ -20,7 +20,6 @@ class Clock:
         self.seconds = 1_000_000.0
 
     def __call__(self) -> float:
-        """What it shows."""
         return self.seconds
 
 
@@ -43,7 +42,6 @@ async def nowhere() -> Client:
 
 @pytest.fixture
 async def stage(client: Client) -> AsyncIterator[Stage]:
-    """An inbox with Ann signed in."""
     async with inbox(client) as stage:
         yield stage
 
@@ -58,12 +56,10 @@ async def crowd(client: Client, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 @pytest.fixture
 def clock() -> Clock:
-    """The clock of seals and secrets."""
     return Clock()
 
 
 @pytest.fixture
 async def stack() -> AsyncIterator[AsyncExitStack]:
-    """What is closed when the test is over."""
     async with AsyncExitStack() as stack:
         yield stack

@@ -57,7 +57,6 @@ async def test_its_link_signs_in_and_a_signal_ends_it_with_all_its_streams(
 
 
 async def said(program: Program) -> str:
-    """The link that it prints."""
     return (await program.until("\n")).rpartition("inbox ready: ")[2]
 
 

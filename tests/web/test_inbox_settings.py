@@ -21,8 +21,6 @@ Load = Callable[..., LoadedInboxSettings]
 
 @pytest.fixture
 def read(tmp_path: Path) -> Load:
-    """Loads settings that a file says."""
-
     def read_(said: Any, **environ: str) -> LoadedInboxSettings:
         file = tmp_path / "inbox.yaml"
         file.write_text(said if isinstance(said, str) else yaml.safe_dump(said))

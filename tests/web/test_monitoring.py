@@ -92,7 +92,6 @@ class Server:
         self.looks = 0
 
     async def check_health(self) -> bool:
-        """Whether it is well."""
         self.looks += 1
         await asyncio.sleep(0)
         if isinstance(self.answer, Exception):
@@ -103,7 +102,6 @@ class Server:
 
 
 def looking_at(server: Server) -> InboxHealth:
-    """The health of an inbox at this server."""
     client: Any = SimpleNamespace(service_client=server)
     return InboxHealth(client)
 

@@ -37,23 +37,18 @@ class Hearing:
         """It is there."""
 
     async def pending_approvals(self) -> list[PendingApproval]:
-        """What waits."""
         return [self.one]
 
     async def decide(self, decision: Decision) -> Receipt:
-        """Take it down."""
         self.heard.append(decision)
         return Receipt(call_id=decision.call_id, decision=decision.decision, decided=True)
 
 
 def decision(**more: Any) -> dict[str, Any]:
-    """What somebody sends."""
     return {"callId": "t1c1", "decision": "approve", **more}
 
 
 def asked(parts: Services, **sent: Any) -> ApiRequest:
-    """Ann's request to decide."""
-
     async def receive() -> Any:
         return {"type": "http.request", "body": json.dumps(decision(**sent)).encode()}
 
@@ -66,7 +61,6 @@ def asked(parts: Services, **sent: Any) -> ApiRequest:
 
 @pytest.fixture
 def parts(nowhere: Client) -> Services:
-    """An inbox that has a key to sign with."""
     return Services(nowhere, Signer(Ed25519PrivateKey.generate()))
 
 
@@ -144,7 +138,6 @@ class Forgetful(Hearing):
     """A run that does not know its question the first time, as after a crash of its worker."""
 
     async def decide(self, decision: Decision) -> Receipt:
-        """Reject the first decision."""
         self.heard.append(decision)
         if len(self.heard) == 1:
             raise ApplicationError("no call t1c1 waits", type=NO_SUCH_CALL)

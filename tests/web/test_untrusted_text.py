@@ -125,7 +125,6 @@ async def test_headers_without_end_are_cut_off(stage: Stage) -> None:
 
 
 def pay(**more: Any) -> dict[str, Any]:
-    """A tool of somebody who means no good."""
     return {
         "_tool": "pay",
         "_label": f"Pay {MARKUP}{UNSEEN}",

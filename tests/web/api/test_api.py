@@ -56,7 +56,6 @@ async def free(client: Client) -> AsyncIterator[Stage]:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Path:
-    """A catalog with an agent of its own."""
     folder = tmp_path / "catalog"
     (folder / "agents").mkdir(parents=True)
     (folder / "agents" / f"{AGENT}.yaml").write_text(
@@ -67,13 +66,11 @@ def catalog(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def desk(client: Client, tmp_path: Path, catalog: Path) -> AsyncIterator[Backend]:
-    """A backend whose agent pays once."""
     async with backend(client, tmp_path, PAYS, catalog=catalog, **SIDE_BY_SIDE) as made:
         yield made
 
 
 async def started(stage: Stage, desk: Backend, **more: Any) -> Run:
-    """A run that was started over HTTP."""
     asked = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue, **more}
     answer = await stage.send("/runs", asked)
     assert answer.status_code == 201, answer.text

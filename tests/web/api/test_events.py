@@ -62,14 +62,12 @@ class Reading:
 
 
 async def whole(stage: Stage, run_id: str) -> list[Sent]:
-    """The frames of a client that nothing disturbed."""
     reading = Reading(stage, run_id)
     await reading.until(None)
     return reading.frames
 
 
 def same(one: list[Sent], other: list[Sent]) -> bool:
-    """Whether two clients have been told the same."""
     return events(one) == events(other) and answers(one) == answers(other)
 
 

@@ -30,24 +30,19 @@ class Listening:
         self.told: list[Any] = []
 
     async def describe(self) -> SimpleNamespace:
-        """It is there."""
         return SimpleNamespace(workflow_type=names.AGENT_WORKFLOW)
 
     async def send(self, message: Any, wait_seconds: float) -> Any:
-        """Answer it."""
         assert (message, wait_seconds) == (MESSAGE, 20)
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
     async def signal(self, *told: Any) -> None:
-        """Take it down."""
         self.told.append(told)
 
 
 def asked(parts: Services, prefer: bytes) -> ApiRequest:
-    """Ann's request to say something."""
-
     async def receive() -> Any:
         return {"type": "http.request", "body": json.dumps({"content": "Hurry."}).encode()}
 
@@ -57,7 +52,6 @@ def asked(parts: Services, prefer: bytes) -> ApiRequest:
 
 
 def refusal(kind: str) -> ApplicationError:
-    """What a run refuses it with."""
     return ApplicationError("so it is", type=kind)
 
 

@@ -34,7 +34,6 @@ TOLD = build_description(OPERATIONS)
 
 
 def described(operation: Operation) -> Mapping[str, Any]:
-    """What the document says of an operation."""
     found: Mapping[str, Any] = TOLD["paths"][operation.path][operation.method.lower()]
     return found
 
@@ -63,7 +62,6 @@ def check_answer(operation: Operation, answer: httpx.Response) -> None:
 async def desk(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Backend]:
-    """A backend with a run that waits."""
     monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
     said = [Answer("Shall I?", calls=[call("pay", amount=5)]), Answer("Paid.")]
     async with backend(client, tmp_path, said, **SIDE_BY_SIDE) as made:

@@ -16,7 +16,6 @@ from holdfast.web.pages import STATIC, ErrorMiddleware
 
 
 def pages() -> Starlette:
-    """The pages."""
     return Starlette(
         routes=[
             Route("/", _who),

@@ -47,11 +47,9 @@ class Provider:
         return {name: value for name, value in said.items() if value is not None}
 
     def says(self, leaving: str, **claims: Any) -> None:
-        """Have it answer with a token that says so."""
         self.answer = {"id_token": self.signer.token(**self.claims(leaving, **claims))}
 
     def app(self) -> Starlette:
-        """The provider."""
         return Starlette(
             routes=[
                 Route("/.well-known/openid-configuration", self._metadata),
@@ -77,7 +75,6 @@ class Provider:
 
 @contextmanager
 def others_provider(name: str, **claims: Any) -> Iterator[str]:
-    """A provider that knows somebody: its issuer."""
     with warnings.catch_warnings():
         # It uses of its own library what will go.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -90,7 +87,6 @@ def others_provider(name: str, **claims: Any) -> Iterator[str]:
 
 @asynccontextmanager
 async def provider() -> AsyncIterator[Provider]:
-    """A provider at work."""
     with socket.create_server((HOST, 0)) as listening:
         made = Provider(f"http://{HOST}:{listening.getsockname()[1]}")
         serving = server(made.app())

@@ -42,7 +42,6 @@ class Inboxes:
     async def open(
         self, secret: str | None = SECRET, by: str = "ann", url: str | None = None
     ) -> Stage:
-        """One to which nobody is signed in."""
         sealed = TextSealer(secret, self._clock)
         link = LinkSignIn(sealed, LinkOwner(by, ("finance",)), self._clock)
         made = opened(Services(self._client), link, BearerTokens(sealed, []), url=url, app=pages())
@@ -51,7 +50,6 @@ class Inboxes:
         return stage
 
     async def signed_in(self, **settings: Any) -> Stage:
-        """One to which somebody is signed in."""
         stage = await self.open(**settings)
         assert (await stage.http.get(stage.link)).status_code == 303
         stage.form_token = (await stage.get("/")).json()["form_token"]
@@ -60,7 +58,6 @@ class Inboxes:
 
 @pytest.fixture
 def inboxes(nowhere: Client, clock: Clock, stack: AsyncExitStack) -> Inboxes:
-    """What opens inboxes."""
     return Inboxes(nowhere, clock, stack)
 
 
@@ -167,7 +164,6 @@ async def test_any_instance_with_the_secret_knows_the_session(inboxes: Inboxes) 
 
 
 def forged(cookie: str) -> dict[str, str]:
-    """Cookies that are none."""
     half = len(cookie) // 2
     changed = "A" if cookie[half] != "A" else "B"
     person = json.dumps([10**12, {"name": "eve", "groups": [], "via": "link"}])

@@ -40,7 +40,6 @@ class Inboxes:
         self._client, self._clock, self._stack = client, clock, stack
 
     async def open(self, issuer: str, secret: str | None = SECRET, **settings: Any) -> Stage:
-        """One to which nobody is signed in."""
         http = await self._stack.enter_async_context(httpx.AsyncClient())
         seal = TextSealer(None, self._clock)
         said = Oidc.model_validate({"issuer": issuer, "clientId": CLIENT, **settings})
@@ -51,13 +50,11 @@ class Inboxes:
 
 @pytest.fixture
 def inboxes(nowhere: Client, clock: Clock, stack: AsyncExitStack) -> Inboxes:
-    """What opens inboxes."""
     return Inboxes(nowhere, clock, stack)
 
 
 @pytest.fixture
 async def there() -> AsyncIterator[Provider]:
-    """A provider that says what it is told to."""
     async with provider() as made:
         yield made
 
@@ -72,13 +69,11 @@ async def leave(at: Stage, path: str = "/") -> str:
 
 
 def back(leaving: str, **changed: str) -> str:
-    """Where the provider sends the browser back to."""
     [state] = parse_qs(urlsplit(leaving).query)["state"]
     return str(httpx.URL("/sign-in/done", params={"code": "c", "state": state, **changed}))
 
 
 async def said(at: Stage, there: Provider, **claims: Any) -> httpx.Response:
-    """Sign in with a token that says so."""
     leaving = await leave(at)
     there.says(leaving, **claims)
     return await at.get(back(leaving))

@@ -129,12 +129,10 @@ async def test_a_header_that_reads_as_two_things_is_none(
 
 @pytest.fixture
 def signer() -> Approver:
-    """Who signs for programs."""
     return Approver()
 
 
 def keys(file: Path, *signers: Approver, **settings: Any) -> LiveKeySet:
-    """A set of keys in a file."""
     said = KeySet(file=str(file), **settings)
     return FileKeySet("programs", said, write_keys(file, *signers))
 
@@ -151,7 +149,6 @@ async def for_programs(client: Client, *sets: LiveKeySet) -> AsyncIterator[Stage
 
 
 def bearer(token: str) -> dict[str, str]:
-    """The header with a token."""
     return {"authorization": f"Bearer {token}"}
 
 

@@ -49,18 +49,15 @@ def _dashed(headers: dict[str, str]) -> dict[str, str]:
 
 
 def written(payloads: Sequence[Payload]) -> dict[str, object]:
-    """Payloads as they are sent."""
     return dict(MessageToDict(Payloads(payloads=payloads)))
 
 
 def read(answer: httpx.Response) -> list[Payload]:
-    """The payloads of an answer."""
     assert answer.status_code == 200, answer.text
     return list(ParseDict(answer.json(), Payloads()).payloads)
 
 
 def in_base64(payload: Payload) -> str:
-    """What a payload holds, as it stands in JSON."""
     return base64.b64encode(payload.data).decode()
 
 
@@ -72,7 +69,6 @@ async def served(
     origins: Sequence[str] = (UI,),
     url: str | None = None,
 ) -> AsyncIterator[Served]:
-    """An endpoint at work."""
     clock = Clock()
     with socket.create_server((HOST, 0)) as listening:
         port = listening.getsockname()[1]

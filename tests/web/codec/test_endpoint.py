@@ -33,7 +33,6 @@ FORM = "application/x-www-form-urlencoded"
 
 
 async def encrypted(payload: Payload = PLAIN, id: str = NEW) -> Payload:
-    """The payload as it stands in history."""
     [made] = await EncryptionCodec(ring(id)).encode([payload])
     return made
 
@@ -55,7 +54,6 @@ def at(one_for_all: Served) -> Served:
 
 @pytest.fixture
 async def fresh() -> AsyncIterator[Served]:
-    """One that has told its log of nothing yet."""
     async with served(EncryptionCodec(ring(NEW))) as at:
         yield at
 
@@ -119,7 +117,6 @@ async def test_a_reference_stands_for_what_is_in_the_store(tmp_path: Path) -> No
 
 
 def renamed(reference: bytes) -> bytes:
-    """The reference, as one to a store of others."""
     return reference.replace(names.STORE.encode(), b"others-own")
 
 
