@@ -40,13 +40,16 @@ def joined(frames: list[Frame]) -> str:
     return text
 
 
-def test_what_is_new_is_told_once() -> None:
+def test_what_is_new_is_told_once_and_a_new_attempt_or_request_starts_anew() -> None:
     answering = AnswerStream(3, StreamCursor(12))
 
     assert told([*answering.update(said("I will"))]) == [(1, 0, "I will")]
     assert told([*answering.update(said("I will"))]) == []
     assert told([*answering.update(said("I will look"))]) == [(1, 6, " look")]
-    assert told([*answering.finish("I will look it up.")]) == [(1, 11, " it up.")]
+    assert told([*answering.update(said("So", attempt=2))]) == [(2, 0, "So")]
+    assert told([*answering.update(said("Well", attempt=1, request="9"))]) == [(3, 0, "Well")]
+    long = [*answering.finish("Well" + "x" * (2 * MAX_TOKEN_CHARS + 1))]
+    assert [len(text) for _, _, text in told(long)] == [MAX_TOKEN_CHARS, MAX_TOKEN_CHARS, 1]
 
 
 def test_a_new_attempt_voids_the_one_before_even_where_it_says_nothing() -> None:
@@ -58,14 +61,6 @@ def test_a_new_attempt_voids_the_one_before_even_where_it_says_nothing() -> None
     assert [frame.type for frame in frames] == ["token", "tool_call_delta"]
     assert told(frames[:1]) == [(2, 0, "")]
     assert [*answering.finish("")] == []
-
-
-def test_a_new_attempt_starts_anew_and_so_does_another_request_of_the_turn() -> None:
-    answering = AnswerStream(1, StreamCursor(1))
-    [*answering.update(said("I will"))]
-
-    assert told([*answering.update(said("So", attempt=2))]) == [(2, 0, "So")]
-    assert told([*answering.update(said("Well", attempt=1, request="9"))]) == [(3, 0, "Well")]
 
 
 def test_an_answer_without_text_takes_back_what_was_told_of_it() -> None:
@@ -92,15 +87,6 @@ def test_calls_on_their_way_are_told_whole_whenever_they_have_grown() -> None:
 
     assert [frame.data["calls"] for frame in frames] == [begun, more]
     assert {frame.type for frame in frames} == {"tool_call_delta"}
-
-
-def test_a_long_answer_comes_in_several_frames() -> None:
-    text = "x" * (2 * MAX_TOKEN_CHARS + 1)
-
-    frames = [*AnswerStream(1, StreamCursor(1)).finish(text)]
-
-    assert len(frames) == 3
-    assert joined(frames) == text
 
 
 def test_another_process_goes_on_in_the_middle_of_an_answer() -> None:

@@ -82,26 +82,12 @@ def said(
     return AnswerProgress(key, int(key[-1]), text, offset, calls or [])
 
 
-def test_only_what_is_new_is_told() -> None:
+def test_only_what_is_new_is_told_and_a_new_attempt_starts_anew() -> None:
     tokens = TokenText()
-
-    assert tokens.new(said("I will")) == (0, "I will")
-    assert tokens.new(said("I will")) == (6, "")
-    assert tokens.new(said("I will look")) == (6, " look")
-
-
-def test_a_heartbeat_that_holds_the_end_alone_goes_on_where_the_last_one_stopped() -> None:
-    tokens = TokenText()
-    tokens.new(said("abcdef"))
-
+    assert tokens.new(said("abcdef")) == (0, "abcdef")
+    assert tokens.new(said("abcdef")) == (6, "")
     assert tokens.new(said("defghi", offset=3)) == (6, "ghi")
     assert tokens.new(said("xyz", offset=20)) == (20, "xyz")
-
-
-def test_a_new_attempt_starts_anew() -> None:
-    tokens = TokenText()
-    tokens.new(said("I will look"))
-
     assert tokens.new(said("I", key="7/2")) == (0, "I")
 
 

@@ -298,18 +298,6 @@ def _changed(there: Provider, claims: dict[str, Any]) -> str:
 # --- the provider --------------------------------------------------------------------------
 
 
-async def test_keys_may_be_changed_while_people_sign_in(
-    inboxes: Inboxes, there: Provider, clock: Clock
-) -> None:
-    at = await inboxes.open(there.address)
-    assert (await said(at, there)).status_code == 303
-    at.http.cookies.clear()
-    there.signer = Approver("key-2")
-    there.keys.append(there.signer)
-    clock.seconds += 60
-    assert (await said(at, there)).status_code == 303
-
-
 @pytest.mark.parametrize(
     "metadata",
     [

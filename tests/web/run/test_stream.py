@@ -32,21 +32,42 @@ def heard(saying: SentAnswer, one: AnswerProgress) -> dict[str, Any]:
     }
 
 
-def test_every_piece_of_an_answer_is_told_once() -> None:
-    saying = SentAnswer()
-    assert heard(saying, streaming("Good")) == {"text": "Good", "gap": False}
-    assert heard(saying, streaming("Good")) == {}
-    assert heard(saying, streaming("Good day")) == {"text": " day", "gap": False}
+CALLS = [{"tool": "pay", "arguments": '{"amou'}]
+COMPOSED = '{"calls": [], "output": "I re\u202efund'
 
 
-def test_what_was_missed_is_said_to_be_missing() -> None:
+@pytest.mark.parametrize(
+    "looks",
+    [
+        [
+            (streaming("Good"), {"text": "Good", "gap": False}),
+            (streaming("Good"), {}),
+            (streaming("Good day"), {"text": " day", "gap": False}),
+        ],
+        [
+            (streaming("in the middle", offset=100), {"text": "in the middle", "gap": True}),
+            (streaming("dle, and on", offset=110), {"text": ", and on", "gap": False}),
+            (streaming("late", offset=500), {"text": "late", "gap": True}),
+        ],
+        [
+            (streaming("", calls=CALLS), {"calls": ['pay {"amou']}),
+            (streaming("", calls=CALLS), {}),
+        ],
+        [
+            (streaming(COMPOSED, composed=True), {"whole": "I refund"}),
+            (streaming(COMPOSED, composed=True), {}),
+            (streaming(COMPOSED + 'ed"', composed=True), {"whole": "I refunded"}),
+        ],
+        [(streaming("I re\u202efund\u2066"), {"text": "I refund", "gap": False})],
+    ],
+    ids=["once", "missed", "calls", "composed", "unseen"],
+)
+def test_every_piece_of_an_answer_is_told_once(
+    looks: list[tuple[AnswerProgress, dict[str, Any]]],
+) -> None:
     saying = SentAnswer()
-    assert heard(saying, streaming("in the middle", offset=100)) == {
-        "text": "in the middle",
-        "gap": True,
-    }
-    assert heard(saying, streaming("dle, and on", offset=110)) == {"text": ", and on", "gap": False}
-    assert heard(saying, streaming("late", offset=500)) == {"text": "late", "gap": True}
+    for one, told in looks:
+        assert heard(saying, one) == told
 
 
 def test_another_attempt_begins_anew() -> None:
@@ -64,27 +85,6 @@ def test_an_answer_is_over_once() -> None:
     assert not saying.is_over(streaming("Good day"))
     assert saying.is_over(None)
     assert not saying.is_over(None)
-
-
-def test_calls_are_told_while_they_are_written() -> None:
-    saying, calls = SentAnswer(), [{"tool": "pay", "arguments": '{"amou'}]
-    assert heard(saying, streaming("", calls=calls)) == {"calls": ['pay {"amou']}
-    assert heard(saying, streaming("", calls=calls)) == {}
-
-
-def test_composed_calling_is_told_as_what_it_says() -> None:
-    saying, begun = SentAnswer(), '{"calls": [], "output": "I ref'
-    assert heard(saying, streaming(begun, composed=True)) == {"whole": "I ref"}
-    assert heard(saying, streaming(begun, composed=True)) == {}
-    assert heard(saying, streaming(begun + 'unded"', composed=True)) == {"whole": "I refunded"}
-
-
-@pytest.mark.parametrize("composed", [False, True])
-def test_what_a_model_says_is_told_without_what_nobody_sees(composed: bool) -> None:
-    said = "I re\u202efund\u2066"
-    text = f'{{"calls": [], "output": "{said}"}}' if composed else said
-    more = heard(SentAnswer(), streaming(text, composed=composed))
-    assert more["whole" if composed else "text"] == "I refund"
 
 
 @dataclass
