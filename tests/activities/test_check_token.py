@@ -42,7 +42,6 @@ PEOPLE = [ADA, BOB, rsa()]
 
 
 def key_set(folder: Path, *signers: Signer, name: str = "people", **said: Any) -> LiveKeySet:
-    """A set with the keys of these people."""
     file = folder / f"{name}.json"
     file.write_text(jwks(*signers))
     return FileKeySet(name, KeySet.model_validate({"file": str(file), **said}), file)
@@ -50,7 +49,6 @@ def key_set(folder: Path, *signers: Signer, name: str = "people", **said: Any) -
 
 @pytest.fixture
 def people(tmp_path: Path) -> CheckTokenActivity:
-    """A worker that knows the keys of Ada, of Bob, and one of RSA."""
     return CheckTokenActivity([key_set(tmp_path, *PEOPLE)])
 
 
@@ -84,7 +82,6 @@ async def check(checker: CheckTokenActivity, token: str, why: str | None, **more
 
 
 def compact(claims: dict[str, Any]) -> bytes:
-    """The claims as PyJWT writes them."""
     return json.dumps(claims, separators=(",", ":")).encode()
 
 
@@ -289,8 +286,6 @@ NOW = 1_800_000_000
 
 @pytest.fixture
 def at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is `NOW`, to the microsecond."""
-
     class Clock(datetime):
         @classmethod
         def now(cls, tz: Any = None) -> "Clock":
@@ -485,8 +480,6 @@ GOOD = {**decision(iat=None), "exp": 2**37, "groups": ["finance"]}
 
 
 class Known(LiveKeySet):
-    """Keys that are at hand."""
-
     def __init__(self, keys: Any) -> None:
         super().__init__("people", KeySet(file="-"), time.monotonic)
         self._known = keys

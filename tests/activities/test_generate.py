@@ -73,12 +73,10 @@ class Setting:
         )
 
     async def generate(self) -> dict[str, Any]:
-        """Run the activity for the run's whole log."""
         pointer = self.run.pointer().to_json()
         return await self.environment.run(self.activity.generate, pointer)
 
     async def failure(self) -> ApplicationError:
-        """The error that the activity fails with."""
         with pytest.raises(ApplicationError) as error:
             await self.generate()
         assert error.value.__cause__ is None
@@ -87,8 +85,6 @@ class Setting:
 
 
 class Speaker:
-    """A provider that says a piece each time it is let."""
-
     kind = "openai"
 
     def __init__(self, *pieces: str) -> None:
@@ -202,7 +198,6 @@ async def test_a_request_is_tried_for_an_hour_and_waiting_for_its_turn_does_not_
 
 
 def beaten(setting: Setting, beat: Any) -> None:
-    """The attempt before left this heartbeat."""
     setting.environment.info = dataclasses.replace(
         setting.environment.info, heartbeat_details=[beat]
     )

@@ -49,7 +49,6 @@ async def refusal(status: int = 200, content: Any = b"", **headers: str) -> Appl
 
 @pytest.fixture
 def library(tmp_path: Path) -> FetchKnowledgeActivity:
-    """A worker whose catalog has a handbook."""
     (tmp_path / "handbook.md").write_text("Be kind.\r\nAlways.", encoding="utf-8")
     return FetchKnowledgeActivity(http_client(), tmp_path, [])
 

@@ -34,7 +34,6 @@ class Server:
         self.at_once = self.most_at_once = 0
 
     async def query(self, *asked: Any) -> Any:
-        """Answer a query."""
         return await self._answer(asked)
 
     async def execute_update_with_start_workflow(
@@ -45,7 +44,6 @@ class Server:
         start_workflow_operation: WithStartWorkflowOperation[Any, Any],
         id: str,
     ) -> Any:
-        """Answer an update."""
         start = start_workflow_operation._start_workflow_input
         return await self._answer((update, argument, start, id))
 
@@ -61,11 +59,9 @@ class Server:
         return answer
 
     def memories(self) -> MemoryActivities:
-        """The activities, upon this server."""
         return MemoryActivities(cast(Client, self), cast(RunQueries, self))
 
     async def use(self, name: str, arguments: Any) -> Any:
-        """Carry out an activity, as a call of a run."""
         environment = ActivityEnvironment()
         environment.info = replace(
             environment.info, task_queue="q", workflow_run_id="run-1", activity_id="t2c1"

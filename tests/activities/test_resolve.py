@@ -103,6 +103,7 @@ def test_a_worker_without_a_catalog_has_no_agents_to_delegate_to() -> None:
             {"agent": {**INLINE, "output": {"$ref": "http://x/y"}}},
             "`agent.output.$ref`: `http://x/y` is outside of this schema",
         ),
+        ({"agent": {**INLINE, "instructions": "x" * 1_000_001}}, "`agent`: the agent has 100"),
         ({"tool": "look_ap"}, "`tool`: there is no tool `look_ap`; did you mean `look_up`?"),
         ({"tool": "charge"}, "`tool`: there is no tool `charge`; the activity takes no pydantic"),
         ({"tool": {"_tool": "latent"}}, "`tool`: this worker has no activity `latent`"),
@@ -144,11 +145,6 @@ def test_a_single_call_may_be_carried_out_by_an_agent(resolver: DefinitionResolv
 
 def test_a_request_with_a_thousand_faults_is_refused_at_once(resolver: DefinitionResolver) -> None:
     assert "more" in refusal(resolver, {"agent": {**INLINE, "tools": [5] * 20_000}})
-
-
-def test_an_agent_over_a_megabyte_is_refused(resolver: DefinitionResolver) -> None:
-    said = refusal(resolver, {"agent": {**INLINE, "instructions": "x" * 1_000_001}})
-    assert said.startswith("`agent`: the agent has 100")
 
 
 def test_the_secrets_of_an_endpoint_are_in_no_snapshot(resolver: DefinitionResolver) -> None:

@@ -64,7 +64,6 @@ class Net:
 
 @asynccontextmanager
 async def client(net: Net, dns: Dns, *networks: str) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of this network."""
     allowed = [read_network(each) for each in networks]
     transport = PinnedTransport(httpx.MockTransport(net), allowed, dns)
     async with httpx.AsyncClient(transport=transport) as http:

@@ -43,7 +43,6 @@ def ask(**changes: Any) -> Ask:
 
 
 def said(role: str, content: Any = "", **more: Any) -> ChatMessage:
-    """A message of a conversation."""
     return ChatMessage.read({"role": role, "content": content, **more})
 
 
@@ -77,8 +76,6 @@ def sent_body(
 
 
 class Heard:
-    """A sink that remembers."""
-
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.calls: list[tuple[int, str, str]] = []
@@ -133,7 +130,6 @@ def calls(*pieces: tuple[int, str | None, str | None, str]) -> dict[str, Any]:
 
 
 def stream(chunks: Iterable[Any], end: str = "data: [DONE]\n\n") -> bytes:
-    """Chunks as server-sent events."""
     return "".join(f"data: {json.dumps(each)}\n\n" for each in chunks).encode() + end.encode()
 
 
@@ -178,13 +174,11 @@ class LoggedRun:
         self.error: Exception | None = None
 
     def say(self, *messages: ChatMessage) -> None:
-        """Append messages."""
         for message in messages:
             entry = {"type": "message", "n": len(self.items) + 1, "message": message.to_json()}
             self.items.append(canonical_json(entry).decode())
 
     def summarise(self, upto: int, text: str) -> None:
-        """Append a summary of all entries up to one."""
         entry = {"type": "summary", "n": len(self.items) + 1, "upto": upto, "text": text}
         self.items.append(canonical_json(entry).decode())
 
@@ -207,7 +201,6 @@ class LoggedRun:
         return digest
 
     async def page(self, run: RunKey, want: ConversationPageRequest) -> ConversationPage:
-        """As the run's query answers."""
         assert run == RUN
         self.wanted.append(want)
         if self.error is not None:
@@ -255,5 +248,4 @@ def head(status: str = "200 OK", **headers: str) -> bytes:
 
 
 def http_chunk(data: bytes) -> bytes:
-    """One chunk of a body."""
     return f"{len(data):x}\r\n".encode() + data + b"\r\n"

@@ -41,7 +41,6 @@ def asked(of: Agent, choice: Any = "auto") -> Ask:
 
 
 async def sent(wire: Wire, of: Ask) -> tuple[Seen, list[str]]:
-    """What a provider is sent, as it understands it, and the notices."""
     exchange = Exchange(wire, good(wire.says(PLAIN)))
     solution = await exchange.solve(**of.model_dump(by_alias=True, exclude={"model"}))
     assert solution.text == PLAIN
@@ -49,7 +48,6 @@ async def sent(wire: Wire, of: Ask) -> tuple[Seen, list[str]]:
 
 
 def forced(wire: Wire, seen: Seen) -> Any:
-    """The schema that an answer is forced into."""
     if isinstance(wire, AnthropicWire):
         return {**seen.output, "additionalProperties": False}  # which it has taken off
     return seen.output

@@ -36,7 +36,6 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 
 @pytest.fixture(params=WIRES, ids=lambda wire: wire.format.kind)
 def wire(request: pytest.FixtureRequest) -> Wire:
-    """One provider after the other."""
     found: Wire = request.param
     return found
 
@@ -59,7 +58,6 @@ class Exchange:
         return next(self._replies)
 
     async def solve(self, *messages: ChatMessage, **asked: Any) -> Solution:
-        """Ask, with this conversation and these settings."""
         wanted: Ask = ask(**asked)
         fragments = fragments_of(
             self._wire.format, *messages or [said("user", "Hi")], names=ToolNames(wanted.tools)
@@ -67,7 +65,6 @@ class Exchange:
         return await self._provider.solve(ProviderRequest(wanted, fragments), self.heard)
 
     async def failure(self, *messages: ChatMessage, **asked: Any) -> ApplicationError:
-        """What Temporal is told when it goes wrong."""
         try:
             solution = await self.solve(*messages, **asked)
         except (ProviderError, httpx.HTTPError) as error:
@@ -76,17 +73,14 @@ class Exchange:
 
 
 def good(body: bytes) -> httpx.Response:
-    """An answer."""
     return httpx.Response(200, content=body)
 
 
 def refusal(wire: Wire, status: int, message: str, **headers: str) -> httpx.Response:
-    """An error."""
     return httpx.Response(status, content=wire.refuses(status, message), headers=headers)
 
 
 def called(*cities: str) -> ChatMessage:
-    """An assistant's calls of `rag.query`."""
     calls = [
         {
             "id": f"t1c{number}",
@@ -100,7 +94,6 @@ def called(*cities: str) -> ChatMessage:
 
 
 def resulted(number: int, content: Any, **more: Any) -> ChatMessage:
-    """The result of the call `number`."""
     ids = {"callId": f"t1c{number}", "providerId": f"call_{number}"}
     return said("tool", content, tool="rag.query", **ids, **more)
 
@@ -149,23 +142,21 @@ async def test_a_failed_call_is_told_as_an_error(wire: Wire) -> None:
     assert exchange.seen[0].results == [Result("rag_query", error, marked=wire.marks_errors)]
 
 
-async def test_a_picture_is_sent(wire: Wire) -> None:
-    exchange = Exchange(wire, good(wire.says("A cat")))
-    picture = {"type": "image", "mediaType": "image/png", "data": PICTURE}
-    await exchange.solve(said("user", [{"type": "text", "text": "What is it?"}, picture]))
-    assert exchange.seen[0].texts == ["What is it?"]
-    [sent] = exchange.seen[0].pictures
-    assert sent.endswith(PICTURE)
+PICTURED = [
+    {"type": "text", "text": "found"},
+    {"type": "image", "mediaType": "image/png", "data": PICTURE},
+]
 
 
-async def test_a_picture_in_a_result_is_sent(wire: Wire) -> None:
-    exchange = Exchange(wire, good(wire.says("A cat")))
-    picture = {"type": "image", "mediaType": "image/png", "data": PICTURE}
-    result = resulted(1, [{"type": "text", "text": "found"}, picture])
-    await exchange.solve(said("user", "Hi"), called("Oslo"), result, tools=TOOLS)
-    [sent] = exchange.seen[0].pictures
-    assert sent.endswith(PICTURE)
-    assert [result.text.startswith("found") for result in exchange.seen[0].results] == [True]
+async def test_a_picture_is_sent_also_in_a_result(wire: Wire) -> None:
+    exchange = Exchange(wire, good(wire.says("A cat")), good(wire.says("A cat")))
+    await exchange.solve(said("user", PICTURED))
+    await exchange.solve(said("user", "Hi"), called("Oslo"), resulted(1, PICTURED), tools=TOOLS)
+    asked, answered = exchange.seen
+    assert asked.texts == ["found"]
+    assert [result.text.startswith("found") for result in answered.results] == [True]
+    assert all(each.endswith(PICTURE) for each in [*asked.pictures, *answered.pictures])
+    assert len(asked.pictures) == len(answered.pictures) == 1
 
 
 async def test_a_structured_answer_is_asked_for_by_its_schema(wire: Wire) -> None:
@@ -230,7 +221,6 @@ async def test_a_server_without_tools_is_asked_without(wire: Wire, choice: str) 
 
 
 def cases(of: Callable[[Wire], Iterable[Any]]) -> pytest.MarkDecorator:
-    """Each case of each provider's wire data."""
     return pytest.mark.parametrize(
         ("wire", "case"),
         [

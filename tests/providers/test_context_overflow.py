@@ -25,17 +25,14 @@ def openai(message: str, code: Any = None, **more: Any) -> dict[str, Any]:
 
 
 def anthropic(message: str, kind: str = "invalid_request_error") -> dict[str, Any]:
-    """An error as Anthropic writes it."""
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
 
 
 def google(message: str) -> dict[str, Any]:
-    """An error as Google writes it."""
     return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
 
 
 def plain(message: str) -> dict[str, Any]:
-    """An error that is only its message."""
     return {"error": message}
 
 

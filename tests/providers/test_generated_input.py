@@ -46,7 +46,6 @@ either_answer = pytest.mark.parametrize("which", [0, 1], ids=["text", "calls"])
 
 
 def good(wire: Wire) -> list[bytes]:
-    """Good answers: a text, and calls."""
     calls = wire.calls(("rag_query", {"city": "Zürich 😀"}), ("refund", {"n": [1, {"a": None}]}))
     return [wire.says("Guten", " Tag, Zoë 😀"), calls]
 
@@ -101,7 +100,6 @@ def check(solution: Solution | None) -> None:
 
 
 def events_of(wire: Wire) -> st.SearchStrategy[list[str]]:
-    """The events of a good answer."""
     streamed = [wire.format.event_decoder().feed(body) for body in GOOD[wire.format.kind]]
     assert all(len(events) > 1 for events in streamed)
     return st.sampled_from(streamed)
@@ -242,7 +240,6 @@ def test_a_message_is_the_same_bytes_each_time(
 
 
 def secretive(wire: Wire) -> EndpointTarget:
-    """An endpoint with a secret in every place that can hold one."""
     url = httpx.URL(wire.base_url).copy_with(username=USER, password=PASSWORD)
     url = url.copy_with(params={"token": IN_QUERY})
     return target(

@@ -23,7 +23,6 @@ Messages = list[dict[str, Any]]
 
 
 def messages_of(kind: str, *messages: ChatMessage, tail: str | None = None, **how: Any) -> Messages:
-    """The messages of a request."""
     spoken = FORMATS["ollama" if kind == "ollama" else "openai"]
     request = ProviderRequest(ask(tail=tail), fragments_of(spoken, *messages), **how)
     made: Messages = json.loads(spoken.body(request, "localhost"))["messages"]

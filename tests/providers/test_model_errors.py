@@ -23,7 +23,6 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
 
 def failed(error: Any, attempt: int = 1, /, **endpoint: Any) -> ApplicationError:
-    """The application error of a provider's."""
     return provider_error(error, target(**endpoint), "gpt-test", attempt)
 
 

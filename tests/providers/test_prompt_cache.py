@@ -30,7 +30,6 @@ SCHEMA["additionalProperties"] = False
 
 @pytest.fixture(params=FORMATS.values(), ids=lambda spoken: spoken.kind)
 def spoken(request: pytest.FixtureRequest) -> ProviderFormat:
-    """One provider after the other."""
     found: ProviderFormat = request.param
     return found
 
@@ -51,7 +50,6 @@ def body(spoken: ProviderFormat, host: str = "", key: str = "", **asked: Any) ->
 
 
 def changed(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
-    """The settings in which two requests differ."""
     return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
 
 
@@ -146,7 +144,6 @@ def test_a_conversation_has_one_key_where_that_helps(host: str, is_sent: bool) -
 
 
 def read(spoken: ProviderFormat, *events: dict[str, Any]) -> Usage:
-    """The usage that an answer of these events tells."""
     reading = spoken.answer_reader(StreamedAnswer(Heard(), NAMES))
     for event in events:
         reading.read(json.dumps(event))
@@ -154,14 +151,12 @@ def read(spoken: ProviderFormat, *events: dict[str, Any]) -> Usage:
 
 
 def completed(**usage: Any) -> list[dict[str, Any]]:
-    """A completion as OpenAI's format has it."""
     choice = {"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}
     tokens = {"prompt_tokens": 2_000, "completion_tokens": 20, **usage}
     return [{"choices": [choice], "usage": tokens}]
 
 
 def replied(**usage: Any) -> list[dict[str, Any]]:
-    """A message as Anthropic streams it."""
     message = {"type": "message", "role": "assistant", "content": [], "model": "claude"}
     return [
         {"type": "message_start", "message": {**message, "usage": usage}},
@@ -175,7 +170,6 @@ def replied(**usage: Any) -> list[dict[str, Any]]:
 
 
 def generated(**usage: Any) -> list[dict[str, Any]]:
-    """An answer as Gemini has it."""
     candidate = {"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}
     counts = {"promptTokenCount": 2_000, "candidatesTokenCount": 20, **usage}
     return [{"candidates": [candidate], "usageMetadata": counts}]

@@ -58,7 +58,6 @@ class Worker:
         self.hear([said("user", "Begin.")])
 
     def hear(self, turn: Turn) -> None:
-        """More of the run's log."""
         for message in turn:
             entry = {"type": "message", "message": message.to_json()}
             self._conversation.append(canonical_json(entry).decode(), self._encode)

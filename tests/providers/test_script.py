@@ -17,7 +17,6 @@ from tests.support.eventually import eventually
 
 
 def script(folder: Path, text: str) -> ScriptProvider:
-    """A script with this text."""
     file = folder / "script.yaml"
     file.write_text(text)
     return load_script(file)
@@ -26,7 +25,6 @@ def script(folder: Path, text: str) -> ScriptProvider:
 async def play(
     script: ScriptProvider, *messages: ChatMessage, heard: Heard | None = None
 ) -> Solution:
-    """What the script answers to a conversation."""
     fragments = [
         part for message in messages for part in script.encode(message, ToolNames([])).fragments
     ]

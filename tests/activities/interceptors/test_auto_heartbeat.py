@@ -37,7 +37,6 @@ class Gate:
 
     @activity.defn
     async def silent(self) -> int:
-        """Say nothing; which attempt came to its end."""
         await self.open.wait()
         return activity.info().attempt
 
@@ -99,7 +98,6 @@ class Scene:
         self._client, self._queue, self.gate = client, queue, gate
 
     async def begin(self, name: str, own: float | None = None, queue: str | None = None) -> Handle:
-        """Begin an activity."""
         id = f"begin-{uuid.uuid4().hex}"
         args = [name, own, queue]
         return await self._client.start_workflow("Begin", args=args, id=id, task_queue=self._queue)

@@ -64,8 +64,6 @@ async def long_final_error(characters: int) -> None:
 
 @workflow.defn(sandboxed=False)
 class Carry:
-    """Carries one activity out and says how it ended."""
-
     @workflow.run
     async def run(self, name: str, argument: Any, local: bool) -> Any:
         execute: Any = workflow.execute_local_activity if local else workflow.execute_activity
@@ -81,8 +79,6 @@ class Carry:
 
 
 class Carrier:
-    """Runs an activity in a workflow."""
-
     def __init__(self, client: Client, queue: str, local: bool) -> None:
         self._client, self._queue, self._local = client, queue, local
 
@@ -100,7 +96,6 @@ class Carrier:
 async def carry(
     client: Client, folder: Folder, request: pytest.FixtureRequest
 ) -> AsyncIterator[Carrier]:
-    """An activity's end, as a workflow sees it."""
     folder.module("strict.py", STRICT)
     queue = f"queue-{uuid.uuid4().hex[:8]}"
     with ThreadPoolExecutor(100) as threads:

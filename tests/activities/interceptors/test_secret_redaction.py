@@ -28,8 +28,6 @@ CONVERTER = pydantic_data_converter.payload_converter
 
 
 class Does(ActivityInboundInterceptor):
-    """An activity that does something."""
-
     def __init__(self, something: Callable[[], Any]) -> None:
         self._something = something
 
@@ -41,8 +39,6 @@ class Does(ActivityInboundInterceptor):
 
 
 class Told(ActivityOutboundInterceptor):
-    """Where heartbeats go."""
-
     def __init__(self) -> None:
         self.beats: list[Any] = []
 
@@ -52,7 +48,6 @@ class Told(ActivityOutboundInterceptor):
 
 
 async def carried_out(something: Callable[[], Any]) -> Any:
-    """What is sent as the activity's result."""
     environment = ActivityEnvironment()
     environment.payload_converter = CONVERTER
     inner = ResultInterceptor(secrets=SECRETS).intercept_activity(Does(something))
@@ -62,8 +57,6 @@ async def carried_out(something: Callable[[], Any]) -> Any:
 
 
 async def raised(error: Exception) -> Failure:
-    """What is sent of an error."""
-
     def fail() -> Any:
         raise error
 

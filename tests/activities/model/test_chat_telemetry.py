@@ -22,19 +22,16 @@ USAGE = Usage(input_tokens=10, output_tokens=5, cached_tokens=4, written_tokens=
 
 
 def pointer(**more: Any) -> ConversationPointer:
-    """Which request it is."""
     return ConversationPointer.model_validate({"turn": 3, "entries": 1, "digest": "d", **more})
 
 
 def target(**endpoint: Any) -> EndpointTarget:
-    """Where it goes."""
     said = {"provider": "openai", "baseUrl": "http://user:pass@models:8080/v1", **endpoint}
     return EndpointTarget("house", Endpoint.model_validate(said), {})
 
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    """What a worker tells, at a place in a trace."""
     monkeypatch.setattr(chats, "current_place", lambda: Place("a" * 32, "b" * 16))
     return Recorder(content=True, secrets=["sk-Sesame-42"])
 
@@ -42,7 +39,6 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 def answered(
     recorder: Recorder, solution: Solution, at: EndpointTarget, of: ConversationPointer
 ) -> Seen:
-    """The span of a request with this answer."""
     with record_chat(recorder.telemetry, ASK, at, of, 1) as chat:
         assert chat is not None
         heard = Heard()

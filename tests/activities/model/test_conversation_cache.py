@@ -19,13 +19,11 @@ def encode(message: ChatMessage) -> EncodedMessage:
 
 
 def item(role: str, content: str, tool: str | None = None) -> str:
-    """An entry as a run sends it."""
     message = {"role": role, "content": content, "tool": tool}
     return json.dumps({"type": "message", "message": message})
 
 
 def of_size(size_bytes: int) -> CachedConversation:
-    """A conversation that takes about so much."""
     conversation = CachedConversation()
     conversation.append(item("user", "x" * (size_bytes - conversation.size_bytes - 64)), encode)
     assert conversation.size_bytes == size_bytes

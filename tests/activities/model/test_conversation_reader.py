@@ -29,8 +29,6 @@ NO_NETWORK = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Res
 
 
 class Counting(HttpProvider):
-    """A provider that counts what it encodes."""
-
     encoded = 0
 
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
@@ -39,15 +37,12 @@ class Counting(HttpProvider):
 
 
 class Pair:
-    """A run, and a worker that reads it."""
-
     def __init__(self, size: int = 1_000_000, limit_bytes: int = 1_000_000) -> None:
         self.run = LoggedRun(size=size)
         self.model = Counting(OpenAIFormat(), target(), NO_NETWORK)
         self.reader = ConversationReader(self.run, ConversationCache(limit_bytes))
 
     def provider(self, _: Ask) -> Provider:
-        """The provider, whatever is asked."""
         return self.model
 
     async def read(self, entries: int | None = None) -> list[bytes]:

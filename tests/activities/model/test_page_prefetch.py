@@ -25,8 +25,6 @@ Answer = Callable[[ConversationPageRequest], ConversationPage]
 
 
 class Process:
-    """A worker, and a run that hands over to it."""
-
     def __init__(self, **bounds: int) -> None:
         self.run = LoggedRun(ask(tools=TOOLS))
         self.handing = PagePrefetch(ConversationCache(), **bounds)
@@ -34,16 +32,13 @@ class Process:
         self.model = HttpProvider(OpenAIFormat(), target(), NO_NETWORK)
 
     def provider(self, _: Ask) -> Provider:
-        """The provider, whatever is asked."""
         return self.model
 
     def answer(self, want: ConversationPageRequest) -> ConversationPage:
-        """As the run answers, at once."""
         items = self.run.items[want.after : want.upto]
         return ConversationPage(items=items, ask=self.run.ask)
 
     def hand_over(self, answer: Answer | None = None, **pointer: Any) -> None:
-        """Hand over what leads to the end of the log."""
         at = self.run.pointer().model_copy(update=pointer)
         self.handing.store(RUN.workflow_id, at, answer or self.answer)
 
@@ -58,7 +53,6 @@ class Process:
 
 @pytest.fixture
 def process() -> Process:
-    """A worker, and a run in which something was said."""
     made = Process()
     made.run.say(said("user", "one"))
     return made

@@ -33,7 +33,6 @@ class Server:
         self.workflow_service = SimpleNamespace(query_workflow=self.query)
 
     async def query(self, request: QueryWorkflowRequest, **how: Any) -> QueryWorkflowResponse:
-        """Answer, or fail."""
         assert how["retry"] is False, "the client's own retries wait for a second"
         self.asked.append(request)
         answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
@@ -45,7 +44,6 @@ class Server:
         return QueryWorkflowResponse(query_result=Payloads(payloads=payloads))
 
     async def page(self) -> ConversationPage:
-        """Ask for a page."""
         return await RunQueries(cast(Client, self)).page(RUN, WANT)
 
 
@@ -90,34 +88,25 @@ async def test_it_is_not_tried_for_ever() -> None:
     assert list(TRIES_SECONDS) == sorted(TRIES_SECONDS)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        RPCError("sql: no rows", RPCStatusCode.NOT_FOUND, b""),
-        QueryWorkflowResponse(
-            query_rejected=QueryRejected(status=WORKFLOW_EXECUTION_STATUS_COMPLETED)
-        ),
-    ],
-)
-async def test_a_run_that_is_over_or_nowhere_is_gone(answer: Any) -> None:
-    server = Server(answer)
-    with pytest.raises(RunNotOpen):
-        await server.page()
-    assert len(server.asked) == 1
+OVER = QueryRejected(status=WORKFLOW_EXECUTION_STATUS_COMPLETED)
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "error"),
     [
-        RPCError("handler raised", RPCStatusCode.INVALID_ARGUMENT, b""),
-        RPCError("no", RPCStatusCode.PERMISSION_DENIED, b""),
-        {"pages": []},
-        None,
-        QueryWorkflowResponse(),
+        (RPCError("sql: no rows", RPCStatusCode.NOT_FOUND, b""), RunNotOpen),
+        (QueryWorkflowResponse(query_rejected=OVER), RunNotOpen),
+        (RPCError("handler raised", RPCStatusCode.INVALID_ARGUMENT, b""), RunUnresponsive),
+        (RPCError("no", RPCStatusCode.PERMISSION_DENIED, b""), RunUnresponsive),
+        ({"pages": []}, RunUnresponsive),
+        (None, RunUnresponsive),
+        (QueryWorkflowResponse(), RunUnresponsive),
     ],
 )
-async def test_what_asking_again_does_not_mend_is_asked_once(answer: Any) -> None:
+async def test_a_run_that_is_gone_or_does_not_understand_is_asked_once(
+    answer: Any, error: type[Exception]
+) -> None:
     server = Server(answer)
-    with pytest.raises(RunUnresponsive):
+    with pytest.raises(error):
         await server.page()
     assert len(server.asked) == 1

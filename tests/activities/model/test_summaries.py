@@ -23,7 +23,6 @@ TOO_LONG = {
 
 
 def encode(message: ChatMessage) -> EncodedMessage:
-    """A provider's encoding: who says what."""
     return EncodedMessage((f"{message.role}: {message.content}".encode(),))
 
 
@@ -38,7 +37,6 @@ def summarised() -> LoggedRun:
 
 
 def held(run: LoggedRun, since: int) -> CachedConversation:
-    """The conversation of a run after entry `since`."""
     conversation = CachedConversation(since, run.pointer(since).digest)
     for item in run.items[since:]:
         conversation.append(item, encode)

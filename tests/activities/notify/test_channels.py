@@ -33,7 +33,6 @@ OLD_SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 
 @pytest.fixture(scope="module")
 async def server() -> AsyncIterator[Listening]:
-    """A program that listens, for all of these tests."""
     async with listening() as found:
         yield found
 
@@ -47,7 +46,6 @@ def program(server: Listening) -> Listening:
 
 @pytest.fixture(scope="module")
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    """The HTTP client of a worker."""
     async with http_client() as found:
         yield found
 
@@ -71,7 +69,6 @@ def hook(program: Listening, **more: Any) -> dict[str, Any]:
 
 
 async def tell(told: NotificationChannels, kind: str = "asked", **more: Any) -> None:
-    """Have people told as a run has it."""
     await told.tell_people({"channel": "desk", "news": news(kind, **more).to_json()})
 
 

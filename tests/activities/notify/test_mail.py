@@ -108,7 +108,6 @@ def login(post: Post, **more: Any) -> Mail:
 
 
 async def tell(settings: Mail, kind: str = "asked", password: str = PASSWORD, **more: Any) -> None:
-    """Have people told as a run has it."""
     hidden = EnvironmentValue("PASSWORD", {"PASSWORD": password})
     notifier = MailNotifier(settings, hidden if settings.password_env else None)
     served = ServedChannel(Channel(mail=settings, content="full"), notifier)

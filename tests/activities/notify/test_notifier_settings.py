@@ -17,13 +17,11 @@ from tests.support.told import SECRET
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    """The HTTP client of a worker."""
     async with http_client() as found:
         yield found
 
 
 def refused(folder: Path, http: httpx.AsyncClient, text: str, environ: dict[str, str]) -> str:
-    """Why such a file does not load."""
     file = folder / "notify.yaml"
     file.write_text(text)
     with pytest.raises(LoadError) as error:

@@ -111,7 +111,6 @@ async def test_too_large_a_request_in_a_stream_is_too_long_a_conversation() -> N
 
 
 def refused(message: str) -> httpx.Response:
-    """A bad request in Anthropic's words."""
     return refusal(AnthropicWire(), 400, message)
 
 

@@ -126,7 +126,6 @@ def test_data_of_no_such_form_changes_nothing(data: Any) -> None:
 
 
 def marks(made: dict[str, Any]) -> list[Any]:
-    """The blocks that are marked, in their order."""
     blocks = [*made["system"], *(part for each in made["messages"] for part in each["content"])]
     return [part.get("text") or part["tool_use_id"] for part in blocks if "cache_control" in part]
 

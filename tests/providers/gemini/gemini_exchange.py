@@ -18,7 +18,6 @@ Contents = list[dict[str, Any]]
 
 
 def at(base_url: str = BASE) -> EndpointTarget:
-    """An endpoint with a key."""
     return target(provider="gemini", baseUrl=base_url)
 
 
@@ -28,7 +27,6 @@ def sent(*messages: ChatMessage, **asked: Any) -> dict[str, Any]:
 
 
 def contents(*messages: ChatMessage, **asked: Any) -> Contents:
-    """The contents of a request."""
     made: Contents = sent(*messages, **asked)["contents"]
     return made
 

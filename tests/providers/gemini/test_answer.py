@@ -73,12 +73,10 @@ def test_arguments_that_are_no_object_stay_what_they_are(args: Any) -> None:
 
 
 async def failure(response: httpx.Response) -> ApplicationError:
-    """What Temporal is told of a server that answers so."""
     return await Exchange(GeminiWire(), response).failure()
 
 
 def google_error(status: int, message: str, *details: Any) -> dict[str, Any]:
-    """An error as Google's servers write it."""
     error = {"code": status, "message": message, "status": "RESOURCE_EXHAUSTED"}
     return {"error": {**error, "details": list(details)} if details else error}
 

@@ -25,12 +25,10 @@ LOCAL = target(provider="ollama", baseUrl="http://127.0.0.1:11434", apiKeyEnv=No
 
 
 def read(*pieces: Any) -> Solution:
-    """The solution of these pieces, as the provider reads them."""
     return read_answer(OllamaFormat(), lines(*pieces))
 
 
 async def solve(response: httpx.Response, **asked: Any) -> Solution:
-    """What the provider makes of a server that answers so."""
     return await Exchange(OllamaWire(), response).solve(**asked)
 
 
@@ -116,7 +114,6 @@ async def test_what_comes_after_the_end_is_not_read() -> None:
 
 
 async def told(status: int, error: Any, at: EndpointTarget = LOCAL) -> str:
-    """What a person is told of this refusal."""
     with pytest.raises((ProviderRefused, ContextOverflow)) as refused:
         await solve(httpx.Response(status, json={"error": error}))
     application_error = model_errors.provider_error(refused.value, at, "tiny", 1)

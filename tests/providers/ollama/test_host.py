@@ -14,7 +14,6 @@ from holdfast.runtime.settings_files.file_problems import LoadError
 
 @pytest.fixture
 def listening() -> Iterator[int]:
-    """A port on which something listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
@@ -58,18 +57,23 @@ def test_its_own_client_reads_the_variable_in_the_same_way(host: str) -> None:
     assert whole(ollama_url(host)) == theirs
 
 
-def test_without_a_file_ollama_is_where_its_variable_says() -> None:
-    target = load_models(None, {VARIABLE: "gpu:1234"}, http_client()).find("ollama").target
-    assert target.url("/chat", version="/api") == "http://gpu:1234/api/chat"
-    assert target.missing_key is None
-    assert target.endpoint.api_key_env is None
-
-
-def test_without_a_file_ollama_has_a_key_where_its_variable_is() -> None:
-    environ = {VARIABLE: "ollama.com", "OLLAMA_API_KEY": "k"}
+@pytest.mark.parametrize(
+    ("environ", "url", "key"),
+    [
+        ({VARIABLE: "gpu:1234"}, "http://gpu:1234/api/chat", None),
+        (
+            {VARIABLE: "ollama.com", "OLLAMA_API_KEY": "k"},
+            "https://ollama.com/api/chat",
+            "OLLAMA_API_KEY",
+        ),
+    ],
+)
+def test_without_a_file_ollama_is_where_its_variables_say(
+    environ: dict[str, str], url: str, key: str | None
+) -> None:
     target = load_models(None, environ, http_client()).find("ollama").target
-    assert target.url("/chat", version="/api") == "https://ollama.com/api/chat"
-    assert target.endpoint.api_key_env == "OLLAMA_API_KEY"
+    assert target.url("/chat", version="/api") == url
+    assert (target.missing_key, target.endpoint.api_key_env) == (None, key)
 
 
 @pytest.mark.parametrize("host", ["ftp://x", ":port", "a:b:c", "gpu:99999"])

@@ -14,7 +14,6 @@ from tests.providers.fakes import TOOLS, Heard, ask, calls, chunk
 
 
 def read(*chunks: Any, heard: Heard | None = None) -> Solution:
-    """The solution of a stream of these chunks."""
     names = ToolNames(ask(tools=TOOLS).tools)
     completion = OpenAIAnswerReader(StreamedAnswer(heard or Heard(), names))
     for each in chunks:
@@ -43,7 +42,6 @@ def test_pieces_of_parallel_calls_may_come_mixed() -> None:
 
 
 def whole(name: str, arguments: Any, **more: Any) -> dict[str, Any]:
-    """A whole call in one piece."""
     return {**more, "function": {"name": name, "arguments": arguments}}
 
 

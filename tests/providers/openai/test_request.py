@@ -46,7 +46,6 @@ def test_thoughts_go_back_with_the_answer_that_they_led_to() -> None:
 
 
 def names(*of: str) -> ToolNames:
-    """The names of a request with these tools."""
     tools = [{"name": name, "description": "", "parameters": {}} for name in of]
     return ToolNames(ask(tools=tools).tools)
 

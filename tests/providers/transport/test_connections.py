@@ -28,7 +28,6 @@ class Server:
         self._answer = answer
 
     async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Serve one connection for as long as it is open."""
         self.connections += 1
         number = 0
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -43,7 +42,6 @@ class Server:
 
 @asynccontextmanager
 async def asking(server: Server) -> AsyncIterator[HttpProvider]:
-    """A provider that asks the server."""
     serving = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{serving.sockets[0].getsockname()[1]}/v1"
     try:
@@ -54,7 +52,6 @@ async def asking(server: Server) -> AsyncIterator[HttpProvider]:
 
 
 async def answers(server: Server, times: int) -> list[str]:
-    """What comes of asking so often, one after the other."""
     async with asking(server) as model:
         return [(await model.solve(request(), Heard())).text for _ in range(times)]
 

@@ -36,7 +36,6 @@ HELLO = stream([chunk({"content": "Hello"}), chunk(finish="stop")])
 async def solve(
     handler: Handler, asked: Ask | None = None, at: EndpointTarget | None = None
 ) -> Solution:
-    """What the provider makes of a server that is a function."""
     return await provider(handler, at).solve(request(asked), Heard())
 
 

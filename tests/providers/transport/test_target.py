@@ -27,7 +27,6 @@ NOBODY = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Respons
 
 
 def at(provider: ProviderName, **endpoint: Any) -> EndpointTarget:
-    """An endpoint of the operator's."""
     return target(provider=provider, **{"baseUrl": HOME, **endpoint})
 
 

@@ -35,7 +35,6 @@ def events(*said: Event) -> bytes:
 
 
 def started(**usage: Any) -> Event:
-    """The first event of an answer."""
     counts = {"input_tokens": 5, "output_tokens": 1, **usage}
     message: Event = {
         "id": "msg_1",
@@ -51,7 +50,6 @@ def started(**usage: Any) -> Event:
 
 
 def block(index: int, begun: Event, *deltas: Event) -> Iterator[Event]:
-    """A block of an answer, from its beginning to its end."""
     yield {"type": "content_block_start", "index": index, "content_block": begun}
     for delta in deltas:
         yield {"type": "content_block_delta", "index": index, "delta": delta}
@@ -59,13 +57,11 @@ def block(index: int, begun: Event, *deltas: Event) -> Iterator[Event]:
 
 
 def text(index: int, *pieces: str) -> Iterator[Event]:
-    """A block of text."""
     deltas = [{"type": "text_delta", "text": piece} for piece in pieces]
     return block(index, {"type": "text", "text": "", "citations": None}, *deltas)
 
 
 def call(index: int, name: str, *pieces: str, provider_id: str = "") -> Iterator[Event]:
-    """A block with a call."""
     own = provider_id or f"toolu_{index}"
     begun = {"type": "tool_use", "id": own, "name": name, "input": {}}
     deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *pieces)]
@@ -73,15 +69,12 @@ def call(index: int, name: str, *pieces: str, provider_id: str = "") -> Iterator
 
 
 def stopped(reason: str, **more: Any) -> tuple[Event, Event]:
-    """The last events of an answer."""
     delta = {"stop_reason": reason, "stop_sequence": None, **more}
     last = {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 3}}
     return last, {"type": "message_stop"}
 
 
 class AnthropicWire(Wire):
-    """Anthropic's own server."""
-
     format = AnthropicFormat()
     base_url = "https://api.anthropic.com"
     usage = Usage(input_tokens=12, output_tokens=3, cached_tokens=4, written_tokens=3)

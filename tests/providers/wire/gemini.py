@@ -46,7 +46,6 @@ def event(*parts: Part, finish: str | None = None, **more: Any) -> dict[str, Any
 
 
 def call(name: str, arguments: dict[str, Any], **more: Any) -> Part:
-    """A part with a call; `more` stands beside the call."""
     return {"functionCall": {"name": name, "args": arguments}, **more}
 
 
@@ -72,8 +71,6 @@ def understood(body: bytes) -> dict[str, Any]:
 
 
 class GeminiWire(Wire):
-    """Google's own server."""
-
     format = GeminiFormat()
     base_url = "https://generativelanguage.googleapis.com"
     usage = Usage(input_tokens=12, output_tokens=3, cached_tokens=4)

@@ -31,18 +31,15 @@ def piece(message: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
 
 
 def last(reason: str = "stop", **more: Any) -> dict[str, Any]:
-    """The piece that ends an answer."""
     counts = {"prompt_eval_count": 12, "eval_count": 3, "total_duration": 5, "load_duration": 1}
     return piece(done=True, done_reason=reason, **{**counts, **more})
 
 
 def call(name: str, arguments: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """An item of `tool_calls`."""
     return {"function": {"name": name, "arguments": arguments}, **more}
 
 
 def lines(*pieces: Any) -> bytes:
-    """Pieces as the body of a streamed response."""
     return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in pieces).encode()
 
 
@@ -65,8 +62,6 @@ def understood(body: bytes) -> dict[str, Any]:
 
 
 class OllamaWire(Wire):
-    """Ollama's own server."""
-
     format = OllamaFormat()
     base_url = "http://127.0.0.1:11434"
     usage = Usage(input_tokens=12, output_tokens=3)

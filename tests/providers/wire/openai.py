@@ -23,7 +23,6 @@ _USAGE = {
 
 
 def _whole() -> bytes:
-    """An answer without a stream."""
     function = {"name": "refund", "arguments": '{"n": 1}'}
     message = {
         "role": "assistant",
@@ -45,8 +44,6 @@ def _whole() -> bytes:
 
 
 class OpenAIWire(Wire):
-    """OpenAI's own server."""
-
     format = OpenAIFormat()
     base_url = "https://api.openai.com/v1"
     usage = Usage(input_tokens=12, output_tokens=3, cached_tokens=4)
