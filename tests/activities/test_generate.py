@@ -161,16 +161,10 @@ async def test_cancellation_ends_it() -> None:
     assert len(setting.heartbeats) == beats
 
 
-def at_an_attempt(setting: Setting, *, asked: timedelta, waited: timedelta) -> None:
-    """Have the activity tried for so long, and have waited so long for its turns: half of it for
-    those of its earlier attempts, half for this one's."""
-    scheduled = datetime(2026, 5, 4, tzinfo=UTC)
+def at_an_attempt(setting: Setting, beat: Any, **info: Any) -> None:
+    """Have an attempt before left this heartbeat."""
     setting.environment.info = dataclasses.replace(
-        setting.environment.info,
-        scheduled_time=scheduled,
-        current_attempt_scheduled_time=scheduled + asked + waited / 2,
-        started_time=scheduled + asked + waited,
-        heartbeat_details=[{"waitedSeconds": waited.total_seconds() / 2}],
+        setting.environment.info, heartbeat_details=[beat], **info
     )
 
 
@@ -190,23 +184,25 @@ async def test_a_request_is_tried_for_an_hour_and_waiting_for_its_turn_does_not_
         return httpx.Response(429, headers={"retry-after": str(retry_after)})
 
     setting = Setting(handler=handler, longest=timedelta(hours=1))
-    at_an_attempt(setting, asked=asked, waited=waited)
+    # Half of the wait was for the turns of earlier attempts, half for this one's.
+    scheduled = datetime(2026, 5, 4, tzinfo=UTC)
+    at_an_attempt(
+        setting,
+        {"waitedSeconds": waited.total_seconds() / 2},
+        scheduled_time=scheduled,
+        current_attempt_scheduled_time=scheduled + asked + waited / 2,
+        started_time=scheduled + asked + waited,
+    )
     error = await setting.failure()
     assert error.non_retryable is final
     assert "answered 429" in error.message
     assert setting.heartbeats[0]["waitedSeconds"] == waited.total_seconds()
 
 
-def beaten(setting: Setting, beat: Any) -> None:
-    setting.environment.info = dataclasses.replace(
-        setting.environment.info, heartbeat_details=[beat]
-    )
-
-
 @pytest.mark.parametrize("beat", [None, {}, {"waitedSeconds": "long"}, {"waitedSeconds": -1e9}])
 async def test_a_heartbeat_of_another_make_says_nothing_of_waiting(beat: Any) -> None:
     setting = Setting(handler=lambda _: httpx.Response(503))
-    beaten(setting, beat)
+    at_an_attempt(setting, beat)
     await setting.failure()
     assert setting.heartbeats[0]["waitedSeconds"] == 0
 
@@ -226,7 +222,7 @@ async def test_of_all_attempts_those_count_that_may_be_in_vain(
     before: Any, body: bytes, after: int, final: bool
 ) -> None:
     setting = Setting(handler=answering(body)[0])
-    beaten(setting, {"doubtfulAttempts": before})
+    at_an_attempt(setting, {"doubtfulAttempts": before})
     error = await setting.failure()
     assert error.non_retryable is final
     assert setting.heartbeats[-1]["doubtfulAttempts"] == after

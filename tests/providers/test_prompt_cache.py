@@ -11,6 +11,7 @@ from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.providers.fakes import TOOLS, Heard, ask, fragments_of, said, sent_body
+from tests.providers.wire.anthropic import started, stopped
 
 NAMES = ToolNames(())
 HOSTS = {
@@ -157,16 +158,8 @@ def completed(**usage: Any) -> list[dict[str, Any]]:
 
 
 def replied(**usage: Any) -> list[dict[str, Any]]:
-    message = {"type": "message", "role": "assistant", "content": [], "model": "claude"}
-    return [
-        {"type": "message_start", "message": {**message, "usage": usage}},
-        {
-            "type": "message_delta",
-            "delta": {"stop_reason": "end_turn"},
-            "usage": {"output_tokens": 20},
-        },
-        {"type": "message_stop"},
-    ]
+    last, end = stopped("end_turn")
+    return [started(**usage), {**last, "usage": {"output_tokens": 20}}, end]
 
 
 def generated(**usage: Any) -> list[dict[str, Any]]:
@@ -175,39 +168,23 @@ def generated(**usage: Any) -> list[dict[str, Any]]:
     return [{"candidates": [candidate], "usageMetadata": counts}]
 
 
-TOLD: list[tuple[str, str, list[dict[str, Any]], int | None, int | None]] = [
-    ("OpenAI", "openai", completed(prompt_tokens_details={"cached_tokens": 1_920}), 1_920, None),
-    (
-        "OpenAI, GPT-5.6",
-        "openai",
-        completed(prompt_tokens_details={"cached_tokens": 1_024, "cache_write_tokens": 900}),
-        1_024,
-        900,
-    ),
-    (
-        "DeepSeek",
-        "openai",
-        completed(prompt_cache_hit_tokens=1_984, prompt_cache_miss_tokens=16),
-        1_984,
-        None,
-    ),
-    ("Kimi", "openai", completed(cached_tokens=1_000), 1_000, None),
-    ("vLLM, asked not to tell", "openai", completed(prompt_tokens_details=None), None, None),
-    (
-        "Anthropic",
-        "anthropic",
-        replied(input_tokens=100, cache_read_input_tokens=1_400, cache_creation_input_tokens=500),
-        1_400,
-        500,
-    ),
-    ("Gemini", "gemini", generated(cachedContentTokenCount=1_500), 1_500, None),
-    ("Gemini, nothing cached", "gemini", generated(), None, None),
+WRITTEN = {"cached_tokens": 1_024, "cache_write_tokens": 900}
+ANTHROPIC = {"input_tokens": 100, "cache_read_input_tokens": 1_400}
+# Who says it, the usage of its answer, and the input that was read from a cache or written to it.
+TOLD: list[tuple[str, list[dict[str, Any]], int | None, int | None]] = [
+    ("openai", completed(prompt_tokens_details={"cached_tokens": 1_920}), 1_920, None),
+    ("openai", completed(prompt_tokens_details=WRITTEN), 1_024, 900),
+    # DeepSeek, Kimi, and vLLM that was asked not to tell.
+    ("openai", completed(prompt_cache_hit_tokens=1_984, prompt_cache_miss_tokens=16), 1_984, None),
+    ("openai", completed(cached_tokens=1_000), 1_000, None),
+    ("openai", completed(prompt_tokens_details=None), None, None),
+    ("anthropic", replied(**ANTHROPIC, cache_creation_input_tokens=500), 1_400, 500),
+    ("gemini", generated(cachedContentTokenCount=1_500), 1_500, None),
+    ("gemini", generated(), None, None),
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "events", "cached", "written"), [row[1:] for row in TOLD], ids=[row[0] for row in TOLD]
-)
+@pytest.mark.parametrize(("kind", "events", "cached", "written"), TOLD)
 def test_what_was_cached_is_some_of_the_input(
     kind: Any, events: list[dict[str, Any]], cached: int | None, written: int | None
 ) -> None:

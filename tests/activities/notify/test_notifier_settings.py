@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,8 @@ import httpx
 import pytest
 
 from holdfast.activities.notify.notifier_settings import load_notifiers
-from holdfast.catalog.endpoints import http_client
 from holdfast.runtime.settings_files.file_problems import LoadError
 from tests.support.told import SECRET
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with http_client() as found:
-        yield found
 
 
 def refused(folder: Path, http: httpx.AsyncClient, text: str, environ: dict[str, str]) -> str:
