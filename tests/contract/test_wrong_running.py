@@ -14,10 +14,9 @@ import pytest
 from temporalio.client import Client, WorkflowQueryFailedError, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client import run_handle as remote_run
 from tests.contract.wrong_inputs.running import Command, Query, Request, Signal, Update, filled
 from tests.contract.wrong_inputs.running_commands import COMMANDS, SETTINGS
-from tests.contract.wrong_inputs.running_decisions import DECISIONS, ON_A_BUDGET, ON_A_PLAN
+from tests.contract.wrong_inputs.running_decisions import DECISIONS, ON_OTHERS
 from tests.contract.wrong_inputs.running_requests import AGENTS, REQUESTS
 from tests.contract.wrong_inputs.running_told import KEPT, QUERIES, SAID, SENT, SIGNALS
 from tests.contract.wrong_inputs.running_worker import Stage, stage
@@ -29,7 +28,7 @@ MAX_ROW_SECONDS = 15
 STARTED = [*REQUESTS, *AGENTS]
 COMMANDED = [*COMMANDS, *SETTINGS]
 NAMES = attrgetter("name")
-UPDATES = [*DECISIONS, *ON_A_BUDGET, *ON_A_PLAN, *SENT, *SAID]
+UPDATES = [*DECISIONS, *ON_OTHERS, *SENT, *SAID]
 
 
 def check_line(text: str) -> None:
@@ -150,8 +149,6 @@ async def test_a_question_that_is_none_is_told_why(
 async def test_a_command_says_what_is_wrong_and_what_to_do(
     staged: Stage, environment: pytest.MonkeyPatch, tmp_path: Path, row: Command
 ) -> None:
-    if "<deserted>" in row.words:  # no other run is to be taken for one without a worker
-        environment.setattr(remote_run, "NO_WORKER_SECONDS", 0.5)
     marks = {**staged.marks, "folder": str(tmp_path)}
     for name, text in row.files.items():
         (tmp_path / name).write_text(text)

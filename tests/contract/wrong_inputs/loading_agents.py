@@ -33,11 +33,6 @@ AGENTS = [
         editor=False,
     ),
     agent(
-        "a tool twice",
-        MODEL + "tools: [look_up, look_up]\n",
-        "2: `tools[1]`: it has `look_up` twice; keep one of them",
-    ),
-    agent(
         "tools that are a text",
         MODEL + "tools: look_up\n",
         "2: `tools`: `look_up` does not fit; write a list, like [look_up]",
@@ -113,13 +108,6 @@ AGENTS = [
         "a field without a value", MODEL + "tools:\n", "2: `tools`: there is no value; write a list"
     ),
     agent(
-        "a hook of an agent that nobody registers",
-        MODEL + "_after: {type: chrge}\n",
-        "2: `_after.type`: this worker has no activity `chrge`; did you mean `charge`? (an "
-        "activity of another worker needs its `taskQueue`)",
-        editor=False,
-    ),
-    agent(
         "a skill twice",
         MODEL + "skills:\n- name: refunds\n- name: refunds\n",
         "4: `skills[1].name`: it has the skill `refunds` twice; give one of them another name",
@@ -129,12 +117,6 @@ AGENTS = [
         "a mistake in a tool of a skill's own",
         MODEL + "skills:\n- name: a\n  tools:\n  - {_tool: pay, _activity: charge, _aproval: {}}\n",
         "5: unknown meta-property `_aproval`; did you mean `_approval`?",
-    ),
-    agent(
-        "a tool of a skill that the agent has already",
-        MODEL + "tools: [look_up]\nskills:\n- name: refunds\n  tools: [look_up]\n",
-        "5: `skills[0].tools[0]`: it has `look_up` twice; keep one of them",
-        editor=False,
     ),
     agent(
         "a tool of a skill that waits for another skill's",
@@ -157,12 +139,6 @@ AGENTS = [
         "knowledge from two places",
         MODEL + "knowledge:\n- {name: faq, text: Five days., file: faq.md}\n",
         "3: `knowledge[0]`: knowledge has one source; write `file`, `url` or `text`",
-    ),
-    agent(
-        "knowledge with the name of a tool",
-        MODEL + "tools: [look_up]\nknowledge:\n- {name: look_up, text: Five days.}\n",
-        "4: `knowledge[0]`: it has `look_up` twice; keep one of them",
-        editor=False,
     ),
     agent(
         "a delegate of an agent's own tool that does not exist",

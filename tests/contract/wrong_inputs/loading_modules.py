@@ -34,16 +34,6 @@ MODULES = [
         "19: the activity name `charge` is taken by shop.py:15; give one of them another name",
     ),
     module(
-        "a module with an activity of the worker's own",
-        SHOP.replace(
-            "async def charge(order_id: str, amount: float) -> None: ...",
-            "async def generate(order_id: str, amount: float) -> None: ...",
-            1,
-        ),
-        "15: the activity name `generate` is the worker's own; give it another: "
-        '`@activity.defn(name="…")`',
-    ),
-    module(
         "a module with a meta-property misspelt",
         shop_with('{"_sideEffect": True}'),
         "10: unknown meta-property `_sideEffect`; did you mean `_sideEffects`?",

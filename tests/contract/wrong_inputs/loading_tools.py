@@ -60,27 +60,6 @@ TOOLS = [
         "2: `_delegate` and `_activity` each name what runs the tool; keep one of them",
     ),
     tool(
-        "a delegate for the model to choose",
-        "properties:\n  _delegate: {enum: [anonymous]}\n_output: true\n",
-        '2: `_delegate` is not for the model to choose; fix it: {"const": …}, or '
-        '"_delegate": … at the top of the tool',
-    ),
-    tool(
-        "a hook of the worker's own",
-        CHARGED + "_prepare: generate\n",
-        "2: `_prepare`: the activity name `generate` is the worker's own; name another",
-    ),
-    tool(
-        "a hook that says what it is given",
-        CHARGED + "_before: {type: charge, input: call}\n",
-        "2: `_before.input`: this option is not for hooks; leave it out",
-    ),
-    tool(
-        "a name of the engine's own",
-        CHARGED + "_tool: choose_skill\n",
-        "1: the tool name `choose_skill` is the engine's own; give it another",
-    ),
-    tool(
         "a local activity on another queue",
         "_activity: {type: charge, local: true, taskQueue: payments}\n",
         "1: `_activity.local`: a local activity runs on the run's own worker; leave out "

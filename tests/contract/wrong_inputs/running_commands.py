@@ -177,13 +177,6 @@ RUNS = [
         4,
         "holdfast: run <ended> has ended; see holdfast show <ended>",
     ),
-    Command(
-        "a run without a worker",
-        ["show", "<deserted>"],
-        3,
-        "holdfast: no worker answers queries on task queue <empty>; start one: "
-        "holdfast worker --task-queue <empty>",
-    ),
 ]
 
 COMMANDS = [*WORDS, *RUNS]

@@ -63,11 +63,6 @@ DECISIONS = [
         says="the edited arguments do not fit: amount: 'much' is not of type 'number'",
     ),
     decide(
-        "happened to a call that waits",
-        decision("t1c1", "happened", result=1),
-        says="`happened` is for calls whose outcome is unknown",
-    ),
-    decide(
         "a wrong digest",
         decision("t1c1", "approve", digest="0" * 64),
         says=("`digest` is not that of the call as it waits now: look at it again, then decide"),
@@ -108,16 +103,7 @@ DECISIONS = [
         ),
     ),
 ]
-# A budget is what is asked about.
-ON_A_BUDGET = [
-    Update(
-        "asking",
-        "respond",
-        "decide",
-        [decision("t1-maxTurns", "respond", result=1)],
-        "invalid_decision",
-        "decide on a budget with approve, edit or deny",
-    ),
+ON_OTHERS = [
     Update(
         "asking",
         "edit of no budget",
@@ -127,46 +113,13 @@ ON_A_BUDGET = [
         "the edited arguments do not fit: `maxTurn`: unknown field `maxTurn`; "
         "did you mean `maxTurns`?",
     ),
-]
-
-
-def on_plan(name: str, verdict: str, *, says: str, **more: Any) -> Update:
-    """A decision on a plan that is refused."""
-    said = decision("t1-plan", verdict, **{"by": "dora", "groups": ["finance"], **more})
-    return Update("planning", name, "decide", [said], "invalid_decision", says)
-
-
-def without(*calls: Any) -> dict[str, Any]:
-    """An edit of a plan with these calls: by id, or with what is said of them."""
-    return {"calls": [call if isinstance(call, dict) else {"id": call} for call in calls]}
-
-
-ON_A_PLAN = [
-    on_plan(
-        "respond to a plan",
-        "respond",
-        result=1,
-        says="decide on a plan with approve, edit or deny",
-    ),
-    on_plan(
-        "remember a plan",
-        "approve",
-        remember=True,
-        says="`remember` is for a single call; leave it out",
-    ),
-    on_plan(
+    Update(
+        "planning",
         "a plan edited as a call is",
-        "edit",
-        arguments={"amount": 5},
-        says=(
-            "the plan does not work out so: `calls` is missing; add it. `amount`: unknown field"
-            " `amount`; known: `calls`"
-        ),
-    ),
-    on_plan(
-        "a plan without calls",
-        "edit",
-        arguments=without(),
-        says="the plan does not work out so: no call is left; `deny` the plan instead",
+        "decide",
+        [decision("t1-plan", "edit", arguments={"amount": 5}, by="dora", groups=["finance"])],
+        "invalid_decision",
+        "the plan does not work out so: `calls` is missing; add it. `amount`: unknown field "
+        "`amount`; known: `calls`",
     ),
 ]

@@ -66,13 +66,6 @@ FIELDS = [
         {"agent": "helpr", "input": "go"},
         "`agent`: there is no agent `helpr`; did you mean `helper`?",
     ),
-    of("no task", {"agent": "helper"}, "say what the run is to do: `input`, a text or an object"),
-    of(
-        "an input that breaks the schema",
-        {"agent": "clerk", "input": {"ordre": "A-1"}},
-        "`input` does not fit the schema of agent `clerk`: 'order' is a required "
-        "property; Additional properties are not allowed ('ordre' was unexpected)",
-    ),
     of(
         "a state that breaks the schema",
         {"agent": "clerk", "input": {"order": "A-1"}, "state": {"count": "x"}},
@@ -89,50 +82,14 @@ FIELDS = [
         "`principal.token`: unknown field `token`; known: `id`, `scopes`",
     ),
     of(
-        "a skill of an agent that has none",
-        run(skill="refunds"),
-        "`skill`: agent `tester` has no skills; leave it out",
-    ),
-    of(
-        "a skill that is not there",
-        agent(skills=SKILLS) | {"skill": "refund"},
-        "`skill`: agent `tester` has no skill `refund`; did you mean `refunds`?",
-    ),
-    of(
         "a tool choice that the skill does not have",
         agent(skills=SKILLS) | {"skill": "export", "toolChoice": {"name": "echo"}},
         "`toolChoice`: skill `export` has no tool `echo`; it has none",
     ),
     of(
-        "a conversation with a skill that is an activity",
-        agent(skills=SKILLS) | {"skill": "export", "conversation": True},
-        "`conversation`: the skill `export` of agent `tester` is an activity, which hears no"
-        " messages; leave it out",
-    ),
-    of(
         "a context with a wrong role",
         run(context=[{"role": "human", "content": "before"}]),
         ("`context[0].role`: `human` does not fit; write `system`, `user`, `assistant` or `tool`"),
-    ),
-    of(
-        "a context with a result",
-        run(context=[{"role": "tool", "content": "before"}]),
-        "`context` holds a message of role `tool`; say `user` or `assistant`",
-    ),
-    of(
-        "a context with data for an instance of no good name",
-        run(context=[data(1, _instance="a b")]),
-        "`context[0].content[0]._instance`: `a b` does not fit; write at most 100 letters, digits, "
-        "`_`, `.` and `-`, the first a letter or a digit",
-    ),
-    of(
-        "a state of an instance that does not fit",
-        run(
-            agent={"model": MODEL, "state": {"properties": {"n": {"type": "integer"}}}},
-            context=[data({"n": "x"}, kind="state", _instance="a")],
-        ),
-        "`context`: its data of kind `state` cannot be taken: †state: the state of a would not fit "
-        "its schema: n: 'x' is not of type 'integer'",
     ),
     of(
         "an input of an instance that does not fit",
@@ -194,12 +151,5 @@ AGENTS = [
         agent(tools=["look_up"], approval={"auto": ["pay"]}),
         "`agent.approval.auto`: `approval.auto` names `pay`, which is not among the "
         "agent's tools; known: `look_up`",
-    ),
-    of(
-        "a tool that nothing carries out",
-        agent(tools=[{"_tool": "lookup", "description": "Look an order up."}]),
-        "`agent.tools[0]`: this worker has no activity `lookup` to run the "
-        "tool; name one with `_activity` (did you mean `look_up`?), an agent with `_delegate`, "
-        "or have the model itself answer by `_output`",
     ),
 ]

@@ -12,7 +12,6 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from holdfast.hosting.worker import WorkerSettings, build_worker
-from holdfast.schemas import names
 from tests.support.backend import TOOLS, Backend, Run
 from tests.support.model_server import Answer, ModelServer, call, serve
 
@@ -27,7 +26,6 @@ GUARDED = {
     "_sideEffects": True,
     "_approval": {"approvers": ["finance"], "quorum": 2, "notBy": "principal"},
 }
-_EMPTY = "nobody-polls-this"
 _MODEL = "model: {endpoint: fake, name: fake}\n"
 AGENTS = {
     "helper": _MODEL,
@@ -64,23 +62,22 @@ async def stage(client: Client, folder: Path) -> AsyncIterator[Stage]:
             backend = Backend(client, settings.task_queue, model)
             waiting, talking = await _waiting(backend), await _talking(backend)
             asking, planning = await _asking(backend), await _planning(backend)
-            deserted = await _deserted(client)
-            other = await client.start_workflow("Other", id=_id("other"), task_queue=_EMPTY)
+            other = await client.start_workflow(
+                "Other", id=_id("other"), task_queue="nobody-polls-this"
+            )
             ended = await backend.start(agent={"tools": []})
             await ended.result()
             marks = {
                 "run": waiting.id,
                 "plan": planning.id,
                 "ended": ended.id,
-                "deserted": deserted.id,
-                "empty": _EMPTY,
                 "other": other.id,
                 "queue": settings.task_queue,
                 "server": client.service_client.config.target_host,
                 "http": str(urlsplit(model.url).port),
             }
             yield Stage(backend, waiting, talking, asking, planning, marks)
-            runs = (waiting.id, talking.id, asking.id, planning.id, deserted.id, other.id)
+            runs = (waiting.id, talking.id, asking.id, planning.id, other.id)
             for run in runs:
                 with suppress(RPCError):  # it has ended, as it should
                     await client.get_workflow_handle(run).terminate()
@@ -129,17 +126,6 @@ async def _planning(backend: Backend) -> Run:
     run = await backend.start(["pay", GUARDED], principal={"id": "anna"}, agent={"plan": "lazy"})
     await run.waiting()
     return run
-
-
-async def _deserted(client: Client) -> Run:
-    """A run whose worker never came."""
-    handle = await client.start_workflow(
-        names.AGENT_WORKFLOW,
-        {"agent": "helper", "input": "go"},
-        id=_id("deserted"),
-        task_queue=_EMPTY,
-    )
-    return Run(handle)
 
 
 def _id(name: str) -> str:
