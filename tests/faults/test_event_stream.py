@@ -9,6 +9,7 @@ import asyncio
 import threading
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -28,13 +29,14 @@ FIRST, SECOND = "I look it up. ", "It was there all along. " * 20
 RECONNECT_SECONDS = 30
 
 
+@dataclass
 class Scene:
     """Everything that is killed, and the gate that holds the model."""
 
-    def __init__(
-        self, backend: Backend, worker: WorkerProcess, desk: InboxProcess, gate: threading.Event
-    ) -> None:
-        self.backend, self.worker, self.inbox, self.gate = backend, worker, desk, gate
+    backend: Backend
+    worker: WorkerProcess
+    inbox: InboxProcess
+    gate: threading.Event
 
 
 @pytest.fixture

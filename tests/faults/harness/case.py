@@ -159,9 +159,16 @@ class Case:
 
     async def _keep_alive(self) -> None:
         """Start a worker, and another whenever one has died."""
+        orders = {
+            "folder": str(self.folder),
+            "root": self.id,
+            "address": self._address,
+            "queue": self.id,
+            "settings": dict(self.scenario.settings),
+        }
         while True:
             born_at = self._loop.time()
-            life = self._life = await self._pool.bear(self._orders())
+            life = self._life = await self._pool.bear(orders)
             await asyncio.shield(life.ended)
             if life.pid in self._killed:
                 continue
@@ -184,15 +191,6 @@ class Case:
             if line["pid"] == pid
         ]
         return self._armed.kind == KILL and bool(own) and self._armed.strikes_at(*own[-1])
-
-    def _orders(self) -> dict[str, Any]:
-        return {
-            "folder": str(self.folder),
-            "root": self.id,
-            "address": self._address,
-            "queue": self.id,
-            "settings": dict(self.scenario.settings),
-        }
 
     def _log(self) -> str:
         path = self.folder / "log"
@@ -263,7 +261,11 @@ class Case:
 
     @asynccontextmanager
     async def _stage(self) -> AsyncIterator[None]:
-        self._furnish()
+        agents = self.folder / "catalog" / "agents"
+        agents.mkdir(parents=True)
+        for name, agent in self.scenario.agents.items():
+            whole = {"model": {"endpoint": "fake"}, "instructions": name, **agent}
+            (agents / f"{name}.json").write_text(json.dumps(whole))
         self._arm()
         self.person = Person(self)
         async with AsyncExitStack() as stack:
@@ -273,39 +275,25 @@ class Case:
                 url = await stack.enter_async_context(Front(self._rude).before(url))
             text = f"fake: {{provider: openai, baseUrl: '{url}', timeout: 5s}}\n"
             (self.folder / "endpoints.yaml").write_text(text)
-            self._address = await self._way(stack)
+            if any(fault.kind in ON_THE_WIRE for fault in self.left.faults):
+                self.proxy = await stack.enter_async_context(Proxy(*self.ground.address))
+                self._address = self.proxy.address
+            else:
+                self._address = "{}:{}".format(*self.ground.address)
             path = str(self.folder / CONTROL)
             control = await asyncio.start_unix_server(self._stands_still, path)
             stack.callback(control.close)
-            await self._begin()
+            with suppress(WorkflowAlreadyStartedError):
+                await self.ground.client.start_workflow(
+                    self.scenario.workflow,
+                    self.scenario.asked_for(),
+                    id=self.id,
+                    task_queue=self.id,
+                    task_timeout=TASK_TIMEOUT,
+                )
             keeping = asyncio.create_task(self._keep_alive())
             stack.push_async_callback(self._end, keeping)
             yield
-
-    def _furnish(self) -> None:
-        agents = self.folder / "catalog" / "agents"
-        agents.mkdir(parents=True)
-        for name, agent in self.scenario.agents.items():
-            whole = {"model": {"endpoint": "fake"}, "instructions": name, **agent}
-            (agents / f"{name}.json").write_text(json.dumps(whole))
-
-    async def _way(self, stack: AsyncExitStack) -> str:
-        """The address of the server: behind a proxy, where the wire is to fail."""
-        if any(fault.kind in ON_THE_WIRE for fault in self.left.faults):
-            self.proxy = await stack.enter_async_context(Proxy(*self.ground.address))
-            return self.proxy.address
-        host, port = self.ground.address
-        return f"{host}:{port}"
-
-    async def _begin(self) -> None:
-        with suppress(WorkflowAlreadyStartedError):
-            await self.ground.client.start_workflow(
-                self.scenario.workflow,
-                self.scenario.asked_for(),
-                id=self.id,
-                task_queue=self.id,
-                task_timeout=TASK_TIMEOUT,
-            )
 
     async def _end(self, keeping: asyncio.Task[None]) -> None:
         keeping.cancel()

@@ -7,7 +7,6 @@ for those to come until it is undone.
 import asyncio
 import socket
 import struct
-from types import TracebackType
 from typing import Self
 
 HOST = "127.0.0.1"
@@ -37,12 +36,7 @@ class Proxy:
         self._port: int = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._server.close()
         self.restore()
         self.cut()

@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import Self
 
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
@@ -74,12 +72,6 @@ class Server:
             # That was the leash: the server itself may take a moment longer.
             await eventually(self._is_gone)
 
-    async def client(self) -> Client:
-        """A client that writes and reads as the worker does, of a server that runs."""
-        client = await Client.connect(self.address, data_converter=data_converter)
-        await usable_search_attributes(client)
-        return client
-
     async def _is_gone(self) -> bool:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -97,18 +89,6 @@ class Server:
         except (TimeoutError, RuntimeError):
             return False
         return True
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        await self.kill()
 
 
 def _free_port() -> int:
@@ -166,5 +146,11 @@ async def firm() -> AsyncIterator[Ground]:
 async def frail() -> AsyncIterator[Ground]:
     """A server that can be killed, and started again on what it had."""
     with TemporaryDirectory(prefix="holdfast-") as folder:
-        async with Server(Path(folder)) as server:
-            yield Ground(await server.client(), server)
+        server = Server(Path(folder))
+        try:
+            await server.start()
+            client = await Client.connect(server.address, data_converter=data_converter)
+            await usable_search_attributes(client)
+            yield Ground(client, server)
+        finally:
+            await server.kill()
