@@ -75,16 +75,6 @@ async def test_none_outlives_its_run_to_pay(home: Any) -> None:
 # What it is asked: decided without a server.
 
 
-def test_it_acts_for_the_same_principal_with_no_more_scopes() -> None:
-    principal = {"id": "ada", "scopes": ["read", "money"]}
-    most = {"principal_scopes": ["read"]}
-    asked = request_of(helper(), principal=principal, definition=most).request
-
-    assert asked["principal"] == {"id": "ada", "scopes": ["read"]}
-    assert asked["budget"]["maxCalls"] < 32
-    assert "approval" not in asked
-
-
 @pytest.mark.parametrize("principal", [None, {"id": "ada"}])
 def test_words_to_it_make_nobody_of_it(principal: Any) -> None:
     asked = request_of(helper(scopes=["principal", "approvals"]), principal=principal).request
