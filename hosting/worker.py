@@ -56,9 +56,8 @@ from holdfast.schemas import names
 from holdfast.schemas.agent import WorkerFacts
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
-from holdfast.workflows.commands.heartbeat_policy import HeartbeatPolicyInterceptor
+from holdfast.workflows.commands.interceptors import HeartbeatPolicyInterceptor, TracingInterceptor
 from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
-from holdfast.workflows.publishing.trace import TracingInterceptor
 from holdfast.workflows.ui_details.page import DetailsInterceptor
 
 # The heartbeat of a model's activity holds its text so far, so it must not be throttled for long.

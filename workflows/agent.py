@@ -22,7 +22,6 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.base_workflow import BaseWorkflow, StartedWork
 from holdfast.workflows.commands.step_executor import wait_in_time
-from holdfast.workflows.commands.token_verification import authorize
 from holdfast.workflows.continue_as_new import (
     continue_as_new,
     history_length,
@@ -41,10 +40,11 @@ from holdfast.workflows.engine.execution_base import (
     Step,
 )
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.handler_input import (
+from holdfast.workflows.input import (
     FAILURES,
     MISSING_PAYLOAD,
     InvalidInputError,
+    authorize,
     fail,
     parse_model,
     payload_value,

@@ -32,7 +32,9 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.phrases import quote_value, suggest_names
     from holdfast.schemas.run import PageRequest
 
-from holdfast.workflows.commands import failures, token_verification
+from holdfast.validation.work_budget import use_shared_budget
+from holdfast.workflows.commands.interceptors import Trace
+from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import DecisionRejected
@@ -41,18 +43,21 @@ from holdfast.workflows.engine.log.spans import SpansProgress
 from holdfast.workflows.engine.run_state import NoSuchTool
 from holdfast.workflows.engine.state.data import Data
 from holdfast.workflows.engine.state.references import check_instance
-from holdfast.workflows.handler_input import (
+from holdfast.workflows.input import (
     FAILURES,
     MISSING_PAYLOAD,
     InvalidInputError,
+    TaskBudget,
+    TokenRejected,
+    activity_failure,
+    count_decision,
     fail,
     parse_model,
     payload_value,
     raw_payload_handler,
+    unverified_decision,
+    verify_decision,
 )
-from holdfast.workflows.publishing.publisher import Publisher
-from holdfast.workflows.publishing.trace import Trace
-from holdfast.workflows.task_budget import TaskBudget
 
 MAX_EARLY_DECISIONS = 256
 MAX_NOTES = 256
@@ -127,7 +132,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
 
     async def _run(self) -> dict[str, Any]:
         """Run the work from its start to its end, and return its result."""
-        self._task_budget.use_for_run()
+        use_shared_budget(self._task_budget.run)
         started = await self._start()
         try:
             while True:
@@ -188,7 +193,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
-            fail(names.INVALID_REQUEST, failures.activity_failure(error).message)
+            fail(names.INVALID_REQUEST, activity_failure(error).message)
 
     async def _finish(self, started: StartedWork[WorkT]) -> None:
         """Publish the end, give notifications a moment to be delivered, and let handlers finish."""
@@ -250,9 +255,9 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         self._accept_input()
         assert self._started is not None  # the validator found the call
         try:
-            meant = await token_verification.verify_decision(self._pending, _decision(decision))
+            meant = await verify_decision(self._pending, _decision(decision))
             receipt = self._started.work.questions.count(meant)
-        except token_verification.TokenRejected as error:
+        except TokenRejected as error:
             fail(names.INVALID_DECISION, str(error))
         except DecisionRejected as error:
             fail(error.code, str(error))
@@ -262,14 +267,12 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     @decide.validator
     @raw_payload_handler
     def _check_decide(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        self._task_budget.use_for_validation()
+        use_shared_budget(self._task_budget.validation)
         try:
             self._task_budget.admit(decision, trace=False)
             meant = _decision(decision)
-            self._pending.check(
-                meant if meant.token is None else token_verification.unverified_decision(meant)
-            )
-        except (InvalidInputError, token_verification.TokenRejected) as error:
+            self._pending.check(meant if meant.token is None else unverified_decision(meant))
+        except (InvalidInputError, TokenRejected) as error:
             fail(names.INVALID_DECISION, str(error))
         except DecisionRejected as error:
             fail(error.code, str(error))
@@ -356,7 +359,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
 
     def _accept_input(self) -> None:
         """Charge subsequent work to input, and remember the workflow task of the input."""
-        self._task_budget.use_for_input()
+        use_shared_budget(self._task_budget.input)
         self._input_at = workflow.info().get_current_history_length()
 
     async def _count_decision(self, started: StartedWork[WorkT], raw: Any) -> None:
@@ -367,7 +370,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             self._note(f"a decision was ignored: {error}")
             return
         if not self._pending.add_early(decision):
-            await token_verification.count_decision(started.work, decision)
+            await count_decision(started.work, decision)
             started.publisher.update()
 
     def _note(self, text: str) -> None:

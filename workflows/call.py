@@ -11,11 +11,11 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import CallRequest
 
 from holdfast.workflows.base_workflow import BaseWorkflow, StartedWork
-from holdfast.workflows.commands.token_verification import authorize
 from holdfast.workflows.engine.execution_base import RunCalls, SingleCall, Step
-from holdfast.workflows.handler_input import (
+from holdfast.workflows.input import (
     FAILURES,
     MISSING_PAYLOAD,
+    authorize,
     fail,
     parse_request,
     raw_payload_handler,

@@ -10,6 +10,8 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import AgentSnapshot, WorkerFacts
     from holdfast.schemas.run import RunRequest
 
+from holdfast.workflows.commands import publisher
+from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.engine.continue_as_new import (
     HistoryLength,
     WorkflowSnapshot,
@@ -21,9 +23,7 @@ from holdfast.workflows.engine.continue_as_new import (
     stay_in_history,
 )
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.handler_input import ParsedRequest, parse_request, restart_problem
-from holdfast.workflows.publishing import search_attributes
-from holdfast.workflows.publishing.trace import Trace
+from holdfast.workflows.input import ParsedRequest, parse_request, restart_problem
 
 _EXAMPLE = '{"agent": …, "input": …}'
 # A run that moves to another build starts on the current one.
@@ -99,7 +99,7 @@ def continue_as_new(
         # A copy, since the update below is for this history and not for the next run.
         attributes = TypedSearchAttributes(list(workflow.info().typed_search_attributes))
         run.continued_as_new = True
-        left = search_attributes.continued_updates(snapshot.worker.search_attributes)
+        left = publisher.continued_updates(snapshot.worker.search_attributes)
         if left:
             workflow.upsert_search_attributes(left)
         workflow.continue_as_new(

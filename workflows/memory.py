@@ -23,7 +23,7 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from holdfast.workflows.engine.memory_store import Memory, MemoryFull
-from holdfast.workflows.handler_input import (
+from holdfast.workflows.input import (
     MISSING_PAYLOAD,
     InvalidInputError,
     fail,

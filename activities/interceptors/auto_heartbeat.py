@@ -1,7 +1,7 @@
 """The worker's heartbeats for its activities that send none.
 
 Without heartbeats, a lost activity is noticed only at its start-to-close timeout. So calls of this
-worker's activities get a heartbeat timeout (`workflows/commands/heartbeat_policy.py`), and here the
+worker's activities get a heartbeat timeout (`workflows/commands/interceptors.py`), and here the
 worker sends heartbeats while they run. An activity with a heartbeat timeout of its own is left
 alone: its silence must be noticed while its worker lives. The details of an activity's own
 heartbeats are repeated.

@@ -14,14 +14,14 @@ from holdfast.schemas import base
 from holdfast.schemas.internal import memory
 from holdfast.schemas.settings import notify
 from holdfast.validation import lenient_json, regex, schema_check, work_budget
-from holdfast.workflows import base_workflow, task_budget
-from holdfast.workflows.commands import activity_options
+from holdfast.workflows import base_workflow
+from holdfast.workflows.commands import activity_options, publisher
 from holdfast.workflows.engine import continue_as_new, run_state
 from holdfast.workflows.engine.approvals import notifications, pending, question
 from holdfast.workflows.engine.conversation import data_messages, scopes
 from holdfast.workflows.engine.execution import preparation
 from holdfast.workflows.engine.state import references
-from holdfast.workflows.publishing import notifier
+from holdfast.workflows.input import MAX_INPUT_VALUES
 
 PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
 
@@ -75,7 +75,7 @@ LIMITS: dict[str, list[str]] = {
         f"{work_budget.MAX_CHECKS_IN_TASK:,} in one workflow task",
     ],
     "messages and decisions": [
-        f"{task_budget.MAX_INPUT_VALUES:,} values",
+        f"{MAX_INPUT_VALUES:,} values",
         f"{work_budget.MAX_CHECKS_OF_DECISIONS:,} steps",
     ],
     "decisions before their request": [str(pending.MAX_EARLY_DECISIONS)],
@@ -96,8 +96,8 @@ LIMITS: dict[str, list[str]] = {
     "notification channels": [str(notify.MAX_CHANNELS)],
     "[notifications](operating/notifications.md)": [
         kb(notifications.ARGUMENTS_BYTES),
-        f"{notifier.MAX_CONCURRENT_DELIVERIES} messages",
-        f"{notifier.MAX_PENDING_DELIVERIES:,} queued",
+        f"{publisher.MAX_CONCURRENT_DELIVERIES} messages",
+        f"{publisher.MAX_PENDING_DELIVERIES:,} queued",
     ],
     "activities at a time": [str(MAX_ACTIVITIES)],
     "a settings file, a tool, an agent": [

@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowQueryFailedError, WorkflowUpdateFa
 from temporalio.common import RawValue
 
 from holdfast.workflows.base_workflow import MAX_NOTES
-from holdfast.workflows.task_budget import MAX_INPUT_VALUES
+from holdfast.workflows.input import MAX_INPUT_VALUES
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Launch, Run
 from tests.support.model_server import Answer, call

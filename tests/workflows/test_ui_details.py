@@ -15,14 +15,14 @@ from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Tool
 from holdfast.validation.text_safety import visible
-from holdfast.workflows.engine.approvals.question import sign_with_claims
-from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall, Unknown, fail
-from holdfast.workflows.engine.execution_base import AskPeople, RunCalls
-from holdfast.workflows.publishing.summaries import (
+from holdfast.workflows.commands.activity_options import (
     MAX_SUMMARY_CHARACTERS,
     call_summary,
     question_summary,
 )
+from holdfast.workflows.engine.approvals.question import sign_with_claims
+from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall, Unknown, fail
+from holdfast.workflows.engine.execution_base import AskPeople, RunCalls
 from holdfast.workflows.ui_details.markdown import (
     code,
     cost_bytes,

@@ -1,1 +1,1 @@
-"""Execute the engine's steps: activities, child workflows, waits, and their options."""
+"""Execute the engine's steps: activities, child workflows, waits; and publish the run's state."""

@@ -19,7 +19,8 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.internal.solution import Usage
     from holdfast.schemas.run import RunResult, Spent
 
-from holdfast.workflows.commands import failures
+from holdfast.workflows.commands import activity_options
+from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.call.activities import CallRefused
 from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, Turn, refuse
 from holdfast.workflows.engine.delegation import (
@@ -32,8 +33,7 @@ from holdfast.workflows.engine.delegation import (
 )
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.publishing import summaries
-from holdfast.workflows.publishing.publisher import Publisher
+from holdfast.workflows.input import payload_json
 
 
 class RunClock(Protocol):
@@ -111,9 +111,11 @@ async def _run(delegate: Delegate, call: ToolCall, clock: RunClock) -> DelegateE
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                 id_reuse_policy=policies.REJECT_DUPLICATE if is_first else policies.ALLOW_DUPLICATE,
                 memo={names.DELEGATE_OF: call.id},
-                static_summary=summaries.delegate_summary(delegate, workflow.info().workflow_id),
+                static_summary=activity_options.delegate_summary(
+                    delegate, workflow.info().workflow_id
+                ),
             )
-        return RunResult.read(failures.payload_json(await child))
+        return RunResult.read(payload_json(await child))
     except exceptions.WorkflowAlreadyStartedError:
         return DelegateFailed(
             "not_started", f"there is, or was, a run `{delegate.workflow_id}` already"

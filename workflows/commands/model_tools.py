@@ -20,13 +20,13 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.log_entry import NoticeEntry
     from holdfast.schemas.names import ErrorCode
 
-from holdfast.workflows.commands import activity_options, failures
+from holdfast.workflows.commands import activity_options
 from holdfast.workflows.engine.budget.reservations import BudgetExhausted, hold_request
 from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, fail, refuse
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.publishing import summaries
+from holdfast.workflows.input import model_failure_message
 
 OnRunTime = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
 
@@ -45,7 +45,7 @@ async def execute_model_tool(
                 hold_request(meter, now, call.id)
             except BudgetExhausted as error:
                 return refuse(ErrorCode.BLOCKED, f"`{call.name}` was not answered: {error}")
-            pointer, line = latent.pointer(turn), summaries.answer_summary(turn, call)
+            pointer, line = latent.pointer(turn), activity_options.answer_summary(turn, call)
             config = activity_options.model_request_config(work, facts, line, meter.remaining(now))
             config["activity_id"] = names.answer_id(call.id, latent.requests)
             prefetch_page(pointer, latent.page)
@@ -59,7 +59,7 @@ async def execute_model_tool(
                 if meter.out_of_time:
                     return fail(ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time.")
                 # The reason goes to the log, not to the model.
-                why = failures.model_failure_message(error)
+                why = model_failure_message(error)
                 work.state.log.append(NoticeEntry(text=f"{call.id} was not answered: {why}"))
                 return fail(ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now.")
             finally:

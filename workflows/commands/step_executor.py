@@ -25,11 +25,11 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.commands import (
     activity_options,
     child_workflows,
-    failures,
     model_tools,
-    token_verification,
 )
+from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.model_tools import prefetch_page
+from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.activities import (
     Hook,
@@ -50,9 +50,12 @@ from holdfast.workflows.engine.call.tool_call import (
 )
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.publishing import summaries
-from holdfast.workflows.publishing.publisher import Publisher
-from holdfast.workflows.publishing.trace import Trace
+from holdfast.workflows.input import (
+    activity_failure,
+    count_decision,
+    model_failure_message,
+    payload_json,
+)
 
 # The commands of one workflow task stay far under the server's limit of four megabytes.
 MAX_BYTES_IN_FLIGHT = 2_000_000
@@ -85,7 +88,7 @@ class StepExecutor:
     async def ask_model(self, run: Run, pointer: ConversationPointer) -> None:
         """Make one request to the model, and report its outcome to the run."""
         meter = run.state.meter
-        line = summaries.model_summary(pointer, run.agent.model)
+        line = activity_options.model_summary(pointer, run.agent.model)
         left = meter.remaining(workflow.now())
         config = activity_options.model_request_config(run, self._facts, line, left)
         prefetch_page(pointer, run.pages.page)
@@ -100,7 +103,7 @@ class StepExecutor:
                 if left is not None and meter.out_of_time:
                     run.turn_timed_out()
                 else:
-                    run.fail(names.MODEL_ERROR, failures.model_failure_message(error))
+                    run.fail(names.MODEL_ERROR, model_failure_message(error))
                 return
         take = run.summary_answered if pointer.summary else run.model_answered
         take(Solution.read(answer))
@@ -206,7 +209,7 @@ class StepExecutor:
                 hook = advance(deciding, await self._ask(hook))
 
     async def _ask(self, hook: Hook) -> HookResult:
-        line = summaries.hook_summary(self._work.turn_number, hook)
+        line = activity_options.hook_summary(self._work.turn_number, hook)
         size = json_size(hook.arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
@@ -220,11 +223,11 @@ class StepExecutor:
                     hook.activity.type, args=hook.arguments, result_type=RawValue, **config
                 )
             )
-            return Succeeded(failures.payload_json(answer))
+            return Succeeded(payload_json(answer))
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
-            return failures.activity_failure(error)
+            return activity_failure(error)
         except ValueError as error:
             return Failure("other", str(error))
 
@@ -241,7 +244,7 @@ class StepExecutor:
             async with self.in_flight(size):
                 remaining = self._work.state.meter.remaining(workflow.now())
                 decided = self._publisher.decision_on(call.id)
-                line = summaries.call_summary(self._work.turn_number, call, decided)
+                line = activity_options.call_summary(self._work.turn_number, call, decided)
                 running: Coroutine[Any, Any, Any]
                 if tool.activity.local:
                     running = workflow.execute_local_activity(
@@ -258,11 +261,11 @@ class StepExecutor:
                         **activity_options.activity_config(call, tool, line, remaining),
                     )
                 result = await self.on_run_time(running)
-            return outcome_of_result(tool, failures.payload_json(result))
+            return outcome_of_result(tool, payload_json(result))
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
-            return outcome_of_failure(tool, failures.activity_failure(error))
+            return outcome_of_failure(tool, activity_failure(error))
         except ValueError as error:
             return fail(
                 ErrorCode.INVALID_OUTPUT,
@@ -309,12 +312,10 @@ class StepExecutor:
 
     async def wait_for_ruling(self, question: Question) -> None:
         """Wait for the decision on a question, with reminders, until it expires."""
-        line = summaries.question_summary(self._work.turn_number, question)
+        line = activity_options.question_summary(self._work.turn_number, question)
         early = self._work.state.pending.take_unverified(question)
         if early:
-            await asyncio.gather(
-                *(token_verification.count_decision(self._work, decision) for decision in early)
-            )
+            await asyncio.gather(*(count_decision(self._work, decision) for decision in early))
             self._publisher.update()
         while question.ruling is None and not self._work.needs_no_decision(question):
             alarm = question.next_alarm()

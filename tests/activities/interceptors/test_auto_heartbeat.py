@@ -20,7 +20,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.worker import Worker
 
 from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeatInterceptor
-from holdfast.workflows.commands.heartbeat_policy import HeartbeatPolicyInterceptor
+from holdfast.workflows.commands.interceptors import HeartbeatPolicyInterceptor
 from tests.support.eventually import eventually
 
 TIMEOUT = timedelta(milliseconds=300)

@@ -12,8 +12,8 @@ from typing import Any
 from holdfast.runtime.narration.call_summaries import CallSummaries
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.log_entry import read_record
+from holdfast.workflows.commands.publisher import attributes
 from holdfast.workflows.engine.execution_base import AskModel
-from holdfast.workflows.publishing.search_attributes import attributes
 from holdfast.workflows.ui_details.markdown import short_arguments
 from tests.engine.driver import Play, call, says, tool
 

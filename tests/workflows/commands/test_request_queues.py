@@ -16,7 +16,7 @@ from temporalio.client import Client
 from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas import names
-from holdfast.workflows.commands import failures
+from holdfast.workflows.input import model_failure_message
 from tests.support.backend import Backend, Run
 from tests.support.model_server import Answer, call, serve
 from tests.workflows.commands.test_model_tools import GOOD, MOOD
@@ -151,4 +151,4 @@ def test_a_turn_that_does_not_come_is_told_with_what_may_be_the_matter() -> None
         type=exceptions.TimeoutType.SCHEDULE_TO_START,
         last_heartbeat_details=[],
     )
-    assert "`maxRequestsPerMinute`" in failures.model_failure_message(error)
+    assert "`maxRequestsPerMinute`" in model_failure_message(error)

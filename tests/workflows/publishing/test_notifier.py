@@ -16,9 +16,9 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from holdfast.schemas.settings.notify import Listener
+from holdfast.workflows.commands import publisher
+from holdfast.workflows.commands.publisher import ApprovalNotifier
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.publishing import notifier
-from holdfast.workflows.publishing.notifier import ApprovalNotifier
 from tests.engine.asking import approve, asks, decides, open_question
 from tests.engine.driver import FACTS, Play
 from tests.support.backend import Launch, Run
@@ -268,7 +268,7 @@ async def test_there_is_a_moment_for_all_that_is_on_its_way_and_another_for_what
 async def test_of_too_much_the_run_says_once_that_people_were_not_told(
     deaf: Deaf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifier, "MAX_PENDING_DELIVERIES", 2)
+    monkeypatch.setattr(publisher, "MAX_PENDING_DELIVERIES", 2)
     play = asks(policy={"remind": "1h"})
     question = open_question(play)
     told = telling(play, "desk", "legal", "board", "press")

@@ -8,8 +8,8 @@ from temporalio.client import WorkflowQueryFailedError
 from temporalio.common import SearchAttributeKey
 
 from holdfast.schemas.base import json_size
+from holdfast.workflows.commands import publisher
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.publishing import search_attributes
 from tests.engine.asking import asks, open_question
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
@@ -38,7 +38,7 @@ def test_it_waits_since_it_was_last_asked_and_until_the_first_of_it_expires() ->
     first = open_question(play)
     second = Question(**{**vars(first), "call_id": "t1c2", "requested_at": first.expires_at})
     play.desk.add(second)
-    found = search_attributes.attributes(play.run)
+    found = publisher.attributes(play.run)
     assert found["PendingSince"] == second.requested_at
     assert found["PendingUntil"] == first.expires_at
     assert found["PendingTools"] == ["pay"]
@@ -49,7 +49,7 @@ def test_of_many_groups_as_many_are_listed_as_have_room() -> None:
     play = asks(policy={"approvers": groups[:100]})
     question = open_question(play)
     question.policy = question.policy.model_copy(update={"approvers": groups})
-    found = search_attributes.attributes(play.run)["PendingFor"]
+    found = publisher.attributes(play.run)["PendingFor"]
     assert found == groups[: len(found)]
     assert 1_500 < json_size(found) < 2_000
 

@@ -23,7 +23,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 from holdfast.schemas.internal.tracing import HEADER, Tracing
-from holdfast.workflows.publishing.trace import Trace
+from holdfast.workflows.commands.interceptors import Trace
 from tests.engine.driver import FACTS, NOON, Play, says, tool
 from tests.engine.driver import call as asks
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
@@ -244,7 +244,7 @@ def recordings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], asyncio
     monkeypatch.setattr(workflow, "info", lambda: info)
     monkeypatch.setattr(workflow, "payload_converter", lambda: PayloadConverter.default)
     monkeypatch.setattr(workflow, "start_local_activity", record)
-    monkeypatch.setattr("holdfast.workflows.publishing.trace.MAX_SPANS_AT_ONCE", 2)
+    monkeypatch.setattr("holdfast.workflows.commands.interceptors.MAX_SPANS_AT_ONCE", 2)
     return found
 
 

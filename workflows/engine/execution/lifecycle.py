@@ -60,6 +60,7 @@ from holdfast.workflows.engine.execution.dependency_graph import (
 )
 from holdfast.workflows.engine.execution.preparation import (
     MAX_REFERENCES_IN_TURN,
+    Questions,
     check_order,
     check_scopes,
     count_call,
@@ -68,7 +69,6 @@ from holdfast.workflows.engine.execution.preparation import (
     run_before_hooks,
     uncount_call,
 )
-from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model.answer import as_said, is_shown_whole, result_message, veil_of
 from holdfast.workflows.engine.model.latent_calls import proposed_result
 from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState

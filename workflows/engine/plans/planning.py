@@ -47,8 +47,7 @@ from holdfast.workflows.engine.call.tool_call import (
 )
 from holdfast.workflows.engine.execution.dependency_graph import connect
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
-from holdfast.workflows.engine.execution.preparation import check_scopes
-from holdfast.workflows.engine.execution.questions import Questions
+from holdfast.workflows.engine.execution.preparation import Questions, check_scopes
 from holdfast.workflows.engine.plans.plan import (
     check_known_arguments,
     edit_plan,

@@ -1,11 +1,16 @@
-"""Pass a run's trace context on to what it starts, and record its spans.
+"""Set trace headers and heartbeat timeouts on what a run starts, and record its spans.
 
 A workflow creates no span: another process may replay it tomorrow. It passes on the header of
 Temporal's own tracing, and a local activity records the spans that have ended. Nothing that a run
 does depends on either.
+
+The worker sends its activities' heartbeats (`activities/interceptors/auto_heartbeat.py`), so a dead
+worker is noticed soon however long an activity takes. An activity with a heartbeat timeout of its
+own keeps it, and gets a header so that no worker sends heartbeats for it.
 """
 
 import asyncio
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, NoReturn
@@ -192,3 +197,35 @@ def _add_header(input: AnyInput, id: str | None) -> None:
         header = trace.next_run_header() if id is None else trace.header(names.call_of(id))
         if header is not None:
             input.headers = {**input.headers, HEADER: header}
+
+
+class HeartbeatPolicyInterceptor(Interceptor):
+    """Sets the heartbeat timeout of those activities of workflows that the worker executes."""
+
+    def __init__(self, activities: Collection[str], timeout: timedelta) -> None:
+        self._activities, self._timeout = activities, timeout
+
+    def workflow_interceptor_class(
+        self, input: WorkflowInterceptorClassInput
+    ) -> type[WorkflowInboundInterceptor]:
+        """Return the interceptor of each workflow; the SDK calls this."""
+        activities, timeout = self._activities, self._timeout
+
+        class Outbound(WorkflowOutboundInterceptor):
+            def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
+                is_here = input.task_queue in (None, workflow.info().task_queue)
+                longest = input.start_to_close_timeout
+                if not is_here or input.activity not in activities:
+                    pass
+                elif input.heartbeat_timeout is not None:
+                    mark = workflow.payload_converter().to_payload(None)
+                    input.headers = {**input.headers, names.BEATS_ITSELF: mark}
+                elif longest is None or longest > timeout:
+                    input.heartbeat_timeout = timeout
+                return super().start_activity(input)
+
+        class Inbound(WorkflowInboundInterceptor):
+            def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+                super().init(Outbound(outbound))
+
+        return Inbound

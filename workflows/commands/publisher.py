@@ -1,0 +1,331 @@
+"""Keep the public views of a workflow up to date: search attributes, parent, notifications, page.
+
+The page is only written when Temporal's UI reads it.
+
+Nothing waits for a notification. A pending notification is cancelled when its question is closed,
+and while one is pending, no reminder follows it. Before a run ends or continues as new, pending
+notifications have a moment to start, since Temporal then drops activities that no worker has
+started.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import chain
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy, SearchAttributeKey, SearchAttributeUpdate
+from temporalio.exceptions import FailureError
+from temporalio.workflow import ActivityConfig
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.runtime.narration.call_summaries import CallSummaries
+    from holdfast.schemas import names
+    from holdfast.schemas.agent import WorkerFacts
+    from holdfast.schemas.base import json_size, parse_duration
+    from holdfast.schemas.internal.delegate import (
+        MAX_ARGUMENTS_CHARACTERS,
+        MAX_PENDING_TOLD,
+        DelegateNews,
+        DelegatePending,
+    )
+    from holdfast.schemas.log_entry import NoticeEntry, read_record
+    from holdfast.schemas.settings.notify import NewsKind
+
+from holdfast.workflows.commands.activity_options import summary
+from holdfast.workflows.engine.approvals.notifications import (
+    NewsTracker,
+    QuestionOrigin,
+    build_news,
+    is_for_listener,
+)
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.ui_details.markdown import arguments_line, one_line, short_arguments
+from holdfast.workflows.ui_details.page import DetailsPage
+
+_START_TO_CLOSE = parse_duration("30s")
+# An older notification is worthless: a reminder replaces it.
+TELL_TO_CLOSE = parse_duration("1h")
+MAX_CONCURRENT_DELIVERIES = 20
+MAX_PENDING_DELIVERIES = 1_000
+DELIVERY_TIMEOUT = parse_duration("5s")
+_TOO_MUCH = (
+    f"some notifications were not sent: {MAX_PENDING_DELIVERIES} are pending already;"
+    " check that the channels can be reached"
+)
+
+# The server terminates a run with a search attribute of more than 2 KB.
+MAX_LIST_BYTES = 1_900
+_KEYWORD = {
+    name: SearchAttributeKey.for_keyword(name)
+    for name in (names.AGENT_NAME, names.AGENT_STATUS, names.AGENT_PRINCIPAL)
+}
+_KEYS: dict[str, SearchAttributeKey[Any]] = {
+    **_KEYWORD,
+    names.PENDING_TOOLS: SearchAttributeKey.for_keyword_list(names.PENDING_TOOLS),
+    names.PENDING_FOR: SearchAttributeKey.for_keyword_list(names.PENDING_FOR),
+    names.PENDING_SINCE: SearchAttributeKey.for_datetime(names.PENDING_SINCE),
+    names.PENDING_UNTIL: SearchAttributeKey.for_datetime(names.PENDING_UNTIL),
+}
+
+
+class Publisher:
+    """The public views of one workflow."""
+
+    def __init__(self, work: ExecutionBase, facts: WorkerFacts) -> None:
+        self._work = work
+        self._facts = facts
+        self._details = DetailsPage(work, workflow.info().workflow_id)
+        # Only calls of later turns are looked up.
+        self._call_summaries = CallSummaries(short_arguments, last_entry=len(work.state.log))
+        self._attributes: dict[str, Any] = {}
+        self._notified: dict[str, int] = {}
+        self._parent = ParentNotification(work)
+        self._notifier = ApprovalNotifier(work, facts)
+
+    def details(self) -> str:
+        """Return the page that Temporal's UI shows."""
+        return self._details.read()
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether no signal to the parent is pending."""
+        return self._parent.is_settled
+
+    async def wait_for_delivery(self, unless: Callable[[], bool] = lambda: False) -> None:
+        """Give pending notifications a moment, unless the run continues."""
+        await self._notifier.wait_for_delivery(unless)
+
+    def decision_on(self, call_id: str) -> str:
+        """Return the phrase for a person's decision on a call of the current turn."""
+        if not self._work.state.pending.has_ruling:
+            return ""
+        unread = self._work.state.log.records_after(self._call_summaries.last_entry)
+        self._call_summaries.follow(map(read_record, unread))
+        return self._call_summaries.decision_on(call_id)
+
+    def update(self) -> None:
+        """Bring all views but the page up to date."""
+        current = attributes(self._work)
+        changed = updates(self._attributes, current, self._facts.search_attributes)
+        if changed:
+            workflow.upsert_search_attributes(changed)
+        self._attributes = current
+        # The worker's `notify` activity is started once for each question and reminder.
+        activity, pending = self._facts.notify, self._work.state.pending
+        shown = zip(pending.list_open(), pending.describe_open(), strict=True) if activity else ()
+        for question, described in shown:
+            key = f"{question.call_id} {question.kind} {question.round}"
+            if self._notified.get(key) == question.reminders:
+                continue
+            self._notified[key] = question.reminders
+            line = summary(f"Notifies people of {question.label}")
+            workflow.start_activity(
+                str(activity),
+                described | {"workflowId": workflow.info().workflow_id},
+                **notify_config(line),
+            )
+        self._notifier.update()
+        self._parent.update()
+
+
+class ParentNotification:
+    """The signals of one workflow to its parent run, if it is a delegate."""
+
+    def __init__(self, work: ExecutionBase) -> None:
+        self._work = work
+        self._sent: list[DelegatePending] = []
+        self._sending: asyncio.Task[None] | None = None
+        parent = workflow.info().parent
+        call_id = workflow.memo_value(names.DELEGATE_OF, default=None)
+        self._parent = None if parent is None or call_id is None else (parent.workflow_id, call_id)
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether no signal is pending: a continue-as-new may lose one."""
+        return self._sending is None or self._sending.done()
+
+    def update(self) -> None:
+        """Signal the pending approvals if they have changed and the run is not over."""
+        if self._parent is None or self._work.last_step is not None:
+            return
+        if self._pending() != self._sent and self.is_settled:
+            self._sending = asyncio.create_task(self._send(*self._parent))
+
+    async def _send(self, workflow_id: str, call_id: str) -> None:
+        parent = workflow.get_external_workflow_handle(workflow_id)
+        while (pending := self._pending()) != self._sent:
+            self._sent = pending
+            news = DelegateNews(call_id=call_id, pending=pending)
+            try:
+                await parent.signal(names.DELEGATE_WAITS, news.to_json())
+            except FailureError:
+                return  # the parent is closed, and cancels this run
+
+    def _pending(self) -> list[DelegatePending]:
+        own = [
+            DelegatePending(
+                workflow_id=workflow.info().workflow_id,
+                call_id=question.call_id,
+                kind=question.kind,
+                tool=question.tool,
+                label=one_line(question.label, MAX_ARGUMENTS_CHARACTERS),
+                arguments=arguments_line(question.brief, MAX_ARGUMENTS_CHARACTERS),
+            )
+            for question in self._work.state.pending.list_open()
+        ]
+        return [*own, *self._work.delegates.list_pending()][:MAX_PENDING_TOLD]
+
+
+def attributes(work: ExecutionBase) -> dict[str, Any]:
+    """Return the search attributes of a run or a call: names and states, no content."""
+    principal, questions = work.state.principal, work.state.pending.list_open()
+    approvers = [each.policy.approvers or [names.FOR_ANYBODY] for each in questions]
+    return {
+        names.AGENT_NAME: work.agent_name,
+        names.AGENT_STATUS: work.status,
+        names.AGENT_PRINCIPAL: principal.id if principal is not None else None,
+        names.PENDING_TOOLS: _fitting(tool for each in questions for tool in each.tools) or None,
+        names.PENDING_SINCE: max((each.requested_at for each in questions), default=None),
+        names.PENDING_UNTIL: min((each.expires_at for each in questions), default=None),
+        names.PENDING_FOR: _fitting(chain.from_iterable(approvers)) or None,
+    }
+
+
+def updates(
+    old: dict[str, Any], new: dict[str, Any], known: list[str]
+) -> list[SearchAttributeUpdate[Any]]:
+    """Return the changes to attributes of the namespace: an unknown one would fail the run."""
+    return [
+        _KEYS[name].value_unset() if value is None else _KEYS[name].value_set(value)
+        for name, value in new.items()
+        if name in known and old.get(name) != value
+    ]
+
+
+def continued_updates(known: list[str]) -> list[SearchAttributeUpdate[Any]]:
+    """Return the changes for a history that the run leaves by continuing as new."""
+    return updates({}, {names.AGENT_STATUS: names.CONTINUED}, known)
+
+
+def _fitting(found: Iterable[str]) -> list[str]:
+    """Return the distinct names, from the first, that fit."""
+    fitting: list[str] = []
+    for name in dict.fromkeys(found):
+        if json_size([*fitting, name]) > MAX_LIST_BYTES:
+            break
+        fitting.append(name)
+    return fitting
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A pending notification about a question in one channel."""
+
+    question: Question
+    channel: str
+    task: asyncio.Task[None]
+
+
+class ApprovalNotifier:
+    """The sender of one run's notifications."""
+
+    def __init__(self, work: ExecutionBase, facts: WorkerFacts) -> None:
+        self._work = work
+        self._listeners = facts.notifiers
+        self._followed = NewsTracker()
+        self._pending: list[Delivery] = []
+        # Each channel has its own slots: an unreachable one does not delay the others.
+        at_once = max(1, MAX_CONCURRENT_DELIVERIES // max(1, len(self._listeners)))
+        self._slots = {each.name: asyncio.Semaphore(at_once) for each in self._listeners}
+        # Pending deliveries get the moment once.
+        self._has_waited = False
+        self._has_noted = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether no notification is pending."""
+        return all(each.task.done() for each in self._pending)
+
+    def update(self) -> None:
+        """Notify people of changes."""
+        if not self._listeners:
+            return
+        self._pending = [each for each in self._pending if not each.task.done()]
+        for question, kind in self._followed.take_news(self._work.state.pending.list_open()):
+            if kind in (None, "expired", "decided"):
+                for each in self._pending:
+                    if each.question is question:
+                        each.task.cancel()
+            if kind is not None:
+                self._notify(question, kind)
+
+    async def wait_for_delivery(self, unless: Callable[[], bool]) -> None:
+        """Wait a moment for pending notifications, once, unless the run continues."""
+        if self._has_waited or self.is_settled:
+            return
+        line = "Waits a moment for pending notifications"
+        try:
+            await workflow.wait_condition(
+                lambda: self.is_settled or unless(), timeout=DELIVERY_TIMEOUT, timeout_summary=line
+            )
+        except TimeoutError:
+            self._has_waited = True
+
+    def _notify(self, question: Question, kind: NewsKind) -> None:
+        concerned = [each.name for each in self._listeners if is_for_listener(each, kind, question)]
+        if kind == "reminder":
+            pending = {each.channel for each in self._pending if each.question is question}
+            concerned = [name for name in concerned if name not in pending]
+        if not concerned:
+            return
+        self._has_waited = False
+        info, principal = workflow.info(), self._work.state.principal
+        origin = QuestionOrigin(
+            workflow_id=info.workflow_id,
+            run_id=info.run_id,
+            agent=self._work.agent_name,
+            principal=principal.id if principal is not None else None,
+        )
+        news = build_news(question, kind, origin, workflow.now()).to_json()
+        for channel in concerned:
+            if len(self._pending) >= MAX_PENDING_DELIVERIES:
+                if not self._has_noted:
+                    self._has_noted = True
+                    self._work.state.log.append(NoticeEntry(text=_TOO_MUCH))
+                return
+            line = summary(f"Notifies {channel} ({kind}): {question.label}")
+            task = asyncio.create_task(self._send(channel, news, line))
+            self._pending.append(Delivery(question, channel, task))
+
+    async def _send(self, channel: str, news: dict[str, Any], line: str) -> None:
+        async with self._slots[channel]:
+            with suppress(FailureError):  # the worker logs it
+                await workflow.execute_activity(
+                    names.TELL_PEOPLE, {"channel": channel, "news": news}, **channel_config(line)
+                )
+
+
+def notify_config(line: str) -> ActivityConfig:
+    """Return the options of the worker's own `notify` activity: a few attempts."""
+    return ActivityConfig(
+        summary=line,
+        start_to_close_timeout=_START_TO_CLOSE,
+        retry_policy=RetryPolicy(maximum_attempts=5),
+    )
+
+
+def channel_config(line: str) -> ActivityConfig:
+    """Return the options of a notification: retried for up to an hour."""
+    return ActivityConfig(
+        summary=line,
+        start_to_close_timeout=_START_TO_CLOSE,
+        schedule_to_close_timeout=TELL_TO_CLOSE,
+        retry_policy=RetryPolicy(
+            initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=5)
+        ),
+    )

@@ -1,0 +1,398 @@
+"""Read and check what a workflow receives: requests, decisions, tokens, results of activities.
+
+An exception while a workflow object is made is not a failure of the workflow: its task would fail
+again and again. So problems of a request are kept, and raised once the workflow runs.
+
+Temporal fails a workflow task after two seconds. Senders can send many signals at once, and a
+hundred activities can end at once. So each task has three budgets of CPU work: one for the run, one
+for input from people, which cannot use up the run's, and one for validators. A rejected update is
+not in the history, so a replay does not have the third.
+
+A token is verified in a local activity, since verification needs keys and a clock. The history then
+has the claims, and does not have the token a second time.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, NoReturn, TypeVar, cast
+
+from temporalio import exceptions, workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    ApplicationErrorCategory,
+    FailureError,
+    TimeoutType,
+)
+
+with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
+    from holdfast.schemas import names
+    from holdfast.schemas.agent import WorkerFacts
+    from holdfast.schemas.base import Strict, parse_duration, rfc3339
+    from holdfast.schemas.decision import Decision, DecisionClaims, PrincipalClaims, TokenCheck
+    from holdfast.schemas.phrases import misfit_reason
+    from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest, Spent
+    from holdfast.validation.problems import problems_of, summarize_problems
+
+from holdfast.validation.work_budget import (
+    MAX_CHECKS_IN_TASK,
+    MAX_CHECKS_OF_DECISIONS,
+    SharedWorkBudget,
+)
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
+from holdfast.workflows.engine.approvals.question import (
+    DecisionRejected,
+    SignedDecision,
+    sign_with_claims,
+)
+from holdfast.workflows.engine.call.tool_call import Failure
+from holdfast.workflows.engine.execution_base import ExecutionBase
+
+RequestT = TypeVar("RequestT", RunRequest, CallRequest)
+_NO_TOKEN = (
+    "`principal`: this worker wants a token of everybody: start the run with"
+    ' `"principal": {"token": …}`'
+)
+_WRITTEN = "this worker takes none that is written in a request: name one of its catalog"
+# The time for retries while a key set cannot be fetched.
+CHECK_TO_CLOSE = parse_duration("1m")
+
+# A payload with more values is neither a decision nor a message.
+MAX_INPUT_VALUES = 200_000
+# Reading a value takes less time than checking it, and a long text takes nearly none.
+_VALUES_A_CHECK = 3
+_BYTES_A_CHECK = 2_000
+
+MAX_REASON_CHARACTERS = 300
+
+# Exceptions of a bug or an absurd input, which fail the run visibly. Temporal's NondeterminismError
+# is not among them: after a wrong deployment is rolled back, its runs continue.
+FAILURES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+ModelT = TypeVar("ModelT", bound=Strict)
+HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
+
+# The argument of a workflow that is started without one.
+MISSING_PAYLOAD = RawValue(Payload())
+# Errors of the caller, which are benign for the operator of the worker.
+_CALLER_ERRORS = (
+    *(names.INVALID_REQUEST, names.INVALID_DECISION, names.NO_SUCH_CALL),
+    *(names.ALREADY_DECIDED, names.NOT_A_CONVERSATION, names.CONTINUED, names.MEMORY_FULL),
+)
+
+
+class InvalidInputError(ValueError):
+    """The input does not fit; the message is one line with the place and the fix."""
+
+
+@dataclass(frozen=True)
+class ParsedRequest(Generic[ModelT]):
+    """A request as JSON and as a model, or the `problem` with it."""
+
+    raw: Any = None
+    request: ModelT | None = None
+    problem: str = ""
+
+
+def raw_payload_handler(handler: HandlerT) -> HandlerT:
+    """Decorate a handler so that it receives its one payload undecoded.
+
+    Further payloads must do no harm, so a handler takes them as `*_`. The SDK reads annotations
+    only where payloads and parameters are of one number, so it sees the handler without `*_`.
+    """
+    whole = inspect.signature(handler)
+    shown = [each for each in whole.parameters.values() if each.kind is not each.VAR_POSITIONAL]
+    handler.__dict__["__signature__"] = whole.replace(parameters=shown)
+    return handler
+
+
+def parse_request(
+    payload: Any, more: tuple[Any, ...], model: type[ModelT], example: str
+) -> ParsedRequest[ModelT]:
+    """Parse the one argument that a workflow is started with.
+
+    Never raises: a problem is in the result, with `example` as the form of a request.
+    """
+    if again := restart_problem():
+        return ParsedRequest(problem=again)
+    if more:
+        count = 1 + len(more)
+        return ParsedRequest(
+            problem=f"start it with one JSON object, not with {count} values: {example}"
+        )
+    try:
+        value = payload_value(payload)
+        return ParsedRequest(value, parse_model(value, model, example))
+    except InvalidInputError as error:
+        return ParsedRequest(problem=str(error))
+
+
+def restart_problem() -> str | None:
+    """Return the problem of a workflow that Temporal restarts by itself, or `None`.
+
+    A restart would run calls again under the same ids, and only the start options tell it from a
+    run that continues another.
+    """
+    info = workflow.info()
+    if info.cron_schedule:
+        return (
+            "it is started with a cron schedule, and would do again what it has done; terminate it,"
+            " and make a Temporal Schedule, which starts a run of its own each time"
+        )
+    if info.retry_policy and info.retry_policy.maximum_attempts != 1:
+        return (
+            "it is started with a retry policy, by which it would do again what it has done; start"
+            " it without one: what fails in it is retried call by call"
+        )
+    return None
+
+
+def payload_value(payload: Any) -> Any:
+    """Return the JSON value of a payload, `None` for none.
+
+    Raises:
+        InvalidInputError: The payload is not JSON.
+    """
+    if isinstance(payload, RawValue) and not payload.payload.metadata:
+        return None
+    try:
+        return payload_json(payload)
+    except ValueError as error:
+        raise InvalidInputError(f"{error}; send one JSON value") from None
+
+
+def parse_model(value: Any, model: type[ModelT], example: str) -> ModelT:
+    """Validate a value; `example` shows the expected form in the error.
+
+    Raises:
+        InvalidInputError: The value does not fit the model.
+    """
+    if not isinstance(value, dict):
+        raise InvalidInputError(f"{misfit_reason(value)}; write one JSON object: {example}")
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise InvalidInputError(summarize_problems(problems_of(error, value, model))) from None
+
+
+def update_id() -> str:
+    """Return the id of the current update."""
+    return cast(workflow.UpdateInfo, workflow.current_update_info()).id
+
+
+def fail(code: str, message: str, spent: Spent | None = None) -> NoReturn:
+    """Fail the run, with the usage in `spent`, or reject the update.
+
+    Raises:
+        ApplicationError: Always; of type `code`, not retryable.
+    """
+    kinds = ApplicationErrorCategory
+    category = kinds.BENIGN if code in _CALLER_ERRORS else kinds.UNSPECIFIED
+    details = [] if spent is None else [spent.to_json()]
+    raise ApplicationError(
+        message, *details, type=code, non_retryable=True, category=category
+    ) from None
+
+
+def payload_json(result: Any) -> Any:
+    """Return the JSON value of a payload from outside.
+
+    Raises:
+        ValueError: The payload has another encoding, or is invalid.
+    """
+    if not isinstance(result, RawValue):
+        return result
+    try:
+        value = workflow.payload_converter().from_payload(result.payload)
+    except ValidationError as error:
+        raise ValueError(f"it cannot be read: {error.errors()[0]['msg']}") from None
+    except Exception as error:
+        why = " ".join(map(str, error.args))[:MAX_REASON_CHARACTERS]
+        raise ValueError(f"it cannot be read: {why}") from None
+    if isinstance(value, bytes):
+        raise ValueError("it is binary, not JSON")
+    return value
+
+
+def activity_failure(error: exceptions.FailureError) -> Failure:
+    """Return the failure of an activity; a local one's has no `ActivityError` around it."""
+    match error.__cause__ if isinstance(error, ActivityError) else error:
+        case ApplicationError() as cause:
+            return Failure("application", cause.message, cause.type or "")
+        case exceptions.TimeoutError() as cause:
+            began = cause.type is not TimeoutType.SCHEDULE_TO_START
+            message = "it took too long" if began else "nobody began with it"  # durable text
+            if cause.type is TimeoutType.HEARTBEAT:
+                message = "it was not heard of any more"  # durable text
+            return Failure("timeout", message, started=began)
+        case exceptions.CancelledError():
+            return Failure("cancelled", "it was cancelled")
+        case cause:
+            return Failure("other", str(cause))
+
+
+def model_failure_message(error: ActivityError) -> str:
+    """Return the reason why a request to a model failed, with the message of its last failure."""
+    innermost: BaseException = error
+    while innermost.__cause__ is not None:
+        innermost = innermost.__cause__
+        if isinstance(innermost, ApplicationError):
+            return innermost.message
+    match innermost:
+        case exceptions.TimeoutError(type=TimeoutType.SCHEDULE_TO_START):
+            return (
+                "the request to the model did not start in time: its endpoint takes fewer a minute "
+                "than runs make (`maxRequestsPerMinute`), or no worker takes them"
+            )
+    return f"the model did not answer in time: {innermost}"
+
+
+class _PerTaskBudget:
+    """A budget that is full again in each workflow task."""
+
+    def __init__(self, checks: int) -> None:
+        self._checks = checks
+        self._task = -1
+        self._budget = SharedWorkBudget(0)
+
+    def __call__(self) -> SharedWorkBudget:
+        task = workflow.info().get_current_history_length()
+        if task != self._task:
+            self._task, self._budget = task, SharedWorkBudget(self._checks)
+        return self._budget
+
+
+class TaskBudget:
+    """The budgets of one workflow, for `use_shared_budget`."""
+
+    def __init__(self) -> None:
+        self.run = _PerTaskBudget(MAX_CHECKS_IN_TASK)
+        self.input = _PerTaskBudget(MAX_CHECKS_OF_DECISIONS)
+        self.validation = _PerTaskBudget(MAX_CHECKS_OF_DECISIONS)
+
+    def admit(self, payload: Any, *, trace: bool = True) -> None:
+        """Charge for reading a payload; the first one in a workflow task is always admitted.
+
+        Without `trace`, a validator reads it.
+
+        Raises:
+            InvalidInputError: the payload has too many values, or the budget is used up.
+        """
+        data = payload.payload.data if isinstance(payload, RawValue) else b""
+        values = data.count(b",")
+        if values > MAX_INPUT_VALUES:
+            raise InvalidInputError(
+                f"it holds {values} values; at most {MAX_INPUT_VALUES} are read"
+            )
+        budget = (self.input if trace else self.validation)()
+        is_first = budget.checks == MAX_CHECKS_OF_DECISIONS
+        budget.checks -= 1 + values // _VALUES_A_CHECK + len(data) // _BYTES_A_CHECK
+        if budget.checks < 0 and not is_first:
+            raise InvalidInputError("too much came at once; send it again")
+
+
+class TokenRejected(Exception):
+    """A token is not accepted; the message has the reason."""
+
+
+def unverified_decision(decision: Decision) -> SignedDecision:
+    """Return the decision with its token's claims, without a check of the signature.
+
+    Raises:
+        TokenRejected: The text is not a token, or is for another run.
+    """
+    assert decision.token is not None  # the caller has checked
+    try:
+        return _signed(decision, DecisionClaims.unchecked(decision.token))
+    except ValueError as error:
+        raise TokenRejected(str(error)) from None
+
+
+async def verify_decision(desk: PendingApprovals, decision: Decision) -> Decision:
+    """Return the decision, with the content of its verified token if it has one.
+
+    A token that could not count is not verified.
+
+    Raises:
+        TokenRejected: The token is not accepted.
+        DecisionRejected: The decision is not accepted.
+    """
+    if decision.token is None:
+        return decision
+    question, _ = desk.check(unverified_decision(decision))
+    since = rfc3339(question.requested_at)
+    check = TokenCheck(token=decision.token, purpose="decision", since=since)
+    return _signed(decision, DecisionClaims.read(await _check(check)))
+
+
+async def count_decision(work: ExecutionBase, decision: Decision) -> None:
+    """Count a decision of a signal; a rejected one is noted in the log."""
+    try:
+        meant = await verify_decision(work.state.pending, decision)
+    except (TokenRejected, DecisionRejected) as error:
+        work.questions.log_ignored(decision, str(error))
+    else:
+        work.questions.count_or_log(meant)
+
+
+def _signed(decision: Decision, claims: DecisionClaims) -> SignedDecision:
+    try:
+        return sign_with_claims(decision, claims, workflow.info().workflow_id)
+    except DecisionRejected as error:
+        raise TokenRejected(str(error)) from None
+
+
+async def _check(check: TokenCheck) -> Any:
+    try:
+        return await workflow.execute_local_activity(
+            names.CHECK_TOKEN,
+            check.to_json(),
+            schedule_to_close_timeout=CHECK_TO_CLOSE,
+            summary=f"Checks the token of a {check.purpose}",
+        )
+    except FailureError as error:
+        failure = activity_failure(error)
+        if failure.kind == "cancelled":
+            raise asyncio.CancelledError from error
+        raise TokenRejected(failure.message) from None
+
+
+async def authorize(request: RequestT, facts: WorkerFacts) -> RequestT:
+    """Return the request, with the verified principal of its token if it has one.
+
+    A delegate is authorized with its parent. No client can start a run as the child of another, and
+    an operator of another worker in the namespace is as trusted as this one.
+
+    Raises:
+        ApplicationError: The worker does not accept the request, or its token.
+    """
+    principal = request.principal
+    if workflow.info().parent is None:
+        field = "agent" if hasattr(request, "agent") else "tool"
+        if facts.catalog_only and not isinstance(getattr(request, field), str):
+            fail(names.INVALID_REQUEST, f"`{field}`: {_WRITTEN}")
+        if facts.principal_tokens and not isinstance(principal, PrincipalToken):
+            fail(names.INVALID_REQUEST, _NO_TOKEN)
+    if not isinstance(principal, PrincipalToken):
+        return request
+    try:
+        claims = await _check(TokenCheck(token=principal.token, purpose="principal"))
+    except TokenRejected as error:
+        fail(names.INVALID_REQUEST, f"`principal.token`: {error}")
+    known = PrincipalClaims.read(claims)
+    return request.model_copy(update={"principal": Principal(id=known.id, scopes=known.scopes)})

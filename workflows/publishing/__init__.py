@@ -1,1 +1,0 @@
-"""Publish a workflow: search attributes, summaries, notifications, signals to the parent, spans."""
