@@ -39,7 +39,7 @@ def queue() -> str:
 
 
 @pytest.fixture
-def working(queue: str, tmp_path: Path) -> Any:
+def working(queue: str, tmp_path: Path, ledger: Path) -> Any:
     answers = [Answer(calls=[call("pay", amount=5)]), Answer("done")]
     with serve(answers) as model:
         endpoints = tmp_path / "endpoints.yaml"
