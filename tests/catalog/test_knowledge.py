@@ -42,28 +42,24 @@ def catalog(tmp_path: Path) -> Path:
     return inside
 
 
-def test_a_text_is_given_within_the_worker_and_trusted() -> None:
-    made = tool(text="Be kind.", description="How we work.")
+@pytest.mark.parametrize(
+    ("source", "is_local"),
+    [
+        ({"text": "Be kind."}, True),
+        ({"file": "knowledge/handbook.md"}, True),  # as seen from the catalog
+        ({"url": "https://docs.acme.org/guide/x"}, False),
+    ],
+)
+def test_a_source_of_the_worker_s_own_is_trusted_and_read_by_a_local_activity(
+    catalog: Path, source: dict[str, Any], is_local: bool
+) -> None:
+    made = tool(catalog, description="How we work.", **source)
     assert (made.name, made.description) == ("handbook", "How we work.")
     assert made.knowledge is not None
-    assert made.knowledge.text == "Be kind."
+    assert made.knowledge.to_json().items() >= source.items()
     assert made.activity is not None
-    assert made.activity.local
-    assert not any((made.untrusted, made.side_effects, made.latent))
-
-
-def test_a_file_is_named_as_seen_from_the_catalog(catalog: Path) -> None:
-    made = tool(catalog, file="knowledge/handbook.md")
-    assert made.knowledge is not None
-    assert made.knowledge.file == "knowledge/handbook.md"
-    assert not made.untrusted
-
-
-def test_what_is_at_an_address_is_not_trusted_and_is_fetched_off_the_workflow() -> None:
-    made = tool(url="https://docs.acme.org/guide/x")
-    assert made.untrusted
-    assert made.activity is not None
-    assert not made.activity.local
+    assert (bool(made.activity.local), not made.untrusted) == (is_local, is_local)
+    assert not any((made.side_effects, made.latent))
 
 
 @pytest.mark.parametrize(
