@@ -168,6 +168,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "`skills[0].knowledge[0].file`: there is no such file; ",
     ),
     (
+        {"skills": [{"name": "a", "activity": "charge", "tools": ["look_up"]}]},
+        "`skills[0].tools`: an activity does the work of this skill, without a model; leave",
+    ),
+    (
         {"skills": [{"name": "a", "activity": {"type": "generate"}}]},
         "`skills[0].activity.type`: the activity name `generate` is the worker's own",
     ),
