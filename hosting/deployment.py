@@ -1,7 +1,7 @@
 """The deployment and build of a worker, if its options name one.
 
 Temporal then keeps a run on its build. A run moves to the build that is current, or that the
-deployment is ramping up, where it continues as new: see `workflows.continue_as_new`. New runs
+deployment is ramping up, where it continues as new: see `workflows.agent`. New runs
 start on these builds, too: a worker of another build receives none.
 """
 

@@ -21,7 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.names import ErrorCode
 
 from holdfast.workflows.commands import activity_options
-from holdfast.workflows.engine.budget.reservations import BudgetExhausted, hold_request
+from holdfast.workflows.engine.budget.meter import BudgetExhausted, hold_request
 from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, fail, refuse
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent

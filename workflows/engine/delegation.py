@@ -28,9 +28,7 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import Principal, RunRequest, RunResult, Spent
 from holdfast.schemas.tool import ANONYMOUS, Tool
 from holdfast.validation.lenient_json import ensure_json
-from holdfast.workflows.engine.budget import reservations
-from holdfast.workflows.engine.budget.meter import BudgetShare, Meter
-from holdfast.workflows.engine.budget.reservations import BudgetExhausted
+from holdfast.workflows.engine.budget.meter import BudgetExhausted, BudgetShare, Meter, budget_share
 from holdfast.workflows.engine.call.activities import CallRefused, check_output
 from holdfast.workflows.engine.call.tool_call import (
     Outcome,
@@ -95,7 +93,7 @@ def build_delegate(
         if state.meter.budget.max_depth == 0:
             state.meter.reach_depth()
             raise BudgetExhausted("the run's limit of delegates of delegates, maxDepth, is reached")
-        share = reservations.budget_share(state.meter, now, call, turn.calls)
+        share = budget_share(state.meter, now, call, turn.calls)
     except BudgetExhausted as error:
         raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` was not run: {error}") from None
     try:

@@ -9,9 +9,10 @@ from holdfast.schemas.agent import Budget
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.tool import Tool
-from holdfast.workflows.engine.budget.meter import BudgetShare, Meter
-from holdfast.workflows.engine.budget.reservations import (
+from holdfast.workflows.engine.budget.meter import (
     BudgetExhausted,
+    BudgetShare,
+    Meter,
     budget_share,
     hold_request,
 )

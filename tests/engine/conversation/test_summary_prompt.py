@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
-from holdfast.workflows.engine.conversation.summary_prompt import MAX_SUMMARY_CHARACTERS
+from holdfast.workflows.engine.conversation.summaries import MAX_SUMMARY_CHARACTERS
 from holdfast.workflows.engine.execution_base import AskModel
 from tests.engine.conversation.test_summaries import (
     LARGE,
