@@ -144,15 +144,12 @@ async def test_what_a_module_does_is_not_heard_in_the_check(
     assert (said.code, said.out, said.err) == (0, "[]\n", "")
 
 
-@pytest.mark.parametrize("code", [0, 5])
-async def test_a_module_that_ends_the_process_is_named(
-    place: Path, holdfast: Holdfast, code: int
-) -> None:
-    write(place, f"import os; os._exit({code})")
+async def test_a_module_that_ends_the_process_is_named(place: Path, holdfast: Holdfast) -> None:
+    write(place, "import os; os._exit(0)")
     said = await holdfast("check", *ALL)
     assert (said.code, said.out) == (2, "")
     assert said.err == (
-        f"holdfast: the check was cut short: it ended with code {code}; "
+        "holdfast: the check was cut short: it ended with code 0; "
         "see what `shop.py` does while it is imported\n"
     )
 

@@ -11,8 +11,7 @@ from temporalio.converter import DataConverter
 
 from holdfast.schemas.internal.tracing import HEADER
 from tests.cli.conftest import Holdfast
-from tests.support.backend import Backend, Launch, Run
-from tests.support.eventually import eventually
+from tests.support.backend import Backend, Launch
 from tests.support.model_server import Answer, call
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -118,7 +117,7 @@ async def test_an_id_is_taken_once_also_when_its_run_has_ended(
         assert again.err.startswith(f"holdfast: there is a run with the id {run_id}; ")
 
 
-async def test_a_run_ends_at_its_timeout_also_while_it_waits_for_a_person(
+async def test_a_run_is_given_its_timeout(
     launch: Launch, holdfast: Holdfast, client: Client, clerk: str
 ) -> None:
     backend = await launch(PAYS)
@@ -129,9 +128,6 @@ async def test_a_run_ends_at_its_timeout_also_while_it_waits_for_a_person(
     description = await run.describe()
     timeout = description.raw_description.execution_config.workflow_execution_timeout
     assert timeout.ToTimedelta() == timedelta(seconds=2)
-    said = await holdfast("watch", run.id)
-    assert (said.code, said.err) == (1, "")
-    assert "timed_out: the run took longer than its timeout" in said.out
 
 
 async def test_a_program_reads_one_json_object_a_line(
@@ -192,12 +188,6 @@ def on_calling(backend: Backend, *more: str) -> list[str]:
     return ["--task-queue", backend.task_queue, "--id", f"call-of-{backend.task_queue}", *more]
 
 
-async def waiting_payment(backend: Backend) -> Run:
-    call = await backend.call("pay", {"amount": 5})
-    await call.waiting()
-    return call
-
-
 async def test_a_call_is_carried_out_and_told_line_by_line(
     launch: Launch, holdfast: Holdfast
 ) -> None:
@@ -213,26 +203,6 @@ async def test_a_call_is_carried_out_and_told_line_by_line(
     assert "t1c1 look_up  id=7" in told[1]
     assert 'output: {\n  "id": 7,\n  "name": "item 7"\n}' in said.out
     assert "completed: 1 call\n" in said.out
-
-
-async def test_a_waiting_call_is_listed_decided_and_shown_as_one_of_a_run_is(
-    launch: Launch, holdfast: Holdfast
-) -> None:
-    backend = await launch([])
-    call = await waiting_payment(backend)
-
-    async def listed() -> bool:
-        return call.id in (await holdfast("approvals")).out
-
-    await eventually(listed)
-    shown = await holdfast("show", call.id)
-    decided = await holdfast("decide", call.id, "t1c1", "approve", "--by", "anna")
-    watched = await holdfast("watch", call.id)
-
-    assert f"waiting  t1c1 Pay: holdfast decide {call.id} t1c1 …" in shown.out
-    assert " user" not in shown.out
-    assert (decided.code, watched.code) == (0, 0)
-    assert "t1c1 Pay: approved by anna" in watched.out
 
 
 async def test_what_a_command_starts_hangs_where_its_environment_says(

@@ -123,21 +123,15 @@ def overlooked(client: Client, run_id: str, overlooking: Overlooking) -> RunHand
     return RunHandle(Client(**(client.config() | {"interceptors": [overlooking]})), run_id)
 
 
-async def test_a_worker_that_is_overlooked_is_asked_again(client: Client, tmp_path: Path) -> None:
-    async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
-        run = await made.start([])
-        await run.result()
-        seen = overlooked(client, run.id, Overlooking(remote_run._UNSEEN_TRIES - 1))
-        assert (await seen.status())["status"] == "completed"
-
-
-async def test_a_worker_that_is_not_found_is_not_asked_for_ever(
+async def test_a_worker_that_is_overlooked_is_asked_again_and_not_for_ever(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_run, "_UNSEEN_PAUSE_SECONDS", 0)
     async with backend(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
         run = await made.start([])
         await run.result()
+        seen = overlooked(client, run.id, Overlooking(remote_run._UNSEEN_TRIES - 1))
+        assert (await seen.status())["status"] == "completed"
         overlooking = Overlooking(1000)
         with pytest.raises(NoWorkerError, match="no worker answers queries on task queue"):
             await overlooked(client, run.id, overlooking).status()

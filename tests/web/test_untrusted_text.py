@@ -65,9 +65,14 @@ async def test_no_route_is_for_nobody(nowhere: Client) -> None:
 async def test_no_route_does_what_another_page_sends(nowhere: Client) -> None:
     forged: list[dict[str, str]] = [
         {"origin": "https://evil.example", "x-form-token": "THEIRS"},
-        {"origin": "null", "x-form-token": "THEIRS"},
-        {"sec-fetch-site": "cross-site", "x-form-token": "THEIRS"},
-        {"sec-fetch-site": "same-site", "x-form-token": "THEIRS"},
+        *(
+            {"origin": origin, "x-form-token": "THEIRS"}
+            for origin in ("null", "", "http://127.0.0.1")
+        ),
+        *(
+            {"sec-fetch-site": site, "x-form-token": "THEIRS"}
+            for site in ("cross-site", "same-site", "none")
+        ),
         {"x-form-token": "THEIRS"},
         {"sec-fetch-site": "same-origin"},
         {"sec-fetch-site": "same-origin", "x-form-token": "another's"},

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.web.api import runs as of_runs
 from holdfast.web.pages import address
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
-from tests.support.inbox import Sent, Stage, answers, events, inbox, sent, timeless
+from tests.support.inbox import Sent, Stage, answers, events, sent, timeless
 from tests.support.model_server import Answer, call
 
 pytestmark = pytest.mark.usefixtures("ledger")
@@ -173,56 +172,6 @@ async def test_what_a_tool_says_of_itself_is_told_while_it_works(
     assert (update["callId"], update["turn"], update["attempt"]) == ("t1c1", 1, 1)
     assert update["details"] == {"step": 1, "of": 2}
     assert events(reading.frames)[-1]["type"] == "done"
-
-
-async def test_while_no_worker_answers_the_stream_stays_and_says_so(
-    stage: Stage, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("holdfast.client.run_handle.NO_WORKER_SECONDS", 0.4)
-    started = await client.start_workflow(
-        "AgentWorkflow",
-        {"agent": {"model": {"endpoint": "fake", "name": "fake"}}, "input": "go"},
-        id="unheard-events",
-        task_queue="late",
-    )
-    reading = Reading(stage, started.id)
-    following = asyncio.create_task(reading.until(None))
-
-    async def says_so() -> bool:
-        return any("no worker answers" in one for one in reading.comments)
-
-    await eventually(says_so)
-    assert reading.frames == []
-    # The worker that comes is not to be taken for none, however slow it is.
-    monkeypatch.setattr("holdfast.client.run_handle.NO_WORKER_SECONDS", 30)
-    async with backend(client, tmp_path, [Answer("At last.")], task_queue="late", **SIDE_BY_SIDE):
-        await following
-
-    assert answers(reading.frames) == {1: "At last."}
-    assert len([one for one in reading.comments if "no worker answers" in one]) == 1
-
-
-async def test_streams_are_bounded_and_end_with_whoever_reads_them(
-    client: Client, desk: Backend, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(of_runs, "MAX_STREAMS", 1)
-    async with inbox(client) as stage:
-        run = await desk.start(["echo"])
-        path = f"/runs/{run.id}/events"
-        async with stage.http.stream("GET", path) as first:
-            reading = sent(first)
-            await anext(reading)
-            refused = await stage.http.get(path)
-
-        async def is_free() -> bool:
-            async with stage.http.stream("GET", path) as answer:
-                return answer.status_code == 200
-
-        await eventually(is_free)
-
-    assert refused.status_code == 503
-    assert refused.json()["code"] == "too_many_streams"
-    assert refused.headers["retry-after"]
 
 
 async def test_a_run_that_goes_on_as_new_is_one_stream(

@@ -169,19 +169,10 @@ VALUES = st.recursive(
 )
 FIELDS = st.sampled_from(
     [
-        *(
-            "agent",
-            "tool",
-            "input",
-            "id",
-            "taskQueue",
-            "principal",
-            "context",
-            "budget",
-            "arguments",
-        ),
+        *("agent", "tool", "input", "id", "taskQueue", "principal", "context", "budget"),
+        *("arguments", "state", "conversation", "approvals", "skill"),
         *("callId", "decision", "result", "token", "digest", "reason", "by", "groups", "remember"),
-        *("content", "delivery", "role", "state", "conversation", "approvals", "skill"),
+        *("content", "delivery", "role"),
     ]
 )
 BODIES: st.SearchStrategy[Any] = st.dictionaries(FIELDS | TEXT, VALUES, max_size=6) | VALUES

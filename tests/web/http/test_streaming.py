@@ -16,6 +16,7 @@ from holdfast.web.api import runs as of_runs
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.runs import Streams
 from holdfast.web.http import streaming
+from holdfast.web.http.problems import HttpProblem
 from holdfast.web.http.streaming import EventStream, SessionStreams, StreamLimit, frame
 from holdfast.web.services import Services
 
@@ -61,6 +62,14 @@ async def test_who_asks_for_the_head_alone_holds_no_stream(
     answer = await Streams().answer(ApiRequest(asked, Services(nowhere), "r"))
     assert isinstance(answer, EventStream) == holds
     assert answer.headers["content-type"].startswith(streaming.MEDIA_TYPE)
+    monkeypatch.setattr(of_runs, "MAX_STREAMS", 0)
+    full = Streams().answer(ApiRequest(asked, Services(nowhere), "r"))
+    if holds:
+        with pytest.raises(HttpProblem) as refused:
+            await full
+        assert refused.value.code == "too_many_streams"
+    else:
+        await full
 
 
 async def test_why_nothing_comes_is_said_in_a_line_that_is_no_event() -> None:

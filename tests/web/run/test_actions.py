@@ -15,12 +15,9 @@ from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 PAYS = [Answer(calls=[call("pay", amount=20)]), Answer("Paid."), Answer("And thanks.")]
-
-
-@pytest.fixture(autouse=True)
-def _ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_TEST_LEDGER", str(tmp_path / "ledger"))
 
 
 async def said(stage: Stage, answer: httpx.Response) -> str:

@@ -15,6 +15,8 @@ from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
 from tests.support.model_server import Answer, call
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 PICTURE = "iVBORw0KGgo="
 ASK = {
     "_tool": "ask",
@@ -22,11 +24,6 @@ ASK = {
     "_delegate": "anonymous",
     "properties": {"question": {"type": "string"}},
 }
-
-
-@pytest.fixture(autouse=True)
-def _ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_TEST_LEDGER", str(tmp_path / "ledger"))
 
 
 @pytest.fixture
