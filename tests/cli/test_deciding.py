@@ -156,9 +156,6 @@ async def test_calls_are_struck_out_of_a_plan_and_the_rest_is_approved(
     assert "  struck out: t1c2, t1c3\n" in shown
 
 
-# --- §7: decisions that are signed, with a key here or elsewhere; and runs
-
-
 def waiting_signing(kind: str = "call", **more: Any) -> PendingApproval:
     """A call as it waits, with the digest that the run gives it."""
     arguments = more.pop("arguments", {"amount": 5})

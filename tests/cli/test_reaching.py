@@ -91,9 +91,6 @@ def test_the_program_exits_with_the_code_however_the_client_ends() -> None:
         assert (ended.returncode, ended.stderr.count(b"\n")) == (3, 1)
 
 
-# --- what a command says when it cannot go on: what to do, that can be copi
-
-
 # Whoever starts a run names it.
 RUN = "a run; rm -rf ~"
 
@@ -143,9 +140,6 @@ def test_of_several_runs_that_do_not_answer_the_worker_that_lacks_is_told(
     told = capsys.readouterr().err
     assert told.startswith("holdfast: no worker answers queries on task queue desk; start one: ")
     assert told.endswith(" (3 runs did not answer)\n")
-
-
-# --- a run whose worker cannot go on with it is told from one that has no w
 
 
 GONE = "the store /srv/runs has no file 5f/5f00\x1b[2J;\nis it the right one?"
@@ -228,9 +222,6 @@ async def test_a_worker_that_died_at_its_task_is_no_worker(
     await run.terminate()
     assert shown.code == 3
     assert shown.err.startswith("holdfast: no worker answers queries on task queue died; start one")
-
-
-# --- what serves the codec endpoint and the inbox: how many, whom it believ
 
 
 HERE = "127.0.0.1"

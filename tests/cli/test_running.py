@@ -180,9 +180,6 @@ async def test_a_wrong_command_is_told_in_one_line_before_anything_is_done(
     assert "; " in said.err
 
 
-# --- one tool is called from the command line, followed, decided on and fou
-
-
 def on_calling(backend: Backend, *more: str) -> list[str]:
     """Options that start a call there, with an id of its own."""
     return ["--task-queue", backend.task_queue, "--id", f"call-of-{backend.task_queue}", *more]

@@ -109,9 +109,6 @@ async def test_what_a_model_and_a_tool_wrote_cannot_move_the_terminal(
         assert ":smile:" in said.out
 
 
-# --- many runs at a glance: what waits, and how each run stands
-
-
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs that other tests have left have no worker: they are not waited for as long."""
@@ -215,9 +212,6 @@ async def test_it_is_said_when_there_are_more_runs_than_are_shown(
         return "--limit shows more" in (await holdfast("list", "--limit", "1")).err
 
     assert await eventually(cut)
-
-
-# --- what waits in a delegate is told where its parent is watched or shown,
 
 
 ASK: dict[str, Any] = {

@@ -179,9 +179,6 @@ async def test_a_decision_that_does_not_count_is_asked_again(
     assert '{"paid": 4' in out.getvalue()
 
 
-# --- a request that waits for its turn at an endpoint with a limit is told
-
-
 WAITS = " waiting    for its turn at the model (maxRequestsPerMinute)\n"
 
 
@@ -218,9 +215,6 @@ def test_each_request_is_told_of_once_after_a_while(monkeypatch: pytest.MonkeyPa
     assert not line.is_due("2")
     now += 1.1
     assert line.is_due("2")
-
-
-# --- whom a question is put to, how often, and what they decide on (§7): a
 
 
 ASKED = {"requestedAt": "2026-01-01T10:00:00Z", "expiresAt": "2026-01-08T10:00:00Z"}
@@ -353,9 +347,6 @@ async def test_whoever_watches_waits_for_a_server_that_is_away_and_for_nothing_e
         await looks(*[AWAY] * most)
     with pytest.raises(CommandError, match="there is no run"):
         await looks(CommandError("there is no run", "see", NO_SUCH))
-
-
-# --- a run that continues as new is one run to whoever watches it, decides
 
 
 TURNS = 6

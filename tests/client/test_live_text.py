@@ -73,9 +73,6 @@ def test_a_person_reads_no_json_of_an_answer_that_streams_by() -> None:
     assert activity.last_lines(80, 24) == ['{"calls": [], "output": "All is w']
 
 
-# --- what a model says is shown once, however the looks at it fall
-
-
 def said(
     text: str, offset: int = 0, key: str = "7/1", calls: list[Any] | None = None
 ) -> AnswerProgress:

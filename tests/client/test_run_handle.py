@@ -93,9 +93,6 @@ async def test_what_waits_in_a_run_of_another_version_is_told_as_such() -> None:
     assert refused.value.code == RUN_FAILED
 
 
-# --- a worker that temporal did not see when it was asked is found when it
-
-
 UNSEEN = "no poller seen for task queue recently, worker may be down"
 
 
@@ -148,9 +145,6 @@ async def test_where_nobody_ever_asked_for_work_there_is_nobody_to_ask_again(
     assert overlooking.times == 999
 
 
-# --- how a run ended, as its caller is told: also one that somebody else's
-
-
 def ended(cause: BaseException) -> RunEnding:
     return ending_of_failure(WorkflowFailureError(cause=cause))
 
@@ -191,9 +185,6 @@ def test_a_result_in_a_form_of_others_is_an_end_all_the_same(result: Any) -> Non
     assert ending.message == "its result cannot be read by this version"
 
 
-# --- what temporal's own ui shows of how a run was started, whatever it was
-
-
 def test_what_a_run_was_started_with_stands_there_as_it_is_and_is_obeyed_by_nothing() -> None:
     said = "Order 7 \x1b[2Jis late.\n# Approved\n[here](https://evil.example)"
     new = StartRequest.of(RunRequest(agent="desk", input=said), {})
@@ -216,9 +207,6 @@ def test_a_single_call_says_with_what_arguments() -> None:
     new = StartRequest.of(CallRequest(tool="pay", arguments={"amount": 4}), {})
     assert new.summary == "pay: amount=4"
     assert StartRequest.of(CallRequest(tool="stop"), {}).details == "Started with `holdfast`."
-
-
-# --- what is asked of temporal's lists, and for how long (§11)
 
 
 @dataclass
@@ -273,9 +261,6 @@ def test_nothing_that_cannot_be_seen_is_searched_for() -> None:
     assert RunFilter(agent="a\x1b[2J\u202eb").terms() == f' AND {names.AGENT_NAME} = "ab"'
 
 
-# --- a run hangs in the trace of whoever starts it: as http says where that
-
-
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
@@ -296,9 +281,6 @@ def test_a_state_that_is_no_good_costs_the_trace_nothing(state: str) -> None:
     found = trace_caller({"traceparent": PARENT, "tracestate": state})
     assert found is not None
     assert found.header() == {"traceparent": PARENT}
-
-
-# --- how often a run is looked at: fast while it moves, then less and less
 
 
 def test_it_slows_down_within_bounds_and_is_fast_again_when_something_moves() -> None:

@@ -170,9 +170,6 @@ async def test_an_end_that_the_run_could_not_write_is_told_and_is_the_last() -> 
     assert str(found[-1].position) == "1.end"
 
 
-# --- what is on its way is read from the heartbeat of its own activity, and
-
-
 CONVERTER = pydantic_data_converter
 
 

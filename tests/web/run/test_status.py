@@ -11,6 +11,7 @@ from holdfast.client.result import RunEnding
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import Spent
+from holdfast.web.page_text import status_label
 from holdfast.web.run.snapshot import EntryRange, LoadedRun, PendingActivity, RunInfo
 from holdfast.web.run.status import calls_in_progress, status_items
 from holdfast.web.run.timeline import Timeline
@@ -251,3 +252,8 @@ def test_a_page_is_of_a_hundred_entries(
 ) -> None:
     assert span.first(length) == first
     assert span.last(first) == last
+
+
+def test_every_status_has_words_and_one_that_is_not_known_says_itself() -> None:
+    assert status_label("awaiting_approval") == ("waiting for approval", "asks")
+    assert status_label("of\u202e another version") == ("of another version", "bad")
