@@ -25,48 +25,33 @@ def test_a_text_may_stand_in_a_file_or_come_from_standard_input(
     assert option_values.text("itself") == "itself"
 
 
-def test_an_input_that_is_a_json_object_is_sent_as_one() -> None:
-    assert option_values.run_input(' {"order": 1}') == {"order": 1}
-    assert option_values.run_input("{not JSON") == "{not JSON"
-    assert option_values.run_input("[1]") == "[1]"
-    assert option_values.run_input(DEEP) == DEEP
+@pytest.mark.parametrize(
+    ("read", "given", "value"),
+    [
+        (option_values.run_input, ' {"order": 1}', {"order": 1}),
+        *((option_values.run_input, text, text) for text in ("{not JSON", "[1]", DEEP)),
+        (option_values.json_or_text, '{"ok": true}', {"ok": True}),
+        (option_values.json_or_text, "null", None),
+        *((option_values.json_or_text, text, text) for text in ("it worked", DEEP)),
+        (option_values.principal, "anna", {"id": "anna"}),
+        (option_values.principal, '{"id": "anna", "scopes": []}', {"id": "anna", "scopes": []}),
+        (option_values.groups, "finance, ops,", ["finance", "ops"]),
+        (option_values.name_or_definition, "support", "support"),
+        (option_values.json_objects, "[]", []),
+    ],
+)
+def test_a_value_is_read_as_what_it_is(
+    read: Callable[[str], object], given: str, value: object
+) -> None:
+    assert read(given) == value
 
 
-def test_a_result_is_json_or_text() -> None:
-    assert option_values.json_or_text('{"ok": true}') == {"ok": True}
-    assert option_values.json_or_text("null") is None
-    assert option_values.json_or_text("it worked") == "it worked"
-    assert option_values.json_or_text(DEEP) == DEEP
-
-
-def test_a_principal_is_an_id_or_an_object() -> None:
-    assert option_values.principal("anna") == {"id": "anna"}
-    assert option_values.principal('{"id": "anna", "scopes": ["a"]}') == {
-        "id": "anna",
-        "scopes": ["a"],
-    }
-
-
-def test_an_agent_and_a_tool_are_a_name_or_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "agent.json"
-    file.write_text('{"name": "x"}')
-
-    assert option_values.name_or_definition("support") == "support"
-    assert option_values.name_or_definition(f"@{file}") == {"name": "x"}
-    assert option_values.name_or_definition("look_up") == "look_up"
-    assert option_values.name_or_definition(f"@{file}") == {"name": "x"}
-
-
-def test_groups_are_separated_by_commas() -> None:
-    assert option_values.groups("finance, ops,") == ["finance", "ops"]
-
-
-def test_messages_are_a_list_of_objects(tmp_path: Path) -> None:
-    file = tmp_path / "said.json"
-    file.write_text('[{"content": "Hello."}]')
-
-    assert option_values.json_objects(f"@{file}") == [{"content": "Hello."}]
-    assert option_values.json_objects("[]") == []
+def test_a_definition_and_messages_may_stand_in_a_file(tmp_path: Path) -> None:
+    agent, said = tmp_path / "agent.json", tmp_path / "said.json"
+    agent.write_text('{"name": "x"}')
+    said.write_text('[{"content": "Hello."}]')
+    assert option_values.name_or_definition(f"@{agent}") == {"name": "x"}
+    assert option_values.json_objects(f"@{said}") == [{"content": "Hello."}]
 
 
 @pytest.mark.parametrize(
