@@ -228,3 +228,13 @@ async def sent(backend: Backend, run_id: str) -> Any:
     if HEADER not in fields:
         return None
     return DataConverter.default.payload_converter.from_payload(fields[HEADER])
+
+
+async def test_nothing_can_be_said_to_a_call(client: Client, holdfast: Holdfast) -> None:
+    run = await client.start_workflow("CallWorkflow", {}, id="deaf", task_queue="empty")
+
+    said = [await holdfast("send", "deaf", "hurry"), await holdfast("close", "deaf")]
+
+    await run.terminate()
+    assert [one.code for one in said] == [2, 2]
+    assert all("is a single call, to which nothing can be said" in one.err for one in said)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import pytest
@@ -22,7 +23,13 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client import run_handle as remote_run
-from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError, NoWorkerError
+from holdfast.client.command_errors import (
+    RUN_FAILED,
+    UNREACHABLE,
+    WRONG_COMMAND,
+    CommandError,
+    NoWorkerError,
+)
 from holdfast.client.result import RunEnding, ending_of_failure, ending_of_result
 from holdfast.client.run_handle import NO_WORKER_SECONDS, RunHandle
 from holdfast.client.run_lists import (
@@ -63,6 +70,9 @@ class Answering:
     def get_workflow_handle(self, run_id: str) -> Self:
         return self
 
+    async def describe(self) -> SimpleNamespace:
+        return SimpleNamespace(workflow_type=names.CALL_WORKFLOW)
+
     async def query(self, name: str, *, rpc_timeout: timedelta, **_: Any) -> Any:
         self.given.append(rpc_timeout)
         if self.fails:
@@ -85,6 +95,15 @@ async def test_a_server_that_is_asked_too_much_is_no_reason_to_give_the_run_up()
     with pytest.raises(CommandError, match="has too much to do: no; try again") as refused:
         await run(Answering([RPCStatusCode.RESOURCE_EXHAUSTED])).status()
     assert refused.value.code == UNREACHABLE
+
+
+async def test_nothing_can_be_said_to_a_single_call() -> None:
+    temporal = cast(Client, Answering([]))
+    await RunHandle(temporal, "call-1").describe()
+    with pytest.raises(CommandError, match="call-1 is a single call, to which nothing") as refused:
+        await RunHandle(temporal, "call-1", listens=True).describe()
+    assert refused.value.line().endswith("; see holdfast show call-1")
+    assert refused.value.code == WRONG_COMMAND
 
 
 async def test_what_waits_in_a_run_of_another_version_is_told_as_such() -> None:
