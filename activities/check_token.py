@@ -58,16 +58,16 @@ class CheckTokenActivity:
                 type `keys_unavailable`, retried: its keys cannot be read now.
         """
         try:
-            asked = TokenCheck.read(check)
-            token = SignedToken.read(asked.token)
-            settings = await matching_key_set(token, self._sets, USES[asked.purpose])
-            if asked.purpose == "principal":
+            token_check = TokenCheck.read(check)
+            token = SignedToken.read(token_check.token)
+            settings = await matching_key_set(token, self._sets, USES[token_check.purpose])
+            if token_check.purpose == "principal":
                 return principal_claims(token)
             claims = decision_claims(token)
             check_groups(claims.groups, settings.groups)
-            if claims.iat is not None and asked.since is not None:
+            if claims.iat is not None and token_check.since is not None:
                 latest = claims.iat + settings.leeway.total_seconds()
-                if latest < datetime.fromisoformat(asked.since).timestamp():
+                if latest < datetime.fromisoformat(token_check.since).timestamp():
                     raise InvalidTokenError(
                         "the token is older than the question (`iat`): read it again, and sign a"
                         " new one"

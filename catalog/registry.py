@@ -59,11 +59,11 @@ def hook_problems(
 ) -> Iterator[ValueProblem]:
     """Yield the reasons why hooks cannot run."""
     for name, written in _hooks(definition):
-        said = written.model_fields_set if isinstance(written, ActivityBinding) else ()
+        set_fields = written.model_fields_set if isinstance(written, ActivityBinding) else ()
         useless = [
             ValueProblem((key,), "this option is not for hooks", "leave it out")
             for key in NOT_FOR_HOOKS
-            if key in said
+            if key in set_fields
         ]
         for fault in (*_presence_faults(written, world), *useless):
             yield fault.under(f"_{name}")

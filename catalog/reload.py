@@ -85,8 +85,8 @@ class CatalogReloader:
         if self._in_folder.is_settled_change(now):
             self._reload(now)
         elif self._in_folder.restless_looks == MAX_RESTLESS_LOOKS:
-            said = "%s keeps changing; it is read when the changes stop"
-            logger.warning(said, self._folder)
+            message = "%s keeps changing; it is read when the changes stop"
+            logger.warning(message, self._folder)
 
     def _reload(self, now: Signature) -> None:
         assert self._folder is not None  # a path that does not exist does not change
@@ -104,14 +104,14 @@ class CatalogReloader:
             # The files have changed again, and the loaded ones may be half of a change.
             self._in_folder.known = None
         elif catalog is None:
-            said = [str(problem) for problem in problems]
-            if said == self._told:
+            messages = [str(problem) for problem in problems]
+            if messages == self._told:
                 logger.warning("the catalog has changed and has the same problems; %s", STAYS)
                 return
-            self._told = said
-            for line in said[:MAX_PROBLEMS_TOLD]:
+            self._told = messages
+            for line in messages[:MAX_PROBLEMS_TOLD]:
                 logger.warning("%s", line)
-            more = len(said) - MAX_PROBLEMS_TOLD
+            more = len(messages) - MAX_PROBLEMS_TOLD
             also = f" (and {more} more problems)" if more > 0 else ""
             logger.warning("the catalog has changed and does not load%s; %s", also, STAYS)
         else:

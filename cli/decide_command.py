@@ -80,19 +80,21 @@ async def decide(
         CommandError: the decision is wrong or rejected, or there is no such run or call.
     """
     signer = load_signer(key, kid)
-    given: dict[str, Any] = {"callId": call, "decision": decision}
+    request: dict[str, Any] = {"callId": call, "decision": decision}
     if fields.get("token") is None:
-        given |= {"by": by or user_name(), "groups": groups}
+        request |= {"by": by or user_name(), "groups": groups}
     if strike and (decision != "approve" or fields.get("arguments") is not None):
         raise wrong_command("--strike goes with approve alone", "say approve, or edit without it")
     # An option that was not given is None; a result is present only if given, and may be null.
-    given |= fields
-    given = {name: value for name, value in given.items() if value is not None or name == "result"}
+    request |= fields
+    request = {
+        name: value for name, value in request.items() if value is not None or name == "result"
+    }
     try:
-        meant = Decision.model_validate(given)
+        meant = Decision.model_validate(request)
     except ValidationError as error:
         todo = "see holdfast decide --help"
-        raise invalid_input("decision", error, given, Decision, todo) from error
+        raise invalid_input("decision", error, request, Decision, todo) from error
     remote = RunHandle(await connect(), run)
     await remote.observe()
     if strike:

@@ -42,9 +42,9 @@ def text(given: str) -> str:
 
 def run_input(given: str) -> str | dict[str, Any]:
     """Return the JSON object of a text, else the text itself: the input of a run."""
-    said = text(given)
-    value = as_meant(said)
-    return value if isinstance(value, dict) else said
+    content = text(given)
+    value = as_meant(content)
+    return value if isinstance(value, dict) else content
 
 
 def json_object(given: str) -> dict[str, Any]:
@@ -90,10 +90,10 @@ def principal(given: str) -> dict[str, Any]:
 
 def token(given: str) -> str:
     """Return a JWT: itself, the content of `@FILE`, or with `-` that of standard input."""
-    said = text(given).strip()
-    if not said:
+    content = text(given).strip()
+    if not content:
         raise ArgumentTypeError("there is no token; write it, @FILE or -")
-    return said
+    return content
 
 
 def principal_token(given: str) -> dict[str, Any]:
@@ -130,11 +130,11 @@ def _json(given: str, todo: str) -> Any:
 
 def _whole(stream: TextIO, name: str) -> str:
     try:
-        said = stream.read(MAX_FILE_BYTES + 1)
+        content = stream.read(MAX_FILE_BYTES + 1)
     except UnicodeError as error:
         raise ArgumentTypeError(f"{name} cannot be read: it is no UTF-8 text") from error
-    if len(said) > MAX_FILE_BYTES:
+    if len(content) > MAX_FILE_BYTES:
         raise ArgumentTypeError(
             f"{name} is over {MAX_FILE_BYTES:,} bytes, more than a run can take"
         )
-    return said
+    return content

@@ -134,16 +134,16 @@ async def start(
         CommandError: the request is wrong, a run of this id is open, or Temporal does not answer.
     """
     signer = load_signer(key, kid)
-    given = {name: value for name, value in request.items() if value is not None}
+    fields = {name: value for name, value in request.items() if value is not None}
     try:
-        checked = model.model_validate(given)
+        checked = model.model_validate(fields)
     except ValidationError as error:
         what = "run" if model is RunRequest else "call"
-        raise invalid_input(what, error, given, model, f"see holdfast {what} --help") from error
+        raise invalid_input(what, error, fields, model, f"see holdfast {what} --help") from error
     if isinstance(checked, RunRequest) and checked.input is None and not checked.context:
         raise wrong_command("there is nothing to do", "say what with --input TEXT, @FILE or -")
     client = await connect()
-    new = StartRequest.of(checked, given, caller=environment_caller(os.environ))
+    new = StartRequest.of(checked, fields, caller=environment_caller(os.environ))
     run_id = await start_workflow(client, new, run_id, task_queue, timeout)
     text = run_id if detach else f"run {clean(run_id)}"
     print(as_json({"type": "run", "run": run_id}) if json else text, flush=True)

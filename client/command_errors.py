@@ -81,8 +81,8 @@ def wrong_command(wrong: str, todo: str) -> CommandError:
 def wrong_settings(named_by: str, problems: Sequence[object]) -> CommandError:
     """Return the error for an invalid settings file: its first problem and the number of others."""
     more = len(problems) - 1
-    said = f"{problems[0]}{f' (and {more} more)' if more else ''}"
-    wrong, _, todo = said.partition("; ")
+    message = f"{problems[0]}{f' (and {more} more)' if more else ''}"
+    wrong, _, todo = message.partition("; ")
     return wrong_command(f"{named_by}: {wrong}", todo)
 
 

@@ -211,12 +211,12 @@ def plan_call_name(call: Mapping[str, Any]) -> str:
 def plan_call_order(call: Mapping[str, Any]) -> str:
     """Return the calls that a call of a plan waits for, and where it writes; may be empty."""
     waits = ", ".join(map(str, call.get("waitsFor") or []))
-    said = [
+    lines = [
         f"after {one_line(waits, _PLAN_VALUE_CHARS)}" if waits else "",
         f"for {one_line(str(call['instance']), _LABEL_CHARS)}" if call.get("instance") else "",
         f"writes {one_line(str(call['writes']), _PLAN_VALUE_CHARS)}" if call.get("writes") else "",
     ]
-    return ", ".join(part for part in said if part)
+    return ", ".join(part for part in lines if part)
 
 
 def plan_call_delegate(call: Mapping[str, Any]) -> str:
@@ -260,9 +260,9 @@ def strike_calls(waiting: PendingApproval, struck: Collection[str]) -> dict[str,
 
 def _plan_call_lines(call: Mapping[str, Any]) -> list[str]:
     """Return a line for each argument, so that no value can pass for another."""
-    given = call.get("arguments")
+    call_arguments = call.get("arguments")
     lines = []
-    for name, value in given.items() if isinstance(given, Mapping) else ():
+    for name, value in call_arguments.items() if isinstance(call_arguments, Mapping) else ():
         text = format_argument(value)
         text = shorten(as_json(value) if "\n" in text else text, _PLAN_VALUE_CHARS)
         lines.append(f"{one_line(str(name), _LABEL_CHARS)}: {text}")

@@ -68,22 +68,22 @@ class RunListing:
     @classmethod
     def of(cls, run: WorkflowExecution) -> "RunListing":
         """Read a run from a list."""
-        said = {pair.key.name: pair.value for pair in run.typed_search_attributes}
+        attributes = {pair.key.name: pair.value for pair in run.typed_search_attributes}
         status = run.status.name.lower() if run.status else "unknown"
         status = _SPELLINGS.get(status, status)
         if run.status in _OWN:  # the run's own status is valid
-            status = said.get(names.AGENT_STATUS) or status
+            status = attributes.get(names.AGENT_STATUS) or status
         return cls(
             run.id,
             run.task_queue,
             run.start_time,
             status,
-            said.get(names.AGENT_NAME),
-            said.get(names.AGENT_PRINCIPAL),
-            tuple(said.get(names.PENDING_TOOLS) or ()),
-            tuple(said.get(names.PENDING_FOR) or ()),
-            said.get(names.PENDING_SINCE),
-            said.get(names.PENDING_UNTIL),
+            attributes.get(names.AGENT_NAME),
+            attributes.get(names.AGENT_PRINCIPAL),
+            tuple(attributes.get(names.PENDING_TOOLS) or ()),
+            tuple(attributes.get(names.PENDING_FOR) or ()),
+            attributes.get(names.PENDING_SINCE),
+            attributes.get(names.PENDING_UNTIL),
             run.workflow_type == names.CALL_WORKFLOW,
             run.run_id,
         )

@@ -78,9 +78,9 @@ class StartRequest:
             name = tool if isinstance(tool, str) else tool.tool or "tool"
             about = arguments_line(request.arguments)
             return cls(names.CALL_WORKFLOW, payload, name, about, **more)
-        agent, said = request.agent, request.input
+        agent, content = request.agent, request.input
         name = agent if isinstance(agent, str) else agent.name or "agent"
-        about = said if isinstance(said, str) else as_json(said) if said else ""
+        about = content if isinstance(content, str) else as_json(content) if content else ""
         return cls(names.AGENT_WORKFLOW, payload, name, about, **more)
 
     @property
@@ -92,8 +92,10 @@ class StartRequest:
     @property
     def details(self) -> str:
         """Return `started_by` and the subject for Temporal's UI, in full if it fits."""
-        said = clean(shorten(self.about, _DETAILS_CHARS)).replace("\n", "\n    ")
-        return f"Started with {self.started_by}" + (f", on this:\n\n    {said}" if said else ".")
+        summary = clean(shorten(self.about, _DETAILS_CHARS)).replace("\n", "\n    ")
+        return f"Started with {self.started_by}" + (
+            f", on this:\n\n    {summary}" if summary else "."
+        )
 
 
 async def start_workflow(

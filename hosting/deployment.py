@@ -85,11 +85,11 @@ def deployment_config(version: DeploymentVersion | None) -> WorkerDeploymentConf
 
 async def routing_advice(client: Client, version: DeploymentVersion) -> str | None:
     """Return the command that routes new runs to this build, or None if it is not needed."""
-    asked = DescribeWorkerDeploymentRequest(
+    request = DescribeWorkerDeploymentRequest(
         namespace=client.namespace, deployment_name=version.deployment
     )
     try:
-        answer = await client.workflow_service.describe_worker_deployment(asked)
+        answer = await client.workflow_service.describe_worker_deployment(request)
         routing = answer.worker_deployment_info.routing_config
     except RPCError as error:
         if error.status != RPCStatusCode.NOT_FOUND:

@@ -120,18 +120,18 @@ def read_options(arguments: Sequence[str]) -> Options:
     Raises:
         StartError: an option or a variable is invalid.
     """
-    given = _from_environment() | _parsed(arguments)
-    if not given.keys() & {"catalog", "tools", "endpoints"}:
-        given |= project_files(Path()) or {}
-    dev = {name: given.pop(name) for name in ("db", "port", "ui_port") if name in given}
-    keys = given.get("encryption")
-    server = DevServer(**dev, encryption=keys) if given.pop("dev", False) else None
+    values = _from_environment() | _parsed(arguments)
+    if not values.keys() & {"catalog", "tools", "endpoints"}:
+        values |= project_files(Path()) or {}
+    dev = {name: values.pop(name) for name in ("db", "port", "ui_port") if name in values}
+    keys = values.get("encryption")
+    server = DevServer(**dev, encryption=keys) if values.pop("dev", False) else None
     if server is not None:
-        given.setdefault("store", dev_store_location(server.db))
-    how = {name: given.pop(name) for name in ("json", "composed", "timeout") if name in given}
-    check = CheckOptions(**how) if given.pop("check", False) else None
-    version = version_of(given.pop("deployment", None), given.pop("build", None))
-    settings = WorkerSettings(**given, version=version)
+        values.setdefault("store", dev_store_location(server.db))
+    how = {name: values.pop(name) for name in ("json", "composed", "timeout") if name in values}
+    check = CheckOptions(**how) if values.pop("check", False) else None
+    version = version_of(values.pop("deployment", None), values.pop("build", None))
+    settings = WorkerSettings(**values, version=version)
     files = (settings.catalog, settings.endpoints, settings.encryption, settings.keys)
     if check and not (settings.tools or settings.notifiers or any(files)):
         todo = "name it with `--catalog DIR`, `--tools MODULE` or `--endpoints FILE`"
@@ -183,13 +183,13 @@ def _from_variable(variable: str, name: str, value: str) -> dict[str, Any]:
 
 
 def _parsed(arguments: Sequence[str]) -> dict[str, Any]:
-    given, unknown = worker_parser().parse_known_args(arguments)
+    parsed, unknown = worker_parser().parse_known_args(arguments)
     if unknown:
         option = unknown[0].partition("=")[0]
         close = closest_names(option, _known_options())
         fix = suggest_names(option, close) if close else _HELP
         raise wrong_setup(f"there is no option {quote_value(option)}", fix)
-    return vars(given)
+    return vars(parsed)
 
 
 def _known_options() -> Iterator[str]:

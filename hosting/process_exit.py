@@ -39,10 +39,10 @@ async def run_until_stopped(
         timer.start()
 
     def cut_off() -> NoReturn:
-        said = (
+        message = (
             "holdfast: something did not stop in time; the process ended anyway, Temporal goes on"
         )
-        print(said, file=sys.stderr, flush=True)
+        print(message, file=sys.stderr, flush=True)
         abandon()
         os._exit(CUT_OFF)
 

@@ -91,8 +91,8 @@ class EncodedFailureConverter(PlainFailureConverter):
 
 
 def _encode(failure: Failure, payload_converter: PayloadConverter) -> None:
-    said = {"message": failure.message, "stack_trace": failure.stack_trace}
-    failure.encoded_attributes.CopyFrom(payload_converter.to_payload(said))
+    fields = {"message": failure.message, "stack_trace": failure.stack_trace}
+    failure.encoded_attributes.CopyFrom(payload_converter.to_payload(fields))
     # The message that Temporal itself uses.
     failure.message = "Encoded failure"
     failure.stack_trace = ""
@@ -159,8 +159,8 @@ async def open_store(place: StoreLocation | None, stack: AsyncExitStack) -> Stor
 
 def with_store(converter: DataConverter, store: Store | None) -> DataConverter:
     """Return the data converter with a store; large values are then sent as references."""
-    kept = None if store is None else external_storage(store)
-    return replace(converter, external_storage=kept)
+    storage = None if store is None else external_storage(store)
+    return replace(converter, external_storage=storage)
 
 
 def with_encryption(converter: DataConverter, ring: KeyRing | None) -> DataConverter:
@@ -205,8 +205,8 @@ async def connect(
 
 async def _check_namespace(client: Client) -> None:
     try:
-        asked = DescribeNamespaceRequest(namespace=client.namespace)
-        await client.workflow_service.describe_namespace(asked)
+        request = DescribeNamespaceRequest(namespace=client.namespace)
+        await client.workflow_service.describe_namespace(request)
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             todo = (
@@ -243,17 +243,17 @@ async def usable_search_attributes(client: Client) -> list[str]:
 
 
 async def _listed(client: Client) -> dict[str, int]:
-    asked = ListSearchAttributesRequest(namespace=client.namespace)
-    answer = await client.operator_service.list_search_attributes(asked)
+    request = ListSearchAttributesRequest(namespace=client.namespace)
+    answer = await client.operator_service.list_search_attributes(request)
     return {name: int(kind) for name, kind in answer.custom_attributes.items()}
 
 
 async def _register(
     client: Client, missing: dict[str, IndexedValueType.ValueType]
 ) -> dict[str, int]:
-    asked = AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)
+    request = AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)
     try:
-        await client.operator_service.add_search_attributes(asked)
+        await client.operator_service.add_search_attributes(request)
     except RPCError as error:
         # Another worker that starts at the same time may have registered it first.
         if error.status != RPCStatusCode.ALREADY_EXISTS:

@@ -105,11 +105,11 @@ class _Brief(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        said = str(error)
-        if said.startswith(_NO_STORE):
-            said = f"{said} Start this worker with the `--store` of the others"
+        message = str(error)
+        if message.startswith(_NO_STORE):
+            message = f"{message} Start this worker with the `--store` of the others"
         elif not (isinstance(error, _ON_PURPOSE) or type(error).__name__ == names.STOP_RUN):
             return True
-        record.msg, record.args = f"{record.getMessage()}: {said}", ()
+        record.msg, record.args = f"{record.getMessage()}: {message}", ()
         record.exc_info = record.exc_text = None
         return True

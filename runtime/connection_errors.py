@@ -139,5 +139,5 @@ def _toml(error: Exception, environ: Mapping[str, str]) -> str:
     text = str(error).removeprefix("Configuration loading error: ").strip()
     found = re.match(r"TOML parse error at line (\d+), column \d+\n.*\n(.+)", text, re.DOTALL)
     file = environ.get(CONFIG_FILE) or "temporal.toml"
-    said = f"{file}: line {found.group(1)}: {found.group(2)}" if found else text
-    return " ".join(said.split())[:_MAX_QUOTED_CHARS]
+    message = f"{file}: line {found.group(1)}: {found.group(2)}" if found else text
+    return " ".join(message.split())[:_MAX_QUOTED_CHARS]

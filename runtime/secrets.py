@@ -57,8 +57,10 @@ class Secrets:
     def learn(self, values: Iterable[str]) -> None:
         """Add values, except for short and plain ones."""
         known = {part: None for value in values for part in _parts(value)}
-        kept = [*self._values, *(part for part in known if part not in self._values)][:MAX_SECRETS]
-        self._values = dict.fromkeys(kept)
+        known_values = [*self._values, *(part for part in known if part not in self._values)][
+            :MAX_SECRETS
+        ]
+        self._values = dict.fromkeys(known_values)
         forms = {form for value in self._values for form in _forms(value)}
         self._forms = tuple(sorted(forms, key=len, reverse=True))
         written = {each for form in self._forms for each in _written(form)}
@@ -162,11 +164,11 @@ def header_secrets(name: str, value: str) -> Iterator[str]:
     """Yield the secrets of a header: `Bearer KEY` holds KEY, and `Basic …` a password."""
     if not is_secret_name(name):
         return
-    said = value.rpartition(" ")[2]
-    yield from (value, said)
+    credential = value.rpartition(" ")[2]
+    yield from (value, credential)
     if value.lower().startswith("basic "):
         try:
-            pair = base64.b64decode(said, validate=True).decode()
+            pair = base64.b64decode(credential, validate=True).decode()
         except ValueError:
             return
         yield from (pair, pair.partition(":")[2])

@@ -290,12 +290,12 @@ def example_edit(arguments: Mapping[str, Any]) -> tuple[str, str]:
     *stays, other = ids[:2]
     entries = [json.dumps({"id": one}) for one in stays]
     entries.append(f'{{"id": {json.dumps(other)}, "arguments": {{…}}}}')
-    said = [
+    edits = [
         *(f"{one} stays as it is" for one in stays),
         f"{other} has other arguments",
         *(["any other call is struck out"] if len(ids) > 2 else []),
     ]
-    return f'{{"calls": [{", ".join(entries)}]}}', ", ".join(said)
+    return f'{{"calls": [{", ".join(entries)}]}}', ", ".join(edits)
 
 
 def no_such_call(name: str, ids: Iterable[str]) -> tuple[str, str]:

@@ -112,8 +112,8 @@ class ApprovalPolicy(Strict):
         """Return this policy, with what it leaves unset taken from `defaults`."""
         policy = {name: getattr(defaults, name) for name in ApprovalPolicy.model_fields}
         own = {name: getattr(self, name) for name in policy}
-        said = {name: value for name, value in own.items() if value is not None}
-        return ApprovalPolicy.model_validate(policy | said)
+        set_fields = {name: value for name, value in own.items() if value is not None}
+        return ApprovalPolicy.model_validate(policy | set_fields)
 
 
 APPROVAL_DEFAULTS = ApprovalPolicy.model_validate(
@@ -152,8 +152,12 @@ def _for_editors(schema: dict[str, Any]) -> None:
 def _as_parameter(name: str, kind: dict[str, Any]) -> dict[str, Any]:
     if name == "_output":
         return kind
-    said = {"description": kind["description"], "type": "object", "properties": {"const": kind}}
-    return said if name in CHOSEN_BY_MODEL else {**said, "required": ["const"]}
+    parameter = {
+        "description": kind["description"],
+        "type": "object",
+        "properties": {"const": kind},
+    }
+    return parameter if name in CHOSEN_BY_MODEL else {**parameter, "required": ["const"]}
 
 
 class ToolDefinition(Strict):

@@ -107,8 +107,8 @@ def _additional_properties(validator: Any, rule: Any, instance: Any, schema: Any
             yield ValidationError(f"{named} {does} not match any of the regexes: {regexes}")
         else:
             were = "was" if len(extras) == 1 else "were"
-            said = f"({named} {were} unexpected)"
-            yield ValidationError(f"Additional properties are not allowed {said}")
+            reason = f"({named} {were} unexpected)"
+            yield ValidationError(f"Additional properties are not allowed {reason}")
 
 
 @_replaces("uniqueItems")
@@ -150,11 +150,11 @@ def _unevaluated_properties(validator: Any, rule: Any, instance: Any, schema: An
         for _ in validator.descend(value, rule, path=key, schema_path=key)
     ]
     if wrong and rule is False:
-        said = f"not allowed ({_extras(sorted(wrong))} unexpected)"
-        yield ValidationError(f"Unevaluated properties are {said}")
+        reason = f"not allowed ({_extras(sorted(wrong))} unexpected)"
+        yield ValidationError(f"Unevaluated properties are {reason}")
     elif wrong:
-        said = f"under the given schema ({_extras(wrong)} unevaluated and invalid)"
-        yield ValidationError(f"Unevaluated properties are not valid {said}")
+        reason = f"under the given schema ({_extras(wrong)} unevaluated and invalid)"
+        yield ValidationError(f"Unevaluated properties are not valid {reason}")
 
 
 @_replaces("unevaluatedItems")

@@ -90,8 +90,8 @@ class ValueProblem:
         return replace(self, where=(*steps, *self.where))
 
     def __str__(self) -> str:
-        said = f"{self.reason}; {self.fix}" if self.fix else self.reason
-        return f"`{format_place(self.where)}`: {said}" if self.where else said
+        message = f"{self.reason}; {self.fix}" if self.fix else self.reason
+        return f"`{format_place(self.where)}`: {message}" if self.where else message
 
 
 def format_place(where: Where) -> str:
@@ -102,9 +102,9 @@ def format_place(where: Where) -> str:
 
 def summarize_problems(faults: Sequence[ValueProblem]) -> str:
     """Return the first few problems in one line, for a place without room for a list."""
-    said = ". ".join(str(fault) for fault in faults[:MAX_FAULTS_TOLD])[:MAX_TOLD_CHARS]
+    summary = ". ".join(str(fault) for fault in faults[:MAX_FAULTS_TOLD])[:MAX_TOLD_CHARS]
     more = len(faults) - MAX_FAULTS_TOLD
-    return f"{said}. And {more} more" if more > 0 else said
+    return f"{summary}. And {more} more" if more > 0 else summary
 
 
 def name_problem(name: str, key: str) -> ValueProblem | None:
@@ -266,13 +266,13 @@ def expected_value(error: ErrorDetails) -> str:
     words = _WANTED.get(error["type"])
     if words is None:
         return re.sub(r"^(Input|String|Value|List) should (be |have )?", "", error["msg"])
-    said = words.format(
+    expected = words.format(
         **{
             key: int(each) if isinstance(each, float) and each.is_integer() else each
             for key, each in context.items()
         }
     )
-    return said.replace("'", "`")
+    return expected.replace("'", "`")
 
 
 def corrected_value(error: ErrorDetails) -> str:

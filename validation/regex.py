@@ -124,8 +124,8 @@ def _compiled(text: str) -> Any:
     try:
         return re2.compile(text, options)
     except re2.error as error:
-        [said] = error.args
-        why = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        [message] = error.args
+        why = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
         raise PatternRefused(f"it is no regular expression: {why[:200]}", "fix it") from None
 
 
@@ -225,8 +225,8 @@ class _Reading:
         elif _LOOK.match(self._text, self._at):
             raise self._no_looking()
         else:
-            said = self._text[self._at : self._at + 4]
-            raise PatternRefused(f"`{said}` is not known here", "write `(?:…)` for a group")
+            opening = self._text[self._at : self._at + 4]
+            raise PatternRefused(f"`{opening}` is not known here", "write `(?:…)` for a group")
         atoms = self._group(depth)
         steps = sum(atom.steps for atom in atoms) + 1
         text = f"{'(?i:' if flag else '(?:'}{''.join(atom.text for atom in atoms)})"
@@ -268,18 +268,18 @@ class _Reading:
         inverted = self._takes("^")
         if self._text[self._at : self._at + 1] == "]":
             raise PatternRefused("a class of characters is empty", "write `\\]` for the bracket")
-        said, steps = ["[^" if inverted else "["], _WIDE_STEPS if inverted else 1
+        parts, steps = ["[^" if inverted else "["], _WIDE_STEPS if inverted else 1
         while not self._takes("]"):
             first = self._member()
-            said.append(first.text)
+            parts.append(first.text)
             steps += first.steps
             ahead = self._text[self._at : self._at + 2]
             if not first.counted and ahead[:1] == "-" and ahead[1:] not in ("", "]"):
                 self._at += 1
                 last = self._member()
-                said.append(f"\\-{last.text}" if last.counted else f"-{last.text}")
+                parts.append(f"\\-{last.text}" if last.counted else f"-{last.text}")
                 steps += 0 if last.steps == 1 else 2 * last.steps
-        return _Atom("".join([*said, "]"]), steps)
+        return _Atom("".join([*parts, "]"]), steps)
 
     def _member(self) -> _Atom:
         """Return one member of a class; `counted` marks what is more than one character."""

@@ -40,20 +40,20 @@ def load_inbox_settings(
         LoadError: the settings cannot be used.
     """
     source = load_source(file)
-    said = source.parse_as(InboxSettings, _hide_value)
-    problems = source.problems(_faults(said, environ))
+    settings = source.parse_as(InboxSettings, _hide_value)
+    problems = source.problems(_faults(settings, environ))
     keys: Sequence[LiveKeySet] = ()
     try:
-        if said.tokens is not None:
-            keys = _keys(said.tokens, source, http)
+        if settings.tokens is not None:
+            keys = _keys(settings.tokens, source, http)
     except LoadError as error:
         problems += error.problems
     if problems:
         raise LoadError(problems)
-    variable = said.oidc.client_secret_env if said.oidc else None
-    url = None if said.url is None else read_origin(said.url)
+    variable = settings.oidc.client_secret_env if settings.oidc else None
+    url = None if settings.url is None else read_origin(settings.url)
     secret = None if variable is None else environ[variable].strip()
-    return LoadedInboxSettings(said.model_copy(update={"url": url}), keys, secret)
+    return LoadedInboxSettings(settings.model_copy(update={"url": url}), keys, secret)
 
 
 def _hide_value(fault: ValueProblem) -> ValueProblem:

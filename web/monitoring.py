@@ -107,5 +107,5 @@ class InboxHealth:
                 except (RPCError, RuntimeError, TimeoutError):
                     self._is_good = False  # RuntimeError: the client never connected
                 self._look_at = time.monotonic() + BETWEEN_LOOKS_SECONDS
-        said = "ok" if self._is_good else "Temporal does not answer"
-        return JSONResponse({"status": said}, 200 if self._is_good else 503)
+        text = "ok" if self._is_good else "Temporal does not answer"
+        return JSONResponse({"status": text}, 200 if self._is_good else 503)

@@ -80,8 +80,8 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 
 def add_headers(headers: MutableHeaders, path: str) -> None:
     """Add the headers of every response; none may be cached on the way."""
-    for name, said in HEADERS.items():
-        headers.setdefault(name, said)  # a response without a page may have stricter headers
+    for name, value in HEADERS.items():
+        headers.setdefault(name, value)  # a response without a page may have stricter headers
     headers["Cache-Control"] = "no-cache" if path.startswith(STATIC_PATH) else "no-store"
 
 
@@ -120,16 +120,16 @@ class ErrorMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        begun = False
+        has_started = False
 
         async def sent(message: Message) -> None:
-            nonlocal begun
-            begun = True
+            nonlocal has_started
+            has_started = True
             await send(message)
 
         try:
             await self._app(scope, receive, sent)
         except Exception as error:
-            if begun:
+            if has_started:
                 raise  # the response has started; the server logs the error and disconnects
             await error_response(Request(scope), error)(scope, receive, send)

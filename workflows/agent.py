@@ -290,8 +290,10 @@ class PreviousRun:
 
     def resume(self) -> Run:
         """Return the run with its state, and with the input that has arrived since."""
-        kept = self.snapshot
-        return Run(kept.run, kept.request, kept.snapshot.agent, workflow.now, self.pages)
+        snapshot = self.snapshot
+        return Run(
+            snapshot.run, snapshot.request, snapshot.snapshot.agent, workflow.now, self.pages
+        )
 
 
 def read_start(

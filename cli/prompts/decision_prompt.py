@@ -66,7 +66,7 @@ async def _decision(
     waiting: PendingApproval, option: DecisionOption, answers: AnswerSource, screen: Screen
 ) -> Decision:
     """Ask for the values of a decision, and return it."""
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     match verdict := option.verdict:
         case "edit" if option.strikes:
             text = "Strike out which calls, such as t1c2 t1c3 (empty: back): "
@@ -74,26 +74,28 @@ async def _decision(
             if not struck:
                 raise _Back
             try:
-                said["arguments"] = strike_calls(waiting, struck)
+                fields["arguments"] = strike_calls(waiting, struck)
             except CannotStrikeError as error:
                 raise _Back(f"That is not possible: {error}.") from error
         case "edit":
-            said["arguments"] = await _edited(waiting, answers, screen)
+            fields["arguments"] = await _edited(waiting, answers, screen)
         case "deny":
             # The decision itself was given, even if the input ends before the reason.
             with contextlib.suppress(InputEndedError):
-                said["reason"] = await _line("Reason (it is passed on): ", answers, screen) or None
+                fields["reason"] = (
+                    await _line("Reason (it is passed on): ", answers, screen) or None
+                )
         case "respond" | "happened":
             happened = verdict == "happened"
             what = "What it returned" if happened else "Your answer in place of the result"
             text = f"{what} (JSON or text; empty: back): "
-            said["result"] = as_meant((await _filled_line(text, answers, screen)).strip())
-    said |= {"callId": waiting.call_id, "decision": verdict, "digest": waiting.digest}
-    said |= {"by": answers.by, "groups": answers.groups}
+            fields["result"] = as_meant((await _filled_line(text, answers, screen)).strip())
+    fields |= {"callId": waiting.call_id, "decision": verdict, "digest": waiting.digest}
+    fields |= {"by": answers.by, "groups": answers.groups}
     try:
-        return Decision.model_validate(said)
+        return Decision.model_validate(fields)
     except ValidationError as error:
-        problems = summarize_problems(problems_of(error, said, Decision))
+        problems = summarize_problems(problems_of(error, fields, Decision))
         raise _Back(f"That is not possible: {clean(problems)}") from error
 
 

@@ -45,10 +45,10 @@ class StreamCursor:
         Raises:
             ValueError: the text is not the id of a frame.
         """
-        said = _WRITTEN.fullmatch(text)
-        if said is None:
+        match = _WRITTEN.fullmatch(text)
+        if match is None:
             raise ValueError("no frame has this id; send that of the last frame, or a number")
-        after, attempt, told_chars, checksum, end = said.groups()
+        after, attempt, told_chars, checksum, end = match.groups()
         return cls(
             after=int(after),
             attempt=int(attempt or 0),
@@ -78,8 +78,8 @@ class StreamCursor:
 
     def is_prefix_of(self, text: str) -> bool:
         """Check whether the characters sent are the beginning of a text."""
-        begun = text[: self.sent_chars]
-        return len(begun) == self.sent_chars and _checksum(begun) == self.checksum
+        prefix = text[: self.sent_chars]
+        return len(prefix) == self.sent_chars and _checksum(prefix) == self.checksum
 
 
 def _checksum(text: str, before: int = 0) -> int:
@@ -101,8 +101,8 @@ class Frame:
 
 def token(turn: int, attempt: int, offset: int, text: str) -> dict[str, Any]:
     """Return the data of a `token` frame: the characters from `offset` on."""
-    said = {"turn": turn, "attempt": attempt, "offset": offset, "text": text}
-    return {"type": "token", **said}
+    data = {"turn": turn, "attempt": attempt, "offset": offset, "text": text}
+    return {"type": "token", **data}
 
 
 def calls_delta(turn: int, attempt: int, calls: list[Any]) -> dict[str, Any]:
@@ -145,8 +145,8 @@ class AnswerStream:
         yield from self._tokens(streaming.text[start:] if start >= 0 else "", even_none=voids)
         if streaming.calls and streaming.calls != self._calls:
             self._calls = streaming.calls
-            told = calls_delta(self.turn, self.position.attempt, streaming.calls)
-            yield Frame(self.position, told)
+            delta = calls_delta(self.turn, self.position.attempt, streaming.calls)
+            yield Frame(self.position, delta)
 
     def finish(self, text: str) -> Iterator[Frame]:
         """Yield the rest of the final answer."""
@@ -181,5 +181,5 @@ class UpdateStream:
         before, self._told = self._told, {one.call_id: one for one in updates}
         for one in self._told.values():
             if before.get(one.call_id) != one:
-                said = {"turn": one.turn, "callId": one.call_id, "attempt": one.attempt}
-                yield Frame(position, {"type": "tool_update", **said, "details": one.details})
+                data = {"turn": one.turn, "callId": one.call_id, "attempt": one.attempt}
+                yield Frame(position, {"type": "tool_update", **data, "details": one.details})

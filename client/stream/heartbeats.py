@@ -97,11 +97,11 @@ async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> 
     Raises:
         EncryptedError: it cannot be decrypted here.
     """
-    call, told = _CALL.fullmatch(activity.activity_id), activity.heartbeat_details
-    if call is None or not told.payloads or told.ByteSize() > MAX_UPDATE_BYTES:
+    call, payloads = _CALL.fullmatch(activity.activity_id), activity.heartbeat_details
+    if call is None or not payloads.payloads or payloads.ByteSize() > MAX_UPDATE_BYTES:
         return None
     try:
-        details = await converter.decode(told.payloads)
+        details = await converter.decode(payloads.payloads)
     except CommandError:
         raise  # it is encrypted with a key that is not known here
     except Exception:

@@ -78,10 +78,10 @@ class TokenText:
 
 def composed_text(text: str, offset: int) -> str:
     """Return a composed answer for people; `text` is its end, after `offset` characters."""
-    begun = _CALLS.match(text)
-    if offset or not (begun or _OUTPUT.match(text)):
+    match = _CALLS.match(text)
+    if offset or not (match or _OUTPUT.match(text)):
         return f"(an answer of {offset + len(text):,} characters so far)" if text else ""
-    at, lines, decoder = begun.end() if begun else 0, [], json.JSONDecoder()
+    at, lines, decoder = match.end() if match else 0, [], json.JSONDecoder()
     while at:
         at = len(text) - len(text[at:].lstrip(_BETWEEN))
         try:

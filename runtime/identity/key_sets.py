@@ -188,8 +188,8 @@ class UrlKeySet(LiveKeySet):
         except TimeoutError:
             raise self._error(f"it took more than {MAX_FETCH_SECONDS} s") from None
         except httpx.HTTPError as error:
-            said = str(error) or type(error).__name__
-            raise self._error(f"it cannot be reached: {said}") from None
+            message = str(error) or type(error).__name__
+            raise self._error(f"it cannot be reached: {message}") from None
         except UnicodeDecodeError:
             raise self._error("its answer is not UTF-8") from None
 

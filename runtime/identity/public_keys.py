@@ -81,8 +81,8 @@ def parse_key_set(source: Source) -> ParsedKeySet:
         except PublicKeyError as error:
             field = (error.field,) if error.field else ()
             where: Where = ("keys", index, *field)
-            told = odd if error.is_unusable else faults
-            told.append(ValueProblem(where, error.reason, error.fix))
+            reported = odd if error.is_unusable else faults
+            reported.append(ValueProblem(where, error.reason, error.fix))
     if not (keys or faults or odd):
         faults.append(
             ValueProblem(("keys",), "there is no key in it", "add one, of Ed25519 or RSA")

@@ -148,8 +148,8 @@ def decision_claims(token: SignedToken) -> DecisionClaims:
         InvalidTokenError: a claim is missing or invalid.
     """
     for name in _DIGESTS:
-        said = token.claims.get(name)
-        if isinstance(said, str) and not _DIGEST.fullmatch(said):
+        claim = token.claims.get(name)
+        if isinstance(claim, str) and not _DIGEST.fullmatch(claim):
             raise InvalidTokenError(
                 f"the token's `{name}` is no SHA-256: write its 64 hexadecimal digits"
             )

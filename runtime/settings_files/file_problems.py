@@ -57,8 +57,8 @@ class FileProblem:
         names = (self.field, self.field.rpartition(".")[2])
         is_named = not self.field or any(f"`{name}`" in self.reason for name in names)
         field = "" if is_named else f"{quote_value(self.field)}: "
-        said = f"{self.reason}; {self.fix}" if self.fix else self.reason
-        return " ".join(f"{place}: {field}{said}".split())
+        message = f"{self.reason}; {self.fix}" if self.fix else self.reason
+        return " ".join(f"{place}: {field}{message}".split())
 
     def to_json(self) -> dict[str, Any]:
         """Return the problem as programs read it."""

@@ -87,16 +87,16 @@ class Metrics:
 
     def record_span_end(self, span: SpanRecord, seconds: float) -> None:
         """Record the end of a run, a call or an approval."""
-        said = span.attributes
+        attributes = span.attributes
         error = {} if span.error is None else {"error.type": span.error}
         match span.kind:
             case "tool":
-                self._calls.add(1, self._bounded(_of(said, "gen_ai.tool.name") | error))
+                self._calls.add(1, self._bounded(_of(attributes, "gen_ai.tool.name") | error))
             case "run":
-                of = _of(said, "gen_ai.agent.name", "gen_ai.workflow.name", "holdfast.status")
+                of = _of(attributes, "gen_ai.agent.name", "gen_ai.workflow.name", "holdfast.status")
                 self._runs.add(1, self._bounded(of | error))
             case "approval":
-                of = _of(said, "holdfast.approval.kind", "holdfast.approval.verdict")
+                of = _of(attributes, "holdfast.approval.kind", "holdfast.approval.verdict")
                 self._waited.record(seconds, self._bounded(of))
         if error:
             self._errors.add(1, self._bounded({**error, "holdfast.of": span.kind}))

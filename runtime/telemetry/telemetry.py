@@ -79,8 +79,8 @@ class Telemetry:
     def identity(self) -> dict[str, str]:
         """Return the attributes that identify this process."""
         known = (SERVICE_NAMESPACE, SERVICE_NAME, SERVICE_INSTANCE_ID)
-        said = self._about.attributes
-        return {name: str(said[name]) for name in known if name in said}
+        attributes = self._about.attributes
+        return {name: str(attributes[name]) for name in known if name in attributes}
 
     def flags(self, trace_id: str, place: Place | None) -> str:
         """Return the sampler's decision for a run's own trace or for its starter's."""

@@ -129,13 +129,13 @@ def _is_sent(environ: Mapping[str, str], signal: str) -> bool:
     if exporter != "otlp" and (not is_named or exporter or signal == "LOGS"):
         return False
     for name in endpoints:
-        said = _said(environ, name)
+        value = _said(environ, name)
         try:
-            url = urlsplit(said)
+            url = urlsplit(value)
             is_address = url.scheme in ("http", "https") and url.hostname and url.port != 0
         except ValueError:
             is_address = False
-        if said and not is_address:
+        if value and not is_address:
             wrong = f"the variable {name} holds no address"
             raise TelemetrySettingsError(wrong, f"write it like {DEFAULT_ENDPOINT}")
     for name in ("OTEL_EXPORTER_OTLP_PROTOCOL", f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL"):
@@ -148,11 +148,11 @@ def _is_sent(environ: Mapping[str, str], signal: str) -> bool:
 
 def _check_sampler(environ: Mapping[str, str]) -> None:
     """Check the sampler: the SDK samples every run if it cannot read the value."""
-    said, share = _said(environ, _SAMPLER).lower(), _said(environ, _SHARE)
-    if said and said not in _SAMPLERS:
+    sampler, share = _said(environ, _SAMPLER).lower(), _said(environ, _SHARE)
+    if sampler and sampler not in _SAMPLERS:
         wrong = f"the variable {_SAMPLER} names a sampler that is not there"
         raise TelemetrySettingsError(wrong, f"set it to one of {', '.join(_SAMPLERS)}")
-    if said.endswith("ratio") and share:
+    if sampler.endswith("ratio") and share:
         try:
             is_part = 0 <= float(share) <= 1
         except ValueError:

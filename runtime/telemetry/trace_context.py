@@ -47,9 +47,9 @@ def current_place() -> dict[str, str]:
     found: dict[str, str] = {}
     if activity.in_activity():
         info = activity.info()
-        told = _told.get() or {}
-        call = told.get(CALL) or names.call_of(info.activity_id)
-        found = _place(info.workflow_id or "", told.get(TURN) or names.turn_of(call), call)
+        place = _told.get() or {}
+        call = place.get(CALL) or names.call_of(info.activity_id)
+        found = _place(info.workflow_id or "", place.get(TURN) or names.turn_of(call), call)
     elif workflow.in_workflow():
         turn = getattr(workflow.instance(), "turn", 0)
         found = _place(workflow.info().workflow_id, turn, "")

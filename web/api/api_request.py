@@ -86,9 +86,9 @@ def read_number(request: Request, name: str, default: int, least: int, most: int
     Raises:
         HttpProblem: the value is no number, or out of bounds.
     """
-    given = request.query_params.get(name)
-    if given is None:
+    value = request.query_params.get(name)
+    if value is None:
         return default
-    if not re.fullmatch(NUMBER, given) or not least <= int(given) <= most:
+    if not re.fullmatch(NUMBER, value) or not least <= int(value) <= most:
         raise HttpProblem("bad_request", f"`{name}` is a whole number from {least} to {most}.")
-    return int(given)
+    return int(value)

@@ -97,12 +97,12 @@ class RunView(Lenient):
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that are set."""
-        told = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        data = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         if self.result is not None:
-            told["result"] = self.result.to_json()
+            data["result"] = self.result.to_json()
         if self.spent is not None:
-            told["spent"] = self.spent.to_json()
-        return told
+            data["spent"] = self.spent.to_json()
+        return data
 
 
 class LogPage(Lenient):

@@ -100,7 +100,7 @@ def build_description(known: Sequence[Operation]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for each in known:
         successes = {str(status): schemas.success(one) for status, one in each.answers.items()}
-        told = {
+        document = {
             "operationId": each.name,
             "summary": each.title,
             "description": each.text,
@@ -109,8 +109,8 @@ def build_description(known: Sequence[Operation]) -> dict[str, Any]:
         }
         if each.body is not None:
             content = {"schema": schemas.add(each.body, "validation"), "example": each.example}
-            told["requestBody"] = {"required": True, "content": {JSON: content}}
-        paths.setdefault(each.path, {})[each.method.lower()] = told
+            document["requestBody"] = {"required": True, "content": {JSON: content}}
+        paths.setdefault(each.path, {})[each.method.lower()] = document
     schemas.add(reduce(or_, (*EVENTS, *_BETWEEN)), "validation", _FRAME)
     return {
         "openapi": "3.1.0",
@@ -140,9 +140,9 @@ class _Schemas:
 
     def success(self, answer: Answer) -> dict[str, Any]:
         """Return a successful response."""
-        told: dict[str, Any] = {"description": answer.text}
+        response: dict[str, Any] = {"description": answer.text}
         if answer.headers:
-            told["headers"] = {
+            response["headers"] = {
                 name: {"description": text, "schema": {"type": "string"}}
                 for name, text in answer.headers.items()
             }
@@ -154,8 +154,8 @@ class _Schemas:
             schema = self.add(answer.model, "serialization")
         if answer.example is not None:
             content = {"schema": schema, "example": answer.example}
-            told["content"] = {answer.media_type: content}
-        return told
+            response["content"] = {answer.media_type: content}
+        return response
 
     def refusals(self, problems: Sequence[str]) -> dict[str, Any]:
         """Return the refusals of an operation, by the status of the response."""
@@ -163,14 +163,14 @@ class _Schemas:
         found: dict[int, list[str]] = {}
         for code in dict.fromkeys((*_ALWAYS, *problems)):
             found.setdefault(CODES[code][0], []).append(code)
-        told = {}
+        responses = {}
         for status, codes in sorted(found.items()):
             example = HttpProblem(codes[0], f"{CODES[codes[0]][1]}; …").to_json()
-            told[str(status)] = {
+            responses[str(status)] = {
                 "description": "; ".join(f"`{code}`: {CODES[code][1]}" for code in codes),
                 "content": {MEDIA_TYPE: {"schema": schema, "example": example}},
             }
-        return told
+        return responses
 
 
 @dataclass(frozen=True)
@@ -186,12 +186,12 @@ class OperationView:
     @property
     def curl(self) -> str:
         """Return the curl command; the reader sets `$TOKEN` and `$RUN`."""
-        url, told = self.origin + self.path, self.description
-        lines = [f'curl -N "{url}"' if "watch" in told["operationId"] else f'curl "{url}"']
+        url, description = self.origin + self.path, self.description
+        lines = [f'curl -N "{url}"' if "watch" in description["operationId"] else f'curl "{url}"']
         lines.append('-H "Authorization: Bearer $TOKEN"')
         if self.method == "post":
             lines[0] = lines[0].replace("curl", "curl -X POST", 1)
-        if body := told.get("requestBody"):
+        if body := description.get("requestBody"):
             example = json.dumps(body["content"][JSON]["example"], ensure_ascii=False)
             lines += [f'-H "Content-Type: {JSON}"', f"-d {shlex.quote(example)}"]
         return " \\\n  ".join(lines).replace("{run}", "$RUN")
@@ -227,11 +227,11 @@ def docs_routes(told: Mapping[str, Any]) -> list[BaseRoute]:
         return JSONResponse(told)
 
     async def shown(request: Request) -> Response:
-        asked = [
+        routes = [
             OperationView(told, request.state.origin, path, method, each)
             for path, methods in told["paths"].items()
             for method, each in methods.items()
         ]
-        return page(request, "api.html", about=told["info"]["description"], asked=asked)
+        return page(request, "api.html", about=told["info"]["description"], asked=routes)
 
     return [Route("/openapi.json", document), Route("/api", shown)]

@@ -281,10 +281,10 @@ class Resource:
         try:
             if operation is None:
                 allowed = ", ".join(self.methods)
-                said = f"There is no {request.method[:20]} here; ask with {allowed}."
-                raise HttpProblem("method_not_allowed", said, headers={"Allow": allowed})
-            asked = ApiRequest(request, self._parts, request.path_params.get("run", ""))
-            answer = await operation.handler(asked)
+                message = f"There is no {request.method[:20]} here; ask with {allowed}."
+                raise HttpProblem("method_not_allowed", message, headers={"Allow": allowed})
+            api_request = ApiRequest(request, self._parts, request.path_params.get("run", ""))
+            answer = await operation.handler(api_request)
         except Exception as error:
             answer = problem_of(error).response()
         await answer(scope, receive, send)

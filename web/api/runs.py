@@ -86,10 +86,12 @@ async def approvals(asked: ApiRequest) -> Response:
 
 async def decide(asked: ApiRequest) -> Response:
     """Decide on a pending approval in the name of the sender; a signed decision has its own."""
-    said, _ = await asked.read_json(Decision, "decision")
+    decision, _ = await asked.read_json(Decision, "decision")
     run, person = await asked.run(), asked.person
     own = {"by": person.name, "groups": list(person.groups)}
-    meant = said.model_copy(update=own if said.token is None else {"by": None, "groups": []})
+    meant = decision.model_copy(
+        update=own if decision.token is None else {"by": None, "groups": []}
+    )
     waiting = next(
         (one for one in await run.pending_approvals() if one.call_id == meant.call_id), None
     )
@@ -126,9 +128,9 @@ async def say(asked: ApiRequest) -> Response:
     Raises:
         HttpProblem: there will be no answer.
     """
-    said, _ = await asked.read_json(NewMessage, "message")
+    new_message, _ = await asked.read_json(NewMessage, "message")
     run = await asked.run(listens=True)
-    message = {"role": "user", **said.to_json()}
+    message = {"role": "user", **new_message.to_json()}
     wait = _WAIT.search(asked.request.headers.get("prefer", ""))
     wait_seconds = min(int(wait[1]), MAX_WAIT_SECONDS) if wait else 0
     try:

@@ -30,20 +30,20 @@ _OWN: Final = ("id", "taskQueue", "task_queue", "principal")
 
 async def start_run(asked: ApiRequest) -> Response:
     """Start a run."""
-    said, written = await asked.read_json(NewRun, "run request")
-    if said.input is None and not said.context:
+    new_run, written = await asked.read_json(NewRun, "run request")
+    if new_run.input is None and not new_run.context:
         raise HttpProblem("invalid_request", "There is nothing to do; say what as `input`.")
-    if not isinstance(said.agent, str):
+    if not isinstance(new_run.agent, str):
         _check_definition("agent", asked.parts)
-    return await _start(asked, said, written)
+    return await _start(asked, new_run, written)
 
 
 async def start_call(asked: ApiRequest) -> Response:
     """Start one call of one tool."""
-    said, written = await asked.read_json(NewCall, "call request")
-    if not isinstance(said.tool, str):
+    new_call, written = await asked.read_json(NewCall, "call request")
+    if not isinstance(new_call.tool, str):
         _check_definition("tool", asked.parts)
-    return await _start(asked, said, written)
+    return await _start(asked, new_call, written)
 
 
 def principal_of(

@@ -104,8 +104,8 @@ class BearerTokens:
         except InvalidTokenError as error:
             raise unauthorized(str(error)) from None
         except KeysUnavailableError as error:
-            said = f"the key set `{error}` cannot be had now; try again"
-            raise RefusedRequest(503, said, {"Retry-After": "10"}) from None
+            message = f"the key set `{error}` cannot be had now; try again"
+            raise RefusedRequest(503, message, {"Retry-After": "10"}) from None
         return Authentication(build_person(self._seal, claims.id, groups, "token", claims.scopes))
 
 
@@ -222,14 +222,14 @@ async def open_sign_in(
     """
     async with httpx.AsyncClient(timeout=HTTP_TIMEOUT_SECONDS) as http:
         loaded = LoadedInboxSettings() if file is None else load_inbox_settings(file, environ, http)
-        said = loaded.settings
+        settings = loaded.settings
         link: LinkSignIn | None = None
         method: SignInMethod
-        if said.proxy is not None:
-            method = ProxySignIn(sealer, said.proxy)
-        elif said.oidc is not None:
-            provider = OidcProvider(said.oidc, loaded.secret, http)
-            method = OidcSignIn(sealer, said.oidc, provider)
+        if settings.proxy is not None:
+            method = ProxySignIn(sealer, settings.proxy)
+        elif settings.oidc is not None:
+            provider = OidcProvider(settings.oidc, loaded.secret, http)
+            method = OidcSignIn(sealer, settings.oidc, provider)
         else:
             method = link = LinkSignIn(sealer, link_owner)
-        yield SignInSetup(said, method, BearerTokens(sealer, loaded.keys), link)
+        yield SignInSetup(settings, method, BearerTokens(sealer, loaded.keys), link)

@@ -171,13 +171,13 @@ class OidcProvider:
         else:
             auth = httpx.BasicAuth(client, self._secret)
         answer = await self._request("POST", metadata.token_endpoint, data=form, auth=auth)
-        said = answer.get("id_token")
-        if not isinstance(said, str):
+        id_token = answer.get("id_token")
+        if not isinstance(id_token, str):
             about = answer.get("error_description", "")
             why = f"it answers {answer['error']} {about}" if "error" in answer else "no id token"
             raise _refused(403, _NOT_GOOD, why)
         try:
-            token = SignedToken.read(said)
+            token = SignedToken.read(id_token)
             await matching_key_set(token, [keys], "principals")
             _check_recipient(token.claims, pending.nonce, client)
         except InvalidTokenError as error:
@@ -191,9 +191,9 @@ class OidcProvider:
         if self._known is not None and self._clock() - self._known_at < FRESH_SECONDS:
             return self._known
         issuer = self._settings.issuer
-        said = await self._request("GET", f"{issuer.rstrip('/')}{METADATA}")
+        response = await self._request("GET", f"{issuer.rstrip('/')}{METADATA}")
         try:
-            metadata = Metadata.model_validate(said)
+            metadata = Metadata.model_validate(response)
             for url in (metadata.authorization_endpoint, metadata.token_endpoint):
                 _address(url)
             keys_url = _address(metadata.jwks_uri)
@@ -229,15 +229,15 @@ class OidcProvider:
                     read += chunk
                     if len(read) > MAX_ANSWER_BYTES:
                         raise ValueError(f"it has more than {MAX_ANSWER_BYTES} bytes")
-            said = json.loads(read)
+            content = json.loads(read)
         except (TimeoutError, httpx.HTTPError) as error:
             why = f"{type(error).__name__} {error}"
             raise _refused(503, _AWAY, f"it cannot be reached: {why}") from None
         except (ValueError, RecursionError) as error:
             raise _refused(503, _AWAY, f"its answer is no JSON: {error}") from None
-        if not isinstance(said, dict):
+        if not isinstance(content, dict):
             raise _refused(503, _AWAY, "its answer is no JSON object")
-        return said
+        return content
 
 
 def _check_recipient(claims: Mapping[str, Any], nonce: str, client: str) -> None:
@@ -246,8 +246,8 @@ def _check_recipient(claims: Mapping[str, Any], nonce: str, client: str) -> None
     Raises:
         InvalidTokenError: the token was made for another one.
     """
-    said = str(claims.get("nonce", "")).encode("utf-8", "surrogatepass")
-    if not hmac.compare_digest(said, nonce.encode()):
+    nonce_bytes = str(claims.get("nonce", "")).encode("utf-8", "surrogatepass")
+    if not hmac.compare_digest(nonce_bytes, nonce.encode()):
         raise InvalidTokenError("the token was made for another sign-in (`nonce`)")
     # A token with several audiences must name this client as the authorized party.
     is_shared = isinstance(claims.get("aud"), list) and len(claims["aud"]) > 1
@@ -298,18 +298,18 @@ class OidcSignIn:
 
     async def _callback(self, request: Request) -> Response:
         """Start the session of the user that the provider signed in."""
-        said, issuer = request.query_params, self._settings.issuer
-        pending = PendingSignIn.find(request, said.get("state", ""), self._seal)
+        query, issuer = request.query_params, self._settings.issuer
+        pending = PendingSignIn.find(request, query.get("state", ""), self._seal)
         if pending is None:
             return self._failed(request, RefusedRequest(400, _ANOTHER), HOME)
         answer: Response = RedirectResponse(pending.return_path, 303)
         try:
-            if said.get("iss", issuer) != issuer:
+            if query.get("iss", issuer) != issuer:
                 raise RefusedRequest(400, "another provider has sent you back; sign in again")
-            if "error" in said:
-                why = one_line(said.get("error_description") or said["error"], _SAID_CHARS)
+            if "error" in query:
+                why = one_line(query.get("error_description") or query["error"], _SAID_CHARS)
                 raise RefusedRequest(403, f"the provider has not signed you in: {why}")
-            code = said.get("code", "")
+            code = query.get("code", "")
             claims = await self._provider.claims(code, pending, _callback_of(request))
             self._sessions.start(answer, request, *identity(claims, self._settings))
         except RefusedRequest as refused:
@@ -342,8 +342,8 @@ def identity(claims: Mapping[str, Any], settings: Oidc) -> tuple[str, list[str]]
         raise RefusedRequest(
             403, "the provider has not seen that your e-mail address is yours; verify it"
         )
-    said = claims.get(settings.groups_claim, [])
-    groups = [said] if isinstance(said, str) else said
+    group_claim = claims.get(settings.groups_claim, [])
+    groups = [group_claim] if isinstance(group_claim, str) else group_claim
     if not isinstance(groups, list) or not all(isinstance(each, str) for each in groups):
         raise RefusedRequest(
             403, "the provider says your groups as no list of names; tell who runs this"

@@ -69,11 +69,11 @@ class TextSealer:
         try:
             data = urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
             nonce, text = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
-            ends, said = json.loads(self._cipher.decrypt(nonce, text, kind.encode()))
+            ends, values = json.loads(self._cipher.decrypt(nonce, text, kind.encode()))
         except (ValueError, InvalidTag):
             return None
         left_seconds = ends - self._clock()
-        return OpenedText(said, left_seconds) if left_seconds > 0 else None
+        return OpenedText(values, left_seconds) if left_seconds > 0 else None
 
     def mark(self, kind: str, text: str) -> str:
         """Return the HMAC of a text, as base64url."""
@@ -165,8 +165,8 @@ class Sessions:
             RefusedRequest: their name or groups cannot be used.
         """
         known = build_person(self._seal, name, groups, self._via)
-        said = {"name": known.name, "groups": known.groups, "via": self._via}
-        sealed = self._seal.seal(_KIND, said, SESSION_SECONDS)
+        values = {"name": known.name, "groups": known.groups, "via": self._via}
+        sealed = self._seal.seal(_KIND, values, SESSION_SECONDS)
         if len(sealed) > MAX_SEALED_CHARS:
             todo = "have those that decide nothing left out"
             raise RefusedRequest(403, f"you are in more groups than a browser can keep; {todo}")
@@ -178,8 +178,8 @@ class Sessions:
         # A session of another sign-in method is not valid.
         if opened is None or opened.values["via"] != self._via:
             return None
-        said = opened.values
-        known = build_person(self._seal, said["name"], said["groups"], self._via)
+        values = opened.values
+        known = build_person(self._seal, values["name"], values["groups"], self._via)
         return Authentication(known, opened.seconds_left)
 
     def end(self, answer: Response, request: Request) -> None:

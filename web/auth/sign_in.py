@@ -73,8 +73,8 @@ def return_path_of(request: Request) -> str:
 
 def failure_page(request: Request, refused: RefusedRequest, **values: str) -> Response:
     """Return the page that explains a failed sign-in."""
-    said = as_sentence(refused.sentence)
-    shown = page(request, "access/sign_in.html", refused.status, wrong=said, **values)
+    sentence = as_sentence(refused.sentence)
+    shown = page(request, "access/sign_in.html", refused.status, wrong=sentence, **values)
     shown.headers.update(refused.headers)
     return shown
 
@@ -201,8 +201,10 @@ class ProxySignIn:
             return None
         if len(names) > 1:
             raise RefusedRequest(403, f"the proxy says `{self._user}` twice; have it say it once")
-        said = (group.strip() for value in groups for group in _text(value).split(","))
-        return Authentication(build_person(self._seal, names[0], filter(None, said), "proxy"))
+        group_names = (group.strip() for value in groups for group in _text(value).split(","))
+        return Authentication(
+            build_person(self._seal, names[0], filter(None, group_names), "proxy")
+        )
 
     def _is_from_proxy(self, request: Request) -> bool:
         if request.client is None:

@@ -187,10 +187,12 @@ class CodecEndpoint:
 
     async def _sign_in(self, request: Request) -> Response:
         body = await read_body(request, ["application/x-www-form-urlencoded"], MAX_FORM_BYTES)
-        said = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10).get("secret", [""])
+        form_secrets = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10).get(
+            "secret", [""]
+        )
         try:
             origin = self._own_page(request)
-            self._secret.check(said[0].strip(), _address(request))
+            self._secret.check(form_secrets[0].strip(), _address(request))
         except RefusedRequest as refused:
             page = sign_in_page(refused.sentence)
             return HTMLResponse(page, refused.status, HEADERS | refused.headers)
@@ -245,12 +247,12 @@ async def _unknown(request: Request, error: Exception) -> Response:
 
 def sign_in_page(wrong: str = "") -> str:
     """Return the page with the form; `wrong` is the reason why the last attempt failed."""
-    told = f'<p class="wrong" role="alert">{escape(wrong)}</p>' if wrong else ""
+    notice = f'<p class="wrong" role="alert">{escape(wrong)}</p>' if wrong else ""
     return _page(
         "<h1>Encrypted runs</h1>"
         "<p>This endpoint shows Temporal’s UI what is in encrypted runs: in this browser, once you "
         "have entered its secret.</p>"
-        f'{told}<form method="post" action="/sign-in">'
+        f'{notice}<form method="post" action="/sign-in">'
         '<label>Secret<input type="password" name="secret" autocomplete="current-password" '
         "required autofocus></label><button>Sign in</button></form>"
     )

@@ -66,8 +66,8 @@ class Protocol:
         found: list[Payload] = []
         for payload in payloads:
             try:
-                kept = [payload] if stored is None else await stored.decode([payload])
-                found += await self._codec.decode(kept)
+                opened = [payload] if stored is None else await stored.decode([payload])
+                found += await self._codec.decode(opened)
             except DecryptError as error:
                 # Once for each reason: a page of the UI requests a hundred payloads of one key.
                 reason = str(error)
@@ -90,12 +90,12 @@ def _read(body: bytes) -> list[Payload]:
     misread = RefusedRequest(400, 'write {"payloads": […]}, as JSON of Protobuf')
     try:
         value = json.loads(body)
-        said = value.get("payloads", []) if isinstance(value, dict) else None
-        if not isinstance(said, list):
+        payloads = value.get("payloads", []) if isinstance(value, dict) else None
+        if not isinstance(payloads, list):
             raise misread
-        if len(said) > MAX_PAYLOADS:
+        if len(payloads) > MAX_PAYLOADS:
             raise RefusedRequest(413, f"send at most {MAX_PAYLOADS} payloads at a time")
         # A newer UI may send fields that are unknown here.
-        return [ParseDict(each, Payload(), ignore_unknown_fields=True) for each in said]
+        return [ParseDict(each, Payload(), ignore_unknown_fields=True) for each in payloads]
     except (ValueError, ParseError, RecursionError, AttributeError, TypeError):
         raise misread from None

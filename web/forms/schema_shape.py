@@ -100,9 +100,9 @@ class Shape:
     @property
     def takes_properties(self) -> bool:
         """Report whether properties with any name may be added, as far as the schema shows it."""
-        said = self.rules.get("additionalProperties")
-        unsaid = said is None and not self.properties
-        return isinstance(said, Mapping) or said is True or unsaid
+        rule = self.rules.get("additionalProperties")
+        unsaid = rule is None and not self.properties
+        return isinstance(rule, Mapping) or rule is True or unsaid
 
 
 class ShapeReader:
@@ -233,25 +233,25 @@ def describe_doubt(shape: Shape, value: Any) -> str:
 
 def schema_hint(shape: Shape) -> str:
     """Return the description of the schema."""
-    said = shape.rules.get("description")
-    return clean(said)[:_HINT_CHARS] if isinstance(said, str) else ""
+    description = shape.rules.get("description")
+    return clean(description)[:_HINT_CHARS] if isinstance(description, str) else ""
 
 
 def describe_limits(shape: Shape) -> list[str]:
     """Describe the constraints of a value, a few words each."""
     rules = shape.rules
-    said = [FORMATS[rules["format"]]] if rules.get("format") in FORMATS else []
+    limits = [FORMATS[rules["format"]]] if rules.get("format") in FORMATS else []
     if shape.kinds == ("integer",):
-        said.append("a whole number")
+        limits.append("a whole number")
     for key, words in _BOUNDS:
         if key in rules and rules[key] is not None:
-            said.append(words.format(_said(rules[key])))
+            limits.append(words.format(_said(rules[key])))
     if rules.get("uniqueItems") is True:
-        said.append("unique entries")
+        limits.append("unique entries")
     examples = rules.get("examples")
     if isinstance(examples, list) and examples:
-        said.append(f"for example {_said(examples[0])}")
-    return said
+        limits.append(f"for example {_said(examples[0])}")
+    return limits
 
 
 def _said(value: Any) -> str:

@@ -96,7 +96,7 @@ class HttpProblem(Exception):
 
     def to_json(self) -> dict[str, Any]:
         """Return the body."""
-        told: dict[str, Any] = {
+        data: dict[str, Any] = {
             "type": f"urn:holdfast:problem:{self.code}",
             "title": self.title,
             "status": self.status,
@@ -104,11 +104,11 @@ class HttpProblem(Exception):
             "detail": self.detail,
         }
         if self.faults:
-            told["faults"] = [
+            data["faults"] = [
                 {"where": format_place(one.where), "reason": one.reason, "mend": one.fix}
                 for one in self.faults
             ]
-        return told
+        return data
 
     def response(self) -> "JSONResponse":
         """Return the response."""

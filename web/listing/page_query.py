@@ -115,7 +115,7 @@ class ListView:
     @property
     def query(self) -> str:
         """Return the query string of its address."""
-        said = {
+        fields = {
             "order": "" if self.order_name == "newest" else self.order_name,
             "agent": self.agent,
             "tool": self.tool,
@@ -124,7 +124,7 @@ class ListView:
             "run": self.run,
             "after": "" if self.after is None else format_place(self.after),
         }
-        return urlencode({name: text for name, text in said.items() if text})
+        return urlencode({name: text for name, text in fields.items() if text})
 
 
 @dataclass(frozen=True)

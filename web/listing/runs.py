@@ -80,11 +80,16 @@ class RunsPage:
 
     async def show(self, request: Request) -> Response:
         """Show one page of the list."""
-        said = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
-        kept = {name: text for name, text in said.items() if text}
+        filters = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
+        active_filters = {name: text for name, text in filters.items() if text}
         after = request.query_params.get("after")
-        wanted = RunFilter(agent=said["agent"], principal=said["principal"], id_prefix=said["run"])
-        query = status_query(said["status"] if said["status"] in CHOICES else None) + wanted.terms()
+        wanted = RunFilter(
+            agent=filters["agent"], principal=filters["principal"], id_prefix=filters["run"]
+        )
+        query = (
+            status_query(filters["status"] if filters["status"] in CHOICES else None)
+            + wanted.terms()
+        )
         place = parse_place(after) if after else None
         found = await first_runs(self._parts.client, query, STARTED, PAGE_RUNS + 1, place)
         shown = found[:PAGE_RUNS]
@@ -94,10 +99,10 @@ class RunsPage:
             "listing/runs.html",
             rows=await self.rows(shown),
             statuses=[(name, page_text.STATUS_LABELS[name][0]) for name in CHOICES],
-            query=said,
-            filtered=bool(kept),
-            first=f"/run?{urlencode(kept)}".rstrip("?") if after else "",
-            next=f"/run?{urlencode({**kept, 'after': last})}" if last else "",
+            query=filters,
+            filtered=bool(active_filters),
+            first=f"/run?{urlencode(active_filters)}".rstrip("?") if after else "",
+            next=f"/run?{urlencode({**active_filters, 'after': last})}" if last else "",
             agents=plain_names({run.agent for run in shown if run.agent}),
         )
 

@@ -165,13 +165,13 @@ class RunPages:
             if not wrong and (await run.observe()).closed:
                 wrong = _ENDED
             if not wrong:
-                said = {"role": "user", "content": text, "delivery": delivery}
-                await run.signal(names.MESSAGE, said)
+                message_fields = {"role": "user", "content": text, "delivery": delivery}
+                await run.signal(names.MESSAGE, message_fields)
         except CommandError as error:
             wrong = f"Not sent: {clean(str(error))}."
         if wrong:
-            kept = {"run": run.id, "text": text, "delivery": delivery, "problem": wrong}
-            return page(request, "run/message.html", 409, **kept)
+            draft = {"run": run.id, "text": text, "delivery": delivery, "problem": wrong}
+            return page(request, "run/message.html", 409, **draft)
         return _back(run, "message" if how == "message" else delivery)
 
     async def close(self, request: Request) -> Response:
@@ -207,19 +207,19 @@ class RunPages:
 async def _entry(run: RunHandle, number: int) -> Entry:
     found = await read_entries(run, number - 1, number) if number > 0 else []
     if not found:
-        said = f"The log of {clean(run.id)} has no entry {number}."
-        raise HTTPException(404, said)
+        message = f"The log of {clean(run.id)} has no entry {number}."
+        raise HTTPException(404, message)
     return found[0]
 
 
 def _number(request: Request, name: str) -> int | None:
     """Return the number of an entry from the address, if there is one."""
-    given = request.query_params.get(name)
-    if not given:
+    value = request.query_params.get(name)
+    if not value:
         return None
-    if not re.fullmatch(NUMBER, given):
+    if not re.fullmatch(NUMBER, value):
         raise HTTPException(400, f"{name} must be the number of an entry, such as 100.")
-    return int(given)
+    return int(value)
 
 
 async def _done(run: RunHandle, act: Callable[[], Awaitable[None]], said: str) -> Response:

@@ -102,8 +102,8 @@ def ended_item(ending: RunEnding, at: datetime | None) -> StatusItem:
         text, tone = "Denied, not executed.", "plain"
     elif ending.status == "failed":
         text = f"{text}: {clean(code)}."
-    said = ending.message.removeprefix(f"{code}: ")
-    return StatusItem(text, tone, at, clean(said).strip(), _ADVICE.get(code, ""))
+    message = ending.message.removeprefix(f"{code}: ")
+    return StatusItem(text, tone, at, clean(message).strip(), _ADVICE.get(code, ""))
 
 
 def calls_in_progress(seen: LoadedRun, name: Name) -> list[tuple[str, str]]:

@@ -208,8 +208,8 @@ def call_summary(turn: int, call: ToolCall, decided: str) -> str:
     bound = call.tool.activity
     same = call.tool.label is None and bound is not None and call.tool.name == bound.type
     name = "" if same else call.tool.label or call.tool.name
-    said = ", ".join(part for part in (name, decided) if part)
-    return _line(turn, said, call.arguments)
+    line = ", ".join(part for part in (name, decided) if part)
+    return _line(turn, line, call.arguments)
 
 
 def hook_summary(turn: int, hook: Hook) -> str:
@@ -220,8 +220,8 @@ def hook_summary(turn: int, hook: Hook) -> str:
 
 def question_summary(turn: int, question: Question) -> str:
     """Summarize the wait for a decision."""
-    said = f"decision needed (see User Metadata): {question.label}"
-    return _line(turn, said, question.brief)
+    line = f"decision needed (see User Metadata): {question.label}"
+    return _line(turn, line, question.brief)
 
 
 def _line(turn: int, said: str, arguments: dict[str, Any]) -> str:

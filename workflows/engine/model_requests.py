@@ -121,12 +121,12 @@ class ModelRequests:
 
     def extend(self) -> bool:
         """Apply the ruling on the budget; return whether the ruling extends it."""
-        asked, self.question = self.question, None
-        if asked is None or not isinstance(asked.question.ruling, Approved):
+        question, self.question = self.question, None
+        if question is None or not isinstance(question.question.ruling, Approved):
             return False
-        ruling = asked.question.ruling
+        ruling = question.question.ruling
         to = Budget.model_validate(ruling.arguments) if ruling.edited_by else None
-        self._state.meter.extend(asked.budget, to)
+        self._state.meter.extend(question.budget, to)
         return True
 
     def _question_on(self, name: BudgetName) -> Question:
@@ -139,12 +139,12 @@ class ModelRequests:
             except ValidationError as error:
                 problems = problems_of(error, arguments, Budget)
                 raise InvalidArguments(summarize_problems(problems)) from None
-            said = budget.to_json()
-            if list(said) != [name]:
+            budget_json = budget.to_json()
+            if list(budget_json) != [name]:
                 raise InvalidArguments(f"say the new `{name}`, and nothing else")
             if not state.meter.frees(name, budget):
                 raise InvalidArguments(f"`{name}` has to be more than the run has used already")
-            return said
+            return budget_json
 
         return Question(
             call_id=names.budget_id(state.meter.turns, name),

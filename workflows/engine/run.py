@@ -113,9 +113,11 @@ class Run(ExecutionBase):
     ) -> Self:
         """Return a new run, or raise `InvalidRequest` if the request does not fit the agent."""
         meter = Meter.of(agent.budget.within(request.budget))
-        kept = RunStateSnapshot(meter=meter, desk=desk)
+        run_state = RunStateSnapshot(meter=meter, desk=desk)
         choice = request.tool_choice or agent.tool_choice
-        run = cls(RunSnapshot(kept=kept, mailbox=mailbox, choice=choice), request, agent, clock)
+        run = cls(
+            RunSnapshot(kept=run_state, mailbox=mailbox, choice=choice), request, agent, clock
+        )
         initial_context.write_initial_context(request, agent, run.state)
         run._begin_whole(turn=0, calls=0)
         return run
@@ -147,8 +149,8 @@ class Run(ExecutionBase):
     @property
     def status(self) -> RunStatus:
         """Return the status of the run in one word."""
-        said = super().status
-        return "awaiting_message" if said == "running" and self._idle else said
+        status = super().status
+        return "awaiting_message" if status == "running" and self._idle else status
 
     @property
     def is_steered(self) -> bool:
@@ -319,8 +321,8 @@ class Run(ExecutionBase):
         call = skills.activity_call(self.agent, self.state.skill, self.state.data["input"], own)
         if call is None:
             return False
-        asked = ChatMessage(role="user", calls=[call.proposal])
-        self.state.log.append(MessageEntry(message=asked))
+        message = ChatMessage(role="user", calls=[call.proposal])
+        self.state.log.append(MessageEntry(message=message))
         self.whole, self._turn = call, Turn(turn, [call])
         return True
 

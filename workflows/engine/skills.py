@@ -88,5 +88,5 @@ def activity_call(agent: Agent, name: str | None, given: Any, own: str) -> ToolC
         activity=skill.activity,
     )
     arguments = {"input": given} if isinstance(given, str) else given or {}
-    asked = AskedCall(id=own, provider_id=own, tool=tool.name, arguments=arguments)
-    return ToolCall(asked, tool, is_literal=True)
+    proposal = AskedCall(id=own, provider_id=own, tool=tool.name, arguments=arguments)
+    return ToolCall(proposal, tool, is_literal=True)

@@ -46,9 +46,9 @@ def one_line(text: str, most_characters: int) -> str:
 def prose(text: str, room_bytes: int) -> str:
     """Return untrusted words for a generated line, cut with `…` if they do not fit."""
     words = one_line(text, room_bytes)
-    while (cost := cost_bytes(said := _MARKS.sub(_escaped, words))) > room_bytes:
+    while (cost := cost_bytes(escaped := _MARKS.sub(_escaped, words))) > room_bytes:
         words = words[: len(words) * room_bytes // cost - 1].rstrip("…") + "…"
-    return said
+    return escaped
 
 
 def own_sentence(text: str, room_bytes: int) -> str:
@@ -56,13 +56,13 @@ def own_sentence(text: str, room_bytes: int) -> str:
 
     Like `prose`, but single words in backticks stay code: such a word is safe.
     """
-    said: list[str] = []
+    sentences: list[str] = []
     for number, part in enumerate(_OUR_WORD.split(one_line(text, room_bytes))):
         words = part if number % 2 else _MARKS.sub(_escaped, part)
         if (room_bytes := room_bytes - cost_bytes(words)) < 0:
-            return "".join([*said, "…"])
-        said.append(words)
-    return "".join(said)
+            return "".join([*sentences, "…"])
+        sentences.append(words)
+    return "".join(sentences)
 
 
 def code(text: str) -> str:
@@ -98,8 +98,8 @@ def value_text(value: Any) -> str:
 
 def arguments_line(arguments: Mapping[str, Any], most_characters: int) -> str:
     """Return arguments in one line, as many as fit: `order_id=1042, amount=249.0`."""
-    said = (f"{name}={value_text(value)[:most_characters]}" for name, value in arguments.items())
-    return one_line(", ".join(islice(said, MAX_ARGUMENTS_IN_LINE)), most_characters)
+    shown = (f"{name}={value_text(value)[:most_characters]}" for name, value in arguments.items())
+    return one_line(", ".join(islice(shown, MAX_ARGUMENTS_IN_LINE)), most_characters)
 
 
 def short_arguments(arguments: Mapping[str, Any]) -> str:

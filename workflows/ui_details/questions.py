@@ -110,16 +110,16 @@ def delegate_question(waiting: DelegatePending) -> str:
     command = f"holdfast decide {shlex.quote(waiting.workflow_id)} {waiting.call_id}"
     ways = [code(f"{command} {verdict}") for verdict in _COMMANDS[waiting.kind]]
     head = f"- **{prose(waiting.label, NAME_BYTES)}** (`{waiting.call_id}`)"
-    said = f"{head}: {arguments}" if arguments else head
-    return "\n".join([said, f"  in the run {code(waiting.workflow_id)}", "  " + " or ".join(ways)])
+    line = f"{head}: {arguments}" if arguments else head
+    return "\n".join([line, f"  in the run {code(waiting.workflow_id)}", "  " + " or ".join(ways)])
 
 
 def _items(arguments: Mapping[str, Any], room_bytes: int) -> tuple[list[str], bool]:
     """Return the arguments in one or more lines each, and whether they are complete."""
     lines, whole = [], True
     for name, value in list(arguments.items())[:MAX_ARGUMENTS_SHOWN]:
-        said, complete = value_block(value, max(room_bytes, _LEAST_VALUE_BYTES))
-        lines.append(f"- **{prose(name, NAME_BYTES)}**: {said}")
+        block, complete = value_block(value, max(room_bytes, _LEAST_VALUE_BYTES))
+        lines.append(f"- **{prose(name, NAME_BYTES)}**: {block}")
         room_bytes -= cost_bytes(lines[-1])
         whole &= complete
     return lines, whole and len(arguments) <= MAX_ARGUMENTS_SHOWN
@@ -155,30 +155,30 @@ def _plan_calls(question: Question, room_bytes: int) -> tuple[list[str], bool]:
 
 def _terms(question: Question, is_whole: bool) -> list[str]:
     """Return the terms of a question, a line each: reason, approvers, decisions, expiry."""
-    policy, said = question.policy, []
+    policy, lines = question.policy, []
     if not is_whole:
-        said.append(
+        lines.append(
             f"**Not all of it is shown here:** run the query `{names.APPROVALS}` (above, under"
             " **Queries**) before you decide."
         )
     if question.edited_by:
-        said.append(f"Changed by {prose(question.edited_by, NAME_BYTES)}.")
+        lines.append(f"Changed by {prose(question.edited_by, NAME_BYTES)}.")
     if question.reasoning:
-        said.append(f"Why, in the model's words: {quoted(question.reasoning, WORDS_BYTES)}")
+        lines.append(f"Why, in the model's words: {quoted(question.reasoning, WORDS_BYTES)}")
     if policy.approvers:
         groups = prose(", ".join(policy.approvers), WORDS_BYTES)
-        said.append(f"Only these groups decide: {groups}.")
+        lines.append(f"Only these groups decide: {groups}.")
     if policy.signed:
-        said.append("Only signed decisions count: with a `token` of the approver.")
+        lines.append("Only signed decisions count: with a `token` of the approver.")
     if (policy.quorum or 1) > 1:
-        said.append(f"{policy.quorum} people must agree.")
-    said += [
+        lines.append(f"{policy.quorum} people must agree.")
+    lines += [
         f"Decided: {prose(decided_phrase(decided, question.kind), NAME_BYTES)}."
         for decided, _ in question.decisions[-MAX_DECISIONS_SHOWN:]
     ]
     lapse = timeout_phrase(question.kind, policy.on_timeout)
     expiry = question.expires_at.strftime("%Y-%m-%d %H:%M UTC")
-    return [*said, f"If no one decides by {expiry}, {lapse}."]
+    return [*lines, f"If no one decides by {expiry}, {lapse}."]
 
 
 def _decision(question: Question) -> str:

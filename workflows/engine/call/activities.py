@@ -223,13 +223,13 @@ def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
     match failure:
         case Failure(kind="application", type=names.STOP_RUN):
             return Stopped(failure.message[:MAX_MESSAGE_CHARACTERS])
-        case Failure(kind="application", message=said) if _NOT_REGISTERED.search(said):
+        case Failure(kind="application", message=message) if _NOT_REGISTERED.search(message):
             return fail(ErrorCode.TOOL_ERROR, _describe(failure, f"The tool `{tool.name}`"))
         case Failure(kind="application", type=names.INVALID_ARGUMENTS):
             return fail(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {failure.message}")
         case Failure(kind="application"):
-            said = failure.message or f"`{tool.name}` failed, and did not say why."
-            return fail(ErrorCode.TOOL_ERROR, said)
+            message = failure.message or f"`{tool.name}` failed, and did not say why."
+            return fail(ErrorCode.TOOL_ERROR, message)
         case Failure(started=False):
             return fail(ErrorCode.TIMEOUT, f"`{tool.name}` did not start in time, and was not run.")
         case _ if tool.once:
@@ -257,8 +257,8 @@ def check_output(tool: Tool, result: Succeeded) -> Succeeded | Failed:
     if tool.output is None:
         return result
     if (stored := Stored.of(result.value)) is not None:
-        said = f"{stored.size_bytes} bytes, which is too much to see whether it fits its `_output`"
-        return _misfit(f"the result of `{tool.name}` has {said}", result.value)
+        size = f"{stored.size_bytes} bytes, which is too much to see whether it fits its `_output`"
+        return _misfit(f"the result of `{tool.name}` has {size}", result.value)
     problems = errors(result.value, tool.output)
     if not problems:
         return result

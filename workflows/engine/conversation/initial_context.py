@@ -77,8 +77,8 @@ def append_message(
     def note(kind: str, why: str) -> None:
         state.log.append(NoticeEntry(text=f"the {kind} in a message was not taken: {why}"))
 
-    said = _said(message).model_copy(update={"instance": within})
-    DataMessageWriter(state, [message], note, within=within, veil=veil).write(said)
+    appended = _said(message).model_copy(update={"instance": within})
+    DataMessageWriter(state, [message], note, within=within, veil=veil).write(appended)
 
 
 def _said(message: Message) -> ChatMessage:

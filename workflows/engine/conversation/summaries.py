@@ -207,11 +207,11 @@ class Summaries:
         log, progress = self._state.log, self.progress
         task = task_text(log) if progress.task is None else progress.task
         calls = bool(self._state.tools)
-        told = summary_text(text, task, progress.window, calls=calls)
+        summary = summary_text(text, task, progress.window, calls=calls)
         known = {"task": task, "since": upto, "origin": log.digest_at(upto), "counted": upto}
-        known["tokens"] = len(told.encode()) // BYTES_PER_TOKEN
+        known["tokens"] = len(summary.encode()) // BYTES_PER_TOKEN
         self.progress = progress.model_copy(update=known)
-        log.append(SummaryEntry(upto=upto, text=told))
+        log.append(SummaryEntry(upto=upto, text=summary))
         self._too_long, self._settled = False, True
 
     def _new_tokens(self) -> int:
@@ -326,7 +326,7 @@ def summary_text(text: str, task: str, window: int | None, *, calls: bool) -> st
 
 def task_text(log: Log) -> str:
     """Return the messages before the first turn, as far as they can be repeated."""
-    told: list[str] = []
+    messages: list[str] = []
     room = MAX_TASK_CHARACTERS
     for record in log.records_after(0):
         if record["type"] == "turn_start" or room < 0:
@@ -335,9 +335,9 @@ def task_text(log: Log) -> str:
             continue
         message = ChatMessage.read(record["message"])
         text = content_text(message.content)
-        told.append(text if message.role == "user" else f"{message.role}: {text}")
-        room -= len(told[-1])
-    return _cut("\n\n".join(told), MAX_TASK_CHARACTERS)
+        messages.append(text if message.role == "user" else f"{message.role}: {text}")
+        room -= len(messages[-1])
+    return _cut("\n\n".join(messages), MAX_TASK_CHARACTERS)
 
 
 def _most_characters(window: int | None) -> int:

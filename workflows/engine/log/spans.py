@@ -98,13 +98,17 @@ class Spans:
 
     def _add_content(self, message: dict[str, Any]) -> None:
         """Add people's messages, and the outcome of a call."""
-        said = message.get("content")
-        if message.get("role") == "user" and said and len(self.progress.asked) < MAX_ASKED_MESSAGES:
-            self.progress.asked.append(_shown(said))
+        content = message.get("content")
+        if (
+            message.get("role") == "user"
+            and content
+            and len(self.progress.asked) < MAX_ASKED_MESSAGES
+        ):
+            self.progress.asked.append(_shown(content))
         if message.get("role") == "tool" and self._ready:
             last = self._ready[-1]
             if last.attributes.get("gen_ai.tool.call.id") == message.get("callId"):
-                last.attributes.setdefault("gen_ai.tool.call.result", _shown(said))
+                last.attributes.setdefault("gen_ai.tool.call.result", _shown(content))
 
     def _decide(self, record: Record) -> None:
         wait = self._waits.get(record["callId"])
@@ -128,23 +132,23 @@ class Spans:
 
     def _end_wait(self, call_id: str, at: str, verdict: str) -> None:
         wait = self._waits.pop(call_id)
-        asked = wait.record["approval"]
+        approval = wait.record["approval"]
         attributes: Attributes = {
-            "gen_ai.tool.name": asked["tool"],
+            "gen_ai.tool.name": approval["tool"],
             "gen_ai.tool.call.id": call_id,
             "holdfast.turn": wait.record["turn"],
-            "holdfast.approval.kind": asked["kind"],
+            "holdfast.approval.kind": approval["kind"],
             "holdfast.approval.verdict": verdict,
-            "holdfast.approval.quorum": asked.get("quorum", 1),
+            "holdfast.approval.quorum": approval.get("quorum", 1),
             "holdfast.approval.decisions": len(wait.decided),
             "holdfast.approval.signed": any(each.get("signed") for each in wait.decided),
         }
         if self._subject.content:
             attributes["holdfast.approval.by"] = [one["by"] for one in wait.decided if "by" in one]
-            attributes["gen_ai.tool.call.arguments"] = _shown(asked["arguments"])
+            attributes["gen_ai.tool.call.arguments"] = _shown(approval["arguments"])
         # An approval precedes the call's span; a question on an unknown outcome is inside it.
-        inside = call_id if asked["kind"] == "reconcile" else ""
-        name, own = f"approval {asked['tool']}", f"{call_id} asked {wait.record['n']}"
+        inside = call_id if approval["kind"] == "reconcile" else ""
+        name, own = f"approval {approval['tool']}", f"{call_id} asked {wait.record['n']}"
         self._add("approval", name, own, inside, wait.record["at"], at, attributes)
 
     def _end_call(self, record: Record) -> None:

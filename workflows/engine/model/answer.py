@@ -80,8 +80,8 @@ def parse_answer(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedA
         wrong = f"invalid_output: {error}.{cut} {_COMPOSED}"
         return ParsedAnswer(solution.model_copy(update={"calls": []}), wrong=wrong)
     output = "" if read.output is MISSING else as_text(read.output)
-    said = "\n\n".join(filter(None, (read.beside, output)))
-    return ParsedAnswer(solution.model_copy(update={"calls": read.calls}), said, read.output)
+    text = "\n\n".join(filter(None, (read.beside, output)))
+    return ParsedAnswer(solution.model_copy(update={"calls": read.calls}), text, read.output)
 
 
 def propose_calls(
@@ -95,9 +95,9 @@ def propose_calls(
     known, calls = {tool.name: tool for tool in reversed(tools)}, []
     for index, written in enumerate(solution.calls, start=1):
         own = call_id(turn, index)
-        given = written.provider_id
-        usable = given and len(given) <= MAX_PROVIDER_ID_CHARACTERS and given not in seen
-        provider_id = given if given and usable else own
+        own_id = written.provider_id
+        usable = own_id and len(own_id) <= MAX_PROVIDER_ID_CHARACTERS and own_id not in seen
+        provider_id = own_id if own_id and usable else own
         while provider_id in seen:
             provider_id += "x"
         seen[provider_id] = None
@@ -197,8 +197,8 @@ def _shown(call: ToolCall, value: Any, path: str | None) -> Content:
         text = stored.beginning
         if tool.untrusted:
             text = as_text(untrusted_value(call.name, text))
-        said = f"{stored.size_bytes} bytes, too many to be read here; this is how they begin."
-        return f"{said}\n{text}"
+        note = f"{stored.size_bytes} bytes, too many to be read here; this is how they begin."
+        return f"{note}\n{text}"
     content: Content = content_parts(value) or as_text(value)
     if tool.untrusted:
         content = _from_outside(call, content, value)
@@ -218,8 +218,8 @@ def _from_outside(call: ToolCall, content: Content, value: Any) -> Content:
         return as_text(untrusted_value(call.name, value))
     pictures = [part for part in content if isinstance(part, ImagePart)]
     others = [part.to_json() for part in content if not isinstance(part, ImagePart)]
-    said = as_text(untrusted_value(call.name, others))
-    return [TextPart(text=said), *pictures] if pictures else said
+    text = as_text(untrusted_value(call.name, others))
+    return [TextPart(text=text), *pictures] if pictures else text
 
 
 def as_said(call: ToolCall, message: Message) -> Message:

@@ -166,8 +166,8 @@ def _read_call(
         known[name] = _properties(tool)
     read = read_properties(written, known[name])
     others = read.pop(OTHERS, None) if OTHERS in known[name] else None
-    said = {key: item for key, item in read.items() if item is not None or key[:1] != "_"}
-    arguments = {**others, **said} if isinstance(others, dict) else said
+    fields = {key: item for key, item in read.items() if item is not None or key[:1] != "_"}
+    arguments = {**others, **fields} if isinstance(others, dict) else fields
     return WrittenCall(tool=name, arguments=arguments)
 
 

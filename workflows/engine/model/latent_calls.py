@@ -105,10 +105,10 @@ class Latent:
         except InvalidOutput as error:
             if self.requests >= MAX_REQUESTS:
                 return fail(ErrorCode.INVALID_OUTPUT, str(error), solution.text or None)
-            said = ChatMessage(
+            message = ChatMessage(
                 role="assistant", content=solution.text, provider_data=solution.provider_data
             )
-            self._say(said)
+            self._say(message)
             self._say(ChatMessage(role="user", content=str(error)))
             return None
 

@@ -80,12 +80,12 @@ def offers(
     refer, offered = refers(tools), []
     for tool in tools:
         whose = instance_property(tool, instances)
-        asked = tool.parameters.get("properties", {})
+        declared = tool.parameters.get("properties", {})
         if refer:
-            asked = {name: or_reference(schema) for name, schema in asked.items()}
+            declared = {name: or_reference(schema) for name, schema in declared.items()}
         chosen = {name: schema for name, schema in tool.chosen.items() if name != INSTANCE}
         why = {REASONING: WHY} if agent.reasoning_for_call else {}
-        properties = {**asked, **chosen, **whose, **why}
+        properties = {**declared, **chosen, **whose, **why}
         parameters = {"type": "object", **tool.parameters, "properties": properties}
         if whose:
             parameters["required"] = [*tool.parameters.get("required", []), INSTANCE]
@@ -109,7 +109,7 @@ def ask(
     and no tools are offered.
     """
     choice = choice if tools else "none"
-    asked = Ask(
+    request = Ask(
         model=agent.model,
         calling=agent.calling,
         instructions=instructions(agent, skill),
@@ -119,9 +119,9 @@ def ask(
         tail=tail,
     )
     if agent.calling == "native":
-        return asked
+        return request
     composed = composed_schema(agent, allowed_tools(agent, skill), choice, instances)
-    return asked.model_copy(
+    return request.model_copy(
         update={
             "tools": [],
             "tool_choice": "none",
@@ -142,11 +142,11 @@ def tail(run_state: RunState, plan: str | None = None) -> str | None:
         heading = _FOR_ALL if instances else _STATE
         notes.append(f"{heading}\n{_within(shared, MAX_STATE_CHARACTERS)}")
     if own:
-        told = list(own)[: MAX_INSTANCES_CHARACTERS // MIN_SHARE_CHARACTERS]
-        share = _fair_share(sorted(len(_json(own[name])) for name in told))
-        lines = [_OWN, *(f"{name}: {_within(own[name], share)}" for name in told)]
-        if len(own) > len(told):
-            lines.append(f"(and {len(own) - len(told)} more instances)")
+        shown = list(own)[: MAX_INSTANCES_CHARACTERS // MIN_SHARE_CHARACTERS]
+        share = _fair_share(sorted(len(_json(own[name])) for name in shown))
+        lines = [_OWN, *(f"{name}: {_within(own[name], share)}" for name in shown)]
+        if len(own) > len(shown):
+            lines.append(f"(and {len(own) - len(shown)} more instances)")
         notes.append("\n".join(lines))
     if plan is not None:
         notes.append(plan)

@@ -184,13 +184,13 @@ class StrictForms:
         minimum = schema.get("minItems")
         is_some = isinstance(minimum, int | float) and minimum >= 1
         least = {"minItems": 1} if is_some else {}
-        asked = {"type": "array", "items": item.schema, **least, **_told(schema)}
+        schema_of_list = {"type": "array", "items": item.schema, **least, **_told(schema)}
 
         def read_list(value: Any) -> Any:
             value = _parsed(value, list)
             return [item.read(each) for each in value] if isinstance(value, list) else value
 
-        return StrictForm(asked, read_list)
+        return StrictForm(schema_of_list, read_list)
 
     def _one_of(
         self, schema: Schema, parts: Any, level: int, within: tuple[str, ...]
@@ -207,7 +207,7 @@ class StrictForms:
             return self._text(schema)  # the branch of a text could not be determined
         if len(branches) == 1:
             return branches[0][0].map(lambda own: {**own, **_told(schema)})
-        asked = _any_of([form.schema for form, _ in branches])
+        any_of = _any_of([form.schema for form, _ in branches])
         plain = [fits for form, fits in branches if not form.is_json]
 
         def read_first_fitting(value: Any) -> Any:
@@ -216,7 +216,7 @@ class StrictForms:
             meant = ((form.read(value), fits) for form, fits in branches)
             return next((each for each, fits in meant if fits(each)), value)
 
-        return StrictForm({**asked, **_told(schema)}, read_first_fitting)
+        return StrictForm({**any_of, **_told(schema)}, read_first_fitting)
 
     def _choice(self, schema: Schema) -> StrictForm:
         """Return one of several values; providers accept no texts and numbers in one enum."""
@@ -240,12 +240,12 @@ class StrictForms:
         note, own = _JSON_TEXT, {}
         if isinstance(schema, dict):
             own = {key: each for key, each in schema.items() if key not in ("title", "description")}
-        told = json.dumps(own, ensure_ascii=False)
-        if '"$ref"' in told and isinstance(self._root, dict):
+        text = json.dumps(own, ensure_ascii=False)
+        if '"$ref"' in text and isinstance(self._root, dict):
             named = {key: self._root[key] for key in ("$defs", "definitions") if key in self._root}
-            told = json.dumps({**own, **named}, ensure_ascii=False)
-        if own and len(told) <= MAX_TOLD_CHARACTERS:
-            note += f", which fits this JSON Schema: {told}"
+            text = json.dumps({**own, **named}, ensure_ascii=False)
+        if own and len(text) <= MAX_TOLD_CHARACTERS:
+            note += f", which fits this JSON Schema: {text}"
         return json_text({"type": "string", **_described(schema, [note])}, self.fits(schema))
 
     def _at(self, reference: str) -> Any:
@@ -287,11 +287,11 @@ def takes_others(schema: Schema) -> bool:
 
 def closed(properties: dict[str, Property], **own: Schema) -> Schema:
     """Return a closed object that has all of these properties; `own` come before them."""
-    asked = {**own, **{name: each.form.schema for name, each in properties.items()}}
+    fields = {**own, **{name: each.form.schema for name, each in properties.items()}}
     return {
         "type": "object",
-        "properties": asked,
-        "required": list(asked),
+        "properties": fields,
+        "required": list(fields),
         "additionalProperties": False,
     }
 
@@ -321,8 +321,8 @@ def _any_of(parts: list[Schema]) -> Schema:
     others = [each for each in flat if each.get("type") != "null"]
     if not others:
         return {"type": "null"}
-    asked = others[0] if len(others) == 1 else {"anyOf": others}
-    return or_null(asked) if nulls else asked
+    combined = others[0] if len(others) == 1 else {"anyOf": others}
+    return or_null(combined) if nulls else combined
 
 
 def _enum(values: list[Any], kind: str, *types: type) -> list[Schema]:
@@ -341,11 +341,11 @@ def _told(schema: Schema) -> Schema:
 
 
 def _described(schema: Any, notes: list[str]) -> Schema:
-    said = schema.get("description") if isinstance(schema, dict) else None
+    description = schema.get("description") if isinstance(schema, dict) else None
     note = "; ".join(notes)
-    if not isinstance(said, str) or not said:
+    if not isinstance(description, str) or not description:
         return {"description": note} if note else {}
-    return {"description": f"{said} ({note})" if note else said}
+    return {"description": f"{description} ({note})" if note else description}
 
 
 def _parsed(value: Any, kind: type[Any] = object) -> Any:

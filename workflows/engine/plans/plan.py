@@ -147,11 +147,11 @@ def edit_plan(
         plan = Plan.model_validate(edited)
     except ValidationError as error:
         raise InvalidArguments(summarize_problems(problems_of(error, edited, Plan))) from None
-    given = _given(turn, Plan.model_validate(now), plan)
+    new_arguments = _given(turn, Plan.model_validate(now), plan)
     trial = [replace(call, dependencies=Dependencies()) for call in turn.calls]
-    staying = [copy for copy in trial if copy.id in given]
+    staying = [copy for copy in trial if copy.id in new_arguments]
     for copy in staying:
-        copy.edit(given[copy.id], None)
+        copy.edit(new_arguments[copy.id], None)
     connect(trial, is_sequential=turn.is_sequential)
     for call in staying:
         if call.stage is CallStage.PENDING:
@@ -165,7 +165,7 @@ def edit_plan(
 
     def is_gone(call: ToolCall) -> bool:
         """Return whether a call never writes a result: it was struck out, or refused earlier."""
-        struck = call.outcome is None and call.id not in given
+        struck = call.outcome is None and call.id not in new_arguments
         return struck or isinstance(call.outcome, Refused)
 
     found = find_unrunnable(turn, trial, state, is_gone)
@@ -179,16 +179,16 @@ def edit_plan(
 def _given(turn: Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
     """Return the arguments of each remaining call."""
     calls, shown_now = {call.id: call for call in turn.calls}, {call.id: call for call in now.calls}
-    given: dict[str, dict[str, Any]] = {}
+    arguments: dict[str, dict[str, Any]] = {}
     for entry in edited.calls:
         if entry.id not in shown_now:
             raise InvalidArguments("; ".join(no_such_call(entry.id, shown_now)))
-        if entry.id in given:
+        if entry.id in arguments:
             raise InvalidArguments(f"`{entry.id}` is listed twice")
-        given[entry.id] = _arguments(calls[entry.id], shown_now[entry.id], entry)
-    if not given:
+        arguments[entry.id] = _arguments(calls[entry.id], shown_now[entry.id], entry)
+    if not arguments:
         raise InvalidArguments("no call is left; `deny` the plan instead")
-    return given
+    return arguments
 
 
 def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str, Any]:

@@ -182,8 +182,8 @@ class Planning:
                 state = ": done" if error is None else f": not done ({error.code})"
             lines.append(f"- {call.id} {call.name}{state}")
         more = len(lines) - MAX_STANDING_CALLS
-        told = [*lines[:MAX_STANDING_CALLS], *([f"(and {more} more)"] if more > 0 else [])]
-        return "\n".join([_STANDING, *told, *([_HOW] if self._left() else [])])
+        shown = [*lines[:MAX_STANDING_CALLS], *([f"(and {more} more)"] if more > 0 else [])]
+        return "\n".join([_STANDING, *shown, *([_HOW] if self._left() else [])])
 
     def to_snapshot(self) -> list[StepSnapshot]:
         """Return the approved plan as a snapshot."""
@@ -265,9 +265,9 @@ class Planning:
         return policy if asks and not free else state.rules.approval.over(APPROVAL_DEFAULTS)
 
     def _edit(self, turn: Turn, plan: Plan, edited_by: str | None) -> None:
-        given = {call.id: call.arguments for call in plan.calls}
+        arguments_by_call = {call.id: call.arguments for call in plan.calls}
         for call in unstarted(turn.calls):
-            arguments = given.get(call.id)
+            arguments = arguments_by_call.get(call.id)
             if arguments is None:
                 self._refuse([call], ErrorCode.DENIED, STRUCK)
             elif not is_same_json(arguments, known_arguments(call)):
