@@ -174,9 +174,12 @@ class AgentWorkflow(BaseWorkflow[Run]):
         updates fail with `CONTINUED`.
         """
         run, facts = started.work, started.facts
-        if not should_continue_as_new(run, facts):
+        now = history_length(facts)
+        if not run.is_between_turns:
             return
-        if history_length(facts).is_pressing:
+        if not should_move(now, run) and not is_due(now, run.state.log, stored=facts.store):
+            return
+        if now.is_pressing:
             self._releases_senders = True
             await workflow.wait_condition(workflow.all_handlers_finished)
             self._releases_senders = False
@@ -322,14 +325,6 @@ def history_length(facts: WorkerFacts) -> HistoryLength:
         is_suggested=info.is_continue_as_new_suggested(),
         build_changed=info.is_target_worker_deployment_version_changed(),
         bound_events=facts.continue_after,
-    )
-
-
-def should_continue_as_new(run: Run, facts: WorkerFacts) -> bool:
-    """Return whether the run is between two turns and its history long or its build another."""
-    now = history_length(facts)
-    return run.is_between_turns and (
-        should_move(now, run) or is_due(now, run.state.log, stored=facts.store)
     )
 
 

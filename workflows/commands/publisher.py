@@ -19,7 +19,6 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import RetryPolicy, SearchAttributeKey, SearchAttributeUpdate
 from temporalio.exceptions import FailureError
-from temporalio.workflow import ActivityConfig
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.runtime.narration.call_summaries import CallSummaries
@@ -127,7 +126,9 @@ class Publisher:
             workflow.start_activity(
                 str(activity),
                 described | {"workflowId": workflow.info().workflow_id},
-                **notify_config(line),
+                summary=line,
+                start_to_close_timeout=_START_TO_CLOSE,
+                retry_policy=RetryPolicy(maximum_attempts=5),
             )
         self._notifier.update()
         self._parent.update()
@@ -306,26 +307,12 @@ class ApprovalNotifier:
         async with self._slots[channel]:
             with suppress(FailureError):  # the worker logs it
                 await workflow.execute_activity(
-                    names.TELL_PEOPLE, {"channel": channel, "news": news}, **channel_config(line)
+                    names.TELL_PEOPLE,
+                    {"channel": channel, "news": news},
+                    summary=line,
+                    start_to_close_timeout=_START_TO_CLOSE,
+                    schedule_to_close_timeout=TELL_TO_CLOSE,
+                    retry_policy=RetryPolicy(
+                        initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=5)
+                    ),
                 )
-
-
-def notify_config(line: str) -> ActivityConfig:
-    """Return the options of the worker's own `notify` activity: a few attempts."""
-    return ActivityConfig(
-        summary=line,
-        start_to_close_timeout=_START_TO_CLOSE,
-        retry_policy=RetryPolicy(maximum_attempts=5),
-    )
-
-
-def channel_config(line: str) -> ActivityConfig:
-    """Return the options of a notification: retried for up to an hour."""
-    return ActivityConfig(
-        summary=line,
-        start_to_close_timeout=_START_TO_CLOSE,
-        schedule_to_close_timeout=TELL_TO_CLOSE,
-        retry_policy=RetryPolicy(
-            initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=5)
-        ),
-    )
