@@ -1,4 +1,4 @@
-"""A worker, a model and runs: what a test of a promise needs, and nothing that decides."""
+"""Start a worker with a scripted model, and start runs on it."""
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -76,7 +76,7 @@ class Run:
         self._client = client
 
     def delegate(self, call_id: str) -> "Run":
-        """The run that carries out a call of this one."""
+        """The delegate run of a call."""
         assert self._client is not None  # the backend started it
         return Run(self._client.get_workflow_handle(f"{self.id}.{call_id}"), self._client)
 
@@ -140,7 +140,7 @@ class Run:
         return await self._all("context")
 
     async def told(self) -> list[str]:
-        """What happened, in short: `tool_call t1c1`, `turn_end`, …"""
+        """The log in short: `tool_call t1c1`, `turn_end`, …"""
         events = await self.events()
         return [" ".join(filter(None, [event["type"], event.get("callId")])) for event in events]
 

@@ -1,4 +1,4 @@
-"""The command `holdfast`, given some words within this process."""
+"""Run the command `holdfast` within this process."""
 
 import asyncio
 import io
@@ -22,7 +22,7 @@ Holdfast = Callable[..., Awaitable[Said]]
 
 
 async def holdfast(*words: str) -> Said:
-    """Give the command some words, one command at a time, and have what it says."""
+    """Run one command; return its output and exit code."""
     return await asyncio.to_thread(_carry_out, words)
 
 

@@ -12,10 +12,10 @@ BETWEEN_SECONDS = 0.02
 async def eventually(
     condition: Callable[[], Awaitable[T | None]], timeout_seconds: float = 30
 ) -> T:
-    """What the condition gives, once it gives something that is true.
+    """Return the first true value of the condition.
 
     Raises:
-        TimeoutError: it did not in time.
+        TimeoutError: the condition was not true in time.
     """
     async with asyncio.timeout(timeout_seconds):
         while not (found := await condition()):

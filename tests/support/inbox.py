@@ -1,4 +1,4 @@
-"""An inbox on this machine, and somebody who is signed in to it: as a browser, and as a program.
+"""An inbox on this machine, with a signed-in user: as a browser, and as a program.
 
 It is the whole inbox behind its gate, on a real port, over a real client of Temporal.
 """
@@ -86,7 +86,7 @@ async def inbox(
     temporal_ui: str | None = None,
     tokens: Sequence[LiveKeySet] = (),
 ) -> AsyncIterator[Stage]:
-    """An inbox to which somebody is signed in, by the link that it prints."""
+    """An inbox with a user who signed in by the printed link."""
     seal = TextSealer()
     link = LinkSignIn(seal, LinkOwner(by, tuple(groups)))
     parts = Services(client, signer, temporal_ui)
@@ -107,7 +107,7 @@ async def opened(
     app: ASGIApp | None = None,
     port: int = 0,
 ) -> AsyncIterator[Stage]:
-    """An inbox to which nobody is signed in; `app` are other pages than its own."""
+    """An inbox without a signed-in user; `app` replaces its pages."""
     with socket.create_server((HOST, port)) as listening:
         port = listening.getsockname()[1]
         access = RequestAccess(own_origins(HOST, port, url), way, bearer)

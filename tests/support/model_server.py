@@ -1,4 +1,4 @@
-"""A model provider that says what a test wants: chat completions over real HTTP on loopback.
+"""A scripted model provider: chat completions over real HTTP on loopback.
 
 It is the one fake of the tests. An answer is chosen by how many assistant messages the request
 holds, so the same request gets the same answer, whoever asks and however often.
@@ -52,12 +52,12 @@ class ModelServer:
     arrived: threading.Condition = field(default_factory=threading.Condition)
 
     def asked(self, turn: int) -> int:
-        """How often the request of a turn was made."""
+        """The number of requests of a turn."""
         return sum(1 for body in self.requests if turn_of(body) == turn)
 
 
 def openai_refuses(tokens: int, window: int) -> Answer:
-    """As OpenAI says that a conversation is too long."""
+    """The error of OpenAI for a conversation that is too long."""
     said = (
         f"This model's maximum context length is {window} tokens. However, your messages resulted"
     )
@@ -135,7 +135,7 @@ def _handler(model: ModelServer) -> type[BaseHTTPRequestHandler]:
             self.close_connection = True
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing: tests look at what was asked."""
+            """Log nothing: tests check the requests."""
 
     return Handler
 

@@ -1,4 +1,4 @@
-"""Twenty tools that others wrote, as their MCP servers list them.
+"""Twenty tools of public MCP servers, as the servers list them.
 
 `others_tools.json` is what the servers of these packages answered to `tools/list`, unchanged, each
 with its package, version and licence.

@@ -37,11 +37,11 @@ class Process:
         raise RuntimeError(ended)
 
     def kill(self) -> None:
-        """End it as a crash does: at once, with nothing told to anybody."""
+        """Kill the process, as a crash does."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """End it as an operator does."""
+        """Stop the process, as an operator does."""
         self._end(signal.SIGTERM)
 
     def _end(self, how: signal.Signals) -> None:

@@ -36,7 +36,7 @@ def ed25519_key(number: int) -> Ed25519PrivateKey:
 
 @dataclass(frozen=True)
 class Signer:
-    """Somebody with a key, and the id that they give it."""
+    """A person with a key and its id."""
 
     private: Any
     key_id: str | None = "k1"
@@ -105,7 +105,7 @@ EVE = Signer(ed25519_key(3))  # with the id of Ada's key
 
 
 def rsa(key_id: str | None = "r1", number: int = 0) -> Signer:
-    """Somebody with an RSA key."""
+    """A person with an RSA key."""
     return Signer(rsa_key(number), key_id)
 
 
@@ -128,7 +128,7 @@ class Approver:
         return self._signer.signed({"exp": int(time.time()) + GOOD_FOR_SECONDS, **claims}, header)
 
     def on(self, run: str, waiting: dict[str, Any], by: str = "ann", **claims: Any) -> str:
-        """A token on a waiting call, as it is shown. A token counts once: a number of its own keeps
+        """A token on a pending approval. A token counts once: a number of its own keeps
         two of one second apart."""
         said = {"sub": by, "groups": [], "digest": waiting["digest"], "workflowId": run}
         said["jti"] = uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""Tools that do what tools do, right and wrong; what they did stands in a ledger on disk.
+"""Tools that succeed and fail; a ledger on disk records their effects.
 
 Like any module of tools it imports nothing of ours.
 """

@@ -1,4 +1,4 @@
-"""What a worker tells of its runs, kept at hand; and what every trace has to be."""
+"""Record a worker's spans and metrics, and check the invariants of each trace."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
