@@ -1,4 +1,4 @@
-"""A waiting call in a browser (§7): understood and decided at a desk and on a phone, by keyboard,
+"""An approval in a browser (§7): understood and decided at a desk and on a phone, by keyboard,
 without scripts; what others do meanwhile appears, and nothing that is typed is lost."""
 
 import re

@@ -1,4 +1,4 @@
-"""The list of what waits in a real browser, wide and narrow (§13): everybody can use it."""
+"""The list of pending approvals in a real browser, wide and narrow (§13)."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

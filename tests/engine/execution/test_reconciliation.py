@@ -1,4 +1,4 @@
-"""Reconcile: a call that may be carried out once, and whose end is unknown, is asked about."""
+"""Reconcile: a call that may run once and has an unknown outcome requires a decision."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""§11: a tool as people's screens are shown it: the one that the waiting call is of."""
+"""§11: the tool of a pending approval, as screens receive it."""
 
 import pytest
 

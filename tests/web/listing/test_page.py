@@ -1,4 +1,4 @@
-"""The list of what waits (§11, §13): its rows, its its news, and several at once."""
+"""The list of pending approvals (§11, §13): its rows, its updates, several decisions at once."""
 
 import re
 from collections.abc import AsyncIterator

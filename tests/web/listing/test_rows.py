@@ -1,4 +1,4 @@
-"""The list of what waits, without a run (§7, §11): what its rows let be decided, and its bounds."""
+"""The list of pending approvals without a run (§7, §11): the decisions of its rows, its bounds."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
