@@ -56,7 +56,7 @@ from holdfast.schemas import names
 from holdfast.schemas.agent import WorkerFacts
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
-from holdfast.workflows.commands.interceptors import HeartbeatPolicyInterceptor, TracingInterceptor
+from holdfast.workflows.commands.interceptors import CommandInterceptor
 from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
 from holdfast.workflows.ui_details.page import DetailsInterceptor
 
@@ -215,9 +215,8 @@ def _interceptors(
         AttemptSpanInterceptor(resources.telemetry),
         AutoHeartbeatInterceptor(in_process),
         ResultInterceptor(payload_writer(client.data_converter), resources.secrets),
-        HeartbeatPolicyInterceptor(in_process, settings.heartbeat_timeout),
+        CommandInterceptor(in_process, settings.heartbeat_timeout),
         PagePrefetchInterceptor(prefetch),
-        TracingInterceptor(),
         DetailsInterceptor(),
     ]
 

@@ -150,21 +150,6 @@ class Trace:
         return self._starter or self._origin.place()
 
 
-class TracingInterceptor(Interceptor):
-    """Passes the trace context of each workflow on to what it starts."""
-
-    def workflow_interceptor_class(
-        self, input: WorkflowInterceptorClassInput
-    ) -> type[WorkflowInboundInterceptor]:
-        """Return the interceptor of each workflow; the SDK calls this."""
-        return _Inbound
-
-
-class _Inbound(WorkflowInboundInterceptor):
-    def init(self, outbound: WorkflowOutboundInterceptor) -> None:
-        super().init(_Outbound(outbound))
-
-
 class _Outbound(WorkflowOutboundInterceptor):
     def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
         _add_header(input, input.activity_id or "")
@@ -199,8 +184,8 @@ def _add_header(input: AnyInput, id: str | None) -> None:
             input.headers = {**input.headers, HEADER: header}
 
 
-class HeartbeatPolicyInterceptor(Interceptor):
-    """Sets the heartbeat timeout of those activities of workflows that the worker executes."""
+class CommandInterceptor(Interceptor):
+    """Sets trace headers, and heartbeat timeouts of the activities that the worker executes."""
 
     def __init__(self, activities: Collection[str], timeout: timedelta) -> None:
         self._activities, self._timeout = activities, timeout
@@ -211,7 +196,7 @@ class HeartbeatPolicyInterceptor(Interceptor):
         """Return the interceptor of each workflow; the SDK calls this."""
         activities, timeout = self._activities, self._timeout
 
-        class Outbound(WorkflowOutboundInterceptor):
+        class Outbound(_Outbound):
             def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
                 is_here = input.task_queue in (None, workflow.info().task_queue)
                 longest = input.start_to_close_timeout

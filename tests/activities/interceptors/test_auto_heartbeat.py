@@ -20,7 +20,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.worker import Worker
 
 from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeatInterceptor
-from holdfast.workflows.commands.interceptors import HeartbeatPolicyInterceptor
+from holdfast.workflows.commands.interceptors import CommandInterceptor
 from tests.support.eventually import eventually
 
 TIMEOUT = timedelta(milliseconds=300)
@@ -142,7 +142,7 @@ async def scene(client: Client) -> AsyncIterator[Scene]:
         activity_executor=ThreadPoolExecutor(2),
         interceptors=[
             AutoHeartbeatInterceptor(carried),
-            HeartbeatPolicyInterceptor(carried, TIMEOUT),
+            CommandInterceptor(carried, TIMEOUT),
         ],
         max_heartbeat_throttle_interval=TIMEOUT / 10,
     )
