@@ -17,7 +17,6 @@ from holdfast.schemas.internal.tracing import TRACEPARENT
 from holdfast.web.api import models, runs, start_runs
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.openapi import Answer, Operation, build_description, docs_routes, parameter
-from holdfast.web.api.runs import Streams
 from holdfast.web.http.problems import HttpProblem, problem_of
 from holdfast.web.http.routing import RunRoute
 from holdfast.web.http.streaming import MEDIA_TYPE
@@ -61,205 +60,204 @@ _STREAMED: Final = (
 )
 
 
-def operations(streams: Streams) -> list[Operation]:
-    """Return all operations."""
-    started = {
-        what: Answer(
-            f"The {what} is started, or was by the same request under the same key.",
-            models.Started,
-            example={"run": _RUN},
-            headers={"Location": f"The address of the {what}."},
-        )
-        for what in ("run", "call")
-    }
-    accepted = {202: Answer("The run has it.", models.Started, example={"run": _RUN})}
-    return [
-        Operation(
-            "POST",
-            "/runs",
-            "startRun",
-            "Start a run",
-            "Starts a run of an agent and answers at once. It acts for you, with the scopes that"
-            " you hold, unless the inbox is set to take other principals.",
-            start_runs.start_run,
-            {201: started["run"]},
-            _START,
-            models.NewRun,
-            {"agent": "support", "input": "Refund order A-1001, it came broken."},
-            _START_HEADERS,
-        ),
-        Operation(
-            "POST",
-            "/calls",
-            "startCall",
-            "Run one call",
-            "Runs one call of one tool, with no model, and with the same checks, approval"
-            " and record as in a run. It is looked at, decided on and cancelled as a run is.",
-            start_runs.start_call,
-            {201: started["call"]},
-            _START,
-            models.NewCall,
-            {"tool": "refund", "arguments": {"order_id": "A-1001", "amount": 40}},
-            _START_HEADERS,
-        ),
-        Operation(
-            "GET",
-            "/runs/{run}/events",
-            "watchRun",
-            "Follow a run as it happens",
-            "Server-sent events: each numbered event of the run, and between them `token`,"
-            " `tool_call_delta` and `tool_update`; last exactly one `done` or `error`, after which"
-            " the stream ends. Go on after any frame by its id. Leaving does not touch the run.",
-            streams.answer,
-            {
-                200: Answer("The events, as they come.", None, MEDIA_TYPE, _STREAMED),
-                204: Answer("You have the last frame: nothing more comes."),
-            },
-            (*_EVERY_RUN, "too_many_streams"),
-            parameters=[
-                parameter("Last-Event-ID", "header", "The id of the last frame that you have."),
-                parameter(
-                    "after",
-                    "query",
-                    "The same in the address, or the number `n` of an event.",
-                    default="0",
-                ),
-            ],
-        ),
-        Operation(
-            "GET",
-            "/runs/{run}/context",
-            "readRun",
-            "Read a run's log",
-            "The log of a run, page by page: all that was said, called, decided and written.",
-            runs.context,
-            {200: Answer("A page.", models.LogPage, example={"entries": [], "next": 0})},
-            _ASKED,
-            parameters=[
-                parameter(
-                    "after",
-                    "query",
-                    "The number of the last entry that you have.",
-                    type="integer",
-                    minimum=0,
-                    maximum=runs.MAX_NUMBER,
-                    default=0,
-                ),
-                parameter(
-                    "limit",
-                    "query",
-                    "The most entries; there may be fewer, and more after them.",
-                    type="integer",
-                    minimum=1,
-                    maximum=runs.MAX_LIMIT,
-                    default=runs.DEFAULT_LIMIT,
-                ),
-            ],
-        ),
-        Operation(
-            "GET",
-            "/runs/{run}/approvals",
-            "readApprovals",
-            "List the pending approvals",
-            "The calls of the run that wait for a decision, each with its digest.",
-            runs.approvals,
-            {200: Answer("The pending approvals.", models.Approvals, example={"approvals": []})},
-            _ASKED,
-        ),
-        Operation(
-            "GET",
-            "/runs/{run}",
-            "showRun",
-            "See how a run stands",
-            "How the run stands; of one that has ended, its result or why it failed, also where no"
-            " worker is there any more. A result that is kept in the worker's store is shown as the"
-            " reference to it.",
-            runs.show,
-            {
-                200: Answer(
-                    "The run.",
-                    models.RunView,
-                    example={"run": _RUN, "status": "awaiting_approval", "turn": 1},
-                )
-            },
-            _ASKED,
-        ),
-        Operation(
-            "POST",
-            "/runs/{run}/decisions",
-            "decide",
-            "Decide on a pending approval",
-            "Your decision: `by` and `groups` are yours, whatever is sent; a `token` that a person"
-            " has signed says itself whose it is. Send the `digest` of what you decide on.",
-            runs.decide,
-            {200: Answer("The receipt.", Receipt, example=_RECEIPT)},
-            (*_ASKED, *_BODY, "ended", "no_such_call", "already_decided", "invalid_decision"),
-            Decision,
-            {"callId": "t1c1", "decision": "approve"},
-        ),
-        Operation(
-            "POST",
-            "/runs/{run}/messages",
-            "say",
-            "Say something to a run",
-            "A message to a running run. With `Prefer: wait=SECONDS`, a conversation's answer is"
-            " waited for; where there is none in time, or it is no conversation, the run has the"
-            " message all the same.",
-            runs.say,
-            {
-                200: Answer(
-                    "The conversation's answer.",
-                    models.AnswerResponse,
-                    example={"run": _RUN, "answer": "It is on its way."},
-                    headers={"Preference-Applied": "How long it was waited for at most."},
-                ),
-                **accepted,
-            },
-            (*_ASKED, *_BODY, "ended", "single_call", "no_answer"),
-            models.NewMessage,
-            {"content": "It was order A-1002."},
-            [
-                parameter(
-                    "Prefer",
-                    "header",
-                    f"`wait=SECONDS`: wait so long for a conversation's answer, at most"
-                    f" {runs.MAX_WAIT_SECONDS}.",
-                )
-            ],
-        ),
-        Operation(
-            "POST",
-            "/runs/{run}/close",
-            "closeRun",
-            "End a conversation",
-            "The conversation ends after its last answer.",
-            runs.close,
-            accepted,
-            (*_EVERY_RUN, "ended", "single_call"),
-        ),
-        Operation(
-            "POST",
-            "/runs/{run}/cancel",
-            "cancelRun",
-            "Cancel a run",
-            "The run ends as soon as it can: every open call gets its one result.",
-            runs.cancel,
-            accepted,
-            (*_EVERY_RUN, "ended"),
-        ),
-    ]
+_STARTED: Final = {
+    what: Answer(
+        f"The {what} is started, or was by the same request under the same key.",
+        models.Started,
+        example={"run": _RUN},
+        headers={"Location": f"The address of the {what}."},
+    )
+    for what in ("run", "call")
+}
+_ACCEPTED: Final = {202: Answer("The run has it.", models.Started, example={"run": _RUN})}
+OPERATIONS: Final = [
+    Operation(
+        "POST",
+        "/runs",
+        "startRun",
+        "Start a run",
+        "Starts a run of an agent and answers at once. It acts for you, with the scopes that"
+        " you hold, unless the inbox is set to take other principals.",
+        start_runs.start_run,
+        {201: _STARTED["run"]},
+        _START,
+        models.NewRun,
+        {"agent": "support", "input": "Refund order A-1001, it came broken."},
+        _START_HEADERS,
+    ),
+    Operation(
+        "POST",
+        "/calls",
+        "startCall",
+        "Run one call",
+        "Runs one call of one tool, with no model, and with the same checks, approval"
+        " and record as in a run. It is looked at, decided on and cancelled as a run is.",
+        start_runs.start_call,
+        {201: _STARTED["call"]},
+        _START,
+        models.NewCall,
+        {"tool": "refund", "arguments": {"order_id": "A-1001", "amount": 40}},
+        _START_HEADERS,
+    ),
+    Operation(
+        "GET",
+        "/runs/{run}/events",
+        "watchRun",
+        "Follow a run as it happens",
+        "Server-sent events: each numbered event of the run, and between them `token`,"
+        " `tool_call_delta` and `tool_update`; last exactly one `done` or `error`, after which"
+        " the stream ends. Go on after any frame by its id. Leaving does not touch the run.",
+        runs.follow,
+        {
+            200: Answer("The events, as they come.", None, MEDIA_TYPE, _STREAMED),
+            204: Answer("You have the last frame: nothing more comes."),
+        },
+        (*_EVERY_RUN, "too_many_streams"),
+        parameters=[
+            parameter("Last-Event-ID", "header", "The id of the last frame that you have."),
+            parameter(
+                "after",
+                "query",
+                "The same in the address, or the number `n` of an event.",
+                default="0",
+            ),
+        ],
+    ),
+    Operation(
+        "GET",
+        "/runs/{run}/context",
+        "readRun",
+        "Read a run's log",
+        "The log of a run, page by page: all that was said, called, decided and written.",
+        runs.context,
+        {200: Answer("A page.", models.LogPage, example={"entries": [], "next": 0})},
+        _ASKED,
+        parameters=[
+            parameter(
+                "after",
+                "query",
+                "The number of the last entry that you have.",
+                type="integer",
+                minimum=0,
+                maximum=runs.MAX_NUMBER,
+                default=0,
+            ),
+            parameter(
+                "limit",
+                "query",
+                "The most entries; there may be fewer, and more after them.",
+                type="integer",
+                minimum=1,
+                maximum=runs.MAX_LIMIT,
+                default=runs.DEFAULT_LIMIT,
+            ),
+        ],
+    ),
+    Operation(
+        "GET",
+        "/runs/{run}/approvals",
+        "readApprovals",
+        "List the pending approvals",
+        "The calls of the run that wait for a decision, each with its digest.",
+        runs.approvals,
+        {200: Answer("The pending approvals.", models.Approvals, example={"approvals": []})},
+        _ASKED,
+    ),
+    Operation(
+        "GET",
+        "/runs/{run}",
+        "showRun",
+        "See how a run stands",
+        "How the run stands; of one that has ended, its result or why it failed, also where no"
+        " worker is there any more. A result that is kept in the worker's store is shown as the"
+        " reference to it.",
+        runs.show,
+        {
+            200: Answer(
+                "The run.",
+                models.RunView,
+                example={"run": _RUN, "status": "awaiting_approval", "turn": 1},
+            )
+        },
+        _ASKED,
+    ),
+    Operation(
+        "POST",
+        "/runs/{run}/decisions",
+        "decide",
+        "Decide on a pending approval",
+        "Your decision: `by` and `groups` are yours, whatever is sent; a `token` that a person"
+        " has signed says itself whose it is. Send the `digest` of what you decide on.",
+        runs.decide,
+        {200: Answer("The receipt.", Receipt, example=_RECEIPT)},
+        (*_ASKED, *_BODY, "ended", "no_such_call", "already_decided", "invalid_decision"),
+        Decision,
+        {"callId": "t1c1", "decision": "approve"},
+    ),
+    Operation(
+        "POST",
+        "/runs/{run}/messages",
+        "say",
+        "Say something to a run",
+        "A message to a running run. With `Prefer: wait=SECONDS`, a conversation's answer is"
+        " waited for; where there is none in time, or it is no conversation, the run has the"
+        " message all the same.",
+        runs.say,
+        {
+            200: Answer(
+                "The conversation's answer.",
+                models.AnswerResponse,
+                example={"run": _RUN, "answer": "It is on its way."},
+                headers={"Preference-Applied": "How long it was waited for at most."},
+            ),
+            **_ACCEPTED,
+        },
+        (*_ASKED, *_BODY, "ended", "single_call", "no_answer"),
+        models.NewMessage,
+        {"content": "It was order A-1002."},
+        [
+            parameter(
+                "Prefer",
+                "header",
+                f"`wait=SECONDS`: wait so long for a conversation's answer, at most"
+                f" {runs.MAX_WAIT_SECONDS}.",
+            )
+        ],
+    ),
+    Operation(
+        "POST",
+        "/runs/{run}/close",
+        "closeRun",
+        "End a conversation",
+        "The conversation ends after its last answer.",
+        runs.close,
+        _ACCEPTED,
+        (*_EVERY_RUN, "ended", "single_call"),
+    ),
+    Operation(
+        "POST",
+        "/runs/{run}/cancel",
+        "cancelRun",
+        "Cancel a run",
+        "The run ends as soon as it can: every open call gets its one result.",
+        runs.cancel,
+        _ACCEPTED,
+        (*_EVERY_RUN, "ended"),
+    ),
+]
 
 
 def routes(parts: Services) -> list[BaseRoute]:
     """Return the routes of the operations and of their description."""
-    known = operations(Streams())
     # An address that ends with a run's id is matched last: the id may contain slashes.
-    paths = sorted({each.path for each in known}, key=lambda path: (path.endswith("{run}"), path))
+    paths = sorted(
+        {each.path for each in OPERATIONS}, key=lambda path: (path.endswith("{run}"), path)
+    )
     found: list[BaseRoute] = [
-        RunRoute(path, Resource([each for each in known if each.path == path], parts))
+        RunRoute(path, Resource([each for each in OPERATIONS if each.path == path], parts))
         for path in paths
     ]
-    return [*found, *docs_routes(build_description(known))]
+    return [*found, *docs_routes(build_description(OPERATIONS))]
 
 
 class Resource:

@@ -35,6 +35,7 @@ from holdfast.web.http.streaming import (
 from holdfast.web.services import DecisionNotSent
 
 MAX_STREAMS: Final = 200
+STREAM_LIMIT: Final = StreamLimit(MAX_STREAMS)
 _REMARK_CHARS: Final = 500
 
 MAX_WAIT_SECONDS: Final = 60
@@ -174,32 +175,26 @@ def _accepted(run: RunHandle) -> Response:
     return JSONResponse(Started(run=run.id).to_json(), 202)
 
 
-class Streams:
-    """The streams of one process."""
+async def follow(asked: ApiRequest) -> Response:
+    """Return the events of a run after the reader's last frame (`client.stream.frames`).
 
-    def __init__(self) -> None:
-        self._room = StreamLimit(MAX_STREAMS)
-
-    async def answer(self, asked: ApiRequest) -> Response:
-        """Return the events of a run after the reader's last frame (`client.stream.frames`).
-
-        A reader that continues after an id receives the same frames as one that was never
-        disconnected.
-        """
-        headers, query = asked.request.headers, asked.request.query_params
-        try:
-            position = StreamCursor.read(headers.get("last-event-id") or query.get("after") or "0")
-        except ValueError as error:
-            raise HttpProblem("bad_request", f"`Last-Event-ID`: {error}.") from None
-        run = asked.parts.run(asked.run_id)
-        await run.describe()
-        if position.ended:
-            return Response(status_code=204)  # the status by which a browser stops reconnecting
-        if asked.request.method == "HEAD":
-            return Response(media_type=MEDIA_TYPE, headers=HEADERS)
-        if self._room.is_full:
-            raise HttpProblem("too_many_streams", "Too many streams are open here; try again.")
-        return EventStream(self._room, _written(frames(run, position)))
+    A reader that continues after an id receives the same frames as one that was never
+    disconnected.
+    """
+    headers, query = asked.request.headers, asked.request.query_params
+    try:
+        position = StreamCursor.read(headers.get("last-event-id") or query.get("after") or "0")
+    except ValueError as error:
+        raise HttpProblem("bad_request", f"`Last-Event-ID`: {error}.") from None
+    run = asked.parts.run(asked.run_id)
+    await run.describe()
+    if position.ended:
+        return Response(status_code=204)  # the status by which a browser stops reconnecting
+    if asked.request.method == "HEAD":
+        return Response(media_type=MEDIA_TYPE, headers=HEADERS)
+    if STREAM_LIMIT.is_full:
+        raise HttpProblem("too_many_streams", "Too many streams are open here; try again.")
+    return EventStream(STREAM_LIMIT, _written(frames(run, position)))
 
 
 async def _written(told: AsyncGenerator[Frame | StreamNotice, None]) -> AsyncGenerator[str, None]:

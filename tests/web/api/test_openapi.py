@@ -20,8 +20,7 @@ from temporalio.client import Client
 
 from holdfast.web.api.api_request import JSON
 from holdfast.web.api.openapi import Operation, OperationView, build_description
-from holdfast.web.api.operations import Resource, operations, routes
-from holdfast.web.api.runs import Streams
+from holdfast.web.api.operations import OPERATIONS, Resource, routes
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem
 from holdfast.web.services import Services
 from tests.support import tools
@@ -29,7 +28,6 @@ from tests.support.backend import ROOT, SIDE_BY_SIDE, Backend, backend
 from tests.support.inbox import Stage, sent
 from tests.support.model_server import Answer, call
 
-OPERATIONS = operations(Streams())
 TOLD = build_description(OPERATIONS)
 
 

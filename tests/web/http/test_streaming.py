@@ -14,7 +14,6 @@ from holdfast.client.stream.deltas import Frame
 from holdfast.client.stream.frames import StreamNotice
 from holdfast.web.api import runs as of_runs
 from holdfast.web.api.api_request import ApiRequest
-from holdfast.web.api.runs import Streams
 from holdfast.web.http import streaming
 from holdfast.web.http.problems import HttpProblem
 from holdfast.web.http.streaming import EventStream, SessionStreams, StreamLimit, frame
@@ -59,11 +58,11 @@ async def test_who_asks_for_the_head_alone_holds_no_stream(
 
     monkeypatch.setattr(Services, "run", lambda self, run_id: There())
     asked = Request({"type": "http", "method": method, "headers": [], "query_string": b""})
-    answer = await Streams().answer(ApiRequest(asked, Services(nowhere), "r"))
+    answer = await of_runs.follow(ApiRequest(asked, Services(nowhere), "r"))
     assert isinstance(answer, EventStream) == holds
     assert answer.headers["content-type"].startswith(streaming.MEDIA_TYPE)
-    monkeypatch.setattr(of_runs, "MAX_STREAMS", 0)
-    full = Streams().answer(ApiRequest(asked, Services(nowhere), "r"))
+    monkeypatch.setattr(of_runs, "STREAM_LIMIT", StreamLimit(0))
+    full = of_runs.follow(ApiRequest(asked, Services(nowhere), "r"))
     if holds:
         with pytest.raises(HttpProblem) as refused:
             await full
