@@ -157,6 +157,10 @@ REFUSED = [
         "@activity.defn(dynamic=True)\ndef f(a: Sequence[RawValue]) -> None: ...",
         "m.py:7: this activity is dynamic",
     ),
+    (
+        HEAD + "@activity.defn(name='generate')\ndef f(a: int) -> None: ...",
+        "m.py:5: the activity name `generate` is the worker's own",
+    ),
 ]
 
 
