@@ -187,7 +187,7 @@ async def _follow(
         return await follow(client, run_id, out=screen, ask=answers)
     except asyncio.CancelledError:
         back = holdfast_command("watch", run_id)
-        print(f"\nThe run goes on without you. To come back: {back}", file=sys.stderr)
+        print(f"\nThe run continues. To follow it again: {back}", file=sys.stderr)
         raise
 
 

@@ -172,9 +172,8 @@ def reasoning(waiting: PendingApproval) -> str:
 
 def _terms(waiting: PendingApproval) -> str:
     """Return the deadline, the approvers, and the decisions so far."""
-    parts = [
-        f"until {format_date(waiting.expires_at)} (asked {format_age(waiting.requested_at)} ago)"
-    ]
+    age = format_age(waiting.requested_at)
+    parts = [f"until {format_date(waiting.expires_at)} (requested {age} ago)"]
     if waiting.on_timeout:
         phrase = timeout_phrase(waiting.kind, waiting.on_timeout)
         parts.append(f"without a decision, {phrase}")

@@ -60,7 +60,7 @@ def terminate_dev_servers() -> None:
 async def run_dev_server(wanted: DevServer) -> AsyncIterator[str]:
     """Run a server and yield its address.
 
-    A server that already answers on the port is used as it is, and keeps running. Otherwise a
+    A server that already answers on the port is used, and keeps running. Otherwise a
     server is started, and stopped at the end: with SIGTERM, then by force. It ends with this
     process, even if this process is killed.
 
@@ -70,7 +70,7 @@ async def run_dev_server(wanted: DevServer) -> AsyncIterator[str]:
     address = f"{HOST}:{wanted.port}"
     if wanted.port and await _answers(address, wanted.namespace):
         print(
-            f"temporal dev server: one answers at {address} already, and is used as it is; "
+            f"temporal dev server: a server is already running at {address} and is used; "
             "for another, stop it or choose a `--dev-port`",
             flush=True,
         )

@@ -39,9 +39,7 @@ async def run_until_stopped(
         timer.start()
 
     def cut_off() -> NoReturn:
-        message = (
-            "holdfast: something did not stop in time; the process ended anyway, Temporal goes on"
-        )
+        message = "holdfast: a part of the process did not stop in time and was ended"
         print(message, file=sys.stderr, flush=True)
         abandon()
         os._exit(CUT_OFF)

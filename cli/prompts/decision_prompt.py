@@ -83,7 +83,7 @@ async def _decision(
             # The decision itself was given, even if the input ends before the reason.
             with contextlib.suppress(InputEndedError):
                 fields["reason"] = (
-                    await _line("Reason (it is passed on): ", answers, screen) or None
+                    await _line("Reason (the model reads it): ", answers, screen) or None
                 )
         case "respond" | "happened":
             happened = verdict == "happened"

@@ -120,7 +120,9 @@ class RunFollower:
                 self.screen.show_queued()
             answered = await self.people.ask_new(self._waiting)
             if not answered and not self.keep_following:
-                self.screen.print_note(f"To come back: {holdfast_command('watch', self.run.id)}")
+                self.screen.print_note(
+                    f"To follow it again: {holdfast_command('watch', self.run.id)}"
+                )
                 return RUN_FAILED
             moved = moved or look.streaming is not None
             await asyncio.sleep(pace.next(moved=moved, busy=look.busy))

@@ -50,7 +50,7 @@ async def test_what_was_typed_before_the_question_is_no_answer_to_it(
     thinks.set()
     await terminal.until("[s]kip  > ")
     terminal.type("d\r")
-    await terminal.until("Reason (it is passed on): ")
+    await terminal.until("Reason (the model reads it): ")
     terminal.type("too much\r")
     await terminal.until("completed")
 
@@ -118,7 +118,7 @@ async def test_ctrl_c_leaves_the_run_alone_and_says_how_to_come_back(
     terminal.type("\x03")
     told = await terminal.until(f"holdfast watch {run.id}")
 
-    assert "The run goes on without you" in told
+    assert "The run continues" in told
     assert await terminal.ended() == 130
     assert len(await run.waiting()) == 1
     assert "Traceback" not in terminal.seen

@@ -431,7 +431,7 @@ async def test_the_embedded_server_keeps_its_file_and_another_uses_it(
         async with run_dev_server(used) as same:
             assert same == address
         said = capsys.readouterr().out
-        assert said.startswith(f"temporal dev server: one answers at {address} already, and is")
+        assert said.startswith(f"temporal dev server: a server is already running at {address}")
         assert await client.service_client.check_health(), "it is left running"
     assert await gone(address)
 
@@ -490,7 +490,7 @@ async def test_a_tool_that_ignores_the_stop_is_cut_off_by_a_second_signal(place:
         code, errors = await running.end()
     assert code == 1
     assert errors[-1].startswith(
-        "holdfast: something did not stop in time; the process ended anyway"
+        "holdfast: a part of the process did not stop in time and was ended"
     )
     await eventually(lambda: gone(address))
 
