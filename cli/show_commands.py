@@ -110,7 +110,7 @@ async def approvals(*, json: bool) -> int:
         _print_approvals(waiting)
     elif not errors:
         print("There are no pending approvals.")
-    return _report_unanswered(errors) if errors else DONE
+    return report_unanswered(errors) if errors else DONE
 
 
 def _print_approvals(waiting: list[tuple[str, PendingApproval]]) -> None:
@@ -130,7 +130,7 @@ def _print_approvals(waiting: list[tuple[str, PendingApproval]]) -> None:
     print(f"To decide:  {how_to_decide(run, one)}")
 
 
-def _report_unanswered(errors: list[CommandError]) -> int:
+def report_unanswered(errors: list[CommandError]) -> int:
     """Print one of the errors, of a missing worker if there is one; return its exit code."""
     first = next((error for error in errors if isinstance(error, NoWorkerError)), errors[0])
     print(f"{first.line()} ({len(errors)} runs did not answer)", file=sys.stderr)

@@ -23,7 +23,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from holdfast.cli import serving
-from holdfast.cli.show_commands import _report_unanswered
+from holdfast.cli.show_commands import report_unanswered
 from holdfast.client import connection
 from holdfast.client import run_handle as remote_run
 from holdfast.client.command_errors import (
@@ -136,7 +136,7 @@ def test_of_several_runs_that_do_not_answer_the_worker_that_lacks_is_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     no_key = EncryptedError("this is encrypted", "name a key")
-    assert _report_unanswered([no_key, NoWorkerError("desk"), no_key]) == UNREACHABLE
+    assert report_unanswered([no_key, NoWorkerError("desk"), no_key]) == UNREACHABLE
     told = capsys.readouterr().err
     assert told.startswith("holdfast: no worker answers queries on task queue desk; start one: ")
     assert told.endswith(" (3 runs did not answer)\n")
