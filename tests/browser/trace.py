@@ -152,15 +152,15 @@ async def run(client: Client, url: str, clock: Clock, folder: Path) -> None:
     theirs = Worker(client, task_queue=QUEUE, activities=[ship], interceptors=[tracing])
     async with backend(client, folder, busy_at_first(asked), **told) as ours, theirs:
         shop = traced(client, tracing)
-        begun = await Backend(shop, ours.task_queue, ours.model).start(
+        started = await Backend(shop, ours.task_queue, ours.model).start(
             [TRANSLATE, "look_up", "refund", SHIP], agent={"name": "desk"}
         )
         # Whoever looks and decides has traces of their own.
-        begun = Run(client.get_workflow_handle(begun.id), client)
-        await begun.waiting()
+        started = Run(client.get_workflow_handle(started.id), client)
+        await started.waiting()
         clock.set_at = time.time_ns()
-        await begun.decide("t2c1", "approve", by="ada")
-        await begun.result()
+        await started.decide("t2c1", "approve", by="ada")
+        await started.result()
     telemetry.close()
     others.shutdown()
 

@@ -234,7 +234,7 @@ def _versions(
                 if call["id"] in others
             ]
             changed = {**before, "calls": calls}
-        versions.append(ArgumentsVersion(str(decided.digest), changed, decided.by or "somebody"))
+        versions.append(ArgumentsVersion(str(decided.digest), changed, decided.by or "a person"))
     return versions
 
 

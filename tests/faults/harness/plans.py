@@ -41,7 +41,7 @@ ANYWHERE = (KILL, PAUSE, *ON_THE_WIRE, SERVER)
 
 
 def is_request(point: str) -> bool:
-    """Whether a model is asked for an answer there, and has not begun with it."""
+    """Return whether a request to a model is running whose answer has not started."""
     return point.startswith("model asked") and "halfway" not in point
 
 

@@ -16,7 +16,7 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """Carries bytes between whoever connects to `address` and a target."""
+    """Forwards bytes between the clients of `address` and a target."""
 
     def __init__(self, target_host: str, target_port: int) -> None:
         self._target = (target_host, target_port)

@@ -67,7 +67,7 @@ class Scenario:
         return next((name for name in self.agents if system.startswith(name)), RUN)
 
     def answer(self, body: dict[str, Any]) -> Answer:
-        """What the model says to a request: to the same one the same, whoever makes it."""
+        """Return the model's answer to a request: the same one for the same request."""
         said = self.models[self.speaker(body)]
         return said[min(turn_of(body), len(said)) - 1]
 

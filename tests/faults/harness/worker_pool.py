@@ -65,7 +65,7 @@ class WorkerPool:
         self._lives: dict[int, Life] = {}
 
     async def bear(self, orders: dict[str, Any]) -> Life:
-        """A worker that begins to carry out these orders."""
+        """Return a worker that starts to execute these orders."""
         number = next(self._ids)
         born = self._born[number] = asyncio.get_running_loop().create_future()
         assert self._process.stdin is not None
