@@ -186,6 +186,17 @@ async def test_a_call_is_shown_approved_and_closed(
     assert "Wait for the warehouse." in text
 
 
+async def test_an_approval_of_other_arguments_is_not_sent(desk: Desk) -> None:
+    """Its digest is not that of the call as it is now."""
+    run = await (await desk.backend()).start([PAY])
+    [approval] = await run.waiting()
+
+    answer = await (await desk.inbox()).send(run, [("about", "approve"), ("digest", "0" * 64)])
+
+    assert answer.status_code == 409
+    assert [one["digest"] for one in await run.waiting()] == [approval["digest"]]
+
+
 async def test_of_a_call_that_may_have_happened_people_say_what_they_know(desk: Desk) -> None:
     backend = await desk.backend([Answer(calls=[call("wire", name="rent")]), Answer("completed")])
     runs = [await backend.start([WIRE]) for _ in range(2)]
