@@ -190,8 +190,11 @@ async def test_an_approval_of_other_arguments_is_not_sent(desk: Desk) -> None:
     """Its digest is not that of the call as it is now."""
     run = await (await desk.backend()).start([PAY])
     [approval] = await run.waiting()
+    desktop = await desk.inbox("ann", "finance")
+    approve = form(await desktop.open(run), "approve")
+    assert ("digest", approval["digest"]) in approve
 
-    answer = await (await desk.inbox()).send(run, [("about", "approve"), ("digest", "0" * 64)])
+    answer = await desktop.send(run, changed_to(approve, digest="0" * 64))
 
     assert answer.status_code == 409
     assert [one["digest"] for one in await run.waiting()] == [approval["digest"]]
