@@ -53,7 +53,7 @@ from holdfast.hosting.worker_telemetry import core_metrics, log_to_stderr, open_
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.storage.store import payload_writer
 from holdfast.schemas import names
-from holdfast.schemas.agent import WorkerFacts
+from holdfast.schemas.agent import RULES_VERSION, WorkerFacts
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
 from holdfast.workflows.commands.interceptors import CommandInterceptor
@@ -140,6 +140,7 @@ async def build_worker(
         store=payload_writer(client.data_converter) is not None,
         principal_tokens=settings.principal_tokens,
         catalog_only=settings.catalog_only,
+        rules_version=RULES_VERSION,
         request_queues={
             name: names.request_queue(settings.task_queue, name)
             for name, limit in limits.items()

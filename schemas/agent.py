@@ -268,6 +268,10 @@ class Agent(AgentRules):
     reasoning_for_call: bool = True
 
 
+# Version 1 refuses unused fields of decisions, and fills defaults in.
+RULES_VERSION = 1
+
+
 class WorkerFacts(Lenient):
     """What a run must know of the worker that it started on.
 
@@ -278,7 +282,8 @@ class WorkerFacts(Lenient):
     `principal_tokens` says that a run has to say by a token on whose behalf it acts;
     `catalog_only`, that it names an agent or a tool, and writes none of its own; `notifiers` are
     the channels that notify people of pending approvals; `tracing` says how the run is traced, if
-    it is.
+    it is; `rules_version` is the version of the engine's rules that a run keeps until it continues
+    as new, so that it replays on a later worker.
     """
 
     search_attributes: list[str] = []
@@ -292,6 +297,7 @@ class WorkerFacts(Lenient):
     catalog_only: bool = False
     notifiers: list[Listener] = []
     tracing: Tracing | None = None
+    rules_version: int = 0
 
 
 class _Taken(Lenient):

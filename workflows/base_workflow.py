@@ -167,6 +167,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             await workflow.wait_condition(workflow.all_handlers_finished)
             raise
         work.state.was_reset |= self._is_reset
+        work.state.rules_version = facts.rules_version
         self.trace.begin(work, facts, self._previous_spans)
         publisher = Publisher(work, facts)
         executor = StepExecutor(work, facts, publisher, self.trace)

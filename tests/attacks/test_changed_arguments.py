@@ -77,6 +77,28 @@ def test_what_somebody_says_of_the_data_while_a_call_waits_changes_nothing_of_it
     assert play.paid == [{"amount": 5}]
 
 
+@pytest.mark.parametrize(
+    ("decision", "why"),
+    [
+        ({"decision": "approve", "arguments": {"amount": 1}}, "`arguments` goes with `edit`"),
+        ({"decision": "approve", "result": {"paid": 1}}, "`result` goes with `respond`"),
+    ],
+)
+def test_a_change_that_its_decision_would_drop_is_refused_and_noted(
+    decision: dict[str, Any], why: str
+) -> None:
+    def signals(_: Any) -> str:
+        play.run.questions.count_or_log(Decision.model_validate({"callId": "t1c1", **decision}))
+        return "deny"
+
+    play = Vault([PAYS], decisions={"t1c1": [signals]})
+    noted, denied = play.to_end().records("decision")
+
+    assert noted["ignored"].startswith(why)
+    assert denied["outcome"] == "decided"
+    assert play.paid == []
+
+
 HOOKS: dict[str, Any] = {
     "prepare": {"amount": 9_000},
     "before": {"arguments": {"amount": 9_000}},

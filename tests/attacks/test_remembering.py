@@ -73,7 +73,7 @@ def test_a_plan_is_not_remembered() -> None:
 
 def test_what_was_not_known_to_have_happened_is_not_remembered() -> None:
     def again(question: Question) -> Any:
-        return {**REMEMBER, "decision": "did_not_happen", "digest": question.digest}
+        return {"decision": "did_not_happen", "digest": question.digest}
 
     paid: list[Any] = []
 
@@ -81,10 +81,12 @@ def test_what_was_not_known_to_have_happened_is_not_remembered() -> None:
         paid.append(one.id)
         return LOST if len(paid) == 1 else "paid"
 
+    remembers = {"decision": "did_not_happen", "remember": True}
     play = Vault(
-        [PAYS], [PAYS], outcomes={"pay": pays}, decisions={"t1c1": ["approve", again]}
+        [PAYS], [PAYS], outcomes={"pay": pays}, decisions={"t1c1": ["approve", remembers, again]}
     ).to_end()
 
+    assert "`remember` is for a single call" in play.refusals[0]
     assert paid == ["t1c1", "t1c1"]
     assert play.errors()["t2c1"] == "approval_timeout"
 

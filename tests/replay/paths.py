@@ -15,6 +15,13 @@ async def early(run: Run) -> None:
     await run.signal("t1c1", "approve", by="ada")
 
 
+async def drops(run: Run) -> None:
+    """Somebody approves with other arguments, then denies."""
+    await run.waiting()
+    await run.signal("t1c1", "approve", arguments={"amount": 1})
+    await run.signal("t1c1", "deny")
+
+
 async def cancel(run: Run) -> None:
     """Somebody cancels the run while a call waits and another runs."""
     await run.waiting()
@@ -120,6 +127,9 @@ PATHS: dict[str, Path] = {
         TWO_PAYMENTS, ["pay"], people=decides(says("t1c2", "approve"), says("t1c1", "deny"))
     ),
     "decided_early": Path(PAYS, ["pay"], people=early),
+    # Of a worker whose rules had the version 0.
+    "unused_fields_before": Path(PAYS, ["pay"], people=drops),
+    "unused_fields": Path(PAYS, ["pay"], people=drops),
     "nobody_decided": Path(PAYS, ["pay"], {"agent": {"approval": {"timeout": "50ms"}}}),
     "reminded": Path(
         PAYS, ["pay"], {"agent": {"approval": {"timeout": "300ms", "remind": "100ms"}}}

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.schemas.agent import AgentSnapshot
+from holdfast.schemas.agent import RULES_VERSION, AgentSnapshot
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.internal.continue_as_new import Continued
 from holdfast.schemas.names import ErrorCode
@@ -129,8 +129,12 @@ def snapshot_of(
     notes: int = 0,
     spans: SpansProgress | None = None,
 ) -> WorkflowSnapshot:
-    """Seal the log, and return the state that a run between two turns passes on besides it."""
+    """Seal the log, and return the state that a run between two turns passes on besides it.
+
+    The new history begins with the current rules.
+    """
     run.state.log.seal_all()
+    facts = snapshot.worker.model_copy(update={"rules_version": RULES_VERSION})
     without: dict[str, Any] = {
         "agent": snapshot.agent.name,
         "context": [],
@@ -139,7 +143,7 @@ def snapshot_of(
     }
     return WorkflowSnapshot(
         request=request.model_copy(update=without),
-        snapshot=snapshot,
+        snapshot=snapshot.model_copy(update={"worker": facts}),
         run=run.snapshot(),
         notes=notes,
         spans=spans,

@@ -58,6 +58,16 @@ DECISIONS = [
         says="`edit` needs `arguments`, the whole of them",
     ),
     decide(
+        "approve with arguments",
+        decision("t1c1", "approve", arguments={"amount": 1}),
+        says="`arguments` goes with `edit`, not with `approve`",
+    ),
+    decide(
+        "deny with a result",
+        decision("t1c1", "deny", result=1),
+        says="`result` goes with `respond` or `happened`, not with `deny`",
+    ),
+    decide(
         "edit with wrong arguments",
         decision("t1c1", "edit", arguments={"amount": "much"}),
         says="the edited arguments do not fit: amount: 'much' is not of type 'number'",

@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decision
+from holdfast.schemas.decision import Decision, Kind, Verdict
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
+from holdfast.schemas.tool import APPROVAL_DEFAULTS
 from holdfast.workflows.engine.approvals.question import (
     MAX_COUNTED_DECISIONS,
+    DecisionRejected,
+    Question,
 )
 from tests.engine.asking import (
     ANN,
@@ -24,7 +27,7 @@ from tests.engine.asking import (
     open_question,
     refusal,
 )
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import NOON, Play, call, says, tool
 
 # What is asked.
 
@@ -127,6 +130,62 @@ def test_a_persons_answer_is_the_result_and_the_tool_is_not_carried_out(result: 
 def test_a_decision_that_is_none_is_refused_before_it_is_looked_at(decision: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
         Decision.model_validate({"callId": "t1c1", **decision})
+
+
+USED: dict[tuple[Kind, Verdict], tuple[str, ...]] = {
+    ("call", "approve"): ("remember",),
+    ("call", "deny"): (),
+    ("call", "edit"): ("arguments", "remember"),
+    ("call", "respond"): ("result",),
+    ("plan", "approve"): (),
+    ("plan", "deny"): (),
+    ("plan", "edit"): ("arguments",),
+    ("budget", "approve"): (),
+    ("budget", "deny"): (),
+    ("budget", "edit"): ("arguments",),
+    ("reconcile", "approve"): (),
+    ("reconcile", "deny"): (),
+    ("reconcile", "respond"): ("result",),
+    ("reconcile", "happened"): ("result",),
+    ("reconcile", "did_not_happen"): (),
+    ("reconcile", "give_up"): (),
+}
+FIELDS: dict[str, Any] = {"arguments": {"amount": 1}, "result": False, "remember": True}
+
+
+def of_kind(kind: Kind, **more: Any) -> Question:
+    """A question on a payment."""
+    return Question(
+        *("t1c1", kind, "pay", "Pay", {"amount": 20_000}, None, "?"),
+        policy=APPROVAL_DEFAULTS,
+        requested_at=NOON,
+        check_arguments=lambda arguments: arguments,
+        **more,
+    )
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize(("kind", "verdict"), USED)
+def test_a_field_that_its_decision_does_not_use_is_refused(
+    kind: Kind, verdict: Verdict, name: str
+) -> None:
+    question, used = of_kind(kind), USED[kind, verdict]
+    needed = [one for one in used if one != "remember"]
+    given = {one: FIELDS[one] for one in {*needed, name}}
+    decision = Decision.model_validate(
+        {"callId": "t1c1", "decision": verdict, "digest": question.digest, **given}
+    )
+    if name in used:
+        assert question.check(decision).by is None
+        return
+    with pytest.raises(DecisionRejected, match=f"`{name}` (goes with|is for)"):
+        question.check(decision)
+
+
+def test_a_run_of_an_older_version_goes_on_as_it_decided() -> None:
+    decision = Decision(call_id="t1c1", decision="approve", arguments={"amount": 1})
+
+    assert of_kind("call", rules_version=0).check(decision) == decision
 
 
 # Who decides, and how often.

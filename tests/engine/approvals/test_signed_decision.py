@@ -132,6 +132,12 @@ def test_a_token_counts_for_nothing_that_it_does_not_say(
     )
 
 
+def test_a_signed_approval_carries_no_change_either() -> None:
+    why = why_not(waiting(), decision("approve", arguments={"amount": 1}))
+
+    assert why.startswith("`arguments` goes with `edit`")
+
+
 def test_a_result_that_was_signed_is_the_calls() -> None:
     claims = token(decision="respond", resultDigest=sha256(canonical_json({"a": 1})))
     play = asks(policy=SIGNED)

@@ -62,7 +62,13 @@ def test_a_remembered_approval_is_for_every_further_call_of_the_tool() -> None:
     "decision", [deny(remember=True), {"decision": "respond", "result": 1, "remember": True}]
 )
 def test_only_an_approval_is_remembered(decision: dict[str, Any]) -> None:
-    assert len(asks(decision, turns=2).to_end().records("confirmation_required")) == 2
+    play = asks(decision, turns=2).to_end()
+
+    assert play.refusals == [
+        "invalid_decision: `remember` goes with `approve` or `edit`, not with"
+        f" `{decision['decision']}`"
+    ]
+    assert len(play.records("confirmation_required")) == 2
 
 
 def test_a_tool_is_remembered_where_all_who_approved_want_it() -> None:

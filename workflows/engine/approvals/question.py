@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from holdfast.schemas.agent import RULES_VERSION
 from holdfast.schemas.base import canonical_json, rfc3339, sha256
 from holdfast.schemas.decision import (
     Decided,
@@ -34,7 +35,7 @@ from holdfast.validation.text_safety import normalized_person
 # The verdicts of a token without a verdict.
 _UNSAID = ("approve", "deny")
 # Decisions that provide a result.
-_RESULTS = ("respond", "happened")
+_RESULTS: tuple[Verdict, ...] = ("respond", "happened")
 
 MAX_COUNTED_DECISIONS = 200
 MAX_REMINDERS = 100
@@ -53,6 +54,12 @@ _AGAIN = (
     "this call may have happened; to run it again send `did_not_happen` with the `digest` that is"
     " shown now"
 )
+# The decisions that use a field of their own.
+_USED_BY: dict[str, tuple[Verdict, ...]] = {
+    "arguments": ("edit",),
+    "result": _RESULTS,
+    "remember": ("approve", "edit"),
+}
 # The decisions that a question of this kind does not accept.
 _UNFIT: dict[tuple[Kind, Verdict], str] = {
     ("reconcile", "edit"): "a call that may have happened cannot be edited",
@@ -142,6 +149,7 @@ class Question:
     reminders: int = 0
     waited: timedelta = timedelta()
     ruling: Ruling | None = None
+    rules_version: int = RULES_VERSION
 
     @property
     def digest(self) -> str:
@@ -314,13 +322,23 @@ class Question:
             raise _invalid(f"`{verdict}` is for calls whose outcome is unknown")
         if (unfit := _UNFIT.get((self.kind, verdict))) is not None:
             raise _invalid(unfit)
-        if self.kind == "plan" and decision.remember:
-            raise _invalid("`remember` is for a single call; leave it out")
+        self._check_fields(decision)
         # A decision to run a call again needs the digest of this question.
         runs_again = verdict == "approve" or (verdict == "did_not_happen" and self.round > 1)
         if self.kind == "reconcile" and decision.digest is None and runs_again:
             raise _invalid(_AGAIN)
         return decision.model_copy(update={"decision": _RECONCILE.get(verdict, verdict)})
+
+    def _check_fields(self, decision: Decision) -> None:
+        """Reject a field that the decision does not use: its sender expects an effect of it."""
+        is_old = self.rules_version < 1
+        if decision.remember and (self.kind == "plan" or (self.kind != "call" and not is_old)):
+            raise _invalid("`remember` is for a single call; leave it out")
+        for name, verdicts in _USED_BY.items():
+            is_unset = getattr(decision, name) is Decision.model_fields[name].default
+            if not (is_unset or is_old or decision.decision in verdicts):
+                others = " or ".join(f"`{verdict}`" for verdict in verdicts)
+                raise _invalid(f"`{name}` goes with {others}, not with `{decision.decision}`")
 
     def _effect(self, meant: Decision) -> bytes:
         if meant.decision == "deny":

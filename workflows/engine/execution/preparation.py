@@ -313,6 +313,7 @@ class Questions:
             principal=state.principal,
             instance=call.meta.instance,
             round=call.unknown_outcomes,
+            rules_version=state.rules_version,
         )
         self._of_calls[call.id] = question
         self.ask(turn, question)

@@ -249,6 +249,7 @@ class Planning:
             requested_at=self._state.clock(),
             check_arguments=check_edit,
             principal=self._state.principal,
+            rules_version=self._state.rules_version,
         )
         return question
 
