@@ -65,6 +65,11 @@ class CheckTokenActivity:
                 return principal_claims(token)
             claims = decision_claims(token)
             check_groups(claims.groups, settings.groups)
+            if claims.nonce != token_check.nonce:
+                raise InvalidTokenError(
+                    "the token is for another question, or another execution of the run (`nonce`):"
+                    " read it again, and sign a new one"
+                )
             if claims.iat is not None and token_check.since is not None:
                 latest = claims.iat + settings.leeway.total_seconds()
                 if latest < datetime.fromisoformat(token_check.since).timestamp():

@@ -1,6 +1,7 @@
 """Signing: a person's key, and the token that is sent with a decision.
 
-The key is not sent. The token is valid for one decision on one call of one run, for five minutes.
+The key is not sent. The token is valid for one decision on one question of one execution of a run,
+for five minutes.
 """
 
 import time
@@ -80,6 +81,7 @@ class Signer:
             "callId": decision.call_id,
             "decision": decision.decision,
             "digest": _digest(decision, waiting),
+            "nonce": waiting.nonce,
             "iat": now,
             "exp": now + VALID_SECONDS,
         }

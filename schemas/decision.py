@@ -12,8 +12,8 @@ from holdfast.schemas.phrases import MAX_NAMES_TOLD, first_names, quote_value
 
 MAX_TOKEN_CHARACTERS = 16_384
 _NO_TOKEN = (
-    "`token` is no signed decision: it is to be a JWT with `sub`, `groups`, `digest`, `workflowId`"
-    " and `exp`"
+    "`token` is no signed decision: it is to be a JWT with `sub`, `groups`, `digest`, `nonce`,"
+    " `workflowId` and `exp`"
 )
 Purpose = Literal["decision", "principal"]
 
@@ -99,7 +99,7 @@ class PendingApproval(Lenient):
     """
 
     writes_defaults = True
-    left_out_if_empty = ("instance", "signed", "on_timeout")
+    left_out_if_empty = ("instance", "nonce", "signed", "on_timeout")
 
     call_id: str
     """What a decision names."""
@@ -118,6 +118,9 @@ class PendingApproval(Lenient):
     """Whose data it reads and writes. Only in a run with instances."""
     digest: str
     """Of tool and arguments."""
+    nonce: str = ""
+    """What a signed decision has to say as `nonce`: SHA-256 of `[run id, call id, round]` as JSON,
+    with the run id of the execution that asks. The log does not have it."""
     requested_at: str
     """Since when it waits."""
     expires_at: str
@@ -161,6 +164,8 @@ class TokenCheck(Lenient):
     """What it is to be good for."""
     since: str | None = None
     """Where it says when it was issued (`iat`), that is not to be before this time."""
+    nonce: str = ""
+    """Of the question that a decision is on."""
 
 
 class DecisionClaims(Lenient):
@@ -177,6 +182,8 @@ class DecisionClaims(Lenient):
     """The groups that they decide for."""
     digest: str
     """Of the tool and its arguments."""
+    nonce: str = ""
+    """Of the question. Histories of before it was required have claims without it."""
     workflow_id: str
     """The run."""
     exp: float

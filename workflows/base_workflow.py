@@ -320,7 +320,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     @workflow.query(name=names.APPROVALS, description="The pending approvals")
     def approvals(self) -> list[dict[str, Any]]:
         """Return each pending approval as `schemas.decision.PendingApproval`."""
-        return self._pending.describe_open()
+        return self._pending.describe_open(workflow.info().run_id)
 
     @workflow.query(name=names.STATE, description="The value that †state reads from")
     @raw_payload_handler

@@ -335,8 +335,12 @@ async def verify_decision(desk: PendingApprovals, decision: Decision) -> Decisio
     if decision.token is None:
         return decision
     question, _ = desk.check(unverified_decision(decision))
-    since = rfc3339(question.requested_at)
-    check = TokenCheck(token=decision.token, purpose="decision", since=since)
+    check = TokenCheck(
+        token=decision.token,
+        purpose="decision",
+        since=rfc3339(question.requested_at),
+        nonce=question.nonce(workflow.info().run_id),
+    )
     return _signed(decision, DecisionClaims.read(await _check(check)))
 
 

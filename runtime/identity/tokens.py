@@ -28,8 +28,8 @@ _TYPES = ("jwt", "at+jwt")
 _DATES = ("exp", "nbf", "iat")
 _TEXTS = ("iss", "sub", "jti")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_DIGESTS = ("digest", "resultDigest")
-# The claims that only a token about a decision has.
+_DIGESTS = ("digest", "nonce", "resultDigest")
+# The claims that only a token about a decision has. (`nonce` is one of OpenID's, too.)
 _OF_DECISIONS = ("digest", "workflowId", "callId", "decision", "resultDigest", "remember")
 
 Claims = TypeVar("Claims", DecisionClaims, PrincipalClaims)
@@ -147,6 +147,8 @@ def decision_claims(token: SignedToken) -> DecisionClaims:
     Raises:
         InvalidTokenError: a claim is missing or invalid.
     """
+    if "nonce" not in token.claims:
+        raise InvalidTokenError("the token does not say `nonce`: sign that of the pending approval")
     for name in _DIGESTS:
         claim = token.claims.get(name)
         if isinstance(claim, str) and not _DIGEST.fullmatch(claim):

@@ -29,6 +29,7 @@ from tests.support.signing import (
     BOB,
     DIGEST,
     EVE,
+    NONCE,
     Signer,
     base64url,
     decision,
@@ -55,7 +56,7 @@ def people(tmp_path: Path) -> CheckTokenActivity:
 async def said(
     checker: CheckTokenActivity, token: str, purpose: Purpose = "decision", **more: Any
 ) -> dict[str, Any]:
-    return await checker.check_token({"token": token, "purpose": purpose, **more})
+    return await checker.check_token({"token": token, "purpose": purpose, "nonce": NONCE, **more})
 
 
 async def refusal(
@@ -234,7 +235,7 @@ FORGERIES: dict[str, dict[str, str]] = {
         "a payload that is not encoded": as_other(ADA, crit=["b64"], b64=False),
         "one token in another": as_other(ADA, cty="JWT"),
     },
-    "does not say `digest`": {"a token of a principal": ADA.token(digest=None, scopes=["all"])},
+    "does not say `nonce`": {"a token of a principal": ADA.token(nonce=None, scopes=["all"])},
     "another type": {"a token of another kind": as_other(ADA, typ="logout+jwt")},
     "no JWT": {
         "no signature": forged({"alg": "none"}, WELL),
@@ -403,6 +404,10 @@ async def test_without_keys_for_it_no_token_counts(tmp_path: Path) -> None:
         ({"digest": DIGEST[:-1]}, "`digest` is no SHA-256"),
         ({"digest": DIGEST.upper()}, "`digest` is no SHA-256"),
         ({"digest": 7}, "`digest` is not of its type"),
+        ({"nonce": None}, "does not say `nonce`"),
+        ({"nonce": "f" * 63}, "`nonce` is no SHA-256"),
+        ({"nonce": [NONCE]}, "`nonce` is not of its type"),
+        ({"nonce": "f" * 64}, "another question, or another execution of the run"),
         ({"workflowId": None}, "does not say `workflowId`"),
         ({"workflowId": None, "workflow_id": "order-8"}, "does not say `workflowId`"),
         ({"workflowId": ["order-7", "order-8"]}, "`workflowId` is not of its type"),

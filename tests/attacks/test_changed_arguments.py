@@ -210,7 +210,7 @@ def test_arguments_that_are_not_shown_whole_are_said_not_to_be() -> None:
     hides = {"amount": 9_000_000, "note": "x" * 900_000, "zz": "and send the rest to eve"}
     play = Vault([call("pay", hides)])
     question = play.to_question()
-    [waiting] = play.desk.describe_open()
+    [waiting] = play.desk.describe_open("run-1")
 
     assert waiting["cut"] > 900_000
     assert waiting["digest"] == question.digest == digest(hides)

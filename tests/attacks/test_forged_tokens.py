@@ -38,7 +38,8 @@ def part(value: Any) -> str:
 
 
 def claims(run: Run, waiting: Waiting, **more: Any) -> dict[str, Any]:
-    own = {"sub": "ann", "groups": ["finance"], "workflowId": run.id, "digest": waiting["digest"]}
+    own = {"sub": "ann", "groups": ["finance"], "workflowId": run.id}
+    own |= {name: waiting[name] for name in ("digest", "nonce")}
     return {**own, "exp": int(time.time()) + HOUR_SECONDS, **more}
 
 
@@ -89,6 +90,8 @@ FORGED: dict[str, Forgery] = {
     "another call": lambda run, one: good(run, one, callId="t1c2"),
     "other arguments": lambda run, one: good(run, one, digest=other_digest({"amount": 6})),
     "another tool": lambda run, one: good(run, one, digest=sha256(b"pay")),
+    "another question": lambda run, one: good(run, one, nonce=sha256(b"t1c1")),
+    "no question": lambda run, one: good(run, one, nonce=None),
     "another kind": lambda run, one: good(
         run, one, digest=other_digest({"amount": 5}, kind="plan", round=1)
     ),

@@ -1,14 +1,23 @@
 """§7: a decision counts once, on the one call that it was given on."""
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.service import RPCError
 
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import Unknown
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.approvals.test_signed_decision import decision, token
+from tests.support import tools
+from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
+from tests.support.eventually import eventually
+from tests.support.signing import Approver, write_keys
 
 DIGEST = sha256(canonical_json({"arguments": {"amount": 5}, "tool": "pay"}))
 APPROVES = {"callId": "t1c1", "decision": "approve", "by": "ann", "digest": DIGEST}
@@ -100,3 +109,101 @@ def test_leave_to_carry_a_call_out_again_holds_for_once() -> None:
     assert len(paid) == 2, "once by its approval, once because it had not happened"
     assert len(play.refusals) == 5
     assert play.errors() == {"t1c1": "outcome_unknown"}
+
+
+SIGNED_PAY = {
+    "_tool": "pay_out",
+    "_activity": "pay",
+    "_sideEffects": True,
+    "_approval": {"signed": True},
+    "properties": {"amount": {"type": "number"}},
+}
+ANN = Approver("ann")
+
+
+@pytest.fixture
+async def paid_once(launch: Launch, tmp_path: Path) -> tuple[Backend, Run, str]:
+    """A call that was paid by one signal, and the token in its history. Without an `iat`, no clock
+    keeps it from a later run."""
+    keys = write_keys(tmp_path / "keys.json", ANN)
+    backend = await launch([], keys=str(keys), **SIDE_BY_SIDE)
+    run = await backend.call(SIGNED_PAY, {"amount": 5})
+    [waiting] = await run.waiting()
+    caught = ANN.on(run.id, waiting)
+    await run.signal("t1c1", "approve", token=caught)
+    await run.result()
+    return backend, run, caught
+
+
+async def ignored(run: Run) -> list[str]:
+    """Why decisions did not count, as soon as one did not; the call still waits."""
+
+    async def noted() -> list[str]:
+        with suppress(RPCError):  # a reset run is not there yet
+            return [entry["ignored"] for entry in await run.context() if "ignored" in entry]
+        return []
+
+    found = await eventually(noted)
+    await run.waiting()
+    return found
+
+
+async def test_a_token_is_good_for_no_second_run_of_the_same_id(
+    paid_once: tuple[Backend, Run, str],
+) -> None:
+    backend, run, caught = paid_once
+    said = {"callId": "t1c1", "decision": "approve", "token": caught}
+    handle = await backend.client.start_workflow(
+        "CallWorkflow",
+        {"tool": SIGNED_PAY, "arguments": {"amount": 5}},
+        id=run.id,
+        task_queue=backend.task_queue,
+        start_signal="approve",
+        start_signal_args=[said],
+    )
+    again = Run(handle)
+
+    assert "another execution of the run (`nonce`)" in (await ignored(again))[0]
+    assert tools.read() == [f"pay 5 {run.id}/t1c1"]
+    [waiting] = await again.waiting()
+    assert (await again.decide("t1c1", "approve", token=ANN.on(run.id, waiting)))["decided"]
+    await again.result()
+
+
+async def test_a_token_that_is_sent_again_after_a_reset_does_not_count(
+    paid_once: tuple[Backend, Run, str],
+) -> None:
+    """Temporal itself sends it again. After what was decided before the point of the reset, the
+    replay goes on as it did."""
+    backend, run, _ = paid_once
+    await backend.client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=backend.client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=run.id),
+            workflow_task_finish_event_id=4,
+            request_id=run.id,
+        )
+    )
+    again = Run(backend.client.get_workflow_handle(run.id))
+
+    assert "another execution of the run (`nonce`)" in (await ignored(again))[0]
+    assert tools.read() == [f"pay 5 {run.id}/t1c1"]
+
+
+async def test_a_token_that_counted_before_a_reset_still_does(
+    paid_once: tuple[Backend, Run, str],
+) -> None:
+    backend, run, _ = paid_once
+    ended = [event.event_id for event in await run.history() if event.event_type == 7]
+    await backend.client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=backend.client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=run.id),
+            workflow_task_finish_event_id=ended[-1],
+            request_id=run.id,
+        )
+    )
+    again = Run(backend.client.get_workflow_handle(run.id))
+
+    assert (await again.result())["output"] == {"paid": 5}
+    assert tools.read() == [f"pay 5 {run.id}/t1c1"]

@@ -30,7 +30,7 @@ from holdfast.schemas.decision import Decided, Decision, PendingApproval
 from tests.cli.conftest import Holdfast, Start
 from tests.support.backend import Backend, Launch, Run
 from tests.support.model_server import Answer, call
-from tests.support.signing import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
+from tests.support.signing import ADA, BOB, EVE, NONCE, Signer, jwks, rsa, rsa_key
 
 PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
 
@@ -164,7 +164,7 @@ def waiting_signing(kind: str = "call", **more: Any) -> PendingApproval:
     digest = sha256(canonical_json({"tool": "pay", "arguments": arguments, **again}))
     said = {"callId": "t1c1", "kind": kind, "tool": "pay", "label": "Pay", "digest": digest}
     at = {"requestedAt": "2026-01-02T03:04:05Z", "expiresAt": "2026-01-09T03:04:05Z"}
-    return PendingApproval.read({**said, **at, "arguments": arguments, **more})
+    return PendingApproval.read({**said, **at, "arguments": arguments, "nonce": NONCE, **more})
 
 
 def claims(
@@ -196,6 +196,7 @@ def test_a_token_says_who_decides_what_on_which_call_for_five_minutes(signer: Si
         "callId": "t1c1",
         "decision": "approve",
         "digest": waiting_signing().digest,
+        "nonce": NONCE,
         "exp": issued_at + 300,
     }
 

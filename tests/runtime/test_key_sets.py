@@ -32,7 +32,7 @@ from holdfast.runtime.identity.public_keys import MAX_KEYS, PublicKey, parse_key
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.settings.keys import KeySet
-from tests.support.signing import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
+from tests.support.signing import ADA, BOB, EVE, NONCE, Signer, jwks, rsa, rsa_key
 
 # What is read when the worker starts.
 
@@ -55,7 +55,7 @@ def refused(folder: Path, text: str, name: str = "keys.yaml") -> str:
 
 async def signs(keys: LiveKeySet, signer: Signer) -> bool:
     """Whether a decision of theirs counts."""
-    check = {"token": signer.token(), "purpose": "decision"}
+    check = {"token": signer.token(), "purpose": "decision", "nonce": NONCE}
     try:
         await CheckTokenActivity([keys]).check_token(check)
     except ApplicationError as error:

@@ -21,6 +21,7 @@ from jwt import api_jws
 from jwt.algorithms import OKPAlgorithm, RSAAlgorithm
 
 DIGEST = "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef"
+NONCE = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 
 
 @cache
@@ -85,7 +86,8 @@ class Signer:
 def decision(**claims: Any) -> dict[str, Any]:
     """The claims of a good decision, with these; None leaves one out."""
     now = int(time.time())
-    good = {"sub": "ada", "digest": DIGEST, "workflowId": "order-7", "exp": now + 300, "iat": now}
+    good: dict[str, Any] = {"sub": "ada", "digest": DIGEST, "nonce": NONCE, "workflowId": "order-7"}
+    good |= {"exp": now + 300, "iat": now}
     return {name: value for name, value in (good | claims).items() if value is not None}
 
 
@@ -130,8 +132,8 @@ class Approver:
     def on(self, run: str, waiting: dict[str, Any], by: str = "ann", **claims: Any) -> str:
         """A token on a pending approval. A token counts once: a number of its own keeps
         two of one second apart."""
-        said = {"sub": by, "groups": [], "digest": waiting["digest"], "workflowId": run}
-        said["jti"] = uuid.uuid4().hex
+        said = {"sub": by, "groups": [], "workflowId": run, "jti": uuid.uuid4().hex}
+        said |= {name: waiting[name] for name in ("digest", "nonce")}
         return self.token(**{**said, **claims})
 
 

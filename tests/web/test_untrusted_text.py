@@ -160,13 +160,15 @@ async def test_whatever_is_written_is_shown_and_is_no_more_than_text(
         paths = [f"/{its}", f"/run{its}", at, live, f"{live}/entry/3", f"{live}/news"]
         for path in paths:
             _check_is_text((await stage.get(path)).text)
-        [digest] = set(re.findall('name="digest" value="(.+?)"', (await stage.get(at)).text))
+        shown = dict(re.findall('name="(digest|nonce)" value="(.+?)"', (await stage.get(at)).text))
         # What was shown is decided on, and nothing else: a form says what that was.
         blind = await stage.post(at, {"about": "approve"})
         assert blind.status_code == 409
         _check_is_text(blind.text)
         assert len(await run.waiting()) == 1
-        denied = {"about": "deny", "reason": MARKUP, "digest": digest}
+        of_another = {"about": "deny", **shown, "nonce": "0" * 64}
+        assert (await stage.post(at, of_another)).status_code == 409
+        denied = {"about": "deny", "reason": MARKUP, **shown}
         assert (await stage.post(at, denied)).status_code == 303
         await run.result()
         for path in paths:

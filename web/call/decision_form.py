@@ -46,6 +46,7 @@ class DecisionForm:
     verdict: str = ""
     action: str = ""
     digest: str = ""
+    nonce: str = ""
     reason: str = ""
     token: str = ""
     remember: bool = False
@@ -67,6 +68,7 @@ class DecisionForm:
             verdict=fields.get("about", ""),
             action=fields.get(DO, ""),
             digest=fields.get("digest", "").strip(),
+            nonce=fields.get("nonce", "").strip(),
             reason=fields.get("reason", "").strip(),
             token=fields.get("token", "").strip(),
             remember="remember" in fields,
@@ -83,6 +85,10 @@ class DecisionForm:
     def has_values(self) -> bool:
         """Report whether the decision has arguments or a result."""
         return self.verdict in ("edit", "respond", "happened")
+
+    def is_about(self, approval: PendingApproval) -> bool:
+        """Report whether its page showed this question, as it is now."""
+        return (self.digest, self.nonce) == (approval.digest, approval.nonce)
 
     def redraw(self, pending: PendingCall) -> "DecisionForm":
         """Return the form after its button has changed the fields."""

@@ -91,7 +91,7 @@ class PendingCall:
     def mark(self) -> str:
         """Return a digest that changes with the question and its decisions."""
         one = self.approval
-        return sha256(canonical_json([one.digest, one.requested_at, len(one.decisions)]))
+        return sha256(canonical_json([one.digest, one.nonce, one.requested_at, len(one.decisions)]))
 
 
 @dataclass(frozen=True)

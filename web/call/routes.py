@@ -88,7 +88,7 @@ class CallPages:
             if not form.action and not form.has_values:
                 pending = await run.pending_approvals()
                 approval = next((one for one in pending if one.call_id == call_id), None)
-            if approval is not None and approval.digest == form.digest:
+            if approval is not None and form.is_about(approval):
                 decision = build_decision(form, approval, person, {})
             if approval is None or not isinstance(decision, Decision):
                 found = await self._load(request)
@@ -97,7 +97,7 @@ class CallPages:
                 if form.action:
                     form = await asyncio.to_thread(form.redraw, found)
                     return await self._page(request, found, form=form)
-                if form.digest != found.approval.digest:
+                if not form.is_about(found.approval):
                     return await self._changed_page(request, found, form)
                 decision = await asyncio.to_thread(read_decision, form, found, person)
                 if isinstance(decision, FormProblem):
@@ -161,7 +161,7 @@ class CallPages:
         found = await self._load(request)
         if isinstance(found, ClosedCall):
             return await self._closed_page(request, found, form)
-        if refusal.code == names.INVALID_DECISION and form.digest != found.approval.digest:
+        if refusal.code == names.INVALID_DECISION and not form.is_about(found.approval):
             return await self._changed_page(request, found, form)
         status = 422 if refusal.code == names.INVALID_DECISION else 409
         problem = FormProblem(f"Decision rejected: {clean(str(refusal)).rstrip('.')}.")

@@ -68,7 +68,7 @@ async def decide_selected(
                 approval = next((one for one in pending if one.call_id == choice.call), None)
                 if approval is None:
                     return _outcome(choice, None, _NOT_PENDING, "asks")
-                if approval.digest != choice.digest:
+                if SelectedCall.of(choice.run, approval) != choice:
                     return _outcome(choice, approval, _CHANGED, "asks")
                 if verdict is None:
                     return _outcome(choice, approval, "", "good")

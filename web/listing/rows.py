@@ -4,7 +4,7 @@ A run that has not answered yet has one row, with the search attributes of the r
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import quote, unquote
@@ -78,20 +78,26 @@ class PendingRow:
 
 @dataclass(frozen=True)
 class SelectedCall:
-    """A selected call, with the digest that was shown."""
+    """A selected call, with the digest and the nonce of the question that was shown."""
 
     run: str
     call: str
     digest: str
+    nonce: str = ""
+
+    @classmethod
+    def of(cls, run: str, approval: PendingApproval) -> "SelectedCall":
+        """Return the selection of a pending call as it is now."""
+        return cls(run, approval.call_id, approval.digest, approval.nonce)
 
     def __str__(self) -> str:
-        return "/".join(quote(part, safe="") for part in (self.run, self.call, self.digest))
+        return "/".join(quote(part, safe="") for part in astuple(self))
 
     @classmethod
     def parse(cls, text: str) -> "SelectedCall | None":
         """Read a selection from a form; `None` for an invalid one."""
         parts = text.split("/")
-        return cls(*map(unquote, parts)) if len(parts) == 3 and all(parts) else None
+        return cls(*map(unquote, parts)) if len(parts) == 4 and all(parts[:3]) else None
 
 
 def pending_rows(
@@ -177,7 +183,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         kind=_KINDS[approval.kind],
         brief=shorten(in_line, MAX_BRIEF_CHARS),
         decisions=shorten(", ".join(decisions), _TEXT_CHARS),
-        choice="" if obstacle else str(SelectedCall(run.id, approval.call_id, approval.digest)),
+        choice="" if obstacle else str(SelectedCall.of(run.id, approval)),
         obstacle=obstacle,
         is_single_call=run.single,
         expiry_label=expiry_label,

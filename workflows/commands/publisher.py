@@ -116,8 +116,9 @@ class Publisher:
         self._attributes = current
         # The worker's `notify` activity is started once for each question and reminder.
         activity, pending = self._facts.notify, self._work.state.pending
-        shown = zip(pending.list_open(), pending.describe_open(), strict=True) if activity else ()
-        for question, described in shown:
+        questions = pending.list_open() if activity else []
+        described = pending.describe_open(workflow.info().run_id) if activity else []
+        for question, shown in zip(questions, described, strict=True):
             key = f"{question.call_id} {question.kind} {question.round}"
             if self._notified.get(key) == question.reminders:
                 continue
@@ -125,7 +126,7 @@ class Publisher:
             line = summary(f"Notifies people of {question.label}")
             workflow.start_activity(
                 str(activity),
-                described | {"workflowId": workflow.info().workflow_id},
+                shown | {"workflowId": workflow.info().workflow_id},
                 summary=line,
                 start_to_close_timeout=_START_TO_CLOSE,
                 retry_policy=RetryPolicy(maximum_attempts=5),

@@ -109,7 +109,7 @@ DECISIONS = [
         decision("t1c1", "approve", token="ey"),
         says=(
             "`token` is no signed decision: it is to be a JWT with `sub`, `groups`, `digest`,"
-            " `workflowId` and `exp`"
+            " `nonce`, `workflowId` and `exp`"
         ),
     ),
 ]

@@ -164,7 +164,8 @@ async def test_a_call_is_shown_approved_and_closed(
     assert not re.search(r"<script(?! src)|<style|\sstyle=|\son\w+=", page)
 
     eve = await desk.inbox("eve", "support")
-    forged = [("about", "approve"), ("digest", (await run.waiting())[0]["digest"])]
+    [asked] = await run.waiting()
+    forged = [("about", "approve"), *((name, asked[name]) for name in ("digest", "nonce"))]
     answer = await eve.send(run, forged)
     assert answer.status_code == 422
     assert "only these groups decide" in words(answer.text)
@@ -304,7 +305,7 @@ async def test_an_inbox_with_a_key_signs_and_one_without_asks_for_a_token(
         assert answer.status_code == 422
         assert "Decision rejected:" in words(answer.text)
     claims = {"sub": "ann", "groups": [], "workflowId": other.id, "exp": int(time.time()) + 60}
-    claims["digest"] = (await other.waiting())[0]["digest"]
+    claims |= {name: (await other.waiting())[0][name] for name in ("digest", "nonce")}
     token = signing.Signer(key, "desk").signed(claims)
     assert (
         await ann.send(other, changed_to(form(page, "approve"), token=token))

@@ -104,7 +104,7 @@ async def test_a_row_says_what_would_happen_whose_until_when_and_who_decides(
     assert "approvers: finance 2 people must approve" in both
     assert page.text.count('type="checkbox"') == 2
     assert [SelectedCall.parse(one) for one in choices_of(page)] == [
-        SelectedCall(run.id, one["callId"], one["digest"])
+        SelectedCall(run.id, one["callId"], one["digest"], one["nonce"])
         for one in await run.waiting(5)
         if one["callId"] in ("t1c1", "t1c5")
     ]
@@ -141,7 +141,7 @@ async def test_a_form_decides_nothing_that_does_not_say_what(stage: Stage) -> No
     nothing = await stage.post("/", {"decision": "approve"})
     assert nothing.status_code == 400
     assert "No decision was sent." in nothing.text
-    forged = await stage.post("/", {"decision": "approve", "chosen": ["x", "//", "a/b/c/d"]})
+    forged = await stage.post("/", {"decision": "approve", "chosen": ["x", "//", "a/b/c/d/e"]})
     assert "No decision was sent." in forged.text
     other = await stage.post(
         "/", {"decision": "respond", "chosen": [str(SelectedCall("a", "b", "c"))]}

@@ -74,7 +74,7 @@ def build_news(question: Question, kind: NewsKind, origin: QuestionOrigin, now: 
     place.append(rfc3339(question.requested_at))
     about = sha256(canonical_json(place))[:_ABOUT_CHARACTERS]
     number = f"-{question.reminders}" if kind == "reminder" else ""
-    shown = _shown(question.to_pending_approval())
+    shown = _shown(question.to_pending_approval(origin.run_id))
     return News(
         id=f"{about}-{kind}{number}",
         about=about,

@@ -182,8 +182,16 @@ class Question:
         """Set the question's ruling when it expired without a decision."""
         self.ruling = Expired()
 
-    def to_pending_approval(self) -> PendingApproval:
-        """Return the question as people see it."""
+    def nonce(self, run_id: str) -> str:
+        """Return the nonce that a signed decision must have, if the execution `run_id` asks.
+
+        A reset changes the run id also of a replayed question: nothing that the log or a command
+        has may depend on the nonce.
+        """
+        return sha256(canonical_json([run_id, self.call_id, self.round]))
+
+    def to_pending_approval(self, run_id: str | None = None) -> PendingApproval:
+        """Return the question as people see it; without a run id, as the log has it."""
         shown = self.policy.on_timeout
         return PendingApproval(
             call_id=self.call_id,
@@ -194,6 +202,7 @@ class Question:
             reasoning=self.reasoning,
             instance=self.instance,
             digest=self.digest,
+            nonce="" if run_id is None else self.nonce(run_id),
             requested_at=rfc3339(self.requested_at),
             expires_at=rfc3339(self.expires_at),
             approvers=self.policy.approvers or [],
