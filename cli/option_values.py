@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.phrases import misfit_reason
+from holdfast.validation.lenient_json import unique_keys
 
 MAX_FILE_BYTES = 2_000_000
 _AN_OBJECT = 'write a JSON object, such as {"order_id": "A-1"}, or @FILE'
@@ -123,7 +124,7 @@ def duration(given: str) -> timedelta:
 
 def _json(given: str, todo: str) -> Any:
     try:
-        return json.loads(text(given))
+        return json.loads(text(given), object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise ArgumentTypeError(f"that is no JSON: {error}; {todo}") from error
 

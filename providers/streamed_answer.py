@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.providers.base import AnswerSink, ToolNames
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage, WrittenCall
+from holdfast.validation.lenient_json import unique_keys
 
 MAX_SOLUTION_BYTES = 1024 * 1024
 MAX_FITTED_TEXT_BYTES = 512 * 1024
@@ -50,6 +51,12 @@ class BoundedText:
         """Report whether there was more than is stored."""
         return self.bytes > self._limit_bytes
 
+    def as_json(self) -> str:
+        """Return the text of JSON, in which half of a surrogate pair is escaped."""
+        joined = "".join(self._pieces).encode("utf-16-le", "surrogatepass")
+        text = joined.decode("utf-16-le", "surrogatepass")
+        return text.encode(errors="backslashreplace").decode()
+
     def __str__(self) -> str:
         return well_formed("".join(self._pieces))
 
@@ -66,10 +73,12 @@ class CallDraft:
     @property
     def has_whole_arguments(self) -> bool:
         """Report whether the arguments so far are a whole object."""
-        # They rarely are, and parsing them after each piece takes long.
-        return self.arguments.ends_with("}") and isinstance(
-            parse_arguments(str(self.arguments)), dict
-        )
+        if not self.arguments.ends_with("}"):
+            return False  # they rarely are, and parsing them after each piece takes long
+        try:
+            return isinstance(json.loads(str(self.arguments)), dict)
+        except (ValueError, RecursionError):
+            return False
 
     def written(self, tool: str) -> WrittenCall:
         """Return the call, of `tool`, as the model wrote it."""
@@ -79,7 +88,7 @@ class CallDraft:
         )
         if self.arguments.is_over:
             return call.model_copy(update={"oversize_bytes": self.arguments.bytes})
-        return call.model_copy(update={"arguments": parse_arguments(str(self.arguments))})
+        return call.model_copy(update={"arguments": parse_arguments(self.arguments.as_json())})
 
 
 class StreamedAnswer:
@@ -163,17 +172,24 @@ class StreamedAnswer:
 
 
 def parse_arguments(text: str) -> dict[str, Any] | str:
-    """Return the object that a text of arguments is, or the text if it is no JSON object."""
+    """Return the object that a text of arguments is.
+
+    A text that is no JSON object, or that parsing would change, is returned: the run reads it.
+    """
     try:
-        value = json.loads(text)
-        # A number such as NaN or 1e999 is an error: it is not JSON.
-        plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        if plain != well_formed(plain):
-            value = json.loads(well_formed(plain))
+        value = json.loads(text, parse_float=_as_written, object_pairs_hook=unique_keys)
+        # A number such as NaN or 1e999 is an error, and so is half of a surrogate pair.
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         return text
     fits = isinstance(value, dict) and _depth(value) <= MAX_ARGUMENTS_DEPTH
     return value if fits else text
+
+
+def _as_written(digits: str) -> float:
+    if repr(number := float(digits)) != digits:
+        raise ValueError(f"{digits} would become {number}")
+    return number
 
 
 def well_formed(text: str) -> str:

@@ -48,6 +48,9 @@ FOR_STORE: Final = "holdfast-for-store"
 # What marks an encrypted payload that holds bytes, which a run hands on to itself.
 BYTES: Final = "holdfast-bytes"
 
+# The patch of runs that refuse ambiguous arguments: recorded where such are read.
+EXACT_ARGUMENTS: Final = "exact-arguments"
+
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"
 

@@ -11,8 +11,10 @@ import re
 from typing import Any
 
 from holdfast.schemas.base import MAX_JSON_DEPTH
+from holdfast.schemas.names import EXACT_ARGUMENTS
 from holdfast.schemas.tool import Schema
-from holdfast.validation.lenient_json import ensure_json, read_json
+from holdfast.validation.lenient_json import Number, ensure_json, read_json, without_digits
+from holdfast.validation.rule_changes import applies
 from holdfast.validation.validator import errors, validator
 from holdfast.validation.work_budget import CannotCheck, bounded, spend
 
@@ -20,6 +22,8 @@ from holdfast.validation.work_budget import CannotCheck, bounded, spend
 _LOOKED_AT_A_CHECK = 8
 # Parsing a text of this length as JSON takes the time of one step.
 _READ_A_CHECK = 1_000
+# Parts of a call that models write as if they were arguments.
+_WRAPPERS = ("arguments", "args", "parameters", "params", "input", "kwargs")
 _NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][+-]?[0-9]{1,3})?\Z")
 
 
@@ -48,6 +52,32 @@ def read_arguments(written: dict[str, Any] | str) -> dict[str, Any]:
     return value
 
 
+def unwrapped(arguments: dict[str, Any], schema: Schema, tool: str) -> dict[str, Any]:
+    """Return the arguments of a tool from a call that is written inside of them.
+
+    That is `{"arguments": {…}}`, and may name the tool, where neither is a parameter.
+
+    Raises:
+        InvalidArguments: what is inside are no arguments of the tool.
+    """
+    named = schema.get("properties")
+    others = schema.get("additionalProperties")
+    if not isinstance(named, dict) or others not in (None, False) or "patternProperties" in schema:
+        return arguments
+    own = {key: item for key, item in arguments.items() if key[:1] == "_"}
+    call = {key: item for key, item in arguments.items() if key not in own and item != tool}
+    if len(call) != 1 or arguments.keys() & named:
+        return arguments
+    [(wrapper, inner)] = call.items()
+    with bounded():
+        inner = _parsed(inner, "{") if isinstance(inner, str) else inner
+    if isinstance(inner, dict) and all(key in named or key[:1] == "_" for key in inner):
+        return {**own, **inner} if applies(EXACT_ARGUMENTS) else arguments
+    if wrapper in (*_WRAPPERS, tool) and applies(EXACT_ARGUMENTS):
+        raise InvalidArguments(f"`{wrapper}` is no parameter; write the parameters themselves")
+    return arguments
+
+
 def fit(value: Any, schema: Schema | bool) -> Any:
     """Return the value, coerced toward the schema and valid.
 
@@ -55,7 +85,7 @@ def fit(value: Any, schema: Schema | bool) -> Any:
         InvalidArguments: the value does not fit; the message names each field.
     """
     with bounded():
-        coerced = coerce(value, schema)
+        coerced = without_digits(coerce(value, schema))
         problems = errors(coerced, schema)
     if problems:
         raise InvalidArguments(*problems)
@@ -123,7 +153,7 @@ class _Coercion:
 
     def _fits(self, value: Any, branch: Any) -> bool:
         try:
-            return next(iter(self._validator.descend(value, branch)), None) is None
+            return next(iter(self._validator.descend(without_digits(value), branch)), None) is None
         except CannotCheck:
             raise
         except Exception:  # as in `_errors`, which reports it
@@ -178,14 +208,24 @@ def _converted(value: Any, name: Any) -> Any:
         case "string", bool():
             return "true" if value else "false"
         case "string", int() | float():
-            return json.dumps(value)
+            digits = value.digits if isinstance(value, Number) else None
+            return digits if digits and applies(EXACT_ARGUMENTS) else json.dumps(value)
         case (("object" | "array"), str()):
-            parsed = _parsed(value, "{" if name == "object" else "[")
-            return parsed if name == "object" or isinstance(parsed, list) else [value]
+            return _object_or_list(value, name)
         case "array", bool() | int() | float():
             return [value]
         case _:
             return value
+
+
+def _object_or_list(text: str, name: str) -> Any:
+    """Return the object or the list that a text is, or the list of it, unless it is broken JSON."""
+    parsed, written = _parsed(text, "{" if name == "object" else "["), text.strip()
+    if name == "object" or isinstance(parsed, list):
+        return parsed
+    is_broken = written in ("", "null") or "\n" in text or "\r" in text or written[0] in "[("
+    is_broken = is_broken or (written[0] == "{" and isinstance(_parsed(text, "{"), str))
+    return text if is_broken and applies(EXACT_ARGUMENTS) else [text]
 
 
 def _parsed(text: str, opening: str) -> Any:

@@ -1,6 +1,7 @@
 """Parse JSON as models write it: inside a code fence, with trailing commas.
 
-`ensure_json` checks that a value can be stored as JSON.
+What parsing would silently change is an error (a key that is there twice, half of a surrogate
+pair), or kept (a `Number` has its digits). `ensure_json` checks that a value can be stored as JSON.
 """
 
 import json
@@ -8,7 +9,9 @@ import math
 import re
 from typing import Any
 
-from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
+from holdfast.schemas.base import MAX_JSON_DEPTH, canonical_json, is_deeper
+from holdfast.schemas.names import EXACT_ARGUMENTS
+from holdfast.validation.rule_changes import applies
 
 MAX_INTEGER_DIGITS = 1_000
 
@@ -18,6 +21,37 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*\s*\Z")
 # of its quotes.
 _STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\(?:.|\Z))*+(?:"|\Z)|,(?=\s*+[}\]])', re.DOTALL)
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class Number(float):
+    """A number, with the digits that it was written with."""
+
+    def __init__(self, digits: str) -> None:
+        self.digits = digits
+
+
+def without_digits(value: Any) -> Any:
+    """Return the value with plain numbers."""
+    if isinstance(value, dict):
+        return {key: without_digits(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_digits(item) for item in value]
+    return float(value) if isinstance(value, Number) else value
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these pairs, an `object_pairs_hook`.
+
+    Raises:
+        ValueError: a key is there twice, with different values.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        for key, value in pairs:
+            other = found[key]
+            if other is not value and canonical_json(other) != canonical_json(value):
+                raise ValueError(f"the key {json.dumps(key)} is there twice, with different values")
+    return found
 
 
 def read_json(text: str) -> Any:
@@ -40,7 +74,14 @@ def read_json(text: str) -> Any:
         except ValueError:
             raise first_error from None
     value = ensure_json(value)
-    return _without_halves(value) if _HALF.search(text) else value
+    if _HALF.search(text):
+        plain = json.dumps(value, ensure_ascii=False)
+        whole = plain.encode("utf-8", "replace")
+        if whole != plain.encode("utf-8", "surrogatepass"):
+            if applies(EXACT_ARGUMENTS):
+                raise ValueError("it holds half of a surrogate pair; write whole characters")
+            return json.loads(whole)
+    return value
 
 
 def ensure_json(value: Any) -> Any:
@@ -58,7 +99,13 @@ def ensure_json(value: Any) -> Any:
 
 def _strict(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite, parse_int=_integer)
+        return json.loads(
+            text,
+            parse_constant=_finite,
+            parse_float=_finite,
+            parse_int=_integer,
+            object_pairs_hook=_object,
+        )
     except RecursionError:
         raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels") from None
 
@@ -67,26 +114,22 @@ def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text} is no JSON number")
-    return number
+    return number if repr(number) == text else Number(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    try:
+        return unique_keys(pairs)
+    except ValueError:
+        if applies(EXACT_ARGUMENTS):
+            raise
+        return dict(pairs)
 
 
 def _integer(text: str) -> int:
     if len(text) > MAX_INTEGER_DIGITS:
         raise ValueError(f"a number has {len(text)} digits; at most {MAX_INTEGER_DIGITS}")
     return int(text)
-
-
-def _without_halves(value: Any) -> Any:
-    """Return the value without halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
-    match value:
-        case str():
-            return value.encode("utf-8", "replace").decode()
-        case list():
-            return [_without_halves(item) for item in value]
-        case dict():
-            return {_without_halves(key): _without_halves(item) for key, item in value.items()}
-        case _:
-            return value
 
 
 def _is_finite(value: Any) -> bool:

@@ -32,6 +32,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.phrases import quote_value, suggest_names
     from holdfast.schemas.run import PageRequest
 
+from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.validation.work_budget import use_shared_budget
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher
@@ -133,6 +134,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     async def _run(self) -> dict[str, Any]:
         """Run the work from its start to its end, and return its result."""
         use_shared_budget(self._task_budget.run)
+        use_rule_changes(workflow.patched)
         started = await self._start()
         try:
             while True:
@@ -361,6 +363,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     def _accept_input(self) -> None:
         """Charge subsequent work to input, and remember the workflow task of the input."""
         use_shared_budget(self._task_budget.input)
+        use_rule_changes(workflow.patched)
         self._input_at = workflow.info().get_current_history_length()
 
     async def _count_decision(self, started: StartedWork[WorkT], raw: Any) -> None:

@@ -24,6 +24,7 @@ from holdfast.client.question_text import (
 )
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.decision import Decision, PendingApproval
+from holdfast.validation.lenient_json import unique_keys
 from holdfast.validation.problems import problems_of, summarize_problems
 
 _MAX_TRIES = 100
@@ -107,7 +108,7 @@ async def _edited(waiting: PendingApproval, answers: AnswerSource, screen: Scree
         screen.print_note(f"Arguments now: {as_json(waiting.arguments)}")
         text = await _filled_line("All arguments as JSON (empty: back): ", answers, screen)
     try:
-        arguments = json.loads(text)
+        arguments = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise _Back(f"That is no JSON: {error}.") from error
     if arguments == waiting.arguments:

@@ -95,6 +95,11 @@ async def test_a_decision_that_does_not_count_says_why(paying: Backend, holdfast
         (("t1c1", "approve", "--digest", "0000"), 2, "look at it again"),
         (("t1c1", "edit"), 2, "needs `arguments`"),
         (("t1c1", "edit", "--arguments", "{"), 2, "no JSON"),
+        (
+            ("t1c1", "edit", "--arguments", '{"amount": 1, "amount": 2}'),
+            2,
+            '"amount" is there twice',
+        ),
         (("t1c1", "wave"), 2, "`wave` does not fit"),
         (("t1c1", "happened", "--result", "1"), 2, "unknown"),
     ):

@@ -39,6 +39,27 @@ def test_arguments_too_large_to_be_kept_are_told_by_their_size() -> None:
     assert call.oversize_bytes == len(arguments)
 
 
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ('{"n": 3.1, "m": [1e-07], "a": 1}', {"n": 3.1, "m": [1e-07], "a": 1}),
+        ('{"a": 1, "a": 1}', {"a": 1}),
+        ('{"a": "\\ud83d\\ude00"}', {"a": "😀"}),
+        ('{"n": 3.10}', '{"n": 3.10}'),
+        ('{"a": 1, "a": 2}', '{"a": 1, "a": 2}'),
+        ('{"a": "\\ud83d"}', '{"a": "\\ud83d"}'),
+        ('{"a": "\ud83d"}', '{"a": "\\ud83d"}'),
+        ('{"a": "\ud83d\ude00"}', {"a": "😀"}),
+    ],
+)
+def test_arguments_that_parsing_would_change_are_kept_as_they_are_written(
+    written: str, kept: Any
+) -> None:
+    [call] = answer("", ("write", written)).calls
+    assert call.arguments == kept
+    assert call.to_json()["arguments"] == json.loads(json.dumps(kept))
+
+
 def test_arguments_just_within_the_bound_are_kept() -> None:
     arguments = json.dumps({"text": "x" * (MAX_ARGUMENTS_BYTES - 12)})
     assert len(arguments) == MAX_ARGUMENTS_BYTES

@@ -84,6 +84,23 @@ ASKS = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
 AMOUNT, RENT = {"amount": 5}, {"name": "rent"}
 QUORUM = {"approval": {"approvers": ["finance"], "quorum": 2}}
 
+# A tool with texts, and calls of it as no model should write them.
+NOTE = {
+    "_tool": "note",
+    "properties": {
+        "text": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "_activity": "tidy",
+}
+ODD = [
+    '{"text": "a", "tags": "[\\"b\\", \\"c\\""}',
+    '{"text": 3.10}',
+    '{"text": "a", "text": "b",}',
+    '{"arguments": {"text": "a"}}',
+    '```json\n{"text": "\\ud83d"}\n```',
+]
+
 PATHS: dict[str, Path] = {
     "text": Path([Answer("hello")]),
     "calls_together": Path(
@@ -103,6 +120,9 @@ PATHS: dict[str, Path] = {
         [Answer(calls=[call("nothing"), ("look_up", '{"id": '), call("look_up")]), DONE],
         ["look_up"],
     ),
+    # The first is of a version that read such calls as something, and the second of this one.
+    "odd_calls_before": Path([Answer(calls=[("note", odd) for odd in ODD]), DONE], [NOTE]),
+    "odd_calls": Path([Answer(calls=[("note", odd) for odd in ODD]), DONE], [NOTE]),
     "failed_calls": Path(
         [Answer(calls=[call("raises"), call("never_ends"), call("misfit")]), DONE],
         ["raises", "never_ends", "misfit"],

@@ -2,11 +2,13 @@
 
 import socket
 import urllib.request
+from contextvars import copy_context
 from typing import Any
 
 import pytest
 
-from holdfast.validation.arguments import InvalidArguments, coerce, fit, read_arguments
+from holdfast.validation.arguments import InvalidArguments, coerce, fit, read_arguments, unwrapped
+from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.validation.validator import errors, fits, new_errors
 
 
@@ -14,6 +16,11 @@ def nested(levels: int, inner: Any = 1) -> Any:
     for _ in range(levels):
         inner = [inner]
     return inner
+
+
+def types_in(value: Any) -> list[type]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [type(value), *(found for each in inner for found in types_in(each))]
 
 
 # Reading.
@@ -39,8 +46,7 @@ def nested(levels: int, inner: Any = 1) -> Any:
         ("  \n", {}),
         ('{"a": 1e3, "b": -0.5}', {"a": 1000.0, "b": -0.5}),
         ('{"a": "\\ud83d\\ude00"}', {"a": "😀"}),
-        ('{"a": "\\ud83d"}', {"a": "?"}),
-        ('{"a": 1, "a": 2}', {"a": 2}),
+        ('{"a": 1, "b": {"c": 2, "c": 2}, "a": 1}', {"a": 1, "b": {"c": 2}}),
     ],
 )
 def test_text_is_read_as_models_write_it(text: str, value: Any) -> None:
@@ -54,6 +60,9 @@ def test_text_is_read_as_models_write_it(text: str, value: Any) -> None:
         ("I would like to refund it", "the arguments are no JSON: Expecting value"),
         ("{'a': 1}", "the arguments are no JSON"),
         ('{"a": "cut off by the tok', "the arguments are no JSON: Unterminated string"),
+        ('{"a": "\\ud83d"}', "half of a surrogate pair"),
+        ('{"a": 1, "a": 2}', 'the key "a" is there twice, with different values'),
+        ('{"b": [{"a": 1, "a": true}]}', 'the key "a" is there twice, with different values'),
         ("[1]", "the arguments are no JSON object"),
         ("5", "the arguments are no JSON object"),
         ("null", "the arguments are no JSON object"),
@@ -112,7 +121,8 @@ OBJECT, ARRAY = {"type": "object"}, {"type": "array"}
         (5, ARRAY, [5]),
         (False, ARRAY, [False]),
         ("5", ARRAY | {"items": INTEGER}, [5]),
-        ("[draft] letter", ARRAY, ["[draft] letter"]),
+        ("a, b", ARRAY, ["a, b"]),
+        ('{"a": 1}', ARRAY, ['{"a": 1}']),
         # of anyOf, the first branch that fits; as it is, before it is turned into anything
         ("5", {"anyOf": [INTEGER, STRING]}, "5"),
         ("5", {"anyOf": [INTEGER, BOOLEAN]}, 5),
@@ -170,6 +180,18 @@ def test_a_value_is_coerced_where_what_was_meant_is_beyond_doubt(
         (5, OBJECT),
         ([], OBJECT),
         ({}, ARRAY),
+        # a broken list, or none
+        ('["a", "b"', ARRAY),
+        ("['a', 'b']", ARRAY),
+        (" [draft] letter", ARRAY),
+        ("('a', 'b')", ARRAY),
+        ('{"a": 1', ARRAY),
+        ("- a\n- b", ARRAY),
+        ("a\rb", ARRAY),
+        ("", ARRAY),
+        (" ", ARRAY),
+        ("null", {"type": ["array", "null"]}),
+        ('["a', {"anyOf": [ARRAY, {"type": "null"}]}),
         ([5], INTEGER),
         ("x", {"type": "string", "enum": ["a"]}),
         ({"x1": "5"}, {"patternProperties": {"^x": INTEGER}, "additionalProperties": STRING}),
@@ -197,6 +219,98 @@ def test_what_was_written_is_not_changed_by_coercion() -> None:
 
     assert fit(written, schema) == {"a": [1], "b": {"c": 2}}
     assert written == {"a": ["1"], "b": {"c": "2"}}
+
+
+@pytest.mark.parametrize(
+    ("written", "schema", "fitted"),
+    [
+        ("3.10", STRING, "3.10"),
+        ("1e5", STRING, "1e5"),
+        ("0.10000000000000000001", STRING, "0.10000000000000000001"),
+        ("[3.10]", ARRAY | {"items": STRING}, ["3.10"]),
+        ("3.10", {"anyOf": [BOOLEAN, STRING]}, "3.10"),
+        ("3.10", {"anyOf": [BOOLEAN, NUMBER, STRING]}, 3.1),
+        ("3.10", NUMBER, 3.1),
+        ("3.0", INTEGER, 3),
+        ('{"b": [3.10]}', True, {"b": [3.1]}),
+    ],
+)
+def test_a_number_for_a_text_keeps_its_digits(written: str, schema: Any, fitted: Any) -> None:
+    arguments = fit(read_arguments(f'{{"a": {written}}}'), {"properties": {"a": schema}})
+
+    assert arguments == {"a": fitted}
+    assert "Number" not in str(types_in(arguments))
+
+
+# Calls inside of calls.
+
+REFUND: dict[str, Any] = {"properties": {"order_id": STRING, "note": STRING}}
+ONE: dict[str, Any] = {"order_id": "A-1"}
+
+
+@pytest.mark.parametrize(
+    ("written", "arguments"),
+    [
+        ({"arguments": ONE}, ONE),
+        ({"arguments": '{"order_id": "A-1"}'}, ONE),
+        ({"parameters": ONE, "name": "refund", "_why": "so"}, {"_why": "so", **ONE}),
+        ({"arguments": {**ONE, "_why": "so"}}, {**ONE, "_why": "so"}),
+        ({"refund": ONE}, ONE),
+        ({"arguments": {}}, {}),
+        # no call inside of a call
+        (ONE, ONE),
+        ({"note": {"order_id": "A-1"}}, {"note": {"order_id": "A-1"}}),
+        ({"order_id": "A-1", "arguments": ONE}, {"order_id": "A-1", "arguments": ONE}),
+        ({"meta": {"at": 1}}, {"meta": {"at": 1}}),
+        ({}, {}),
+    ],
+)
+def test_a_call_inside_of_its_arguments_is_unwrapped(written: Any, arguments: Any) -> None:
+    assert unwrapped(written, REFUND, "refund") == arguments
+
+
+@pytest.mark.parametrize("inside", [{"orderId": 1}, "A-1", None, [ONE], '{"order_id'])
+def test_a_call_inside_of_its_arguments_that_is_none_is_an_error(inside: Any) -> None:
+    with pytest.raises(InvalidArguments, match="`arguments` is no parameter"):
+        unwrapped({"arguments": inside}, REFUND, "refund")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"properties": {"arguments": OBJECT}},
+        {"properties": None},
+        {"additionalProperties": True},
+        {"patternProperties": {"^a": OBJECT}},
+    ],
+)
+def test_where_it_is_a_parameter_it_stays(more: Any) -> None:
+    assert unwrapped({"arguments": ONE}, REFUND | more, "refund") == {"arguments": ONE}
+
+
+def test_an_open_run_keeps_the_rules_that_it_has_decided_by() -> None:
+    def old() -> None:
+        asked: list[str] = []
+
+        def check(change: str) -> bool:
+            asked.append(change)
+            return False
+
+        use_rule_changes(check)
+
+        assert read_arguments('{"a": 1, "a": 2}') == {"a": 2}
+        assert read_arguments('{"a": "\\ud83d"}') == {"a": "?"}
+        assert fit(read_arguments('{"a": 3.10}'), {"properties": {"a": STRING}}) == {"a": "3.1"}
+        assert fit('["a', ARRAY) == ['["a']
+        for wrapped in ({"arguments": ONE}, {"arguments": "A-1"}):
+            assert unwrapped(wrapped, REFUND, "refund") == wrapped
+        assert asked == ["exact-arguments"] * 6
+
+        asked.clear()
+        fit(read_arguments('{"a": 3.5, "b": "x", "c": "[1]"}'), {"properties": {"c": ARRAY}})
+        assert asked == []  # what both rules decide alike leaves no marker in a history
+
+    copy_context().run(old)
 
 
 # Validation.

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from holdfast.client.run_handle import RunHandle
 from holdfast.schemas import names
 from holdfast.schemas.base import Strict
+from holdfast.validation.lenient_json import unique_keys
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.problems import HttpProblem
@@ -67,11 +68,12 @@ class ApiRequest:
 
 def _validate(body: bytes, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:
     try:
-        value = json.loads(body)
+        value = json.loads(body, object_pairs_hook=unique_keys)
         # No lone surrogate, and nothing that is no number, can be sent on.
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError):
-        raise HttpProblem("bad_request", "The body is no JSON; send one object in UTF-8.") from None
+    except (ValueError, RecursionError) as error:
+        why = f"The body is no JSON: {error}; send one object in UTF-8."
+        raise HttpProblem("bad_request", why) from None
     try:
         return model.model_validate(value), value
     except ValidationError as error:

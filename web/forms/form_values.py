@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
 from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
+from holdfast.validation.lenient_json import unique_keys
 
 # The place of an item in a list, as a form writes it.
 _NUMBERED: Final = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -175,7 +176,7 @@ def _parse(text: str, kind: str) -> Any:
         return UnreadableText(text, kind, problem)
     invalid = _NO_NUMBER if kind == "number" else "Invalid JSON"
     try:
-        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_object)
+        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=unique_keys)
         if is_deeper(value, MAX_JSON_DEPTH):
             problem = f"At most {MAX_JSON_DEPTH} levels of nesting are allowed."
             return UnreadableText(text, kind, problem)
@@ -195,12 +196,3 @@ def _parse(text: str, kind: str) -> Any:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"{json.dumps(key)} is in the object twice")
-        found[key] = value
-    return found

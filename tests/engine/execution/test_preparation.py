@@ -1,5 +1,6 @@
 """From a call as a model wrote it to a call that could be carried out, or to why it cannot."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunRequest
+from holdfast.schemas.tool import ActivityBinding, Hooks
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.activities import CallRefused, advance
@@ -19,7 +21,7 @@ from holdfast.workflows.engine.execution.preparation import (
 from holdfast.workflows.engine.model.answer import propose_calls
 from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 from holdfast.workflows.engine.state.data import VisibleData
-from tests.engine.driver import agent, call, noon, tool
+from tests.engine.driver import Play, agent, call, noon, says, tool
 
 ORDER = {
     "type": "object",
@@ -80,6 +82,28 @@ def test_a_text_that_is_no_json_is_kept_for_people_and_never_sent_again() -> Non
     assert one.proposal.arguments == {}
     assert one.proposal.written == written.arguments
     assert refusal(written)[1].startswith("invalid_arguments: the arguments are no JSON")
+
+
+def test_a_call_inside_of_its_arguments_is_the_call() -> None:
+    written = call("look", {"_reasoningForCall": "so", "arguments": {"id": 7}})
+
+    assert proposed(written).arguments == {"id": 7}
+    assert proposed(written).meta.reasoning == "so"
+    assert refusal(call("look", {"arguments": {"nr": 7}})) == (
+        "invalid_arguments",
+        "invalid_arguments: `arguments` is no parameter; write the parameters themselves",
+    )
+
+
+def test_a_number_for_a_text_keeps_its_digits_past_a_hook_that_changes_nothing() -> None:
+    play = Play(
+        tool("look", ORDER, hooks=Hooks(prepare=ActivityBinding(type="tidy"))),
+        model=[says("", call("look", '{"id": 1, "note": 3.10}')), says("done")],
+        hooks={"tidy": lambda arguments: json.loads(json.dumps(arguments))},
+    ).to_end()
+
+    [made] = play.records("tool_call")
+    assert made["arguments"] == {"id": 1, "note": "3.10"}
 
 
 @pytest.mark.parametrize("reasoning", [5, None, ["a"], {}])

@@ -331,6 +331,7 @@ async def test_what_cannot_be_read_is_refused_in_one_sentence(stage: Stage) -> N
     for body, kind, refused in (
         (b"{}", "text/plain", (415, "wrong_type")),
         (b"{", json_, (400, "bad_request")),
+        (b'{"agent": "a", "agent": "b"}', json_, (400, "bad_request")),
         (b'{"agent": NaN}', json_, (400, "bad_request")),
         (b'{"agent": "\\ud800"}', json_, (400, "bad_request")),
         (b"[" * 100_000, json_, (400, "bad_request")),

@@ -226,7 +226,7 @@ def test_what_is_no_number_stays_in_its_control(text: str, why: str) -> None:
     ("text", "why"),
     [
         ("{", "line 1, column 2"),
-        ('{"a": 1, "a": 2}', "is in the object twice"),
+        ('{"a": 1, "a": 2}', "is there twice"),
         ("[" * 100 + "]" * 100, "64 levels"),
         ("Infinity", "not a JSON number"),
         ("[1e999]", "too large"),
@@ -368,7 +368,7 @@ def test_json_that_names_a_key_twice_is_refused_at_once() -> None:
     many = ", ".join(f'"k{number}": 1' for number in range(40_000))
     began = time.thread_time()
     said = read([("text:", f'{{{many}, "k39999": 2}}'), ("meant:", "json")]).value
-    assert "is in the object twice" in said.problem
+    assert "is there twice" in said.problem
     assert time.thread_time() - began < 5
 
 

@@ -18,7 +18,7 @@ from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import Path, parse_output_path
 from holdfast.schemas.tool import REASONING, ActivityBinding, OutputMethod, Tool
-from holdfast.validation.arguments import InvalidArguments, fit
+from holdfast.validation.arguments import InvalidArguments, fit, unwrapped
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.approvals.policy import effective_policy
 from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
@@ -35,7 +35,7 @@ from holdfast.workflows.engine.call.activities import (
 )
 from holdfast.workflows.engine.call.tool_call import Final, MetaProperties, ToolCall
 from holdfast.workflows.engine.run_state import RunState
-from holdfast.workflows.engine.state.data import MISSING, VisibleData
+from holdfast.workflows.engine.state.data import MISSING, VisibleData, is_same_json
 from holdfast.workflows.engine.state.references import (
     Unresolved,
     instance_of,
@@ -76,6 +76,7 @@ def prepare(call: ToolCall, state: RunState, room: int) -> HookRequests[None]:
         if call.unreadable is not None:
             raise call.unreadable
         if not call.is_literal:
+            arguments = unwrapped(arguments, call.tool.parameters, call.name)
             _read_meta_properties(call, arguments, state)
     except InvalidArguments as error:
         raise _invalid(error) from None
@@ -168,7 +169,7 @@ def _replace_arguments(call: ToolCall, arguments: dict[str, Any]) -> None:
 
 def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     """Coerce arguments to the tool's schema, or raise `InvalidArguments`."""
-    fitted: dict[str, Any] = fit(arguments, tool.parameters)
+    fitted: dict[str, Any] = fit(unwrapped(arguments, tool.parameters, tool.name), tool.parameters)
     size = json_size(fitted)
     if size > MAX_ARGUMENT_BYTES:
         raise InvalidArguments(f"{size} bytes in all; at most {MAX_ARGUMENT_BYTES}")
@@ -237,7 +238,8 @@ def _rewritten(
         raise invalid_hook_result(name, str(error)) from None
     if value != arguments:
         call.drop_model_result()
-    return dict(value)
+    # A number has lost its digits on the way.
+    return arguments if is_same_json(value, arguments) else dict(value)
 
 
 def _invalid(error: InvalidArguments) -> CallRefused:

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from holdfast.schemas.tool import Schema, Tool
-from holdfast.validation.lenient_json import read_json
+from holdfast.validation.lenient_json import read_json, without_digits
 from holdfast.validation.validator import validator
 from holdfast.validation.work_budget import CannotCheck, bounded
 
@@ -128,7 +128,7 @@ class StrictForms:
         def fits(value: Any) -> bool:
             try:
                 with bounded():
-                    found = validator(self._root).descend(value, schema)
+                    found = validator(self._root).descend(without_digits(value), schema)
                     return next(iter(found), None) is None
             except CannotCheck:
                 return False
