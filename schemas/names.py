@@ -50,6 +50,8 @@ BYTES: Final = "holdfast-bytes"
 
 # The patch of runs that refuse ambiguous arguments: recorded where such are read.
 EXACT_ARGUMENTS: Final = "exact-arguments"
+# The patch of runs whose model reads that its answer was cut off: recorded at such an answer.
+CUT_OFF_ANSWERS: Final = "cut-off-answers"
 
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"

@@ -20,7 +20,7 @@ SENTIMENT = {
 # Nothing in a grammar says when a list of calls ends: without this, so small a model goes on.
 MODEL = {"maxOutputTokens": 200, "options": {"presence_penalty": 1.5, "frequency_penalty": 0.5}}
 BRIEF = {"maxIterations": 1, "maxTurns": 3}
-CUT_OFF = "It was cut off: write less."
+CUT_OFF = "the answer was cut off after"
 PROMPTS = [
     "Look up order 1042.",
     "Is this good or bad: good coffee",

@@ -40,10 +40,10 @@ async def test_a_run_completes_with_what_the_model_said_and_what_it_used(desk: D
     run = await desk.ask("What is a good coffee?")
     result = await ended(run)
     assert result["status"] == "completed"
-    assert [message["content"] for message in await said(run)] == [result["output"]]
-    assert result["turns"] == 1
+    assert (await said(run))[-1]["content"] == result["output"]
+    assert result["turns"] <= 2  # a first answer may be cut off
     assert result["usage"]["inputTokens"] > 10
-    assert 1 < result["usage"]["outputTokens"] <= 64
+    assert 1 < result["usage"]["outputTokens"] <= 64 * result["turns"]
 
 
 async def test_what_is_being_said_can_be_watched(desk: Desk) -> None:
@@ -51,8 +51,8 @@ async def test_what_is_being_said_can_be_watched(desk: Desk) -> None:
     first = await streamed(desk, run)
     second = await streamed(desk, run, before=first)
     assert second.startswith(first)
-    result = await ended(run)
-    assert result["output"].startswith(second)
+    await ended(run)
+    assert (await said(run))[0]["content"].startswith(second)
 
 
 async def test_a_model_that_reads_for_long_is_waited_for(desk: Desk) -> None:

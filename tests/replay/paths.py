@@ -100,6 +100,11 @@ ODD = [
     '{"arguments": {"text": "a"}}',
     '```json\n{"text": "\\ud83d"}\n```',
 ]
+CUT_OFF = [
+    Answer(calls=[("note", '{"text": "a"}'), ("note", '{"text": "b')], finish="length"),
+    Answer("Once upon", finish="length"),
+    DONE,
+]
 
 PATHS: dict[str, Path] = {
     "text": Path([Answer("hello")]),
@@ -120,9 +125,11 @@ PATHS: dict[str, Path] = {
         [Answer(calls=[call("nothing"), ("look_up", '{"id": '), call("look_up")]), DONE],
         ["look_up"],
     ),
-    # The first is of a version that read such calls as something, and the second of this one.
+    # Those before are of a version that took such calls and answers for something.
     "odd_calls_before": Path([Answer(calls=[("note", odd) for odd in ODD]), DONE], [NOTE]),
     "odd_calls": Path([Answer(calls=[("note", odd) for odd in ODD]), DONE], [NOTE]),
+    "cut_off_before": Path(CUT_OFF, [NOTE]),
+    "cut_off": Path(CUT_OFF, [NOTE]),
     "failed_calls": Path(
         [Answer(calls=[call("raises"), call("never_ends"), call("misfit")]), DONE],
         ["raises", "never_ends", "misfit"],

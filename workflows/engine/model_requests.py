@@ -34,7 +34,12 @@ from holdfast.workflows.engine.conversation.summaries import Summaries, Summarie
 from holdfast.workflows.engine.execution.preparation import Questions
 from holdfast.workflows.engine.execution_base import AskPeople
 from holdfast.workflows.engine.model import prompt
-from holdfast.workflows.engine.model.answer import InvalidOutput, ParsedAnswer, answer_output
+from holdfast.workflows.engine.model.answer import (
+    InvalidOutput,
+    ParsedAnswer,
+    answer_output,
+    cut_off,
+)
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.plans.planning import Planning
 from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
@@ -54,6 +59,7 @@ class RunSnapshot(Lenient):
     answered_up_to: int = 0
     settled_after: int = 0
     finalizing: int | None = None
+    cut_told: bool = False
     unknown_told: bool = False
     ending: Ended | None = None
 
@@ -63,8 +69,9 @@ class ModelRequests:
 
     `wanted` is the tool choice of the run, and `settled_after` the number of turns at the time when
     its skill was chosen. `finalizing` is the number of turns at the time of the request to finish;
-    `question` is the open question on a budget, if there is one. `latents` are the calls that the
-    model answers now, each in a request of its own.
+    `cut_told`: the model has read that its last text was cut off. `question` is the open question
+    on a budget, if there is one. `latents` are the calls that the model answers now, each in a
+    request of its own.
     """
 
     def __init__(
@@ -84,6 +91,7 @@ class ModelRequests:
         self.wanted = snapshot.choice
         self.settled_after = snapshot.settled_after
         self.finalizing = snapshot.finalizing
+        self.cut_told = snapshot.cut_told
         self.question: AskPeople | None = None
         self.latents: dict[str, Latent] = {}
 
@@ -180,7 +188,16 @@ class ModelRequests:
         first = state.meter.turns == self.settled_after + 1
         if forced and first and not called and self.offers:
             raise InvalidOutput("A call of a tool was required, and none was made. Call one.")
-        return answer_output(answer, self._agent, state.data, last=last)
+        output = answer_output(answer, self._agent, state.data, last=last)
+        is_text = self._agent.calling == "native" and self._agent.output is None
+        cut = cut_off(answer.solution) if is_text else None
+        if cut and not (last or self.cut_told):
+            self.cut_told = True
+            raise InvalidOutput(f"invalid_output: {cut}.")
+        if cut:  # a part of an answer is more than none
+            state.log.append(NoticeEntry(text=cut))
+        self.cut_told = False
+        return output
 
     def settle(self) -> str | None:
         """Record that the run has its skill; return the forced tool if the skill lacks it."""

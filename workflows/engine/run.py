@@ -136,6 +136,7 @@ class Run(ExecutionBase):
             answered_up_to=self.answered_up_to,
             settled_after=self.pages.settled_after,
             finalizing=self.pages.finalizing,
+            cut_told=self.pages.cut_told,
             unknown_told=self._unknown_told,
             ending=self._ending,
         )

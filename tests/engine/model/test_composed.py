@@ -236,7 +236,11 @@ def test_an_output_that_does_not_fit_goes_back_behind_the_results_of_its_calls()
     [
         (says("I am done."), "invalid_output: it cannot be read: Expecting value"),
         (answer(), "The answer had neither calls nor an output."),
-        (says(GOOD[:9], stop_reason="length"), "It was cut off: write less."),
+        (says(GOOD[:9], stop_reason="length"), "invalid_output: the answer was cut off (`max"),
+        (
+            says('{"calls": [{"_tool": "pay", "amount": {"output": 5}', stop_reason="length"),
+            "invalid_output: the answer was cut off (`maxOutputTokens`): write less. Answer",
+        ),
     ],
 )
 def test_an_answer_that_cannot_be_read_costs_a_turn(wrong: Any, why: str) -> None:

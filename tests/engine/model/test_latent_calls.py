@@ -140,3 +140,14 @@ def test_an_answer_is_not_that_of_a_call_that_reads_what_the_model_has_not_seen(
     ).to_end()
 
     assert play.results()["t1c2"] == "of bad"
+
+
+def test_a_result_that_was_cut_off_is_asked_for_again_and_is_no_result() -> None:
+    for output, text in ((None, "hoo"), (OUTPUT, '{"mood": "go')):
+        latent = Answering(output).latent
+        latent.pointer(1)
+        assert latent.answered(says(text, stop_reason="length")) is None
+        latent.pointer(1)
+        outcome = latent.answered(says(text, stop_reason="length"))
+        assert isinstance(outcome, Failed)
+        assert "the answer was cut off (`maxOutputTokens`)" in outcome.error.message

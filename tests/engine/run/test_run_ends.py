@@ -1,10 +1,13 @@
 """How a run ends: stopped by a tool, failed, cancelled in the middle of its calls."""
 
+from contextvars import copy_context
 from typing import Any
 
 import pytest
 
+from holdfast.schemas.internal.solution import Usage, WrittenCall
 from holdfast.schemas.names import MODEL_ERROR, ErrorCode
+from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.workflows.engine.call.tool_call import Unknown, fail
 from holdfast.workflows.engine.execution_base import AskModel, RunCalls
 from tests.engine.driver import Play, call, says, tool
@@ -44,6 +47,67 @@ def test_what_was_said_last_is_the_output_of_a_run_that_stopped() -> None:
     ).to_end()
 
     assert play.result["output"] == "One moment."
+
+
+# Cut off.
+
+CUT: dict[str, Any] = {"stop_reason": "length", "usage": Usage(output_tokens=64)}
+TOLD = "the answer was cut off after 64 output tokens (`maxOutputTokens`): write less"
+
+
+@pytest.mark.parametrize("arguments", ['{"id": "A-1', "", "{'id'"])
+def test_a_call_that_was_cut_off_is_not_run_and_the_model_reads_why(arguments: str) -> None:
+    cut = WrittenCall(tool="look", arguments=arguments)
+    play = Play(tool(), model=[says("", call("look", {"a": 1}), cut, **CUT), says("done")]).to_end()
+
+    assert play.errors() == {"t1c1": None, "t1c2": "invalid_arguments"}
+    assert f"invalid_arguments: {TOLD}" in play.results()["t1c2"]
+
+
+def test_whole_calls_of_an_answer_that_was_cut_off_are_run() -> None:
+    play = Play(
+        tool(), model=[says("And", call("look", "{'a'"), call("look"), **CUT), says("done")]
+    ).to_end()
+
+    assert play.errors() == {"t1c1": "invalid_arguments", "t1c2": None}
+    assert "cut off" not in play.results()["t1c1"]
+
+
+def test_a_text_that_was_cut_off_is_the_output_only_where_the_next_one_is_too() -> None:
+    once = Play(model=[says("Once upon", **CUT), says("The end.")]).to_end()
+    twice = Play(model=[says("Once upon", **CUT), says("Once", **CUT)])
+    twice.chained = True
+    twice.to_end()
+
+    assert (once.result["output"], once.engine_messages()) == (
+        "The end.",
+        [f"invalid_output: {TOLD}."],
+    )
+    assert twice.result["output"] == "Once"
+    assert [entry["text"] for entry in twice.records("notice")] == [TOLD]
+
+
+@pytest.mark.parametrize("text", ['{"city": "Os', ""])
+def test_an_output_that_was_cut_off_is_not_told_as_broken_json(text: str) -> None:
+    output = {"type": "object", "properties": {"city": {"type": "string"}}}
+    play = Play(
+        model=[says(text, **CUT), says('{"city": "Oslo"}', **CUT)], definition={"output": output}
+    ).to_end()
+
+    assert play.result["output"] == {"city": "Oslo"}
+    assert play.engine_messages() == [f"invalid_output: {TOLD}."]
+
+
+def test_an_open_run_reads_answers_that_were_cut_off_as_before() -> None:
+    def old() -> None:
+        use_rule_changes(lambda _: False)
+        cut = WrittenCall(tool="look", arguments='{"id": "A-1')
+        play = Play(tool(), model=[says("", cut, **CUT), says("Once", **CUT)]).to_end()
+
+        assert "Unterminated string" in play.results()["t1c1"]
+        assert (play.result["output"], play.records("notice")) == ("Once", [])
+
+    copy_context().run(old)
 
 
 def test_a_model_that_cannot_be_asked_fails_the_run() -> None:

@@ -106,6 +106,7 @@ def everything(log: Log) -> RunSnapshot:
             "answeredUpTo": 1,
             "settledAfter": 2,
             "finalizing": 2,
+            "cutTold": True,
             "unknownTold": True,
             "ending": "completed",
         }

@@ -50,7 +50,7 @@ def test_of_an_answer_with_a_broken_call_nothing_is_taken(reason: str) -> None:
     assert solution.stop_reason == "stop"
     assert solution.notices == [f"Gemini ended the answer with {reason}: Malformed: refund(a="]
     with pytest.raises(InvalidOutput, match="The answer was empty"):
-        parse_output(solution.text, None, last=False)
+        parse_output(solution, None, last=False)
 
 
 def test_a_list_in_place_of_a_stream_is_read_too() -> None:

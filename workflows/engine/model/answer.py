@@ -18,10 +18,11 @@ from holdfast.schemas.message import (
     Part,
     TextPart,
 )
-from holdfast.schemas.names import call_id
+from holdfast.schemas.names import CUT_OFF_ANSWERS, call_id
 from holdfast.schemas.tool import Schema, Tool
 from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
 from holdfast.validation.lenient_json import read_json
+from holdfast.validation.rule_changes import applies
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.activities import content_parts
 from holdfast.workflows.engine.call.tool_call import (
@@ -69,15 +70,28 @@ class ParsedAnswer:
         return self.solution.text if self.said is None else self.said
 
 
+def cut_off(solution: Solution) -> str | None:
+    """Return how an answer was cut off, in words for the model; None if it is whole."""
+    if solution.stop_reason != "length" or not applies(CUT_OFF_ANSWERS):
+        return None
+    tokens = solution.usage.output_tokens
+    after = "" if tokens is None else f" after {tokens} output tokens"
+    return f"the answer was cut off{after} (`maxOutputTokens`): write less"
+
+
 def parse_answer(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedAnswer:
     """Parse an answer in which these tools can be called."""
     if agent.calling == "native":
         return ParsedAnswer(solution)
+    cut = cut_off(solution)
     try:
         read = read_answer(solution.text, agent, tools)
+        if cut and read.beside:  # a whole object inside of an answer that is none
+            raise MalformedAnswer(cut)
     except MalformedAnswer as error:
-        cut = " It was cut off: write less." if solution.stop_reason == "length" else ""
-        wrong = f"invalid_output: {error}.{cut} {_COMPOSED}"
+        before = " It was cut off: write less." if solution.stop_reason == "length" else ""
+        wrong = f"invalid_output: {cut}." if cut else f"invalid_output: {error}.{before}"
+        wrong = f"{wrong} {_COMPOSED}"
         return ParsedAnswer(solution.model_copy(update={"calls": []}), wrong=wrong)
     output = "" if read.output is MISSING else as_text(read.output)
     text = "\n\n".join(filter(None, (read.beside, output)))
@@ -93,6 +107,7 @@ def propose_calls(
     `seen` holds the ids so far, and grows.
     """
     known, calls = {tool.name: tool for tool in reversed(tools)}, []
+    cut = cut_off(solution) if solution.calls else None
     for index, written in enumerate(solution.calls, start=1):
         own = call_id(turn, index)
         own_id = written.provider_id
@@ -107,6 +122,9 @@ def propose_calls(
             arguments = read_arguments(written.arguments)
         except InvalidArguments as error:
             text, unreadable = written.arguments, error
+        is_cut = index == len(solution.calls) and (unreadable or written.arguments == "")
+        if cut is not None and is_cut:
+            text, unreadable = written.arguments, InvalidArguments(cut)
         if written.oversize_bytes is not None:
             unreadable = InvalidArguments(
                 f"{written.oversize_bytes} bytes were written; write far less"
@@ -127,7 +145,7 @@ def answer_output(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool)
     if answer.wrong is not None:
         raise InvalidOutput(answer.wrong)
     if agent.calling == "native":
-        return parse_output(answer.solution.text, agent.output, last=last)
+        return parse_output(answer.solution, agent.output, last=last)
     if answer.output is MISSING:
         raise InvalidOutput(f"The answer had neither calls nor an output. {_COMPOSED}")
     try:
@@ -141,15 +159,19 @@ def answer_output(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool)
         ) from None
 
 
-def parse_output(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
+def parse_output(solution: Solution, schema: Schema | bool | None, *, last: bool) -> Any:
     """Parse an output, which may be empty in the `last` answer, or raise `InvalidOutput`."""
+    text, cut = solution.text, cut_off(solution)
     if not text.strip() and not last:
-        raise InvalidOutput("The answer was empty. Call a tool, or answer.")
+        empty = "The answer was empty. Call a tool, or answer."
+        raise InvalidOutput(f"invalid_output: {cut}." if cut else empty)
     if schema is None:
         return text
     try:
         return fit(read_json(text), schema)
     except (ValueError, InvalidArguments) as error:
+        if cut and isinstance(error, ValueError):
+            raise InvalidOutput(f"invalid_output: {cut}.") from None
         if not errors(text, schema):
             return text  # the schema accepts a text, and this is one without its quotes
         raise InvalidOutput(

@@ -23,7 +23,7 @@ from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.workflows.engine.call.tool_call import Outcome, Succeeded, ToolCall, fail
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.log.log import Log
-from holdfast.workflows.engine.model.answer import InvalidOutput, parse_output
+from holdfast.workflows.engine.model.answer import InvalidOutput, cut_off, parse_output
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import skill_of
 from holdfast.workflows.engine.state.data import MISSING
@@ -99,9 +99,11 @@ class Latent:
         if solution.too_long:
             return fail(ErrorCode.TOOL_ERROR, _TOO_LONG.format(name=self._tool.name))
         try:
+            if self._tool.output is None and (cut := cut_off(solution)):
+                raise InvalidOutput(f"invalid_output: {cut}.")
             if not solution.text.strip():
                 raise InvalidOutput("invalid_output: the answer was empty. Answer with the result.")
-            return Succeeded(parse_output(solution.text, self._tool.output, last=True))
+            return Succeeded(parse_output(solution, self._tool.output, last=True))
         except InvalidOutput as error:
             if self.requests >= MAX_REQUESTS:
                 return fail(ErrorCode.INVALID_OUTPUT, str(error), solution.text or None)
