@@ -28,6 +28,7 @@ from holdfast.runtime.identity.tokens import (
 from holdfast.schemas import names
 from holdfast.schemas.decision import TokenCheck
 from holdfast.schemas.settings.keys import USES, KeySet, Use
+from holdfast.validation.text_safety import is_same_person
 
 # Of a token that does not name its key.
 MAX_KEYS_TRIED = 100
@@ -39,7 +40,6 @@ _WHY: dict[type[exceptions.PyJWTError], str] = {
     exceptions.InvalidIssuerError: "the token is by another issuer (`iss`) than its key is for",
     exceptions.InvalidAudienceError: "the token is for another audience (`aud`): sign one for this"
     " worker, whose operator knows the `audience`",
-    exceptions.InvalidSubjectError: "the token's key does not belong to its subject (`sub`)",
 }
 
 
@@ -135,9 +135,8 @@ def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet) -> bool:
             algorithms=[key.algorithm],
             audience=settings.audience,
             issuer=settings.issuer,
-            subject=settings.subject,
             leeway=settings.leeway,
-            options={"require": ["exp"]},
+            options={"require": ["exp"] if settings.subject is None else ["exp", "sub"]},
         )
     except exceptions.InvalidSignatureError:
         return False
@@ -149,6 +148,9 @@ def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet) -> bool:
         raise InvalidTokenError(
             _WHY.get(type(error), "the token is none that can be read")
         ) from None
+    own = settings.subject
+    if own is not None and not is_same_person(token.claims["sub"], own):
+        raise InvalidTokenError("the token's key does not belong to its subject (`sub`)")
     return True
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from holdfast.catalog.advice import agent_advice, tool_advice
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.catalog_files import (
     AGENT_SUFFIXES,
@@ -48,6 +49,7 @@ class Catalog:
     definitions: DefinitionRegistry
     agents: dict[str, Agent] = field(default_factory=dict)
     python_activities: tuple[PythonActivity, ...] = ()
+    advice: tuple[FileProblem, ...] = ()
 
     @property
     def activities(self) -> list[Callable[..., Any]]:
@@ -146,6 +148,7 @@ class _Loading:
         self._agents: dict[str, Agent] = {}
         self._sources: dict[tuple[str, str], Source] = {}
         self._activities: dict[str, PythonActivity] = {}
+        self._advice: list[FileProblem] = []
         for found in activities:
             if found.name in names.RESERVED_ACTIVITIES:
                 reason = f"the activity name `{found.name}` is the worker's own"
@@ -172,7 +175,8 @@ class _Loading:
         if self._problems:
             raise LoadError(self._problems)
         world = replace(self._world, agents=frozenset(self._agents))
-        return Catalog(world, self._agents, tuple(self._activities.values()))
+        activities = tuple(self._activities.values())
+        return Catalog(world, self._agents, activities, tuple(self._advice))
 
     def _read_folder(self, folder: Path) -> None:
         """Read the folder; agents name tools, and tools need only the names of agents."""
@@ -211,6 +215,7 @@ class _Loading:
                 self._problems.append(source.problem(fault))
             elif self._is_free("agent", agent.name, source):
                 self._agents[agent.name] = agent
+                self._advice += source.problems(agent_advice(source.value, agent))
 
     def _files(self, folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
         try:
@@ -236,6 +241,7 @@ class _Loading:
             return
         if self._is_free("tool", tool.name, source):
             self._tools[tool.name] = tool
+            self._advice += source.problems(tool_advice(tool))
 
     def _is_free(self, kind: str, name: str, source: Source) -> bool:
         first = self._sources.setdefault((kind, name), source)

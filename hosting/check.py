@@ -82,12 +82,13 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
     # Settings that are valid, but perhaps not intended.
     reason = "is registered, and is no tool: its one parameter is no pydantic model"
     fix = "give it one, or bind it in `tools/`, if models are to call it"
+    catalog = resources.current_catalog.catalog
     notes = [
         each.source.problem(ValueProblem((), f"activity `{each.name}` {reason}", fix))
-        for each in resources.current_catalog.catalog.unbound_activities
+        for each in catalog.unbound_activities
         if each.name != settings.notify
     ]
-    lines = [*notes, f"{summarize_resources(resources)}: OK"]
+    lines = [*catalog.advice, *notes, f"{summarize_resources(resources)}: OK"]
     return CheckResult(STOPPED, "".join(f"{line}\n" for line in lines))
 
 

@@ -88,6 +88,11 @@ class Decided(Lenient):
     signed: bool = False
     """Whether it was signed: `by` and `groups` are then what a checked token says."""
 
+    @property
+    def proof(self) -> str:
+        """Return `signed`, or `unverified` if nothing proves the name; empty without a name."""
+        return "signed" if self.signed else "unverified" if self.by else ""
+
 
 class PendingApproval(Lenient):
     """A call that is pending approval, as people are shown it.

@@ -52,6 +52,8 @@ BYTES: Final = "holdfast-bytes"
 EXACT_ARGUMENTS: Final = "exact-arguments"
 # The patch of runs whose model reads that its answer was cut off: recorded at such an answer.
 CUT_OFF_ANSWERS: Final = "cut-off-answers"
+# The patch of runs that remove invisible characters from names: recorded for such a name alone.
+PLAIN_NAMES: Final = "plain-names"
 
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"

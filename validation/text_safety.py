@@ -18,6 +18,11 @@ INVISIBLE = re.compile(
     r"|(?<![^\t\n -~\u200c\u200d\ufe0e\ufe0f])[\ufe0e\ufe0f](?!\u20e3)"
 )
 
+# Never part of a name: no letter of a name needs them, and another name would look the same.
+_NOT_IN_NAMES = re.compile(
+    rf"{INVISIBLE.pattern}|[\u2800\ufe0e\ufe0f\ue000-\uf8ff\U00016fe4\U000f0000-\U0010ffff]"
+)
+
 
 def visible(text: str) -> str:
     r"""Escape every invisible character of a text as `\uXXXX`; line ends become `\n`."""
@@ -25,10 +30,28 @@ def visible(text: str) -> str:
     return INVISIBLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
+def plain_name(name: str) -> str:
+    """Return a name without characters that a person cannot see; empty if no other is in it.
+
+    Every identity passes this where it enters: authors of decisions, principals, subjects of
+    tokens. Marks and look-alike letters that are visible remain: they may be another person's name.
+    """
+    return _NOT_IN_NAMES.sub("", name).strip()
+
+
 def normalized_person(by: str | None) -> str | None:
-    """Normalize a person's name: case, spaces and invisible marks make no different person."""
+    """Return what all plain names of one person have in common.
+
+    Compatibility forms, case, joiners and the number of spaces make no different person.
+    """
     if by is None:
         return None
     folded = unicodedata.normalize("NFKC", by).casefold()
     seen = "".join(each for each in folded if unicodedata.category(each) != "Cf")
     return " ".join(seen.split())
+
+
+def is_same_person(one: str | None, other: str | None) -> bool:
+    """Return whether two names, from anywhere, are those of one person."""
+    found = normalized_person(plain_name(one or ""))
+    return bool(found) and found == normalized_person(plain_name(other or ""))

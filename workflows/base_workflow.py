@@ -25,7 +25,6 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import parse_duration
-    from holdfast.schemas.decision import Decision
     from holdfast.schemas.internal.delegate import DelegateNews
     from holdfast.schemas.log_entry import NoticeEntry
     from holdfast.schemas.names import ErrorCode
@@ -53,6 +52,7 @@ from holdfast.workflows.input import (
     activity_failure,
     count_decision,
     fail,
+    parse_decision,
     parse_model,
     payload_value,
     raw_payload_handler,
@@ -258,7 +258,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         self._accept_input()
         assert self._started is not None  # the validator found the call
         try:
-            meant = await verify_decision(self._pending, _decision(decision))
+            meant = await verify_decision(self._pending, parse_decision(decision, recorded=True))
             receipt = self._started.work.questions.count(meant)
         except TokenRejected as error:
             fail(names.INVALID_DECISION, str(error))
@@ -273,7 +273,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         use_shared_budget(self._task_budget.validation)
         try:
             self._task_budget.admit(decision, trace=False)
-            meant = _decision(decision)
+            meant = parse_decision(decision, recorded=False)
             self._pending.check(meant if meant.token is None else unverified_decision(meant))
         except (InvalidInputError, TokenRejected) as error:
             fail(names.INVALID_DECISION, str(error))
@@ -369,7 +369,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     async def _count_decision(self, started: StartedWork[WorkT], raw: Any) -> None:
         try:
             self._task_budget.admit(raw)
-            decision = _decision(raw)
+            decision = parse_decision(raw, recorded=True)
         except InvalidInputError as error:
             self._note(f"a decision was ignored: {error}")
             return
@@ -388,10 +388,6 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             self._work.state.log.append(NoticeEntry(text=text))
         else:
             self._early_notes.append(text)
-
-
-def _decision(raw: Any) -> Decision:
-    return parse_model(payload_value(raw), Decision, '{"callId": …, "decision": "approve"}')
 
 
 def _page(raw: Any) -> PageRequest:

@@ -39,6 +39,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.phrases import misfit_reason
     from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest, Spent
     from holdfast.validation.problems import problems_of, summarize_problems
+    from holdfast.validation.text_safety import plain_name
 
 from holdfast.validation.work_budget import (
     MAX_CHECKS_IN_TASK,
@@ -188,6 +189,29 @@ def parse_model(value: Any, model: type[ModelT], example: str) -> ModelT:
         return model.model_validate(value)
     except ValidationError as error:
         raise InvalidInputError(summarize_problems(problems_of(error, value, model))) from None
+
+
+def parse_decision(payload: Any, *, recorded: bool) -> Decision:
+    """Parse a decision; its author has a plain name. `recorded`: it is in the run's history.
+
+    Raises:
+        InvalidInputError: The value is no decision, or nothing of the author's name can be seen.
+    """
+    example = '{"callId": …, "decision": "approve"}'
+    decision = parse_model(payload_value(payload), Decision, example)
+    if decision.by is None:
+        return decision
+    return decision.model_copy(update={"by": _plain(decision.by, "by", recorded=recorded)})
+
+
+def _plain(name: str, field: str, *, recorded: bool = True) -> str:
+    """Return a plain name; a run that has recorded another one keeps that in its replay."""
+    plain = plain_name(name)
+    if plain == name or (recorded and not workflow.patched(names.PLAIN_NAMES)):
+        return name
+    if not plain:
+        raise InvalidInputError(f"`{field}`: the name has no visible character; write another")
+    return plain
 
 
 def update_id() -> str:
@@ -392,11 +416,17 @@ async def authorize(request: RequestT, facts: WorkerFacts) -> RequestT:
             fail(names.INVALID_REQUEST, f"`{field}`: {_WRITTEN}")
         if facts.principal_tokens and not isinstance(principal, PrincipalToken):
             fail(names.INVALID_REQUEST, _NO_TOKEN)
-    if not isinstance(principal, PrincipalToken):
+    if principal is None:
         return request
     try:
-        claims = await _check(TokenCheck(token=principal.token, purpose="principal"))
+        if isinstance(principal, Principal):
+            id_, scopes = _plain(principal.id, "principal.id"), principal.scopes
+        else:
+            claims = await _check(TokenCheck(token=principal.token, purpose="principal"))
+            known = PrincipalClaims.read(claims)
+            id_, scopes = known.id, known.scopes
+    except InvalidInputError as error:
+        fail(names.INVALID_REQUEST, str(error))
     except TokenRejected as error:
         fail(names.INVALID_REQUEST, f"`principal.token`: {error}")
-    known = PrincipalClaims.read(claims)
-    return request.model_copy(update={"principal": Principal(id=known.id, scopes=known.scopes)})
+    return request.model_copy(update={"principal": Principal(id=id_, scopes=scopes)})

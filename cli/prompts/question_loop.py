@@ -19,6 +19,7 @@ from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.internal.delegate import DelegatePending
+from holdfast.validation.text_safety import is_same_person
 
 _LOOK_SECONDS: Final = 1.0
 
@@ -59,7 +60,7 @@ class ApprovalPrompts:
 
     async def _ask(self, waiting: PendingApproval, answers: AnswerSource) -> None:
         """Ask, unless and until it is decided elsewhere."""
-        if any(decided.by == answers.by for decided in waiting.decisions if decided.by):
+        if any(is_same_person(decided.by, answers.by) for decided in waiting.decisions):
             return
         asking = asyncio.ensure_future(ask_decision(waiting, answers, self._screen))
         watching = asyncio.ensure_future(self._until_decided(waiting))

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from holdfast.runtime.identity.public_keys import MAX_KEY_ID_CHARACTERS
 from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper, sha256
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, DecisionClaims, PrincipalClaims
+from holdfast.validation.text_safety import plain_name
 
 ALGORITHMS = ("EdDSA", "RS256")
 # Seconds since 1970: some ten thousand years.
@@ -155,7 +156,8 @@ def decision_claims(token: SignedToken) -> DecisionClaims:
             raise InvalidTokenError(
                 f"the token's `{name}` is no SHA-256: write its 64 hexadecimal digits"
             )
-    return _read(DecisionClaims, {**token.claims, "id": sha256(token.payload)}, {})
+    named = {"sub": plain_name(token.claims["sub"])} if "sub" in token.claims else {}
+    return _read(DecisionClaims, {**token.claims, **named, "id": sha256(token.payload)}, {})
 
 
 def principal_claims(token: SignedToken) -> dict[str, Any]:
@@ -181,7 +183,7 @@ def principal_claims(token: SignedToken) -> dict[str, Any]:
             )
         case _:
             scopes = token.claims.get("scopes", [])
-    who = {"id": token.claims["sub"]} if "sub" in token.claims else {}
+    who = {"id": plain_name(token.claims["sub"])} if "sub" in token.claims else {}
     return _read(PrincipalClaims, {**who, "scopes": scopes}, {"id": "sub"}).to_json()
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from holdfast.runtime.text_safety import clean, one_line
 from holdfast.schemas.decision import Decided, Kind
 from holdfast.schemas.settings.notify import Lapse
+from holdfast.validation.text_safety import is_same_person
 
 NAME_CHARS: Final = 80
 
@@ -76,20 +77,29 @@ def decision_phrase(decision: str, kind: Kind = "call") -> str:
     return _DECISIONS[kind].get(decision) or _OUTCOMES.get(decision) or clean(decision)
 
 
-def decided_phrase(decided: Decided, kind: Kind = "call") -> str:
-    """Return the words for a decision and who made it.
+def decided_phrase(
+    decided: Decided, kind: Kind = "call", *, you: str = "", unnamed: str = ""
+) -> str:
+    """Return the words for a decision, who made it, and whether a signature proves that.
 
-    `approved by ada (signed)`; of an unknown outcome `it happened (ada, signed)`.
+    `approved by ada (signed)`; of an unknown outcome `it happened (ada, unverified)`. The author is
+    `you` for the reader of that name, and `unnamed` without a name.
     """
     words = decision_phrase(decided.decision, kind)
-    by = one_line(decided.by or "", NAME_CHARS)
-    signed = "signed" if decided.signed else ""
+    name = one_line(decided.by or "", NAME_CHARS)
+    author = "you" if is_same_person(name, you) else name or unnamed
     if kind == "reconcile":
-        source = ", ".join(filter(None, (by, signed)))
+        source = ", ".join(filter(None, (author, decided.proof)))
         return f"{words} ({source})" if source else words
-    if by:
-        words = f"{words.removesuffix(' by a person')} by {by}"
-    return f"{words} ({signed})" if signed else words
+    if author:
+        words = f"{words.removesuffix(' by a person')} by {author}"
+    return f"{words} ({decided.proof})" if decided.proof else words
+
+
+def author_phrase(decided: Decided) -> str:
+    """Return who decided: `ada (signed)`, `ada (unverified)`; empty without a name."""
+    name = one_line(decided.by or "", NAME_CHARS)
+    return f"{name} ({decided.proof})" if name else ""
 
 
 def timeout_phrase(

@@ -100,6 +100,14 @@ async def test_a_decision_that_somebody_known_has_signed_counts(
     assert claims.remember
 
 
+async def test_a_subject_is_known_by_what_a_person_sees_of_it(people: CheckTokenActivity) -> None:
+    token = ADA.token(sub="\u2800a\ufe0fda\u3164")
+    assert (await said(people, token))["sub"] == "ada"
+    token = ADA.signed({"sub": "ada\U000e0061", "exp": time.time() + 60})
+    assert (await said(people, token, "principal"))["id"] == "ada"
+    await check(people, ADA.token(sub="\u3164"), "`sub` is not of its type")
+
+
 @pytest.mark.parametrize(
     ("claims", "scopes"),
     [
@@ -337,6 +345,7 @@ HERS = {"subject": "ada", "groups": ["desk", "ops"]}
         (BY, {"iss": ["https://id.example"]}, "`iss` is no text"),
         (HERS, {"groups": ["desk"]}, None),
         (HERS, {}, None),
+        (HERS, {"sub": "a\ufe0fda\u3164"}, None),
         (HERS, {"sub": "bob"}, "does not belong to its subject"),
         (HERS, {"sub": None}, "does not say `sub`"),
         (HERS, {"groups": ["desk", "finance"]}, "does not sign for one of its `groups`"),

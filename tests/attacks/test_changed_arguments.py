@@ -163,7 +163,7 @@ def test_nobody_approves_of_what_another_made_of_it_without_having_seen_it() -> 
     approves = {"callId": "t1c1", "decision": "approve", "by": "ann"}
 
     with pytest.raises(
-        DecisionRejected, match="eve has changed the arguments since this was asked"
+        DecisionRejected, match=r"eve \(unverified\) has changed the arguments since this was asked"
     ):
         play.run.questions.count(Decision.model_validate(approves))
     with pytest.raises(DecisionRejected, match="look at it again"):

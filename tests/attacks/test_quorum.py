@@ -6,6 +6,9 @@ import pytest
 
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.approvals.test_signed_decision import decision, token
+from tests.support.backend import Launch
+from tests.workflows.test_approvals import PAYS as PAYS_FIVE
+from tests.workflows.test_approvals import refusal
 
 TWO = {"quorum": 2}
 ANN = {"decision": "approve", "by": "ann"}
@@ -115,3 +118,22 @@ def test_nor_by_a_token_a_plan_or_as_one_of_two(plan: bool) -> None:
     ).to_end()
     assert "cannot decide" in signed.refusals[0]
     assert signed.paid == []
+
+
+async def test_an_invisible_character_makes_no_other_person(launch: Launch) -> None:
+    two = {"approval": {"quorum": 2, "notBy": "principal"}}
+    run = await (await launch(PAYS_FIVE)).start(["pay"], agent=two, principal={"id": "ann\u3164"})
+    await run.waiting()
+    own = await refusal(run, "t1c1", "approve", by="ann\u034f")
+    assert own.message == "on whose behalf a run acts cannot decide on this call"
+    unseen = await refusal(run, "t1c1", "approve", by="\u2800\ufe0f")
+    assert unseen.message == "`by`: the name has no visible character; write another"
+    assert (await run.decide("t1c1", "approve", by="bob\ufe0f"))["missing"] == 1
+    assert (await refusal(run, "t1c1", "approve", by="Bob\U000e0061")).type == "already_decided"
+    await run.signal("t1c1", "approve", by="b\u2800ob")
+    await run.decide("t1c1", "approve", by="cat")
+    await run.result()
+    told = [one for one in await run.context() if one["type"] == "decision"]
+    assert [one.get("decided", {}).get("by", one.get("ignored")) for one in told] == [
+        *("bob", "bob has decided so already", "cat"),
+    ]

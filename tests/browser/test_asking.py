@@ -115,7 +115,9 @@ async def test_a_call_is_changed_and_approved(
         assert await fits(page)
         assert len(await run.waiting()) == 1
         await page.get_by_role("button", name="Approve with these changes").last.click()
-        await expect(page.locator(".outcome")).to_contain_text("Approved with changes by you")
+        await expect(page.locator(".outcome")).to_contain_text(
+            "Approved with changes by you (unverified)"
+        )
         await run.result()
         await expect(page.locator(".outcome")).to_contain_text("Executed.")
         await check(page)
@@ -139,7 +141,7 @@ async def test_without_scripts_by_keyboard_alone(
         await page.keyboard.type("Not before Friday.")
         await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
-        await expect(page.locator(".outcome")).to_contain_text("Denied by you")
+        await expect(page.locator(".outcome")).to_contain_text("Denied by you (unverified)")
         await run.result()
         assert "Not before Friday." in str((await run.results())["t1c1"])
 
@@ -158,13 +160,13 @@ async def test_what_others_do_appears_and_what_is_typed_stays(
         edited = {"result": 10, "to": ["ada"]}
         await run.decide("t1c1", "edit", by="grace", arguments=edited)
         news = page.get_by_role("status")
-        await expect(news).to_contain_text("Approved with changes by grace, just now.")
+        await expect(news).to_contain_text("Approved with changes by grace (unverified), just now.")
         await expect(reason).to_be_focused()
         await page.keyboard.type("ch.")
         await expect(reason).to_have_value("Too much.")
         await check(page)
         await page.get_by_role("button", name="Deny: it is not executed").click()
-        await expect(page.get_by_role("alert")).to_contain_text("grace changed it.")
+        await expect(page.get_by_role("alert")).to_contain_text("grace (unverified) changed it.")
         await expect(reason).to_have_value("Too much.")
         waiting = (await run.waiting())[0]
         await run.decide("t1c1", "approve", by="bob", digest=waiting["digest"])

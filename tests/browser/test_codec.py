@@ -154,7 +154,7 @@ async def test_with_the_endpoint_the_page_tells_all_of_it_and_takes_a_decision(
         result = await run.handle.result()
         await visitor.timeline()
         await expect(visitor.page.get_by_text(result["output"][:40]).first).to_be_visible()
-        assert "denied by grace" in await visitor.details()
+        assert "denied by grace (unverified)" in await visitor.details()
     assert shop.deeds(tmp_path / "shop")
     assert await _updates_are_encrypted(run)
 

@@ -116,12 +116,14 @@ async def test_the_timeline_tells_the_run_turn_by_turn_with_who_decided_what(
         assert any(label.startswith(waits) for label in labels)
         await _decide_all(run, by="grace")
         await visitor.page.reload()
-        labels = await visitor.timeline("Refund an order, approved by grace")
+        labels = await visitor.timeline("Refund an order, approved by grace (unverified)")
     assert "generate • Turn 1: the model decides what to do (script)" in labels
     assert "search_orders • Turn 1: Search orders: customer=ada@example.com" in labels
     assert "look_up_order • Turn 2: Look up an order: order_id=1057" in labels
     approved = [label for label in labels if label.startswith("refund_order • ")]
-    assert approved[0].startswith("refund_order • Turn 3: Refund an order, approved by grace: ord")
+    assert approved[0].startswith(
+        "refund_order • Turn 3: Refund an order, approved by grace (unverified): ord"
+    )
 
 
 async def test_every_activity_and_timer_has_a_summary_and_the_group_of_its_turn(run: Run) -> None:

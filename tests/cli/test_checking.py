@@ -111,6 +111,31 @@ async def test_an_activity_that_is_no_tool_is_told_unless_a_tool_names_it(
     assert summary == "2 tools, 1 agent, endpoints m: OK"
 
 
+async def test_what_loads_and_may_not_be_meant_is_told(place: Path, holdfast: Holdfast) -> None:
+    (place / "tools").mkdir()
+    (place / "tools/pay.yaml").write_text(
+        "_activity: look_up\nproperties: {to: {properties: {a: {}}, required: [a, b]}}\n"
+        "required: [to, amount]\n_approval:\n  quorum: 2\n  notBy: principal\n"
+    )
+    (place / "agents/desk.yaml").write_text(
+        "model: {endpoint: m}\nbudget: {maxTurns: 3}\napproval: {quorum: 2, signed: true}\n"
+        "tools:\n- pay\n- {_tool: x, _activity: look_up, required: [a], anyOf: [true]}\n"
+        "skills:\n- name: one\n  tools: [{_tool: y, _activity: look_up, required: [n]}]\n"
+    )
+    said = await holdfast("check", *ALL)
+    assert (said.code, said.err) == (0, "")
+    required = "is required, and is no property; add it to `properties`, or leave it out of"
+    assert said.out.splitlines()[:-1] == [
+        f"tools/pay.yaml:2: `properties.to.required[1]`: `b` {required} `required`",
+        f"tools/pay.yaml:3: `required[1]`: `amount` {required} `required`",
+        "tools/pay.yaml:5: `quorum` and `notBy` without `signed`: a client can"
+        " decide in any name; add `signed: true`",
+        "agents/desk.yaml:2: `maxTurns` 3 ends a run before `maxIterations` 6 is reached; write"
+        " `maxIterations: 2`: the model is then asked to finish",
+        f"agents/desk.yaml:9: `skills[0].tools[0].required[0]`: `n` {required} `required`",
+    ]
+
+
 async def test_problems_are_an_array_for_programs(place: Path, holdfast: Holdfast) -> None:
     (place / "agents/desk.yaml").write_text("model: {endpoint: m}\n\ntools: [lookup]\n")
     said = await holdfast("check", *ALL, "--json")

@@ -157,7 +157,7 @@ async def test_calls_are_struck_out_of_a_plan_and_the_rest_is_approved(
     assert "struck this call out" in (await run.results())["t1c2"]
     assert (await run.results())["t1c1"] == '{"paid": 1.0}'
     shown = (await holdfast("show", run.id)).out
-    assert "decided t1-plan plan of 3 calls: approved with changes by ada\n" in shown
+    assert "decided t1-plan plan of 3 calls: approved with changes by ada (unverified)\n" in shown
     assert "  struck out: t1c2, t1c3\n" in shown
 
 

@@ -141,6 +141,12 @@ PATHS: dict[str, Path] = {
     "remembered": Path(
         [PAYS[0], PAYS[0], DONE], ["pay"], people=decides(says("t1c1", "approve", remember=True))
     ),
+    "plain_names": Path(
+        PAYS,
+        ["pay"],
+        {"agent": {"approval": {"quorum": 2}}, "principal": {"id": "ann\ufe0f"}},
+        decides(says("t1c1", "approve", by="bob\u3164"), says("t1c1", "approve", by="eve")),
+    ),
     "quorum": Path(
         PAYS,
         ["pay"],

@@ -161,10 +161,8 @@ def test_it_says_who_has_to_decide_and_how_far_that_is() -> None:
     decision = {"callId": "t1c1", "decision": "approve", "by": "grace", "groups": ["finance"]}
     play.run.questions.count(Decision.model_validate(decision))
     text = page(play)
-    assert (
-        "Only these groups decide: finance.\n2 people must agree.\nDecided: approved by grace."
-        in text
-    )
+    terms = "Only these groups decide: finance.\n2 people must agree."
+    assert f"{terms}\nDecided: approved by grace (unverified)." in text
     assert "the run fails." in text
     assert "t1c1 approve --groups 'YOUR GROUP'`" in text
     (ready,) = data(text)
@@ -194,7 +192,7 @@ def test_arguments_that_somebody_changed_are_said_to_be_changed() -> None:
     play.run.questions.count(Decision.model_validate(decision))
     text = page(play)
     assert "- **amount**: `9`" in text
-    assert "Changed by grace." in text
+    assert "Changed by grace (unverified)." in text
 
 
 def test_an_unknown_outcome_is_asked_about_in_its_own_words() -> None:
@@ -299,8 +297,9 @@ def test_what_became_of_each_call_is_told() -> None:
     )
     assert page(play.to_end()).partition("### Calls\n\n")[2].split("\n") == [
         "- Turn 1: **Look up** (id=7): done",
-        "- Turn 1: **Refund an order** (amount=9): approved with changes by grace, done",
-        r"- Turn 1: **mail**: denied by hal\: Not today.",
+        "- Turn 1: **Refund an order** (amount=9): approved with changes by grace (unverified),"
+        " done",
+        r"- Turn 1: **mail**: denied by hal (unverified)\: Not today.",
         "- Turn 1: **Refund an order**: answered by a person",
         "- Turn 1: **mail**: expired",
     ]

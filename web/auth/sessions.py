@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from holdfast.runtime.text_safety import clean
+from holdfast.validation.text_safety import plain_name
 from holdfast.web.http.problems import RefusedRequest
 
 MAX_SEALED_CHARS: Final = 4_000
@@ -140,7 +140,7 @@ def _is_plain(name: Any) -> bool:
     """Check that a name has no invisible or misleading characters."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
         return False
-    return name == " ".join(clean(name).split()) and name.isprintable()
+    return name == " ".join(plain_name(name).split()) and name.isprintable()
 
 
 class Authentication(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from holdfast.client.run_handle import RunHandle
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
-from holdfast.runtime.narration.phrases import EXPIRED
+from holdfast.runtime.narration.phrases import EXPIRED, author_phrase
 from holdfast.runtime.text_safety import clean, local_time, message_after_code, one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, brief_arguments, shown_calls
@@ -234,7 +234,8 @@ def _versions(
                 if call["id"] in others
             ]
             changed = {**before, "calls": calls}
-        versions.append(ArgumentsVersion(str(decided.digest), changed, decided.by or "a person"))
+        author = author_phrase(decided) or "A person"
+        versions.append(ArgumentsVersion(str(decided.digest), changed, author))
     return versions
 
 

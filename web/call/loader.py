@@ -20,6 +20,7 @@ from holdfast.schemas.base import canonical_json, json_size, sha256
 from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import ShownTool
+from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, read_history
 from holdfast.web.pages import address
@@ -190,7 +191,9 @@ async def find_next_pending(
                 with suppress(CommandError):
                     for approval in await parts.run(one).pending_approvals():
                         is_other = (one, approval.call_id) != (run_id, call_id)
-                        has_decided = any(each.by == person.name for each in approval.decisions)
+                        has_decided = any(
+                            is_same_person(each.by, person.name) for each in approval.decisions
+                        )
                         groups = approval.approvers or [names.FOR_ANYBODY]
                         if is_other and not has_decided and not wanted.isdisjoint(groups):
                             return address("waiting", one, approval.call_id)

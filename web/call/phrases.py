@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.client.question_text import call_name
-from holdfast.runtime.narration.phrases import decision_phrase, timeout_phrase
+from holdfast.runtime.narration.phrases import decided_phrase, timeout_phrase
 from holdfast.runtime.text_safety import clean, format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
-from holdfast.validation.text_safety import normalized_person
+from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, CallStage
 from holdfast.web.page_text import budget_in_sentence, extended_limit, limit_reached
@@ -63,7 +63,7 @@ def check_eligibility(
     the person.
     """
     not_own = policy is not None and policy.not_by == "principal"
-    is_own = bool(principal) and normalized_person(person.name) == normalized_person(principal)
+    is_own = is_same_person(person.name, principal)
     groups = one_line(" or ".join(approval.approvers), _GROUPS_CHARS)
     reason = ""
     if approval.approvers and not set(approval.approvers) & set(person.groups):
@@ -182,14 +182,8 @@ def decision_text(decided: Decided | None, kind: Kind, you: str) -> str:
     """Return a decision and its author: `Approved by you`, `It happened (grace, signed)`."""
     if decided is None:
         return "Withdrawn"
-    words = decision_phrase(decided.decision, kind)
-    by = "you" if decided.by == you else one_line(decided.by or "", _NAME_CHARS) or "a person"
-    if kind == "reconcile":
-        source = f"({by}, signed)" if decided.signed else f"({by})"
-    else:
-        words = words.removesuffix(" by a person")
-        source = f"by {by} (signed)" if decided.signed else f"by {by}"
-    return f"{words[:1].upper()}{words[1:]} {source}"
+    words = decided_phrase(decided, kind, you=you, unnamed="a person")
+    return f"{words[:1].upper()}{words[1:]}"
 
 
 def outcome_text(history: CallHistory) -> str:

@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
-from holdfast.runtime.text_safety import as_sentence, clean, one_line
+from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision
 from holdfast.web.auth.sessions import Person, person_of
@@ -150,7 +150,7 @@ class CallPages:
         old = before.arguments if before else now.arguments
         found = argument_differences(now.kind, old, now.arguments, pending.tools)
         by = pending.history.versions[-1].by if pending.history.versions else None
-        who = f"{one_line(by, _NAME_CHARS) or 'A person'} changed it. " if by else ""
+        who = f"{by} changed it. " if by else ""
         problem = FormProblem(f"{who}{_CHANGED}", found)
         return await self._page(request, pending, 409, form=form, problem=problem)
 

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from holdfast.client.question_text import how_to_decide
 from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS
-from holdfast.runtime.text_safety import clean, holdfast_command, one_line, shorten
+from holdfast.runtime.text_safety import clean, holdfast_command, shorten
 from holdfast.schemas.decision import Decision, shown_calls
+from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call import phrases
 from holdfast.web.call.decision_form import (
@@ -109,14 +110,13 @@ def build_call_page(
         "signs": signs,
         "policy": policy,
         "eligibility": eligibility,
+        "has_decided": any(is_same_person(each.by, person.name) for each in approval.decisions),
         "title": REQUESTS[approval.kind],
         "heading": phrases.heading(approval, pending.run_info.agent),
         "consequences": phrases.consequences(approval, pending.tool),
         "plan_warnings": side_effect_warnings(plan) if plan else [],
         "earlier_times": sum(one.kind == approval.kind for one in history.earlier_requests),
-        "changed_by": one_line(
-            next((one.by for one in reversed(history.versions) if one.by), ""), _LABEL_CHARS
-        ),
+        "changed_by": next((one.by for one in reversed(history.versions) if one.by), ""),
         "changes": changes,
         "budget_uses": [*budget_uses(pending.status.get("budget") or {})],
         "arguments": build_fields(pending.schema, requested, prefix="v", room=5 * MAX_FIELDS),
@@ -188,7 +188,7 @@ def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
         "arguments": arguments,
         "limit": phrases.limit_outcome(approval, verdict, last, budget.get("limit")),
         "reason": clean(verdict.reason or "") if verdict else "",
-        "is_own": verdict is not None and verdict.by == person.name,
+        "is_own": verdict is not None and is_same_person(verdict.by, person.name),
         "changes": changes,
         "you": person.name,
     }

@@ -16,6 +16,7 @@ from holdfast.runtime.narration.phrases import decided_phrase
 from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
+from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.run_answers import RunAnswer
 from holdfast.web.page_text import DisplayTime, display_time, limit_reached
@@ -166,7 +167,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         obstacle = "Decisions must be signed: open it to add a token."
     elif approval.approvers and not set(approval.approvers) & set(person.groups):
         obstacle = f"Only members of {deciders(approval.approvers)} can decide."
-    elif any(decided.by == person.name for decided in approval.decisions):
+    elif any(is_same_person(decided.by, person.name) for decided in approval.decisions):
         obstacle = "You have already decided; other approvers must agree."
     elif len(in_line) > MAX_BRIEF_CHARS or not is_whole(approval):
         obstacle = "Open it to see all arguments."

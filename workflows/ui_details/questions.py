@@ -13,6 +13,7 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from holdfast.runtime.narration.phrases import (
         REQUESTS,
+        author_phrase,
         decided_phrase,
         question_facts,
         timeout_phrase,
@@ -161,8 +162,8 @@ def _terms(question: Question, is_whole: bool) -> list[str]:
             f"**Not all of it is shown here:** run the query `{names.APPROVALS}` (above, under"
             " **Queries**) before you decide."
         )
-    if question.edited_by:
-        lines.append(f"Changed by {prose(question.edited_by, NAME_BYTES)}.")
+    if (edit := question.last_edit) is not None:
+        lines.append(f"Changed by {prose(author_phrase(edit) or 'a person', NAME_BYTES)}.")
     if question.reasoning:
         lines.append(f"Why, in the model's words: {quoted(question.reasoning, WORDS_BYTES)}")
     if policy.approvers:

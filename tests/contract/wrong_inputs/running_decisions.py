@@ -102,7 +102,7 @@ DECISIONS = [
         "already decided",
         decision("t1c3", "approve"),
         code="already_decided",
-        says="call t1c3 is decided already: deny by ben",
+        says="call t1c3 is decided already: deny by ben (unverified)",
     ),
     decide(
         "a token that is none",

@@ -68,7 +68,7 @@ SIGNALS = [
     approve(
         "already decided",
         decision("t1c3", "approve"),
-        says="call t1c3 is decided already: deny by ben",
+        says="call t1c3 is decided already: deny by ben (unverified)",
     ),
     Signal(
         "nothing",

@@ -219,7 +219,7 @@ def test_a_second_decision_on_a_decided_call_changes_nothing() -> None:
 
     assert refusal(play, approve(by="bob")) == (
         ALREADY_DECIDED,
-        "call t1c1 is decided already: deny by ann",
+        "call t1c1 is decided already: deny by ann (unverified)",
     )
     play.run.questions.count_or_log(Decision.model_validate({"callId": "t1c1", **approve()}))
     assert "is decided already" in play.records("decision")[1]["ignored"]

@@ -146,15 +146,15 @@ def test_what_a_tool_says_to_people_is_told_with_the_end_in_any_case() -> None:
 @pytest.mark.parametrize(
     ("kind", "decision", "phrase"),
     [
-        ("call", "approve", "approved by ada"),
-        ("call", "edit", "approved with changes by ada"),
-        ("call", "respond", "answered by ada"),
-        ("plan", "edit", "approved with changes by ada"),
-        ("plan", "deny", "denied by ada"),
-        ("reconcile", "approve", "it did not happen, run it again (ada)"),
-        ("reconcile", "respond", "it happened (ada)"),
-        ("reconcile", "deny", "give up (ada)"),
-        ("budget", "approve", "extended by ada"),
+        ("call", "approve", "approved by ada (unverified)"),
+        ("call", "edit", "approved with changes by ada (unverified)"),
+        ("call", "respond", "answered by ada (unverified)"),
+        ("plan", "edit", "approved with changes by ada (unverified)"),
+        ("plan", "deny", "denied by ada (unverified)"),
+        ("reconcile", "approve", "it did not happen, run it again (ada, unverified)"),
+        ("reconcile", "respond", "it happened (ada, unverified)"),
+        ("reconcile", "deny", "give up (ada, unverified)"),
+        ("budget", "approve", "extended by ada (unverified)"),
     ],
 )
 def test_a_decision_has_the_words_of_its_question(

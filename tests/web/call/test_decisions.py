@@ -175,7 +175,7 @@ async def test_a_call_is_shown_approved_and_closed(
     assert (answer.status_code, answer.headers["location"]) == (303, f"/waiting/{run.id}/t1c1")
     await run.result()
     text = words(await ann.open(run))
-    assert re.search(r"Approved by you , .*? Executed\.", text)
+    assert re.search(r"Approved by you \(unverified\) , .*? Executed\.", text)
     assert '"paid": 20.0' in text
     [decided] = [e["decided"] for e in await run.context() if e["type"] == "decision"]
     assert (decided["by"], decided["groups"]) == ("ann", ["finance"])
@@ -215,7 +215,7 @@ async def test_of_a_call_that_may_have_happened_people_say_what_they_know(desk: 
     assert (await ann.send(runs[0], result)).status_code == 303
     await runs[0].result()
     assert "paid" in str((await runs[0].results())["t1c1"])
-    assert "It happened (you)" in words(await ann.open(runs[0]))
+    assert "It happened (you, unverified)" in words(await ann.open(runs[0]))
 
     assert "Requested for the" not in words(page)
     first = form(await ann.open(runs[1]), "did_not_happen")
@@ -224,7 +224,7 @@ async def test_of_a_call_that_may_have_happened_people_say_what_they_know(desk: 
     assert "A decision is needed again." in heard[-2][1]
     page = await ann.open(runs[1])
     assert "Requested for the second time" in words(page)
-    assert "It did not happen, run it again (you), " in words(page)
+    assert "It did not happen, run it again (you, unverified), " in words(page)
     assert (await ann.send(runs[1], form(page, "give_up"))).status_code == 303
     await runs[1].result()
     assert (await runs[1].error())["code"] == "outcome_unknown"

@@ -262,7 +262,7 @@ def test_a_plan_is_picked_from_by_who_may_where_all_of_it_is_shown(
 def test_who_changed_a_call_is_named_and_what_is_another_now_stands_there() -> None:
     edit = decided("edit")
     entry = {**edit, "arguments": {"amount": 9}, "outcome": "counted"}
-    for by, name in (("grace", "grace"), ("\u200b", "A person")):
+    for by, name in (("grace", "grace (unverified)"), ("\u200b", "A person")):
         entry["decided"] = {**edit["decided"], "by": by}
         past = history_of(log(asks(), entry), "order-7", "t1c1")
         text = page(question(past=past, arguments={"amount": 9}))
@@ -292,7 +292,7 @@ def closed_call(
 @pytest.mark.parametrize(
     ("one", "said", "yours"),
     [
-        (over(decided("approve")), "Approved by you", True),
+        (over(decided("approve")), "Approved by you (unverified)", True),
         (
             over({**decided("deny"), "outcome": "counted"}, ended=True),
             "Withdrawn: the run ended before a decision",

@@ -126,7 +126,7 @@ def test_what_was_granted_is_told_and_not_as_a_change_of_what_was_asked() -> Non
     entry = {**decided("edit"), "arguments": {"maxCost": 4}}
     said = over(limit().approval, entry)
     assert "buyer has reached its limit of cost: 1.0" in said
-    assert "Limit changed by ada" in said
+    assert "Limit changed by ada (unverified)" in said
     assert "The limit of cost was 1.0, and was set to 4." in said
     assert "Last version" not in said
     budget = {"budget": {"maxCost": {"used": 1.5, "limit": 2.42}}}

@@ -219,11 +219,13 @@ def test_who_decided_is_named_and_whoever_looks_is_you() -> None:
         phrases.decision_text(Decided.read({**one, "by": by, "signed": by == "ada"}), "call", "ada")
         for by in ("ada", "grace", "\u200b", None)
     ]
-    others = ("grace", "a person", "a person")
+    others = ("grace (unverified)", "a person (unverified)", "a person")
     assert told == ["Approved by you (signed)", *(f"Approved by {by}" for by in others)]
     edit = Decided.read({**one, "by": "ada", "decision": "edit"})
-    assert phrases.decision_text(edit, "call", "ada") == "Approved with changes by you"
-    assert phrases.decision_text(edit, "plan", "grace") == "Approved with changes by ada"
+    assert phrases.decision_text(edit, "call", "ada") == "Approved with changes by you (unverified)"
+    assert (
+        phrases.decision_text(edit, "plan", "grace") == "Approved with changes by ada (unverified)"
+    )
 
 
 def test_a_reminder_is_not_asked_anew_and_what_was_ignored_was_not_decided() -> None:
@@ -238,7 +240,7 @@ def test_a_reminder_is_not_asked_anew_and_what_was_ignored_was_not_decided() -> 
     past = history_of(log(own, *counted, ignored, asks(), reminded), "r", "t1c1")
     assert (past.entry_number, past.earlier_requests, past.lead_up) == (15, [], [])
     assert len(past.earlier_decisions) == MAX_DECISIONS
-    assert past.earlier_decisions[-1].text.endswith("denied by p11")
+    assert past.earlier_decisions[-1].text.endswith("denied by p11 (unverified)")
 
 
 def test_a_denial_is_no_failure_of_what_was_denied() -> None:

@@ -118,7 +118,7 @@ def test_who_has_decided_so_far_is_told_by_name() -> None:
     given = {"decision": "approve", "at": AT.isoformat(), "digest": "d"}
     by = [{**given, "by": name} for name in ("bob", "\u200b", None)]
     [row] = shown(waiting(quorum=4, decisions=by))
-    said = "approved by bob, approved, approved, 4 people must approve"
+    said = "approved by bob (unverified), approved (unverified), approved, 4 people must approve"
     assert row.decisions == said
     [row] = shown(waiting(decisions=[{**given, "by": f"person {n}"} for n in range(100)]))
     assert len(row.decisions) == 200

@@ -72,7 +72,12 @@ async def test_it_says_what_happens_what_led_to_it_and_what_it_cost(
         await run.decide("t1c2", "deny", by="grace", reason="not today")
         await run.result()
         read = text(await shown(stage, run))
-        for said in ("completed", "Completed.", "Output Paid.", "t1c2 Pay: denied by grace"):
+        for said in (
+            "completed",
+            "Completed.",
+            "Output Paid.",
+            "t1c2 Pay: denied by grace (unverified)",
+        ):
             assert said in read, said
         assert "Send a message" not in read
         assert "Cancel" not in read
@@ -92,7 +97,9 @@ async def test_news_are_what_stands_after_a_number_and_how_it_stands_now(
         await run.result()
         news = await shown(stage, run, f"/news?after={last}")
         assert min(entries(news)) > int(last)
-        assert "t1c1 Pay: approved by grace" in text(news), "it is named as it was before"
+        assert "t1c1 Pay: approved by grace (unverified)" in text(news), (
+            "it is named as it was before"
+        )
         assert "Completed." in text(news)
         assert "The run has ended" in text(news)
         assert entries(await shown(stage, run, "/news?after=9000")) == []

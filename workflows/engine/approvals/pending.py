@@ -122,7 +122,8 @@ class PendingApprovals(Lenient, frozen=False):
             if len(self.tokens) > MAX_CLOSED_QUESTIONS:
                 del self.tokens[next(iter(self.tokens))]
         if question.ruling is not None:
-            self._close(question, f"{decided.decision}{f' by {decided.by}' if decided.by else ''}")
+            author = f" by {decided.by} ({decided.proof})" if decided.by else ""
+            self._close(question, f"{decided.decision}{author}")
         receipt = Receipt(
             call_id=question.call_id,
             decision=decision.decision,

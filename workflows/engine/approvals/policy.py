@@ -12,6 +12,7 @@ from holdfast.schemas.agent import AgentRules
 from holdfast.schemas.decision import Decided
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool
+from holdfast.validation.text_safety import is_same_person
 from holdfast.validation.validator import fits
 from holdfast.validation.work_budget import CannotCheck
 
@@ -62,11 +63,12 @@ def strictest_policy(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
 def satisfies(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principal | None) -> bool:
     """Return whether enough different people decided who may decide under a policy."""
     named = policy.not_by is not None or (policy.quorum or 1) > 1
+    own = principal.id if principal is not None else None
     entitled = [
         decided
         for decided in by
         if not (policy.approvers and not any(each in policy.approvers for each in decided.groups))
-        and not (policy.not_by and principal is not None and decided.by == principal.id)
+        and not (policy.not_by and is_same_person(decided.by, own))
         and not (named and decided.by is None)
         and not (policy.signed and not decided.signed)
     ]

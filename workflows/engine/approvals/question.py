@@ -262,6 +262,12 @@ class Question:
         return [self.tool] if self.kind != "plan" else list(self.brief.values())
 
     @property
+    def last_edit(self) -> Decided | None:
+        """Return the decision that changed the arguments last, if any did."""
+        edits = (decided for decided, _ in reversed(self.decisions) if decided.decision == "edit")
+        return next(edits, None)
+
+    @property
     def brief(self) -> dict[str, Any]:
         """Return a summary of the arguments, if there is one."""
         return brief_arguments(self.kind, self.arguments)
@@ -309,8 +315,9 @@ class Question:
         by, editor = normalized_person(decision.by), normalized_person(self.edited_by)
         is_bound = decision.digest is not None or isinstance(decision, SignedDecision)
         approves_unseen = decision.decision == "approve" and by != editor and not is_bound
-        if self.edited_by is not None and approves_unseen:
-            raise _invalid(_CHANGED.format(by=self.edited_by))
+        if approves_unseen and (edit := self.last_edit) is not None:
+            author = f"{edit.by} ({edit.proof})" if edit.by else "a person"
+            raise _invalid(_CHANGED.format(by=author))
 
     def _check_person(self, decision: Decision) -> None:
         policy, by = self.policy, normalized_person(decision.by)
