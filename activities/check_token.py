@@ -27,7 +27,7 @@ from holdfast.runtime.identity.tokens import (
 )
 from holdfast.schemas import names
 from holdfast.schemas.decision import TokenCheck
-from holdfast.schemas.settings.keys import USES, KeySet, Use
+from holdfast.schemas.settings.keys import AUDIENCES, USES, KeySet, Use
 from holdfast.validation.text_safety import is_same_person
 
 # Of a token that does not name its key.
@@ -38,8 +38,6 @@ _WHY: dict[type[exceptions.PyJWTError], str] = {
     exceptions.ImmatureSignatureError: "the token is not valid yet (`nbf` or `iat` is to come):"
     " send it later, or set the clock of the signer",
     exceptions.InvalidIssuerError: "the token is by another issuer (`iss`) than its key is for",
-    exceptions.InvalidAudienceError: "the token is for another audience (`aud`): sign one for this"
-    " worker, whose operator knows the `audience`",
 }
 
 
@@ -119,27 +117,31 @@ async def matching_key_set(token: SignedToken, sets: Sequence[LiveKeySet], use: 
     refusals: list[InvalidTokenError] = []
     for key, settings in candidates:
         try:
-            if _is_signed(token, key, settings):
+            if _is_signed(token, key, settings, settings.audience_for(use)):
                 return settings
         except InvalidTokenError as error:
             refusals.append(error)
     raise [*refusals, *missing, _unknown(token, [key for key, _ in found])][0]
 
 
-def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet) -> bool:
+def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet, audience: str) -> bool:
     try:
         jwt.decode(
             token.text,
             key.public,
             # The key's own, whatever the token says.
             algorithms=[key.algorithm],
-            audience=settings.audience,
+            audience=audience,
             issuer=settings.issuer,
             leeway=settings.leeway,
             options={"require": ["exp"] if settings.subject is None else ["exp", "sub"]},
         )
     except exceptions.InvalidSignatureError:
         return False
+    except exceptions.InvalidAudienceError:
+        raise InvalidTokenError(
+            f"the token is for another audience (`aud`): sign one for `{audience}`"
+        ) from None
     except exceptions.MissingRequiredClaimError as error:
         raise InvalidTokenError(
             f"the token does not say `{error.claim}`: sign one that does"
@@ -148,6 +150,8 @@ def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet) -> bool:
         raise InvalidTokenError(
             _WHY.get(type(error), "the token is none that can be read")
         ) from None
+    if not {*AUDIENCES.values()}.difference([audience]).isdisjoint(token.audiences):
+        raise InvalidTokenError("the token's `aud` lists several uses: sign one for each")
     own = settings.subject
     if own is not None and not is_same_person(token.claims["sub"], own):
         raise InvalidTokenError("the token's key does not belong to its subject (`sub`)")

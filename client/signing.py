@@ -19,6 +19,7 @@ from holdfast.client.command_errors import wrong_command
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval
+from holdfast.schemas.settings.keys import AUDIENCES
 
 VALID_SECONDS: Final = 300
 MAX_KEY_BYTES: Final = 100_000
@@ -80,6 +81,7 @@ class Signer:
             "workflowId": run_id,
             "callId": decision.call_id,
             "decision": decision.decision,
+            "aud": AUDIENCES["decisions"],
             "digest": _digest(decision, waiting),
             "nonce": waiting.nonce,
             "iat": now,

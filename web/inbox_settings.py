@@ -16,6 +16,7 @@ from holdfast.runtime.identity.key_sets import OPTION, LiveKeySet, load_key_sets
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source, load_source
 from holdfast.schemas.settings.inbox import InboxSettings
+from holdfast.schemas.settings.keys import AUDIENCES
 from holdfast.validation.problems import ValueProblem
 from holdfast.web.http.origins import read_origin
 
@@ -48,6 +49,10 @@ def load_inbox_settings(
             keys = _keys(settings.tokens, source, http)
     except LoadError as error:
         problems += error.problems
+    audiences = {*AUDIENCES.values(), *(each.settings.audience for each in keys)}
+    if settings.oidc is not None and settings.oidc.client_id in audiences:
+        reason, fix = "is an `audience` of tokens", "write an `audience` of their own in `tokens`"
+        problems += source.problems([ValueProblem(("oidc", "clientId"), reason, fix)])
     if problems:
         raise LoadError(problems)
     variable = settings.oidc.client_secret_env if settings.oidc else None
@@ -104,8 +109,8 @@ def _keys(place: str, source: Source, http: httpx.AsyncClient) -> Sequence[LiveK
                 for each in error.problems
             ]
         ) from None
-    if not any("principals" in each.settings.for_ for each in keys):
-        fix = "name a file with a set that is for `principals`"
+    if not any("inbox" in each.settings.for_ for each in keys):
+        fix = "name a file with a set that is for `inbox`"
         fault = ValueProblem(("tokens",), "none of these keys is for the tokens of programs", fix)
         raise LoadError([source.problem(fault)])
     return keys

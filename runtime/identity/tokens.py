@@ -53,6 +53,12 @@ class SignedToken:
     payload: bytes
     claims: Mapping[str, Any]
 
+    @property
+    def audiences(self) -> list[str]:
+        """Return its `aud`, which is a text or a list."""
+        listed = self.claims.get("aud", [])
+        return listed if isinstance(listed, list) else [listed]
+
     @classmethod
     def read(cls, text: str) -> Self:
         """Parse a token without verifying it.

@@ -11,8 +11,14 @@ from holdfast.schemas.decision import Purpose
 MAX_LEEWAY = timedelta(minutes=10)
 MAX_SETS = 100
 
-Use = Literal["decisions", "principals"]
+Use = Literal["decisions", "principals", "inbox"]
 USES: dict[Purpose, Use] = {"decision": "decisions", "principal": "principals"}
+# The `aud` of tokens of sets without an audience of their own: a token is good for one use alone.
+AUDIENCES: dict[Use, str] = {
+    "decisions": "holdfast:decision",
+    "principals": "holdfast:principal",
+    "inbox": "holdfast:inbox",
+}
 
 
 def _small(leeway: timedelta) -> timedelta:
@@ -39,13 +45,14 @@ class KeySet(Strict):
     issuer: Annotated[str, Field(min_length=1)] | None = None
     """What a token has to say as `iss` (default: anything, or nothing)."""
     audience: Annotated[str, Field(min_length=1)] | None = None
-    """What a token has to say as `aud`. Without it, one that says any is not for this worker."""
+    """What a token has to say as `aud` (default: `holdfast:decision`, `holdfast:principal` or
+    `holdfast:inbox`, by what it is for). A set that has its own is `for` one use."""
     subject: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """Who alone signs with these keys (default: a token says it, as `sub`)."""
     groups: Annotated[list[str], Field(max_length=100)] | None = None
     """The groups that decisions may be signed for with these keys (default: any)."""
-    for_: Annotated[list[Use], Field(alias="for", min_length=1)] = ["decisions", "principals"]
-    """What its tokens are good for."""
+    for_: Annotated[list[Use], Field(alias="for", min_length=1)] = [*AUDIENCES]
+    """What its tokens are good for: signed decisions, principals of runs, programs at the inbox."""
     leeway: Annotated[Duration, AfterValidator(_small)] = parse_duration("30s")
     """By how much the clocks of this worker and of the signer may differ."""
     refresh: Duration = parse_duration("10m")
@@ -59,7 +66,18 @@ class KeySet(Strict):
             raise ValueError("a key set needs `file` or `url`; add one of them")
         if self.file is not None and self.url is not None:
             raise ValueError("`file` and `url` stand beside each other; keep one of them")
+        if self.audience is not None and len(set(self.for_)) > 1:
+            raise ValueError(
+                "tokens of one `audience` are good for one use; add `for: [decisions]`,"
+                " `[principals]` or `[inbox]`, or leave `audience` out"
+            )
+        if any(self.audience == AUDIENCES[use] and use not in self.for_ for use in AUDIENCES):
+            raise ValueError(f"`audience` {self.audience} is of another use; write one of its own")
         return self
+
+    def audience_for(self, use: Use) -> str:
+        """Return the `aud` of a token for this use."""
+        return self.audience or AUDIENCES[use]
 
 
 class KeySets(RootModel[Annotated[dict[str, KeySet], Field(min_length=1, max_length=MAX_SETS)]]):
@@ -67,3 +85,15 @@ class KeySets(RootModel[Annotated[dict[str, KeySet], Field(min_length=1, max_len
 
     # What an editor checks the file with is no key set.
     model_config = ConfigDict(json_schema_extra={"properties": {"$schema": SCHEMA_URI}})
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "KeySets":
+        uses: dict[str, Use] = {}
+        for name, each in self.root.items():
+            use = each.for_[0]
+            if each.audience is not None and uses.setdefault(each.audience, use) != use:
+                raise ValueError(
+                    f"`{name}` is for {use}, and its `audience` {each.audience} is of another use;"
+                    " write one of its own"
+                )
+        return self

@@ -23,7 +23,7 @@ from holdfast.runtime.identity.public_keys import MAX_KEYS, parse_key_set
 from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, DecisionClaims, Purpose
-from holdfast.schemas.settings.keys import KeySet
+from holdfast.schemas.settings.keys import AUDIENCES, KeySet
 from tests.support.signing import (
     ADA,
     BOB,
@@ -82,6 +82,10 @@ async def check(checker: CheckTokenActivity, token: str, why: str | None, **more
         assert why in await refusal(checker, token, **more)
 
 
+def principal(**claims: Any) -> dict[str, Any]:
+    return {"sub": "ada", "aud": AUDIENCES["principals"], "exp": time.time() + 60, **claims}
+
+
 def compact(claims: dict[str, Any]) -> bytes:
     return json.dumps(claims, separators=(",", ":")).encode()
 
@@ -103,7 +107,7 @@ async def test_a_decision_that_somebody_known_has_signed_counts(
 async def test_a_subject_is_known_by_what_a_person_sees_of_it(people: CheckTokenActivity) -> None:
     token = ADA.token(sub="\u2800a\ufe0fda\u3164")
     assert (await said(people, token))["sub"] == "ada"
-    token = ADA.signed({"sub": "ada\U000e0061", "exp": time.time() + 60})
+    token = ADA.signed(principal(sub="ada\U000e0061"))
     assert (await said(people, token, "principal"))["id"] == "ada"
     await check(people, ADA.token(sub="\u3164"), "`sub` is not of its type")
 
@@ -120,7 +124,7 @@ async def test_a_subject_is_known_by_what_a_person_sees_of_it(people: CheckToken
 async def test_a_principal_has_the_scopes_of_their_token(
     people: CheckTokenActivity, claims: dict[str, Any], scopes: list[str]
 ) -> None:
-    token = ADA.signed({"sub": "ada", "exp": time.time() + 60, **claims}, {"typ": "at+jwt"})
+    token = ADA.signed({**principal(), **claims}, {"typ": "at+jwt"})
     assert await said(people, token, "principal") == {"id": "ada", "scopes": scopes}
 
 
@@ -303,7 +307,8 @@ def at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jwt.api_jwt.datetime", Clock)
 
 
-FOR = {"audience": "holdfast"}
+FOR = {"audience": "holdfast", "for": ["decisions"]}
+OURS = AUDIENCES["decisions"]
 BY = {"issuer": "https://id.example"}
 HERS = {"subject": "ada", "groups": ["desk", "ops"]}
 
@@ -328,9 +333,14 @@ HERS = {"subject": "ada", "groups": ["desk", "ops"]}
         ({}, {"exp": -1}, "`exp` is no time"),
         ({}, {"nbf": "soon"}, "`nbf` is no time"),
         ({}, {"iat": [NOW]}, "`iat` is no time"),
-        ({}, {"aud": "holdfast"}, "for another audience"),
+        ({}, {"aud": None}, "does not say `aud`"),
+        ({}, {"aud": "holdfast"}, "for another audience (`aud`): sign one for `holdfast:decision`"),
         ({}, {"aud": ["a", "b"]}, "for another audience"),
-        (FOR, {}, "does not say `aud`"),
+        ({}, {"aud": [OURS, "other"]}, None),
+        ({}, {"aud": [OURS, AUDIENCES["inbox"]]}, "lists several uses"),
+        (FOR, {"aud": ["holdfast", AUDIENCES["principals"]]}, "lists several uses"),
+        (FOR, {"aud": None}, "does not say `aud`"),
+        (FOR, {}, "for another audience"),
         (FOR, {"aud": "other"}, "for another audience"),
         (FOR, {"aud": "holdfast"}, None),
         (FOR, {"aud": ["other", "holdfast"]}, None),
@@ -371,7 +381,8 @@ async def test_a_token_that_is_older_than_its_question_does_not_count(
 
 
 async def test_one_key_in_two_sets_counts_as_either_says(tmp_path: Path) -> None:
-    sets = [key_set(tmp_path, ADA, name=name, audience=name) for name in ("ops", "desk")]
+    own = {"for_": ["decisions"]}
+    sets = [key_set(tmp_path, ADA, name=name, audience=name, **own) for name in ("ops", "desk")]
     for audience in ("ops", "desk"):
         assert (await said(CheckTokenActivity(sets), ADA.token(aud=audience)))["sub"] == "ada"
     assert "for another audience" in await refusal(CheckTokenActivity(sets), ADA.token(aud="shop"))
@@ -387,12 +398,11 @@ async def test_a_set_for_principals_signs_no_decision_nor_the_other_way_round(
         key_set(tmp_path, ADA, name="people", for_=["decisions"]),
         key_set(tmp_path, BOB, name="services", for_=["principals"]),
     ]
-    principal = {"sub": "ada", "exp": time.time() + 60}
     checker = CheckTokenActivity(sets)
     assert (await said(checker, ADA.token()))["sub"] == "ada"
-    assert (await said(checker, BOB.signed(principal), "principal"))["id"] == "ada"
+    assert (await said(checker, BOB.signed(principal()), "principal"))["id"] == "ada"
     assert "none of this worker's" in await refusal(checker, BOB.token())
-    assert "none of this worker's" in await refusal(checker, ADA.signed(principal), "principal")
+    assert "none of this worker's" in await refusal(checker, ADA.signed(principal()), "principal")
 
 
 async def test_without_keys_for_it_no_token_counts(tmp_path: Path) -> None:
@@ -454,7 +464,8 @@ async def test_what_a_decision_says_is_read_strictly(
 async def test_what_a_principal_says_is_read_strictly(
     people: CheckTokenActivity, claims: dict[str, Any], why: str
 ) -> None:
-    token = ADA.token(**{"digest": None, "workflowId": None, **claims})
+    own = {"digest": None, "workflowId": None, "aud": AUDIENCES["principals"]}
+    token = ADA.token(**{**own, **claims})
     assert why in await refusal(people, token, "principal")
 
 
@@ -521,6 +532,7 @@ async def test_whatever_is_done_to_a_token_it_says_the_same_or_nothing(
     except ApplicationError as error:
         answer = {"refused as": error.type}
     known = {**GOOD, "id": sha256(compact(GOOD)).hexdigest()}
+    del known["aud"]
     assert answer == (known if changed == token else {"refused as": "invalid_token"})
 
 

@@ -42,7 +42,7 @@ async def strict(launch: Launch, tmp_path: Path) -> Backend:
 
 
 def token(signer: Approver = ANN, **claims: Any) -> dict[str, str]:
-    return {"token": signer.token(**{"sub": "ada", **claims})}
+    return {"token": signer.principal(**claims)}
 
 
 async def begin(home: Backend, kind: str, *request: Any) -> Run:

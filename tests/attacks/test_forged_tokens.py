@@ -14,6 +14,7 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 
 from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.settings.keys import AUDIENCES
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Launch, Run
 from tests.support.eventually import eventually
@@ -38,7 +39,7 @@ def part(value: Any) -> str:
 
 
 def claims(run: Run, waiting: Waiting, **more: Any) -> dict[str, Any]:
-    own = {"sub": "ann", "groups": ["finance"], "workflowId": run.id}
+    own = {"sub": "ann", "groups": ["finance"], "workflowId": run.id, "aud": AUDIENCES["decisions"]}
     own |= {name: waiting[name] for name in ("digest", "nonce")}
     return {**own, "exp": int(time.time()) + HOUR_SECONDS, **more}
 
@@ -90,6 +91,10 @@ FORGED: dict[str, Forgery] = {
     "another call": lambda run, one: good(run, one, callId="t1c2"),
     "other arguments": lambda run, one: good(run, one, digest=other_digest({"amount": 6})),
     "another tool": lambda run, one: good(run, one, digest=sha256(b"pay")),
+    "a principal": lambda run, one: good(run, one, aud=AUDIENCES["principals"]),
+    "a program": lambda run, one: good(run, one, aud=AUDIENCES["inbox"]),
+    "no audience": lambda run, one: good(run, one, aud=None),
+    "several audiences": lambda run, one: good(run, one, aud=[*AUDIENCES.values()]),
     "another question": lambda run, one: good(run, one, nonce=sha256(b"t1c1")),
     "no question": lambda run, one: good(run, one, nonce=None),
     "another kind": lambda run, one: good(

@@ -183,7 +183,9 @@ def claims(
     assert jwt.get_unverified_header(signed.token)["kid"] == signer.key_id
     assert signed.digest == said.get("digest", (asked or waiting_signing()).digest)
     public = signer.private.public_key()
-    return jwt.decode(signed.token, public, algorithms=[signer.algorithm])
+    return jwt.decode(
+        signed.token, public, algorithms=[signer.algorithm], audience="holdfast:decision"
+    )
 
 
 # What is signed.
@@ -200,6 +202,7 @@ def test_a_token_says_who_decides_what_on_which_call_for_five_minutes(signer: Si
         "workflowId": "order-7",
         "callId": "t1c1",
         "decision": "approve",
+        "aud": "holdfast:decision",
         "digest": waiting_signing().digest,
         "nonce": NONCE,
         "exp": issued_at + 300,
@@ -407,7 +410,8 @@ async def test_a_run_acts_on_behalf_of_whom_a_token_names(
     model = {"endpoint": "fake", "name": "fake"}
     agent.write_text(json.dumps({"name": "desk", "instructions": "Help.", "model": model}))
     token = tmp_path / "token"
-    token.write_text(ADA.signed({"sub": "ada", "scope": "a b", "exp": time.time() + 60}))
+    claims = {"sub": "ada", "aud": "holdfast:principal", "scope": "a b", "exp": time.time() + 60}
+    token.write_text(ADA.signed(claims))
     words = ("run", f"@{agent}", "--input", "go", "--task-queue", backend.task_queue)
 
     plain = await holdfast(*words, "--principal", "ada")

@@ -70,7 +70,7 @@ async def test_sets_stand_in_a_file_by_name(tmp_path: Path) -> None:
         $schema: schemas/keys.schema.json
         people: {file: ada.json, for: [decisions], leeway: 5s}
         others: {file: bob.pem, issuer: bob}
-        provider: {url: "https://id.example/jwks.json", audience: holdfast, refresh: 1h}
+        provider: {url: "https://id.example/jwks.json", audience: us, for: [inbox], refresh: 1h}
         here: {url: "http://127.0.0.1:1/jwks.json"}
     """
     sets = load(tmp_path, text)
@@ -123,6 +123,16 @@ q9UU8I5mEovUf86QZ7kOBIjJwqnzD1omageEHWwHdBO6B+dFabmdT9POxg==
         ("file: ada.json", "keys.yaml:1: key sets are listed by name"),
         (f"a: {{file: {json.dumps(ADA.private_pem())}}}", "`a.file`: this is a key; put it in a"),
         ("a:\n  file: ada.json\n  for: []", "keys.yaml:3: "),
+        ("a: {file: ada.json, audience: us}", "`a`: tokens of one `audience` are good for one use"),
+        (
+            "a: {file: ada.json, audience: holdfast:principal, for: [inbox]}",
+            "`audience` holdfast:principal is of another use; write one of its own",
+        ),
+        (
+            "a: {file: ada.json, audience: us, for: [inbox]}\n"
+            "b: {file: bob.pem, audience: us, for: [decisions]}",
+            "`b` is for decisions, and its `audience` us is of another use",
+        ),
         ("a:\n  url: http://127.0.0.1.nip.io/x", "over `http` may be anybody's; write https"),
         ("a:\n  url: file:///etc/keys", "is no web address"),
         ("a:\n  url: 'https://bob:secret@id.example/x'", "holds a user's name or password"),

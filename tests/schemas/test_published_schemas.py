@@ -123,7 +123,10 @@ EXAMPLES: list[tuple[str, Any]] = [
     ("agent", {"$schema": "../schemas/agent.schema.json", "model": {"endpoint": "m"}}),
     ("endpoints", {"$schema": "schemas/endpoints.schema.json"}),
     ("keys", {"people": {"file": "people.jwks.json", "for": ["decisions"], "leeway": "5s"}}),
-    ("keys", {"id": {"url": "https://id.example/jwks.json", "audience": "holdfast"}}),
+    (
+        "keys",
+        {"id": {"url": "https://id.example/jwks.json", "audience": "us", "for": ["inbox"]}},
+    ),
     ("notify", NOTIFIERS),
     ("news", news("decided").to_json()),
     ("news", news(agent=None, principal=None, link="https://inbox.x/waiting/a/t1c1").to_json()),

@@ -20,6 +20,8 @@ from cryptography.hazmat.primitives.serialization import (
 from jwt import api_jws
 from jwt.algorithms import OKPAlgorithm, RSAAlgorithm
 
+from holdfast.schemas.settings.keys import AUDIENCES
+
 DIGEST = "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef"
 NONCE = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 
@@ -87,7 +89,7 @@ def decision(**claims: Any) -> dict[str, Any]:
     """The claims of a good decision, with these; None leaves one out."""
     now = int(time.time())
     good: dict[str, Any] = {"sub": "ada", "digest": DIGEST, "nonce": NONCE, "workflowId": "order-7"}
-    good |= {"exp": now + 300, "iat": now}
+    good |= {"aud": AUDIENCES["decisions"], "exp": now + 300, "iat": now}
     return {name: value for name, value in (good | claims).items() if value is not None}
 
 
@@ -129,10 +131,19 @@ class Approver:
         """A token that is good for some minutes, unless it says otherwise."""
         return self._signer.signed({"exp": int(time.time()) + GOOD_FOR_SECONDS, **claims}, header)
 
+    def principal(self, by: str = "ada", **claims: Any) -> str:
+        """A token of somebody on whose behalf a run acts."""
+        return self.token(**{"sub": by, "aud": AUDIENCES["principals"], **claims})
+
+    def program(self, by: str = "till", **claims: Any) -> str:
+        """A token that a program sends to the inbox."""
+        return self.token(**{"sub": by, "aud": AUDIENCES["inbox"], **claims})
+
     def on(self, run: str, waiting: dict[str, Any], by: str = "ann", **claims: Any) -> str:
         """A token on a pending approval. A token counts once: a number of its own keeps
         two of one second apart."""
         said = {"sub": by, "groups": [], "workflowId": run, "jti": uuid.uuid4().hex}
+        said["aud"] = AUDIENCES["decisions"]
         said |= {name: waiting[name] for name in ("digest", "nonce")}
         return self.token(**{**said, **claims})
 

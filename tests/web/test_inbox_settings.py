@@ -71,6 +71,10 @@ WRONG: dict[str, tuple[Any, str]] = {
     "no networks": ({"proxy": {**PROXY, "networks": []}}, "`proxy.networks`"),
     "no header": ({"proxy": {**PROXY, "userHeader": "X User"}}, "`proxy.userHeader`"),
     "no file": ({"tokens": "none.json"}, "none.json: there is no such file; check the path"),
+    "an id token as a principal's": (
+        {"oidc": {**OIDC, "clientId": "holdfast:principal"}},
+        "`oidc.clientId`: is an `audience` of tokens; write",
+    ),
     "open keys": ({"tokens": "http://a.example/jwks"}, "inbox.yaml:1: `tokens`: keys that come"),
 }
 
@@ -83,6 +87,14 @@ def test_what_is_wrong_is_told_with_its_line_and_mend(read: Load, said: Any, tol
     assert told in str(problem)
     assert problem.fix
     assert "s3cr3t" not in str(problem)
+
+
+def test_an_id_token_is_no_token_of_a_program(read: Load, tmp_path: Path) -> None:
+    write_keys(tmp_path / "login.json", Approver())
+    keys = {"login": {"file": "login.json", "audience": "inbox", "for": ["inbox"]}}
+    (tmp_path / "keys.json").write_text(json.dumps(keys))
+    with pytest.raises(LoadError, match=r"`oidc\.clientId`: is an `audience` of tokens"):
+        read({"tokens": "keys.json", "oidc": OIDC})
 
 
 def test_keys_for_decisions_alone_know_no_programs(read: Load, tmp_path: Path) -> None:

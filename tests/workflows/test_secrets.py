@@ -250,7 +250,7 @@ async def test_a_token_stands_in_history_where_it_was_sent_and_nowhere_else(
     ann = Approver()
     keys = str(write_keys(tmp_path / "keys.json", ann))
     backend = await launch([PAYS, PAYS, Answer("paid")], keys=keys, continue_after=20)
-    acts_for = ann.token(sub="bob", scopes=["pay"])
+    acts_for = ann.principal("bob", scopes=["pay"])
     run = await backend.start([SIGNED_PAY], principal={"token": acts_for})
     [first] = await run.waiting()
     forged, good = Approver(ann.id).on(run.id, first), ann.on(run.id, first)

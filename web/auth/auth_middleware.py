@@ -75,6 +75,9 @@ class SignInMethod(Protocol):
 class BearerTokens:
     """Authenticates programs by JWTs, checked as the workers check a principal's.
 
+    The audience is the inbox's own: a principal's token that somebody has read in a history is
+    rejected.
+
     Beside `sub` and `scopes`, a token may have `groups`: the approver groups that the program
     decides for, as far as its key may sign for them. Without keys, no token is accepted.
     """
@@ -93,7 +96,7 @@ class BearerTokens:
             return None
         try:
             token = SignedToken.read(shown.strip())
-            settings = await matching_key_set(token, self._sets, "principals")
+            settings = await matching_key_set(token, self._sets, "inbox")
             claims = PrincipalClaims.read(principal_claims(token))
             groups = token.claims.get("groups", [])
             if not isinstance(groups, list) or not all(isinstance(each, str) for each in groups):

@@ -109,6 +109,7 @@ class Metadata(BaseModel):
     token_endpoint: str
     jwks_uri: str
     token_endpoint_auth_methods_supported: list[str] = ["client_secret_basic"]
+    authorization_response_iss_parameter_supported: bool = False
 
 
 class OidcProvider:
@@ -146,6 +147,17 @@ class OidcProvider:
         }
         return str(httpx.URL(metadata.authorization_endpoint).copy_merge_params(query))
 
+    async def check_issuer(self, issuer: str | None) -> None:
+        """Check the `iss` of a response (RFC 9207); it may be missing unless metadata announces it.
+
+        Raises:
+            RefusedRequest: another provider may have sent it, or this one is not available.
+        """
+        metadata, _ = await self._current()
+        is_required = metadata.authorization_response_iss_parameter_supported
+        if issuer != metadata.issuer and (is_required or issuer is not None):
+            raise RefusedRequest(400, "another provider has sent you back; sign in again")
+
     async def claims(
         self, code: str, pending: PendingSignIn, redirect_uri: str
     ) -> Mapping[str, Any]:
@@ -178,7 +190,7 @@ class OidcProvider:
             raise _refused(403, _NOT_GOOD, why)
         try:
             token = SignedToken.read(id_token)
-            await matching_key_set(token, [keys], "principals")
+            await matching_key_set(token, [keys], "inbox")
             _check_recipient(token.claims, pending.nonce, client)
         except InvalidTokenError as error:
             raise _refused(403, _NOT_GOOD, str(error)) from None
@@ -209,7 +221,7 @@ class OidcProvider:
                 url=metadata.jwks_uri,
                 issuer=issuer,
                 audience=self._settings.client_id,
-                for_=["principals"],
+                for_=["inbox"],
             )
             keys = UrlKeySet("oidc", settings, keys_url, self._http, self._clock)
         self._known, self._known_at = (metadata, keys), self._clock()
@@ -298,14 +310,13 @@ class OidcSignIn:
 
     async def _callback(self, request: Request) -> Response:
         """Start the session of the user that the provider signed in."""
-        query, issuer = request.query_params, self._settings.issuer
+        query = request.query_params
         pending = PendingSignIn.find(request, query.get("state", ""), self._seal)
         if pending is None:
             return self._failed(request, RefusedRequest(400, _ANOTHER), HOME)
         answer: Response = RedirectResponse(pending.return_path, 303)
         try:
-            if query.get("iss", issuer) != issuer:
-                raise RefusedRequest(400, "another provider has sent you back; sign in again")
+            await self._provider.check_issuer(query.get("iss"))
             if "error" in query:
                 why = one_line(query.get("error_description") or query["error"], _SAID_CHARS)
                 raise RefusedRequest(403, f"the provider has not signed you in: {why}")
@@ -338,7 +349,9 @@ def identity(claims: Mapping[str, Any], settings: Oidc) -> tuple[str, list[str]]
         raise RefusedRequest(
             403, f"the provider does not say your name (`{settings.name_claim}`); {todo}"
         )
-    if settings.name_claim == "email" and claims.get("email_verified") is False:
+    # Some providers write it as a text. Others, which have none, are trusted to check addresses.
+    verified = claims.get("email_verified", True)
+    if settings.name_claim == "email" and verified is not True and verified != "true":
         raise RefusedRequest(
             403, "the provider has not seen that your e-mail address is yours; verify it"
         )

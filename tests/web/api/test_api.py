@@ -248,7 +248,7 @@ async def test_a_program_is_known_by_its_token_and_its_scopes_are_the_runs(
     signer = Approver()
     file = write_keys(tmp_path / "keys.json", signer)
     sets = [FileKeySet("programs", KeySet(file=str(file)), file)]
-    token = signer.token(sub="till", scopes=["orders:read"])
+    token = signer.program(scopes=["orders:read"])
     headers = {"authorization": f"Bearer {token}"}
     asked = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue}
     more = asked | {"principal": {"id": "till", "scopes": ["orders:write"]}}

@@ -194,9 +194,13 @@ async def test_an_address_that_was_not_verified_is_no_name(
     inboxes: Inboxes, there: Provider
 ) -> None:
     at = await inboxes.open(there.address, nameClaim="email")
-    answer = await said(at, there, email="boss@shop.example", email_verified=False)
-    assert (answer.status_code, "e-mail address is yours" in answer.text) == (403, True)
-    assert (await said(at, there, email="boss@shop.example", email_verified=True)).is_redirect
+    for unverified in (False, "false", "", "no", 0, ["true"]):
+        answer = await said(at, there, email="boss@shop.example", email_verified=unverified)
+        assert (answer.status_code, "e-mail address is yours" in answer.text) == (403, True)
+    for verified in (True, "true", None):  # none: the provider has no such claim
+        answer = await said(at, there, email="boss@shop.example", email_verified=verified)
+        assert answer.is_redirect
+        at.http.cookies.clear()
 
 
 # --- attacks -------------------------------------------------------------------------------
@@ -234,6 +238,24 @@ async def test_what_another_provider_says_is_not_heard(inboxes: Inboxes, there: 
     assert answer.status_code == 403
     assert "has not signed you in: &lt;b&gt;no&lt;/b&gt;" in answer.text
     assert "Sign in with 127.0.0.1" in answer.text
+
+
+async def test_a_provider_that_says_who_it_is_does_so_each_time(
+    inboxes: Inboxes, there: Provider
+) -> None:
+    """RFC 9207: an answer that does not say it may be another provider's."""
+    there.metadata["authorization_response_iss_parameter_supported"] = True
+    at = await inboxes.open(there.address)
+    others: list[dict[str, str]] = [{}, {"error": "access_denied"}, {"iss": ""}]
+    for without in others:
+        leaving = await leave(at)
+        there.says(leaving)
+        answer = await at.get(back(leaving, **without))
+        assert (answer.status_code, there.asked) == (400, []), without
+        assert "nother provider has sent you back" in answer.text
+    leaving = await leave(at)
+    there.says(leaving)
+    assert (await at.get(back(leaving, iss=there.address))).is_redirect
 
 
 FORGED: dict[str, dict[str, Any]] = {

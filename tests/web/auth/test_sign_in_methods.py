@@ -157,7 +157,7 @@ async def test_a_program_is_whom_its_token_names_and_needs_no_form_token(
 ) -> None:
     sets = keys(tmp_path / "keys.json", signer, groups=["finance"])
     async with for_programs(nowhere, sets) as at:
-        token = signer.token(sub="till", scope="orders:refund x", groups=["finance"])
+        token = signer.program(scope="orders:refund x", groups=["finance"])
         shown = (await at.http.get("/", headers=bearer(token))).json()
         assert (shown["name"], shown["groups"]) == ("till", ["finance"])
         assert (shown["scopes"], shown["form_token"]) == (["orders:refund", "x"], "")
@@ -174,14 +174,15 @@ async def test_a_program_is_whom_its_token_names_and_needs_no_form_token(
 async def test_a_token_that_does_not_count_is_refused_with_the_reason(
     nowhere: Client, signer: Approver, tmp_path: Path
 ) -> None:
-    sets = keys(tmp_path / "keys.json", signer, audience="inbox", issuer="us", groups=["finance"])
+    sets = keys(tmp_path / "keys.json", signer, issuer="us", groups=["finance"])
     decision: dict[str, Any] = {"digest": "0" * 64, "workflowId": "r"}
-    good: dict[str, Any] = {"sub": "till", "aud": "inbox", "iss": "us"}
+    good: dict[str, Any] = {"sub": "till", "aud": "holdfast:inbox", "iss": "us"}
     wrong = {
         "it has expired": signer.token(**good, exp=1),
-        "is for another audience": signer.token(**{**good, "aud": "x"}),
+        "is for another audience": signer.token(**{**good, "aud": "holdfast:principal"}),
+        "does not say `aud`": signer.token(sub="till", iss="us"),
         "by another issuer": signer.token(**{**good, "iss": "x"}),
-        "does not say `sub`": signer.token(aud="inbox", iss="us"),
+        "does not say `sub`": signer.token(aud="holdfast:inbox", iss="us"),
         "signature is wrong": Approver().token(**good),
         "is for a decision": signer.token(**good, **decision),
         "does not sign for one": signer.token(**good, groups=["boss"]),
@@ -204,13 +205,13 @@ async def test_a_key_for_decisions_alone_knows_no_program(
 ) -> None:
     sets = keys(tmp_path / "keys.json", signer, for_=["decisions"])
     async with for_programs(nowhere, sets) as at:
-        answer = await at.http.get("/", headers=bearer(signer.token(sub="till")))
+        answer = await at.http.get("/", headers=bearer(signer.program()))
         assert answer.status_code == 401
 
 
 async def test_without_keys_a_token_is_nobodys(nowhere: Client, signer: Approver) -> None:
     async with for_programs(nowhere) as at:
-        answer = await at.http.get("/", headers=bearer(signer.token(sub="till")))
+        answer = await at.http.get("/", headers=bearer(signer.program()))
         assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
 
 
@@ -221,7 +222,7 @@ async def test_keys_that_cannot_be_had_are_nobodys_fault(
     said = KeySet(url="http://127.0.0.1:1/jwks")
     sets = UrlKeySet("programs", said, httpx.URL(said.url or ""), http)
     async with for_programs(nowhere, sets) as at:
-        answer = await at.http.get("/", headers=bearer(signer.token(sub="till")))
+        answer = await at.http.get("/", headers=bearer(signer.program()))
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
 
 
@@ -229,6 +230,6 @@ async def test_programs_come_in_beside_a_proxy(
     behind: Open, signer: Approver, tmp_path: Path
 ) -> None:
     at = await behind(*HERE, keys=[keys(tmp_path / "keys.json", signer)])
-    both = {**bearer(signer.token(sub="till")), "x-user": "ann"}
+    both = {**bearer(signer.program()), "x-user": "ann"}
     assert (await at.http.get("/", headers=both)).json()["name"] == "till"
     assert (await at.http.get("/", headers={"x-user": "ann"})).json()["name"] == "ann"

@@ -305,6 +305,7 @@ async def test_an_inbox_with_a_key_signs_and_one_without_asks_for_a_token(
         assert answer.status_code == 422
         assert "Decision rejected:" in words(answer.text)
     claims = {"sub": "ann", "groups": [], "workflowId": other.id, "exp": int(time.time()) + 60}
+    claims["aud"] = "holdfast:decision"
     claims |= {name: (await other.waiting())[0][name] for name in ("digest", "nonce")}
     token = signing.Signer(key, "desk").signed(claims)
     assert (

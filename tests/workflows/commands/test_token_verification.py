@@ -112,7 +112,7 @@ NEEDS_SCOPE = {**SIGNED_PAY, "_approval": {"require": "never"}, "_requires": ["p
 async def test_a_principal_holds_the_scopes_that_its_token_says(
     open_signed: Opened, ann: Approver, claims: dict[str, Any]
 ) -> None:
-    token = ann.token(sub="ada", **claims)
+    token = ann.principal(**claims)
     run = await (await open_signed()).start([NEEDS_SCOPE], principal={"token": token})
     await run.result()
     assert tools.read() == paid(run)
@@ -123,7 +123,7 @@ async def test_a_principal_whose_token_is_forged_begins_nothing(
     open_signed: Opened, ann: Approver
 ) -> None:
     backend = await open_signed()
-    for token in (Approver(ann.id).token(sub="ada", scopes=["pay"]), ann.token(scopes=["pay"])):
+    for token in (Approver(ann.id).principal(scopes=["pay"]), ann.token(scopes=["pay"])):
         failure = await (await backend.start([NEEDS_SCOPE], principal={"token": token})).failure()
         assert failure.type == "invalid_request"
         assert failure.message.startswith("`principal.token`: the token")
@@ -155,7 +155,7 @@ async def test_a_worker_can_insist_on_tokens(open_signed: Opened, ann: Approver)
         single = await backend.call(NEEDS_SCOPE, {"amount": 5}, principal=principal)
         assert (await single.failure()).type == "invalid_request"
 
-    token = ann.token(sub="ada")
+    token = ann.principal()
     run = await backend.start([ASK], principal={"token": token})
     assert (await run.result())["output"] == "thanks"
     assert await run.results() == {"t1c1": '{"said": "done"}'}, "its delegate needs none"
