@@ -54,6 +54,8 @@ EXACT_ARGUMENTS: Final = "exact-arguments"
 CUT_OFF_ANSWERS: Final = "cut-off-answers"
 # The patch of runs that remove invisible characters from names: recorded for such a name alone.
 PLAIN_NAMES: Final = "plain-names"
+# The patch of runs by which delegates finish within fair shares: recorded where that differs.
+DELEGATE_SHARES: Final = "delegate-shares"
 
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"

@@ -170,6 +170,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             raise
         work.state.was_reset |= self._is_reset
         work.state.rules_version = facts.rules_version
+        work.state.is_delegate = workflow.memo_value(names.DELEGATE_OF, default=None) is not None
         self.trace.begin(work, facts, self._previous_spans)
         publisher = Publisher(work, facts)
         executor = StepExecutor(work, facts, publisher, self.trace)

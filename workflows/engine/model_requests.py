@@ -6,6 +6,8 @@ the skill. `none` applies to all turns. A run that has used up a budget acts as 
     finalize ─► the model finishes, in one more request
     ask      ─► people extend the budget, or end the run; without approvals, as `fail`
     fail     ─► the run ends
+
+A delegate finishes at the end of its share, unless its agent defines another action.
 """
 
 from typing import Any
@@ -24,10 +26,12 @@ from holdfast.schemas.internal.model_request import (
 )
 from holdfast.schemas.log_entry import MessageEntry, NoticeEntry
 from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.names import DELEGATE_SHARES
 from holdfast.schemas.run import Ended
 from holdfast.schemas.tool import APPROVAL_DEFAULTS
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.problems import problems_of, summarize_problems
+from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.question import Approved, Question
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.conversation.summaries import Summaries, SummariesProgress
@@ -97,16 +101,18 @@ class ModelRequests:
 
     def reached(self) -> BudgetName | None:
         """Return the limit that prevents a request; a final one may always be made."""
-        limit = self._state.meter.limit_reached()
+        meter = self._state.meter
+        limit = meter.limit_reached()
         if self.finalizing is None:
-            return limit
-        first = self.finalizing == self._state.meter.turns
+            is_last = limit is None and meter.requests + 1 == meter.budget.max_turns
+            return "maxTurns" if is_last and self._finishes_share("maxTurns") else limit
+        first = self.finalizing == meter.turns
         return None if first or limit == "maxIterations" else limit
 
     def apply(self, name: BudgetName) -> bool:
         """Request an approval, or let the model finish; return whether the run has to end."""
         meter = self._state.meter
-        action = meter.action(name)
+        action = "finalize" if self._finishes_share(name) else meter.action(name)
         if action == "ask" and self._state.asks_people:
             self.question = AskPeople(self._question_on(name), name)
             self._questions.ask(meter.turns, self.question.question)
@@ -118,6 +124,13 @@ class ModelRequests:
             self.log_exceeded(name)
             return True
         return False
+
+    def _finishes_share(self, name: BudgetName) -> bool:
+        """Return whether a delegate finishes at the end of its share, with its last request."""
+        state = self._state
+        is_share = state.is_delegate and name in ("maxTurns", "maxCalls", "maxTokens", "maxCost")
+        may_finish = state.meter.on_limit.get(name, "finalize") == "finalize"
+        return is_share and may_finish and applies(DELEGATE_SHARES)
 
     def go_on(self) -> None:
         """Accept calls again, because a message arrived after the request to finish."""

@@ -59,7 +59,8 @@ class RunState:
     `skill` is the active skill, and `tools` can be called with it; `described` is the latest
     description of the data of a kind (and instance); `end_reason` is the reason why the run ends
     although calls of its turn are open; `was_reset` means that the run was reset and had got
-    further before; `rules_version` is the one of `WorkerFacts`.
+    further before; `is_delegate` means that it runs a call of another run; `rules_version` is the
+    one of `WorkerFacts`.
     """
 
     rules: AgentRules
@@ -78,6 +79,7 @@ class RunState:
     end_reason: str | None = None
     was_reset: bool = False
     rules_version: int = RULES_VERSION
+    is_delegate: bool = False
     # An upper bound of the size of each kind's data.
     _sizes: dict[str, int] = field(default_factory=dict)
 

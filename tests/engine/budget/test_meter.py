@@ -1,5 +1,6 @@
 """Budgets: what is counted, what a limit leads to, and what people may say to one."""
 
+from contextvars import copy_context
 from datetime import timedelta
 from typing import Any
 
@@ -10,9 +11,11 @@ from holdfast.schemas.base import parse_duration
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.execution_base import AskPeople
+from holdfast.workflows.engine.model.prompt import FINALIZE
 from tests.engine.driver import NOON, Play, call, says, tool
 
 SECOND = timedelta(seconds=1)
@@ -310,3 +313,51 @@ def test_a_second_approval_does_not_grant_twice() -> None:
 
     assert play.run.state.meter.budget.max_turns == 4
     assert "is decided already" in play.records("decision")[1]["ignored"]
+
+
+# Shares of delegates.
+
+
+def delegate(*model: Any, agent: Any = None, **budget: Any) -> Play:
+    """A run that runs a call of another run, with a share of that one's budget."""
+    play = Play(tool(), model=model, definition=agent, budget=budget)
+    play.run.state.is_delegate = True
+    return play
+
+
+@pytest.mark.parametrize("share", [1, 2, 6])
+def test_a_delegate_finishes_with_the_last_request_of_its_share(share: int) -> None:
+    looks = [says("", call("look"))] * (share - 1)
+    play = delegate(*looks, says("So far.", call("look")), maxTurns=share).to_end()
+
+    assert (play.result["status"], play.result["output"]) == ("completed", "So far.")
+    assert (play.result["turns"], play.engine_messages()) == (share, [FINALIZE])
+
+
+@pytest.mark.parametrize(
+    ("budget", "used"),
+    [
+        ({"maxCalls": 1}, {}),
+        ({"maxTokens": 10}, {"usage": Usage(input_tokens=9, output_tokens=1)}),
+        ({"maxCost": 0.5}, {"usage": Usage(cost=0.5)}),
+    ],
+)
+def test_a_delegate_finishes_after_another_share_is_used_up(budget: Any, used: Any) -> None:
+    look = says("", call("look"), call("look"), **used)
+    play = delegate(look, says("So far."), **budget).to_end()
+
+    assert (play.result["status"], play.engine_messages()) == ("completed", [FINALIZE])
+
+
+@pytest.mark.parametrize(
+    ("agent", "rules"), [({"on_limit": {"maxTurns": "fail"}}, True), (None, False)]
+)
+def test_a_delegate_fails_where_its_agent_or_an_older_version_says_so(
+    agent: Any, rules: bool
+) -> None:
+    def played() -> None:
+        use_rule_changes(lambda _: rules)
+        play = delegate(*[says("", call("look"))] * 2, agent=agent, maxTurns=2).to_end()
+        assert (play.result["status"], play.engine_messages()) == ("budget_exceeded", [])
+
+    copy_context().run(played)

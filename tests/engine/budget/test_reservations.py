@@ -1,5 +1,6 @@
 """§5, §8: delegates and latent calls draw on what is left of their run's budget, and never more."""
 
+from contextvars import copy_context
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ from holdfast.schemas.agent import Budget
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.tool import Tool
+from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.workflows.engine.budget.meter import (
     BudgetExhausted,
     BudgetShare,
@@ -62,8 +64,8 @@ def test_the_delegates_of_a_turn_get_equal_parts_and_together_no_more_than_is_le
     shares = [start(count, call, turn) for call in turn]
 
     assert [share.requests for share in shares] == [3, 3, 3]
-    assert [share.calls for share in shares] == [3, 3, 4]
-    assert [share.tokens for share in shares] == [333, 333, 334]
+    assert [share.calls for share in shares] == [4, 3, 3]
+    assert [share.tokens for share in shares] == [334, 333, 333]
     assert sum(share.cost or 0 for share in shares) == pytest.approx(1.0)
 
 
@@ -76,6 +78,28 @@ def test_one_request_is_left_for_each_call_that_a_model_is_to_answer() -> None:
     for latent in turn[1:]:
         hold_request(count, NOON, latent.id)
     assert sum(share.requests or 0 for share in count.held.values()) == 6
+
+
+@pytest.mark.parametrize(
+    ("left", "shares"), [(2, [1, 1]), (4, [2, 1, 1]), (5, [2, 2, 1]), (6, [2, 2, 2])]
+)
+def test_what_cannot_be_divided_goes_to_the_first(left: int, shares: list[int]) -> None:
+    count = meter(maxTurns=left + 2)
+    count.spend(Usage())
+    turn = calls(*[DELEGATE] * 3)
+
+    assert [start(count, call, turn).requests for call in turn[: len(shares)]] == shares
+
+
+def test_an_open_run_divides_as_before() -> None:
+    def old() -> None:
+        use_rule_changes(lambda _: False)
+        count = meter(maxTurns=7)
+        count.spend(Usage())
+        turn = calls(*[DELEGATE] * 3)
+        assert [start(count, call, turn).requests for call in turn] == [1, 2, 2]
+
+    copy_context().run(old)
 
 
 def test_while_there_is_something_left_a_delegate_gets_at_least_one_of_it() -> None:

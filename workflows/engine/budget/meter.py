@@ -25,6 +25,8 @@ from pydantic import Field
 from holdfast.schemas.agent import ON_LIMIT_DEFAULTS, Budget, BudgetName, OnLimit
 from holdfast.schemas.base import Lenient, format_duration
 from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.names import DELEGATE_SHARES
+from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 
 
@@ -257,7 +259,8 @@ def budget_share(
 ) -> BudgetShare:
     """Return the part of a delegate that is about to start.
 
-    The rest is divided equally among the delegates of its turn that have not started yet.
+    The rest is divided equally among the delegates of its turn that have not started yet; what
+    cannot be divided goes to the first of them.
 
     Only the part of calls may be zero: a delegate can answer without any.
 
@@ -326,5 +329,7 @@ def _rest(limit: int | None, *used: int | None) -> int | None:
 
 
 def _part(left: int | None, among: int) -> int | None:
-    """Return an equal part of the rest; at least one, if there is any."""
-    return None if left is None else min(left, max(1, left // among))
+    """Return an equal part of the rest, rounded up: the first parts take what is left over."""
+    if left is None or left % among == 0 or not applies(DELEGATE_SHARES):
+        return None if left is None else min(left, max(1, left // among))
+    return left // among + 1
