@@ -55,7 +55,8 @@ _PAGE_ENTRIES = 200
 NO_WORKER_SECONDS = 10.0
 # A query can get lost when a worker evicts a run: it is repeated before its time is over.
 _QUERY_TRIES: Final = (0.2, 0.3, 0.5)
-# If Temporal does not see a worker that exists, the query is repeated at once.
+# If Temporal does not see a worker that exists, or a worker replays the run, the query is repeated
+# at once.
 _UNSEEN_TRIES: Final = 6
 _UNSEEN_PAUSE_SECONDS: Final = 0.1
 _CLOSED: Final = frozenset(WorkflowExecutionStatus) - {
@@ -272,8 +273,10 @@ class RunHandle:
                     rpc_timeout=timedelta(seconds=NO_WORKER_SECONDS * shares[0]),
                 )
             except WorkflowQueryFailedError as error:
-                wrong = f"run {self.id} does not answer `{name}`: {error.message}"
-                raise CommandError(wrong, "see the worker's log", RUN_FAILED) from error
+                unseen_tries -= 1
+                if not (names.AHEAD_MESSAGE in error.message and unseen_tries):
+                    wrong = f"run {self.id} does not answer `{name}`: {error.message}"
+                    raise CommandError(wrong, "see the worker's log", RUN_FAILED) from error
             except RPCError as error:
                 if error.status in _LATE and len(shares) > 1:
                     del shares[0]

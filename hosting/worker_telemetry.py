@@ -110,6 +110,8 @@ class _Brief(logging.Filter):
             message = f"{message} Start this worker with the `--store` of the others"
         elif not (isinstance(error, _ON_PURPOSE) or type(error).__name__ == names.STOP_RUN):
             return True
+        if getattr(error, "type", "") == names.AHEAD_OF_HISTORY:  # it is replayed
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
         record.msg, record.args = f"{record.getMessage()}: {message}", ()
         record.exc_info = record.exc_text = None
         return True

@@ -107,6 +107,9 @@ SEARCH_ATTRIBUTES: Final = (*NEEDED_ATTRIBUTES, *WAITING_ATTRIBUTES)
 INVALID_REQUEST: Final = "invalid_request"
 MODEL_ERROR: Final = "model_error"
 STOP_RUN: Final = "StopRun"
+# A workflow task that fails once; a query that fails with it has this message, and is repeated.
+AHEAD_OF_HISTORY: Final = "ahead_of_history"
+AHEAD_MESSAGE: Final = "a query moved the run ahead of its history; the history is replayed"
 INVALID_ARGUMENTS: Final = "invalid_arguments"
 RESULT_TOO_LARGE: Final = "result_too_large"
 # A rejected token: a wrong signature, an unknown key, out of date, not for this.

@@ -16,7 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.activities.model.conversation_cache import RunKey
 from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnresponsive
 from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
-from holdfast.schemas.names import REQUEST
+from holdfast.schemas.names import AHEAD_MESSAGE, REQUEST
 
 # The timeout of each query, and the pause behind it. The server buffers very few queries while a
 # workflow task runs, and rejects more. A worker that evicts a run from its cache loses a query that
@@ -76,7 +76,7 @@ class RunQueries:
                 refusal = f"{error.status.name}: {error.message}"
                 if error.status == RPCStatusCode.NOT_FOUND:
                     raise RunNotOpen("the run is not there any more") from None
-                if error.status in _FINAL_STATUSES:
+                if error.status in _FINAL_STATUSES and AHEAD_MESSAGE not in error.message:
                     break
                 await asyncio.sleep(pause_seconds)
                 continue

@@ -1,9 +1,10 @@
 """Remove a run from the cache as soon as it has answered a query, if it may be ahead of history.
 
 `query_divergence` describes the error of the SDK: a run that was replayed, went on, and was queried
-before its next task. Once removed, the run is replayed with its next task, and nothing of what it
-decided for the query is in history. `query_divergence` catches a task that comes sooner. Most of
-the removed runs are correct, since their commands were sent: replaying one costs some milliseconds.
+before its next task; or that went on with events whose task was not started. Once removed, the run
+is replayed with its next task, and nothing of what it decided for the query is in history.
+`query_divergence` catches a task that comes sooner. Most of the removed runs are correct, since
+their commands were sent: replaying one costs some milliseconds.
 
 Private: the bridge's `request_workflow_eviction`.
 """
@@ -14,6 +15,8 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.worker import Worker, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
+
+from holdfast.hosting.sdk_workarounds.query_divergence import TaskClock
 
 # The SDK's prefix for the id of a query that comes without a workflow task.
 _STANDALONE_QUERY = "legacy"
@@ -51,11 +54,13 @@ class _TrackedRun(WorkflowInstance):
         self._inner = inner
         self._evict = evict
         self._was_replayed = False
-        # It went on after a replay, and no task has come since.
+        self._task = TaskClock()
+        # It went on after a replay, or without a task, and no task has come since.
         self._may_be_ahead = False
 
     def activate(self, act: Any) -> Any:
         jobs = [job.WhichOneof("variant") for job in act.jobs]
+        is_task = self._task.starts(act)
         if jobs == ["query_workflow"]:
             query_id = act.jobs[0].query_workflow.query_id
             if self._may_be_ahead and query_id.startswith(_STANDALONE_QUERY):
@@ -64,7 +69,7 @@ class _TrackedRun(WorkflowInstance):
         elif act.is_replaying:
             self._was_replayed = True
         else:
-            self._may_be_ahead, self._was_replayed = self._was_replayed, False
+            self._may_be_ahead, self._was_replayed = self._was_replayed or not is_task, False
         return self._inner.activate(act)
 
     def get_serialization_context(self, command_info: Any) -> Any:

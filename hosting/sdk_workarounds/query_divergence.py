@@ -11,6 +11,10 @@ The length of the history shows the error: a task that was completed in between 
 its commands. If these are missing, the task fails, once: the SDK then drops the run from its cache,
 and the server sends the same task again.
 
+On a busy worker a query may also arrive with events whose task is scheduled and not started. The
+SDK runs the workflow to these, at the time of the task before. The query is answered from there,
+and `cache_eviction` removes the run.
+
 Private: the messages of the bridge to the SDK's core.
 """
 
@@ -18,7 +22,8 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivation, Work
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.exceptions import ApplicationError
 
-AHEAD_OF_HISTORY = "ahead_of_history"
+from holdfast.schemas.names import AHEAD_MESSAGE, AHEAD_OF_HISTORY
+
 # A workflow task completed, and another scheduled and started.
 _EVENTS_BETWEEN = 3
 _READ_ONLY_JOBS = frozenset(("query_workflow", "remove_from_cache"))
@@ -44,12 +49,33 @@ _RECORDED_JOBS = frozenset(
 )
 
 
+class TaskClock:
+    """Distinguish the events of a started workflow task from events that a query came with.
+
+    The time of an activation is that at which its task started.
+    """
+
+    def __init__(self) -> None:
+        self._length = self._time = 0
+
+    def starts(self, activation: WorkflowActivation) -> bool:
+        """Return whether a task was started for the new events of an activation, if there are any.
+
+        Each activation has to be passed, once, in order.
+        """
+        length, time = activation.history_length, activation.timestamp.ToNanoseconds()
+        is_query = 0 < self._length < length and 0 < time == self._time
+        self._length, self._time = length, time
+        return not is_query
+
+
 class DivergenceDetector:
     """Compare the length of one run's history with the commands that it made since."""
 
     def __init__(self) -> None:
         self._length = 0
         self._recorded = 0
+        self._task = TaskClock()
 
     def check(self, activation: WorkflowActivation) -> None:
         """Check that an activation follows the recorded history.
@@ -57,15 +83,13 @@ class DivergenceDetector:
         Raises:
             ApplicationError: it does not, so that the workflow task has to fail.
         """
-        if not _is_live(activation) or not self._recorded:
+        is_task = self._task.starts(activation)
+        if not is_task or not _is_live(activation) or not self._recorded:
             return
         incoming = sum(map(_events_of, activation.jobs))
         least = self._length + _EVENTS_BETWEEN + self._recorded + incoming
         if self._length < activation.history_length < least:
-            raise ApplicationError(
-                "a query moved the run ahead of its history; the history is replayed",
-                type=AHEAD_OF_HISTORY,
-            )
+            raise ApplicationError(AHEAD_MESSAGE, type=AHEAD_OF_HISTORY)
 
     def record(
         self, activation: WorkflowActivation, completion: WorkflowActivationCompletion

@@ -18,6 +18,7 @@ from temporalio.client import (
     WorkflowExecution,
     WorkflowExecutionCount,
     WorkflowFailureError,
+    WorkflowQueryFailedError,
 )
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutType
 from temporalio.service import RPCError, RPCStatusCode
@@ -63,7 +64,7 @@ from tests.support.model_server import Answer
 class Answering:
     """A Temporal that fails so, one query after the other, and then answers."""
 
-    fails: list[RPCStatusCode]
+    fails: list[RPCStatusCode | Exception]
     given: list[timedelta] = field(default_factory=list)
     said: Any = field(default_factory=lambda: {"status": "running"})
 
@@ -76,7 +77,8 @@ class Answering:
     async def query(self, name: str, *, rpc_timeout: timedelta, **_: Any) -> Any:
         self.given.append(rpc_timeout)
         if self.fails:
-            raise RPCError("no", self.fails.pop(0), b"")
+            failure = self.fails.pop(0)
+            raise failure if isinstance(failure, Exception) else RPCError("no", failure, b"")
         return self.said
 
 
@@ -89,6 +91,15 @@ async def test_a_query_that_got_lost_is_asked_again_within_its_time() -> None:
     assert await run(temporal).status() == {"status": "running"}
     assert len(temporal.given) == 3
     assert sum(temporal.given, timedelta()) == timedelta(seconds=NO_WORKER_SECONDS)
+
+
+async def test_a_run_that_its_worker_replays_is_asked_again_and_not_for_ever() -> None:
+    replayed = WorkflowQueryFailedError(names.AHEAD_MESSAGE)
+    assert await run(Answering([replayed])).status() == {"status": "running"}
+    always = Answering([replayed] * 100)
+    with pytest.raises(CommandError, match="does not answer `status`: a query moved"):
+        await run(always).status()
+    assert len(always.given) == remote_run._UNSEEN_TRIES
 
 
 async def test_a_server_that_is_asked_too_much_is_no_reason_to_give_the_run_up() -> None:

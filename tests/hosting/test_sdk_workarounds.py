@@ -19,8 +19,9 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, _importe
 
 from holdfast.hosting.sdk_workarounds import workflow_runner as selection
 from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
-from holdfast.hosting.sdk_workarounds.query_divergence import AHEAD_OF_HISTORY, DivergenceDetector
+from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
 from holdfast.hosting.worker import WorkerSettings, build_worker
+from holdfast.schemas.names import AHEAD_OF_HISTORY
 from tests.replay import replay as replaying
 from tests.support.eventually import eventually
 
@@ -95,9 +96,13 @@ async def test_a_version_that_is_not_known_falls_back_to_the_sdks_own_runner(
     await replaying.replay("approved")
 
 
-def activation(length: int, *jobs: WorkflowActivationJob, replaying: bool = False) -> Any:
-    """What the SDK hands over, with a history of this length."""
-    return WorkflowActivation(history_length=length, jobs=jobs, is_replaying=replaying)
+def activation(
+    length: int, *jobs: WorkflowActivationJob, replaying: bool = False, task: int = 0
+) -> Any:
+    """What the SDK hands over, with a history of this length; its task started at second `task`."""
+    made = WorkflowActivation(history_length=length, jobs=jobs, is_replaying=replaying)
+    made.timestamp.FromSeconds(task)
+    return made
 
 
 def decided(*commands: WorkflowCommand) -> WorkflowActivationCompletion:
@@ -202,6 +207,19 @@ def test_whoever_looks_is_answered_and_nothing_is_forgotten(look: WorkflowActiva
         detector.check(activation(28, UPDATE))
 
 
+def test_events_that_come_with_a_query_and_without_a_task_are_no_divergence() -> None:
+    detector = DivergenceDetector()
+    detector.record(activation(14, ended(), task=7), decided(SCHEDULE, SCHEDULE))
+    detector.check(activation(14, ended(), task=7))
+    # Completed, two scheduled, started and completed each, and the next task: not started yet.
+    at_query = activation(22, ended(), ended(), task=7)
+    detector.check(at_query)
+    detector.record(at_query, decided(SCHEDULE))
+    # A signal was faster than the task, which a replay would see before what was decided.
+    with pytest.raises(ApplicationError):
+        detector.check(activation(24, SIGNAL, task=8))
+
+
 def test_what_is_read_again_is_written_already() -> None:
     detector = DivergenceDetector()
     detector.record(activation(11, ended(), replaying=True), decided(SCHEDULE))
@@ -250,14 +268,17 @@ class Recorded(WorkflowRunner, WorkflowInstance):
         return 7
 
 
-def one_job(job: str, *, again: bool = False) -> WorkflowActivation:
-    """One job; a query by its id. `again`: it is replayed."""
+def one_job(job: str, *, again: bool = False, length: int = 0, task: int = 0) -> WorkflowActivation:
+    """One job; a query by its id. `again`: it is replayed. `task`: when its task started."""
     made = WorkflowActivationJob()
     if job in (ALONE, WITH_A_TASK):
         made.query_workflow.query_id = job
     else:
         getattr(made, job).SetInParent()
-    return WorkflowActivation(run_id="run-1", is_replaying=again, jobs=[made])
+    activation = WorkflowActivation(run_id="run-1", is_replaying=again, jobs=[made])
+    activation.history_length = length
+    activation.timestamp.FromSeconds(task)
+    return activation
 
 
 def put_out(*activations: WorkflowActivation) -> list[str]:
@@ -272,6 +293,7 @@ def put_out(*activations: WorkflowActivation) -> list[str]:
 
 
 READ_ANEW = one_job(READ, again=True)
+LIVE = one_job(READ, length=3, task=7)
 
 
 @pytest.mark.parametrize(
@@ -279,6 +301,10 @@ READ_ANEW = one_job(READ, again=True)
     [
         ([READ_ANEW, one_job(RESOLVED), one_job(ALONE)], ["run-1"]),
         ([READ_ANEW, one_job(RESOLVED), one_job(ALONE), one_job(ALONE)], ["run-1"]),
+        # It came with events, whose task was not started; with one that was; and with none.
+        ([LIVE, one_job(RESOLVED, length=8, task=7), one_job(ALONE, length=8, task=7)], ["run-1"]),
+        ([LIVE, one_job(RESOLVED, length=8, task=8), one_job(ALONE, length=8, task=8)], []),
+        ([LIVE, one_job(RESOLVED, length=3, task=7), one_job(ALONE, length=3, task=7)], []),
         # It only read, or never had to.
         ([READ_ANEW, one_job(ALONE)], []),
         ([one_job(READ), one_job(RESOLVED), one_job(ALONE)], []),

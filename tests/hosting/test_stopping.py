@@ -24,6 +24,7 @@ from holdfast.hosting.process_exit import SIGNALS, run_until_stopped
 from holdfast.hosting.temporal import data_converter
 from holdfast.hosting.worker_telemetry import log_to_stderr
 from holdfast.runtime.storage.store import StoreError
+from holdfast.schemas.names import AHEAD_OF_HISTORY
 from tests.support.eventually import eventually
 from tests.support.process import WorkerProcess
 
@@ -153,6 +154,18 @@ def test_what_is_expected_is_logged_in_one_line(
     said = capsys.readouterr().err.splitlines()
     assert len(said) == lines
     assert str(error) in said[-1]
+
+
+def test_a_task_that_is_replayed_is_no_error_in_the_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with logging_as_a_worker() as root:
+        error = ApplicationError("it is replayed", type=AHEAD_OF_HISTORY)
+        root.error("Failed handling activation", exc_info=error)
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith(
+        "WARNING root: Failed handling activation: ahead_of_history: it is replayed"
+    )
 
 
 def test_information_is_logged_of_the_workers_own_alone(

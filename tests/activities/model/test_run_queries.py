@@ -15,6 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnresponsive
 from holdfast.activities.model.run_queries import TRIES_SECONDS, RunQueries
 from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
+from holdfast.schemas.names import AHEAD_MESSAGE
 from tests.providers.fakes import RUN
 
 FULL = RPCError("consistent query buffer is full", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
@@ -71,6 +72,7 @@ async def test_the_query_asks_the_very_run_for_the_page() -> None:
         RPCError("query buffer", RPCStatusCode.FAILED_PRECONDITION, b""),
         RPCError("no connection", RPCStatusCode.UNAVAILABLE, b""),
         RPCError("too slow", RPCStatusCode.DEADLINE_EXCEEDED, b""),
+        RPCError(AHEAD_MESSAGE, RPCStatusCode.INVALID_ARGUMENT, b""),
     ],
 )
 async def test_what_passes_is_tried_again(error: RPCError) -> None:

@@ -10,7 +10,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle, WorkflowQueryFailedError
 from temporalio.service import RPCError
 
-from holdfast.hosting.sdk_workarounds.query_divergence import AHEAD_OF_HISTORY
+from holdfast.schemas.names import AHEAD_OF_HISTORY
 from tests.faults.harness.plans import Fault
 
 
