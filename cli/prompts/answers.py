@@ -16,6 +16,14 @@ from typing import Self
 from holdfast.client.signing import Signer
 
 _READ_BYTES = 65_536
+# Edits a line on a terminal, in a process of its own, so that it can be ended.
+_LINE_EDITOR = """
+import os, readline, sys
+readline.set_startup_hook(lambda: readline.insert_text(os.environ["DRAFT"]))
+os.write(2, input(sys.argv[1]).encode("utf-8", "replace"))
+"""
+# The longest text that a variable of the environment can have is 128 KiB.
+_MAX_DRAFT_BYTES = 100_000
 MAX_LINE_BYTES = 1_000_000
 
 
@@ -89,6 +97,32 @@ class AnswerSource:
             raise InputEndedError
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode("utf-8", "replace").rstrip("\r")
+
+    async def edited_line(self, prompt: str, draft: str) -> str:
+        """Return the next line of a terminal, which has the text `draft` at first.
+
+        Raises:
+            InputEndedError: the input has ended.
+        """
+        self.forget_typed()
+        before = termios.tcgetattr(self._descriptor)
+        draft = draft if len(draft.encode("utf-8", "replace")) < _MAX_DRAFT_BYTES else ""
+        editor = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-c", _LINE_EDITOR, prompt),
+            env={**os.environ, "DRAFT": draft},
+            stdin=self._descriptor,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            _, line = await editor.communicate()
+        finally:
+            if editor.returncode is None:
+                editor.kill()
+                await editor.wait()
+            termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
+        if editor.returncode != 0:
+            raise InputEndedError
+        return line.decode("utf-8", "replace")
 
 
 def user_name() -> str | None:

@@ -5,6 +5,7 @@ second while a person thinks.
 """
 
 import asyncio
+import contextlib
 from typing import Final
 
 from temporalio.exceptions import ApplicationError
@@ -62,14 +63,25 @@ class ApprovalPrompts:
         """Ask, unless and until it is decided elsewhere."""
         if any(is_same_person(decided.by, answers.by) for decided in waiting.decisions):
             return
-        asking = asyncio.ensure_future(ask_decision(waiting, answers, self._screen))
+        refused: Decision | None = None
+        while True:
+            decision = await self._decision(waiting, answers, refused)
+            if decision is None or not await self._is_refused(decision, waiting, answers):
+                return
+            refused = decision
+
+    async def _decision(
+        self, waiting: PendingApproval, answers: AnswerSource, refused: Decision | None
+    ) -> Decision | None:
+        """Return the decision; `None` if it was skipped or is decided elsewhere."""
+        asking = asyncio.ensure_future(ask_decision(waiting, answers, self._screen, refused))
         watching = asyncio.ensure_future(self._until_decided(waiting))
         try:
             await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
                 watching.result()
                 self._screen.print_note(f"\n{title(waiting)} was decided elsewhere.")
-                return
+                return None
             decision = asking.result()
         finally:
             asking.cancel()
@@ -77,8 +89,7 @@ class ApprovalPrompts:
             await asyncio.gather(asking, watching, return_exceptions=True)
         if decision is None:
             self._screen.print_note(f"Skipped. To decide: {how_to_decide(self._run.id, waiting)}")
-        else:
-            await self._send(decision, waiting, answers)
+        return decision
 
     async def _until_decided(self, waiting: PendingApproval) -> None:
         """Return when the approval is no longer pending, or has changed since it was shown."""
@@ -97,9 +108,10 @@ class ApprovalPrompts:
                 continue  # sending the decision will meet the same error
             seen = look.position
 
-    async def _send(
+    async def _is_refused(
         self, decision: Decision, waiting: PendingApproval, answers: AnswerSource
-    ) -> None:
+    ) -> bool:
+        """Send a decision; return whether the same question has to be asked again at once."""
         note = self._screen.print_note
         try:
             if answers.signer is not None:
@@ -110,12 +122,16 @@ class ApprovalPrompts:
         except ApplicationError as refusal:
             note(f"Rejected: {clean(refusal.message)}")
             if refusal.type == names.INVALID_DECISION:
+                with contextlib.suppress(CommandError):
+                    if _key(waiting) in map(_key, await self._run.pending_approvals()):
+                        return True
                 self._shown.discard(_key(waiting))  # another decision is possible
         except NoWorkerError as error:
             note(f"{clean(str(error))}, then {how_to_decide(self._run.id, waiting)}")
         except CommandError as error:
             # It cannot be signed; or the run has ended, and the next look draws how.
             note(clean(str(error)))
+        return False
 
 
 def _key(waiting: PendingApproval) -> tuple[str, ...]:

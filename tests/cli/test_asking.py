@@ -5,6 +5,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -233,6 +234,23 @@ async def test_an_editor_that_cannot_be_started_leads_back_to_the_question(
 
     assert decision is None
     assert "The editor `/no/such/editor` cannot be started: " in seen
+
+
+async def test_a_text_that_is_no_json_is_edited_further(
+    typing: Typing, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\ncp "$1" "$0.seen"\necho "$(cat "$1")}" > "$1"\n')
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+    answers = typing("e\ne\ns\n")
+    answers.terminal = True
+    monkeypatch.setattr(answers, "forget_typed", lambda: None)
+
+    _, seen = await decided(answers, waiting())
+
+    assert seen.count("That is no JSON: Extra data") == 2
+    assert (tmp_path / "editor.seen").read_text().endswith("}}\n\n")
 
 
 async def test_nothing_that_a_model_wrote_moves_the_terminal(typing: Typing) -> None:

@@ -94,6 +94,33 @@ async def test_arguments_are_edited_in_the_persons_editor(
     assert '{"paid": 4' in (await run.results())["t1c1"]
 
 
+async def test_a_refused_edit_is_edited_further_before_another_call_is_asked_about(
+    launch: Launch, start: Start
+) -> None:
+    backend = await launch(
+        [Answer("I pay.", [call("pay", amount=5), call("pay", amount=6)]), Answer("Paid.")]
+    )
+    run = await backend.start(["pay"])
+    terminal = start("watch", run.id, terminal=True, EDITOR="", VISUAL="")
+
+    await terminal.until("[s]kip  > ")
+    terminal.type("e\r")
+    await terminal.until("(empty: back): ")
+    terminal.type('{"amount": "much"}\r')
+    await terminal.until("Rejected: the edited arguments do not fit")
+    asked = await terminal.until("[s]kip  > ")
+    terminal.type("e\r")
+    await terminal.until('(empty: back): {"amount": "much"}')
+    terminal.type("\x7f" * len('"much"}') + "4}\r")
+    next_one = await terminal.until("[s]kip  > ")
+    terminal.type("s\r")
+    await terminal.until("Skipped.")
+
+    assert "(t1c1)" in asked
+    assert "(t1c2)" in next_one
+    await terminal.until("approved with changes")
+
+
 async def test_nothing_is_wider_than_80_columns(launch: Launch, start: Start) -> None:
     text = "A long answer. " * 20
     backend = await launch([Answer(text, [call("echo", text="word " * 60)]), Answer("Done.")])
@@ -153,6 +180,5 @@ async def test_a_program_that_is_ended_leaves_the_terminal_as_it_was(
 
     assert await terminal.ended() == 130
     assert hides_keys
-    assert terminal.echoes
     assert terminal.seen.rindex(SHOW_CURSOR) > terminal.seen.rfind(HIDE_CURSOR)
     thinks.set()
