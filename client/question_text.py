@@ -10,6 +10,7 @@ from typing import Any, Final
 from holdfast.runtime.narration.phrases import (
     REQUESTS,
     decided_phrase,
+    filled_in_phrase,
     question_facts,
     timeout_phrase,
 )
@@ -134,7 +135,8 @@ def explanations(waiting: PendingApproval) -> list[str]:
     """Return what the heading leaves out, the effects of the decisions, and the terms."""
     effects = how_to_edit(waiting) if waiting.kind == "plan" else _EFFECTS.get(waiting.kind, "")
     facts = clean(question_facts(waiting.kind, waiting.question or ""))
-    return [text for text in (facts, effects, _terms(waiting)) if text]
+    filled = filled_in_phrase(waiting.filled_in)
+    return [text for text in (facts, filled, effects, _terms(waiting)) if text]
 
 
 def prompt(waiting: PendingApproval) -> str:

@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from holdfast.schemas.base import Duration, Lenient, Strict
 from holdfast.schemas.internal.tracing import Tracing
+from holdfast.schemas.names import RULE_CHANGES
 from holdfast.schemas.phrases import NAME_PATTERN
 from holdfast.schemas.settings.notify import Listener
 from holdfast.schemas.tool import (
@@ -268,8 +269,7 @@ class Agent(AgentRules):
     reasoning_for_call: bool = True
 
 
-# Version 1 refuses unused fields of decisions, and fills defaults in.
-RULES_VERSION = 1
+RULES_VERSION = max(RULE_CHANGES.values())
 
 
 class WorkerFacts(Lenient):

@@ -104,7 +104,7 @@ class PendingApproval(Lenient):
     """
 
     writes_defaults = True
-    left_out_if_empty = ("instance", "nonce", "signed", "on_timeout")
+    left_out_if_empty = ("instance", "nonce", "signed", "on_timeout", "filled_in")
 
     call_id: str
     """What a decision names."""
@@ -140,6 +140,9 @@ class PendingApproval(Lenient):
     """What each decision would do, in a sentence."""
     signed: bool = False
     """Whether only a signed decision counts. Only where it is so."""
+    filled_in: list[str] = []
+    """The arguments that the model left out: defaults, and those of a hook. Only where there are
+    some; of a plan, each with its call."""
     on_timeout: Literal["approve", "fail"] | None = None
     """What happens where no one decides: it is run, or the run fails. Only where it
     is no denial."""

@@ -56,6 +56,12 @@ CUT_OFF_ANSWERS: Final = "cut-off-answers"
 PLAIN_NAMES: Final = "plain-names"
 # The patch of runs by which delegates finish within fair shares: recorded where that differs.
 DELEGATE_SHARES: Final = "delegate-shares"
+# That of runs that fill in defaults of arguments, and that of runs that refuse unused fields of
+# decisions.
+FILLED_DEFAULTS: Final = "filled-defaults"
+UNUSED_FIELDS: Final = "unused-fields"
+# The changes that a run has without a patch, by the version of the rules that it started with.
+RULE_CHANGES: Final = {FILLED_DEFAULTS: 1, UNUSED_FIELDS: 1}
 
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"

@@ -1,17 +1,23 @@
 """Turn the arguments that a model wrote into those that a tool receives.
 
-Three steps, each of which can reject: parse the text leniently, coerce the values toward the
-schema, validate. Coercion changes a value only if its meaning is unambiguous, and never replaces a
-null. The original text is stored elsewhere, unchanged.
+Steps, each of which can reject: parse the text leniently, coerce the values toward the schema, fill
+in defaults, validate. Coercion changes a value only if its meaning is unambiguous, and never
+replaces a null. The original text is stored elsewhere, unchanged.
+
+A default is filled in for a property that is left out, is not required, and is in `properties`, at
+any depth: in a default, in items, and behind `$ref`, `allOf` and the first branch of `anyOf` or
+`oneOf` that fits. One that does not fit its own schema is left out.
 """
 
 import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from holdfast.schemas.base import MAX_JSON_DEPTH
-from holdfast.schemas.names import EXACT_ARGUMENTS
+from holdfast.schemas.names import EXACT_ARGUMENTS, FILLED_DEFAULTS
+from holdfast.schemas.reference import MARK
 from holdfast.schemas.tool import Schema
 from holdfast.validation.lenient_json import Number, ensure_json, read_json, without_digits
 from holdfast.validation.rule_changes import applies
@@ -78,34 +84,62 @@ def unwrapped(arguments: dict[str, Any], schema: Schema, tool: str) -> dict[str,
     return arguments
 
 
-def fit(value: Any, schema: Schema | bool) -> Any:
-    """Return the value, coerced toward the schema and valid.
+def fit(value: Any, schema: Schema | bool, *, fill: bool = False) -> Any:
+    """Return the value, coerced toward the schema and valid; with its defaults, to `fill` them in.
 
     Raises:
         InvalidArguments: the value does not fit; the message names each field.
     """
     with bounded():
-        coerced = without_digits(coerce(value, schema))
+        coerced = without_digits(coerce(value, schema, fill=fill))
         problems = errors(coerced, schema)
     if problems:
         raise InvalidArguments(*problems)
     return coerced
 
 
-def coerce(value: Any, schema: Schema | bool) -> Any:
-    """Return the value, coerced toward the schema if the intended value is unambiguous."""
+def coerce(
+    value: Any, schema: Schema | bool, *, fill: bool = False, is_resolved: bool = True
+) -> Any:
+    """Return the value, coerced toward the schema if the intended value is unambiguous.
+
+    To `fill`, it has its defaults too. If its references are not resolved yet, no value is
+    converted, no branch is chosen, and no default is filled in that would become a reference.
+
+    Raises:
+        InvalidArguments: the defaults take too much work.
+    """
+    fills = fill and '"default"' in json.dumps(schema) and applies(FILLED_DEFAULTS)
+    if not (fills or is_resolved):
+        return value
     with bounded():
         try:
-            return _Coercion(schema).apply(value, schema, 0)
-        except CannotCheck:
+            return _Coercion(schema, fills, is_resolved).apply(value, schema, 0)
+        except CannotCheck as error:
+            if fills:
+                raise InvalidArguments(str(error)) from None
             return value
+
+
+def filled_in(written: Any, arguments: Any, place: str = "") -> Iterator[str]:
+    """Yield the place of each argument that is not in what the model has written."""
+    match written, arguments:
+        case dict(), dict():
+            for name, value in arguments.items():
+                inner = f"{place}.{name}" if place else str(name)
+                yield from filled_in(written[name], value, inner) if name in written else [inner]
+        case list(), list() if len(written) == len(arguments):
+            for index, pair in enumerate(zip(written, arguments, strict=True)):
+                yield from filled_in(*pair, f"{place}.{index}")
 
 
 class _Coercion:
     """One pass over a value and its schema; `root` is the schema that `$ref` points into."""
 
-    def __init__(self, root: Schema | bool) -> None:
+    def __init__(self, root: Schema | bool, fills: bool, is_resolved: bool) -> None:
         self._root = root
+        self._fills = fills
+        self._is_resolved = is_resolved
         self._validator = validator(root)
 
     def apply(self, value: Any, schema: Any, depth: int) -> Any:
@@ -121,7 +155,8 @@ class _Coercion:
         types = schema.get("type")
         wanted = [types] if isinstance(types, str) else types if isinstance(types, list) else []
         spend(len(wanted) // _LOOKED_AT_A_CHECK)
-        if wanted and not any(_is(value, name) for name in wanted):
+        misfits = wanted and not any(_is(value, name) for name in wanted)
+        if misfits and self._is_resolved:
             # The first type that it can be converted to.
             converted = ((name, _converted(value, name)) for name in wanted)
             value = next((each for name, each in converted if _is(each, name)), value)
@@ -133,18 +168,48 @@ class _Coercion:
             schemas = [*prefix[: len(value)], *[rest] * (len(value) - len(prefix))]
             pairs = zip(value, schemas, strict=True)
             return [self.apply(item, inner, depth + 1) for item, inner in pairs]
+        return self._object(value, schema, depth)
+
+    def _object(self, value: dict[str, Any], schema: Schema, depth: int) -> dict[str, Any]:
         properties = schema.get("properties")
         known = properties if isinstance(properties, dict) else {}
         # Validation decides which pattern a key matches.
         other = True if "patternProperties" in schema else schema.get("additionalProperties", True)
-        return {
+        value = {
             key: self.apply(item, known.get(key, other), depth + 1) for key, item in value.items()
         }
+        if not self._fills:
+            return value
+        required = _list_of(schema, "required")
+        for key, inner in known.items():
+            spend(1 + len(required) // _LOOKED_AT_A_CHECK)
+            if key not in value and key not in required:
+                for default in self._default(inner):
+                    value[key] = self.apply(default, inner, depth + 1)
+        return value
+
+    def _default(self, schema: Any) -> list[Any]:
+        """Return the default of a property, its own or that of its `$ref`; none if it misfits."""
+        holder = schema
+        while isinstance(holder, dict) and "default" not in holder and "$ref" in holder:
+            spend(1)
+            holder = self._target(str(holder["$ref"]))
+        if not isinstance(holder, dict) or "default" not in holder:
+            return []
+        default = holder["default"]
+        is_text = self._is_resolved or MARK not in json.dumps(default, ensure_ascii=False)
+        return [default] if is_text and self._fits(default, schema) else []
 
     def _branch(self, value: Any, branches: list[Any], depth: int) -> Any:
-        """Return the value as the first of several schemas coerces it to fit that schema."""
-        if any(self._fits(value, branch) for branch in branches):
+        """Return the value as the first of several schemas coerces it to fit that schema.
+
+        Where defaults are filled in, it has those of the first schema that it fits.
+        """
+        if not self._is_resolved:
             return value
+        fitting = next((branch for branch in branches if self._fits(value, branch)), None)
+        if fitting is not None:
+            return self.apply(value, fitting, depth) if self._fills else value
         for branch in branches:
             coerced = self.apply(value, branch, depth)
             if self._fits(coerced, branch):

@@ -99,6 +99,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         self._input_at = 0
         self._start_details = ""
         self._is_reset = False
+        self._rules_version = 0
         # Temporal offers no other sign of a reset: a reset run gets a new random seed.
         workflow.register_random_seed_callback(self._note_reset)
         # How far the previous run of the chain is recorded as spans.
@@ -134,7 +135,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     async def _run(self) -> dict[str, Any]:
         """Run the work from its start to its end, and return its result."""
         use_shared_budget(self._task_budget.run)
-        use_rule_changes(workflow.patched)
+        use_rule_changes(self._applies)
         started = await self._start()
         try:
             while True:
@@ -169,7 +170,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             await workflow.wait_condition(workflow.all_handlers_finished)
             raise
         work.state.was_reset |= self._is_reset
-        work.state.rules_version = facts.rules_version
+        self._rules_version = facts.rules_version
         work.state.is_delegate = workflow.memo_value(names.DELEGATE_OF, default=None) is not None
         self.trace.begin(work, facts, self._previous_spans)
         publisher = Publisher(work, facts)
@@ -359,12 +360,18 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         want = _page(page)
         return [] if self._work is None else self._work.state.log.events(want.after, want.limit)
 
+    def _applies(self, change: str) -> bool:
+        """Return whether a changed rule applies: without a marker to a run that began with it."""
+        version = names.RULE_CHANGES.get(change)
+        is_known = version is not None and self._rules_version >= version
+        return is_known or workflow.patched(change)
+
     # Input from people.
 
     def _accept_input(self) -> None:
         """Charge subsequent work to input, and remember the workflow task of the input."""
         use_shared_budget(self._task_budget.input)
-        use_rule_changes(workflow.patched)
+        use_rule_changes(self._applies)
         self._input_at = workflow.info().get_current_history_length()
 
     async def _count_decision(self, started: StartedWork[WorkT], raw: Any) -> None:

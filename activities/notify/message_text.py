@@ -42,6 +42,7 @@ def limit_content(news: News, content: Content) -> News:
     waiting = news.waiting.model_copy(
         update={
             "arguments": {},
+            "filled_in": [],
             "reasoning": None,
             "question": "",
             "decisions": [
@@ -99,6 +100,7 @@ def _lines(news: News) -> Iterator[tuple[str, str]]:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         # A model may give one the name of a line of ours.
         yield f"With {one_line(name, NAME_CHARACTERS)}", one_line(text, VALUE_CHARACTERS)
+    yield "Filled in", one_line(", ".join(waiting.filled_in), VALUE_CHARACTERS)
     yield "Why", one_line(waiting.reasoning or "", VALUE_CHARACTERS)
     if news.decided is not None:
         decided = decided_phrase(news.decided, waiting.kind)

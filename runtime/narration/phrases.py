@@ -4,7 +4,7 @@ A surface (terminal, inbox, Temporal UI, HTTP, notification, log) takes its word
 and has no words of its own for the same thing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from holdfast.runtime.text_safety import clean, one_line
@@ -66,6 +66,12 @@ def question_facts(kind: Kind, text: str) -> str:
     if kind == "call":
         return ""
     return text if kind != "plan" else "".join(text.partition(_REFUSED_CALLS)[1:])
+
+
+def filled_in_phrase(places: Sequence[str]) -> str:
+    """Return the words for arguments that are not in the call as written; empty without any."""
+    named = [one_line(place, NAME_CHARS) for place in places]
+    return f"Filled in by a default or a hook: {', '.join(named)}" if named else ""
 
 
 def decision_phrase(decision: str, kind: Kind = "call") -> str:

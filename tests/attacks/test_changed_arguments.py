@@ -15,7 +15,7 @@ from holdfast.validation.text_safety import visible
 from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.ui_details.page import DetailsPage
 from tests.attacks.vault import PAYS, Vault, pay
-from tests.engine.driver import call, tool
+from tests.engine.driver import as_before, call, tool
 
 APPROVES: dict[str, Any] = {"decisions": {"t1c1": ["approve"], "t1c2": ["approve"]}}
 QUOTE = tool("quote", output_path="†state.price")
@@ -97,6 +97,70 @@ def test_a_change_that_its_decision_would_drop_is_refused_and_noted(
     assert noted["ignored"].startswith(why)
     assert denied["outcome"] == "decided"
     assert play.paid == []
+
+
+EUROS = {
+    "type": "object",
+    "properties": {"amount": {"type": "number"}, "currency": {"default": "EUR"}},
+}
+IN_EUROS = {"when": {"properties": {"currency": {"const": "EUR"}}, "required": ["currency"]}}
+PAYS_EUROS = pay(IN_EUROS, parameters=EUROS)
+
+
+@pytest.mark.parametrize("written", [{"amount": 5}, {"amount": 5, "currency": "EUR"}])
+def test_a_default_is_judged_shown_and_bound_like_a_value(written: dict[str, Any]) -> None:
+    euros = {"amount": 5, "currency": "EUR"}
+    play = Vault([call("pay", written)], tools=[PAYS_EUROS], **APPROVES).to_end()
+
+    [shown] = play.shown
+    assert shown["arguments"] == euros
+    assert shown["digest"] == sha256(canonical_json({"tool": "pay", "arguments": euros}))
+    assert shown.get("filledIn", []) == [name for name in euros if name not in written]
+    assert play.paid == [euros]
+
+
+def test_a_default_that_a_hook_or_a_person_leaves_out_is_filled_in_again() -> None:
+    hooks = Hooks(before=ActivityBinding(type="guard"))
+    seen: list[Any] = []
+
+    def guard(view: Any) -> Any:
+        seen.append(view["arguments"])
+        return {"arguments": {"amount": 6}}
+
+    play = Vault(
+        [call("pay", {"amount": 5})],
+        tools=[PAYS_EUROS.model_copy(update={"hooks": hooks})],
+        hooks={"guard": guard},
+        decisions={"t1c1": [{"decision": "edit", "arguments": {"amount": 7}}]},
+    ).to_end()
+
+    assert seen[0] == {"amount": 5, "currency": "EUR"}
+    assert play.shown[0]["arguments"] == {"amount": 6, "currency": "EUR"}
+    assert play.paid == [{"amount": 7, "currency": "EUR"}]
+
+
+def test_a_step_of_a_plan_that_waits_is_shown_with_its_defaults() -> None:
+    play = Vault(
+        [call("quote"), call("pay", {"amount": "†state.price"})],
+        tools=[QUOTE, PAYS_EUROS],
+        definition={"plan": "lazy"},
+        outcomes={"quote": 40},
+        decisions={"t1-plan": ["approve"], "t1c2": ["approve"]},
+    ).to_end()
+
+    plan = play.shown[0]
+    assert plan["arguments"]["calls"][1]["arguments"]["currency"] == "EUR"
+    assert plan["filledIn"] == ["t1c2 currency"]
+    assert play.paid == [{"amount": 40, "currency": "EUR"}]
+
+
+def test_a_run_of_an_older_version_keeps_arguments_as_it_has_them() -> None:
+    play = as_before(
+        lambda: Vault([call("pay", {"amount": 5})], tools=[PAYS_EUROS], **APPROVES).to_end()
+    )
+
+    assert play.paid == [{"amount": 5}]
+    assert play.shown == []
 
 
 HOOKS: dict[str, Any] = {

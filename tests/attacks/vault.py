@@ -18,7 +18,7 @@ def pay(policy: dict[str, Any] | None = None, **more: Any) -> Tool:
     """The tool that is attacked."""
     own = ApprovalPolicy.model_validate(policy or {})
     given = {"side_effects": True, "idempotent": False, "label": "Pay", **more}
-    return tool("pay", AMOUNT, approval=own, **given)
+    return tool("pay", **{"parameters": AMOUNT, **given}, approval=own)
 
 
 PAYS = call("pay", {"amount": 5})

@@ -35,6 +35,7 @@ def kb(size_bytes: int) -> str:
 
 
 LIMITS: dict[str, list[str]] = {
+    "arguments that are named as filled in": [str(preparation.MAX_FILLED_IN_SHOWN)],
     "a tool's result": [kb(results.MAX_RESULT_BYTES), kb(results.MAX_STORED_BYTES)],
     "the text of a failure": [
         kb(results.MAX_FAILURE_BYTES),

@@ -82,6 +82,15 @@ LOST = [Answer(calls=[call("held_payment", name="rent")]), DONE]
 LOOK = Answer(calls=[call("look_up", id=1)])
 ASKS = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
 AMOUNT, RENT = {"amount": 5}, {"name": "rent"}
+PAY_EUROS = {
+    "_tool": "give",
+    "_activity": "refund",
+    "_sideEffects": True,
+    "_idempotent": True,
+    "_approval": {"when": {"properties": {"currency": {"const": "EUR"}}, "required": ["currency"]}},
+    "properties": {"amount": {"type": "number"}, "currency": {"default": "EUR"}},
+}
+EUROS = [Answer(calls=[call("give", amount=5)]), DONE]
 QUORUM = {"approval": {"approvers": ["finance"], "quorum": 2}}
 
 # A tool with texts, and calls of it as no model should write them.
@@ -163,6 +172,8 @@ PATHS: dict[str, Path] = {
     # Of a worker whose rules had the version 0.
     "unused_fields_before": Path(PAYS, ["pay"], people=drops),
     "unused_fields": Path(PAYS, ["pay"], people=drops),
+    "defaults_before": Path(EUROS, [PAY_EUROS]),
+    "defaults": Path(EUROS, [PAY_EUROS], people=decides(says("t1c1", "deny"))),
     "nobody_decided": Path(PAYS, ["pay"], {"agent": {"approval": {"timeout": "50ms"}}}),
     "reminded": Path(
         PAYS, ["pay"], {"agent": {"approval": {"timeout": "300ms", "remind": "100ms"}}}

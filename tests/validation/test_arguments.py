@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.validation.arguments import InvalidArguments, coerce, fit, read_arguments, unwrapped
+from holdfast.validation.arguments import (
+    InvalidArguments,
+    coerce,
+    filled_in,
+    fit,
+    read_arguments,
+    unwrapped,
+)
 from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.validation.validator import errors, fits, new_errors
 
@@ -433,3 +440,85 @@ def test_a_schema_that_is_none_raises_nothing_but_that_the_value_does_not_fit(
 def test_a_number_too_large_to_be_divided_is_an_error_of_the_arguments() -> None:
     with pytest.raises(InvalidArguments, match="the schema cannot be applied"):
         fit(10**400, {"multipleOf": 0.01})
+
+
+# Defaults.
+
+EUR = {"type": "string", "default": "EUR"}
+MONEY = {"type": "object", "properties": {"currency": EUR}}
+TREE = {"type": "object", "properties": {"left": {"$ref": "#", "default": {}}}}
+WIDE = {
+    "type": "object",
+    "properties": {name: {"$ref": "#", "default": {}} for name in "abcd"},
+}
+FILLED: list[tuple[Any, Any, Any]] = [
+    (MONEY, {}, {"currency": "EUR"}),
+    (MONEY, {"currency": "USD"}, {"currency": "USD"}),
+    ({**MONEY, "properties": {"a": {"default": None}}}, {}, {"a": None}),
+    ({"properties": {"a": {"default": 0}, "b": {"default": False}}}, {}, {"a": 0, "b": False}),
+    # In objects, items and defaults.
+    ({"properties": {"to": MONEY}}, {"to": {}}, {"to": {"currency": "EUR"}}),
+    ({"properties": {"to": MONEY}}, {"to": '{"x": 1}'}, {"to": {"x": 1, "currency": "EUR"}}),
+    ({"properties": {"to": {**MONEY, "default": {}}}}, {}, {"to": {"currency": "EUR"}}),
+    ({"properties": {"all": {"items": MONEY}}}, {"all": [{}]}, {"all": [{"currency": "EUR"}]}),
+    ({"additionalProperties": MONEY}, {"a": {}}, {"a": {"currency": "EUR"}}),
+    # Elsewhere in the schema.
+    ({"$defs": {"c": EUR}, "properties": {"c": {"$ref": "#/$defs/c"}}}, {}, {"c": "EUR"}),
+    ({"$defs": {"m": MONEY}, "$ref": "#/$defs/m"}, {}, {"currency": "EUR"}),
+    ({"allOf": [MONEY]}, {}, {"currency": "EUR"}),
+    ({"anyOf": [{"required": ["x"]}, MONEY]}, {}, {"currency": "EUR"}),
+    (
+        {"properties": {"to": {"anyOf": [MONEY, {"type": "null"}]}}},
+        {"to": {}},
+        {"to": {"currency": "EUR"}},
+    ),
+    # None that does not fit, or that must be given.
+    ({"properties": {"a": {"type": "string", "default": None}}}, {}, {}),
+    ({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/b"}}}, {}, {}),
+]
+
+
+@pytest.mark.parametrize(("schema", "value", "filled"), FILLED)
+def test_defaults_are_filled_in_once_and_for_all(schema: Any, value: Any, filled: Any) -> None:
+    assert fit(value, schema, fill=True) == filled
+    assert fit(filled, schema, fill=True) == filled
+    assert fit(value, schema) == coerce(value, schema)
+
+
+def test_what_must_be_given_is_not_filled_in() -> None:
+    with pytest.raises(InvalidArguments, match="'currency' is a required property"):
+        fit({}, {**MONEY, "required": ["currency"]}, fill=True)
+
+
+def test_filled_arguments_have_to_fit_as_well() -> None:
+    with pytest.raises(InvalidArguments, match="'amount' is a dependency of 'currency'"):
+        fit({}, {**MONEY, "dependentRequired": {"currency": ["amount"]}}, fill=True)
+
+
+def test_defaults_without_end_are_refused_and_not_left_out() -> None:
+    with pytest.raises(InvalidArguments, match="steps"):
+        fit({}, WIDE, fill=True)
+    deep = fit({}, TREE, fill=True)
+    assert fit(deep, TREE, fill=True) == deep
+    itself = {"$ref": "#/$defs/a"}
+    circle = {"properties": {"a": itself, "b": EUR}, "$defs": {"a": itself}}
+    with pytest.raises(InvalidArguments, match="steps"):
+        fit({}, circle, fill=True)
+
+
+def test_before_references_are_resolved_no_branch_is_chosen_and_no_reference_is_made() -> None:
+    schema = {
+        "properties": {"currency": EUR, "note": {"default": "†state.note"}},
+        "anyOf": [{"properties": {"x": {"default": 1}}}],
+    }
+
+    raw = coerce({"n": "†state.n"}, schema, fill=True, is_resolved=False)
+    assert raw == {"n": "†state.n", "currency": "EUR"}
+    assert fit({}, schema, fill=True) == {"currency": "EUR", "x": 1, "note": "†state.note"}
+
+
+def test_what_was_filled_in_is_named_by_its_place() -> None:
+    written = {"a": {"b": 1}, "rows": [{}, {"c": 2}], "later": "†state.x"}
+    now = {"a": {"b": 1, "z": 0}, "rows": [{"c": 1}, {"c": 2}], "later": {"any": 1}, "new": 1}
+
+    assert list(filled_in(written, now)) == ["a.z", "rows.0.c", "new"]

@@ -50,7 +50,8 @@ HOSTILE = [
 # How the lines of a page begin that shows one waiting call.
 OURS = (
     *("This run is", "It acts on", "Its task:", "**Now:**", "**To do:**", "### App", "### Calls"),
-    *("- **", "- Turn 1: **", "Why, in", "If no one", "**Command:**", "or `", "**Data:**", "`{"),
+    *("- **", "- Turn 1: **", "Why, in", "Filled in", "If no one", "**Command:**", "or `"),
+    *("**Data:**", "`{"),
     *('"callId"', '"decision"', '"digest"', "}`"),
 )
 
@@ -140,6 +141,14 @@ def test_a_waiting_call_is_shown_with_its_arguments_and_the_command_that_decides
     assert "If no one decides by 2026-03-08 12:00 UTC, it is denied." in text
     assert "`holdfast decide ada-1042 t1c1 approve`" in text
     assert "`holdfast decide ada-1042 t1c1 deny --reason 'YOUR REASON'`" in text
+
+
+def test_a_default_is_named_as_one() -> None:
+    parameters = {"type": "object", "properties": {"currency": {"default": "EUR"}}}
+    text = page(waiting(call("pay"), tools=(PAY.model_copy(update={"parameters": parameters}),)))
+
+    assert "- **currency**: `EUR`" in text
+    assert r"Filled in by a default or a hook\: currency" in text
 
 
 def test_in_a_run_with_instances_it_says_whose_data_a_waiting_call_is_about() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.client.question_text import how_to_decide
-from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS
+from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS, filled_in_phrase
 from holdfast.runtime.text_safety import clean, holdfast_command, shorten
 from holdfast.schemas.decision import Decision, shown_calls
 from holdfast.validation.text_safety import is_same_person
@@ -120,6 +120,7 @@ def build_call_page(
         "changes": changes,
         "budget_uses": [*budget_uses(pending.status.get("budget") or {})],
         "arguments": build_fields(pending.schema, requested, prefix="v", room=5 * MAX_FIELDS),
+        "filled_in": filled_in_phrase(approval.filled_in),
         "edit": edit,
         "result": result,
         "plan": plan,

@@ -180,7 +180,6 @@ class ModelRequests:
             requested_at=state.clock(),
             check_arguments=check,
             principal=state.principal,
-            rules_version=state.rules_version,
         )
 
     @property

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
-from holdfast.schemas.agent import RULES_VERSION, AgentRules
+from holdfast.schemas.agent import AgentRules
 from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.internal.continue_as_new import (
     DescriptionSnapshot,
@@ -59,8 +59,7 @@ class RunState:
     `skill` is the active skill, and `tools` can be called with it; `described` is the latest
     description of the data of a kind (and instance); `end_reason` is the reason why the run ends
     although calls of its turn are open; `was_reset` means that the run was reset and had got
-    further before; `is_delegate` means that it runs a call of another run; `rules_version` is the
-    one of `WorkerFacts`.
+    further before; `is_delegate` means that it runs a call of another run.
     """
 
     rules: AgentRules
@@ -78,7 +77,6 @@ class RunState:
     described: dict[Path, DescriptionSnapshot] = field(default_factory=dict)
     end_reason: str | None = None
     was_reset: bool = False
-    rules_version: int = RULES_VERSION
     is_delegate: bool = False
     # An upper bound of the size of each kind's data.
     _sizes: dict[str, int] = field(default_factory=dict)

@@ -15,6 +15,7 @@ with workflow.unsafe.imports_passed_through():
         REQUESTS,
         author_phrase,
         decided_phrase,
+        filled_in_phrase,
         question_facts,
         timeout_phrase,
     )
@@ -162,6 +163,8 @@ def _terms(question: Question, is_whole: bool) -> list[str]:
             f"**Not all of it is shown here:** run the query `{names.APPROVALS}` (above, under"
             " **Queries**) before you decide."
         )
+    if question.filled_in:
+        lines.append(own_sentence(filled_in_phrase(question.filled_in), WORDS_BYTES))
     if (edit := question.last_edit) is not None:
         lines.append(f"Changed by {prose(author_phrase(edit) or 'a person', NAME_BYTES)}.")
     if question.reasoning:

@@ -101,3 +101,10 @@ def test_an_argument_is_not_taken_for_what_we_say() -> None:
     told = message_text(news(waiting={"arguments": {"Who decides": "nobody", "Until": "never"}}))
     said = [name for name, _ in told.lines]
     assert (said.count("Who decides"), said.count("Until")) == (1, 1)
+
+
+def test_arguments_that_were_filled_in_are_named_where_arguments_are() -> None:
+    filled = news(waiting={"filled_in": ["currency"]})
+
+    assert dict(message_text(filled).lines)["Filled in"] == "currency"
+    assert limit_content(filled, "brief").waiting.filled_in == []

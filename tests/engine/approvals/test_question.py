@@ -27,7 +27,7 @@ from tests.engine.asking import (
     open_question,
     refusal,
 )
-from tests.engine.driver import NOON, Play, call, says, tool
+from tests.engine.driver import NOON, Play, as_before, call, says, tool
 
 # What is asked.
 
@@ -153,14 +153,13 @@ USED: dict[tuple[Kind, Verdict], tuple[str, ...]] = {
 FIELDS: dict[str, Any] = {"arguments": {"amount": 1}, "result": False, "remember": True}
 
 
-def of_kind(kind: Kind, **more: Any) -> Question:
+def of_kind(kind: Kind) -> Question:
     """A question on a payment."""
     return Question(
         *("t1c1", kind, "pay", "Pay", {"amount": 20_000}, None, "?"),
         policy=APPROVAL_DEFAULTS,
         requested_at=NOON,
         check_arguments=lambda arguments: arguments,
-        **more,
     )
 
 
@@ -185,7 +184,7 @@ def test_a_field_that_its_decision_does_not_use_is_refused(
 def test_a_run_of_an_older_version_goes_on_as_it_decided() -> None:
     decision = Decision(call_id="t1c1", decision="approve", arguments={"amount": 1})
 
-    assert of_kind("call", rules_version=0).check(decision) == decision
+    assert as_before(lambda: of_kind("call").check(decision)) == decision
 
 
 # Who decides, and how often.

@@ -2,12 +2,14 @@
 decides, which limit was reached, with what it is and was done, and whose run it is."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
 
 import pytest
 
+from holdfast.client.question_text import explanations
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.web.call.decision_form import read_decision
 from holdfast.web.call.history import CallHistory
@@ -201,3 +203,13 @@ def test_that_a_tool_is_always_approved_goes_with_a_plain_yes_alone() -> None:
     meant = read_decision(typed("approve", ("remember", "yes")), question(), ANN)
     assert isinstance(meant, Decision)
     assert meant.remember
+
+
+def test_arguments_that_were_filled_in_are_named_on_page_and_terminal() -> None:
+    asked = question()
+    filled = asked.approval.model_copy(update={"filled_in": ["currency", "to.\u202ename"]})
+    said = "Filled in by a default or a hook: currency, to.name"
+
+    assert said in page(replace(asked, approval=filled))
+    assert "Filled in" not in page(asked)
+    assert said in explanations(filled)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from holdfast.schemas.agent import RULES_VERSION
 from holdfast.schemas.base import canonical_json, rfc3339, sha256
 from holdfast.schemas.decision import (
     Decided,
@@ -26,10 +25,11 @@ from holdfast.schemas.decision import (
     Verdict,
     brief_arguments,
 )
-from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
+from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, UNUSED_FIELDS
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.validation.arguments import InvalidArguments
+from holdfast.validation.rule_changes import applies
 from holdfast.validation.text_safety import normalized_person
 
 # The verdicts of a token without a verdict.
@@ -143,13 +143,13 @@ class Question:
     check_arguments: Callable[[dict[str, Any]], dict[str, Any]]
     principal: Principal | None = None
     instance: str | None = None
+    filled_in: list[str] = field(default_factory=list)
     round: int = 1
     decisions: list[tuple[Decided, bytes]] = field(default_factory=list)
     edited_by: str | None = None
     reminders: int = 0
     waited: timedelta = timedelta()
     ruling: Ruling | None = None
-    rules_version: int = RULES_VERSION
 
     @property
     def digest(self) -> str:
@@ -210,6 +210,7 @@ class Question:
             decisions=[decided for decided, _ in self.decisions],
             question=self.text,
             signed=bool(self.policy.signed),
+            filled_in=self.filled_in,
             # A denial, or an action that does not apply to this kind, is not shown.
             on_timeout=shown if shown != "deny" and self.kind in ("call", "plan") else None,
         )
@@ -239,6 +240,7 @@ class Question:
         effect = self._effect(meant)
         if meant.decision == "edit":
             self.arguments, self.edited_by = meant.arguments or {}, meant.by or "a person"
+            self.filled_in = []
         decided = Decided(
             **meant.model_dump(include={"decision", "by", "groups", "reason", "remember"}),
             at=rfc3339(now),
@@ -347,12 +349,12 @@ class Question:
 
     def _check_fields(self, decision: Decision) -> None:
         """Reject a field that the decision does not use: its sender expects an effect of it."""
-        is_old = self.rules_version < 1
-        if decision.remember and (self.kind == "plan" or (self.kind != "call" and not is_old)):
+        is_late = self.kind in ("budget", "reconcile")  # earlier, these dropped it
+        if decision.remember and self.kind != "call" and (not is_late or applies(UNUSED_FIELDS)):
             raise _invalid("`remember` is for a single call; leave it out")
         for name, verdicts in _USED_BY.items():
             is_unset = getattr(decision, name) is Decision.model_fields[name].default
-            if not (is_unset or is_old or decision.decision in verdicts):
+            if not (is_unset or decision.decision in verdicts) and applies(UNUSED_FIELDS):
                 others = " or ".join(f"`{verdict}`" for verdict in verdicts)
                 raise _invalid(f"`{name}` goes with {others}, not with `{decision.decision}`")
 

@@ -15,11 +15,18 @@ from typing import Any, get_args
 from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import Decision, Kind, Receipt
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
-from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.names import FILLED_DEFAULTS, ErrorCode
 from holdfast.schemas.reference import Path, parse_output_path
 from holdfast.schemas.tool import REASONING, ActivityBinding, OutputMethod, Tool
-from holdfast.validation.arguments import InvalidArguments, fit, unwrapped
+from holdfast.validation.arguments import (
+    InvalidArguments,
+    coerce,
+    filled_in,
+    fit,
+    unwrapped,
+)
 from holdfast.validation.lenient_json import ensure_json
+from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.policy import effective_policy
 from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
 from holdfast.workflows.engine.call.activities import (
@@ -48,6 +55,7 @@ MAX_REASONING_CHARACTERS = 4_000
 MAX_REPAIRS = 8
 MAX_PLACES_READ = 500
 MAX_REFERENCES = 5_000
+MAX_FILLED_IN_SHOWN = 100
 MAX_REFERENCES_IN_TURN = 20_000
 
 
@@ -78,6 +86,7 @@ def prepare(call: ToolCall, state: RunState, room: int) -> HookRequests[None]:
         if not call.is_literal:
             arguments = unwrapped(arguments, call.tool.parameters, call.name)
             _read_meta_properties(call, arguments, state)
+        arguments = coerce(arguments, call.tool.parameters, fill=True, is_resolved=False)
     except InvalidArguments as error:
         raise _invalid(error) from None
     for activity in hook_activities(call, state.rules, "prepare"):
@@ -168,8 +177,9 @@ def _replace_arguments(call: ToolCall, arguments: dict[str, Any]) -> None:
 
 
 def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Coerce arguments to the tool's schema, or raise `InvalidArguments`."""
-    fitted: dict[str, Any] = fit(unwrapped(arguments, tool.parameters, tool.name), tool.parameters)
+    """Coerce arguments to the tool's schema, with its defaults, or raise `InvalidArguments`."""
+    written = unwrapped(arguments, tool.parameters, tool.name)
+    fitted: dict[str, Any] = fit(written, tool.parameters, fill=True)
     size = json_size(fitted)
     if size > MAX_ARGUMENT_BYTES:
         raise InvalidArguments(f"{size} bytes in all; at most {MAX_ARGUMENT_BYTES}")
@@ -178,6 +188,13 @@ def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     except ValueError as error:
         raise InvalidArguments(str(error)) from None
     return fitted
+
+
+def places_filled_in(call: ToolCall, arguments: dict[str, Any]) -> list[str]:
+    """List the arguments that the model left out, at most `MAX_FILLED_IN_SHOWN`."""
+    written = unwrapped(call.proposal.arguments, call.tool.parameters, call.name)
+    places = list(islice(filled_in(written, arguments), MAX_FILLED_IN_SHOWN))
+    return places if places and applies(FILLED_DEFAULTS) else []
 
 
 def count_call(call: ToolCall, state: RunState) -> None:
@@ -314,8 +331,8 @@ class Questions:
             check_arguments=lambda arguments: fit_arguments(tool, arguments),
             principal=state.principal,
             instance=call.meta.instance,
+            filled_in=places_filled_in(call, call.arguments),
             round=call.unknown_outcomes,
-            rules_version=state.rules_version,
         )
         self._of_calls[call.id] = question
         self.ask(turn, question)

@@ -55,7 +55,12 @@ from holdfast.workflows.engine.call.tool_call import (
 )
 from holdfast.workflows.engine.execution.dependency_graph import connect, visible_data
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
-from holdfast.workflows.engine.execution.preparation import Questions, check_scopes, fit_arguments
+from holdfast.workflows.engine.execution.preparation import (
+    Questions,
+    check_scopes,
+    fit_arguments,
+    places_filled_in,
+)
 from holdfast.workflows.engine.plans.plan import (
     check_known_arguments,
     edit_plan,
@@ -243,13 +248,17 @@ class Planning:
             tool="plan",
             label=f"plan of {count}",
             arguments=plan_json(calls, sequential=turn.is_sequential),
+            filled_in=[
+                f"{call.id} {place}"
+                for call in calls
+                for place in places_filled_in(call, known_arguments(call))
+            ],
             reasoning=None,
             text=text,
             policy=strictest_policy([self._policy(call) for call in calls]),
             requested_at=self._state.clock(),
             check_arguments=check_edit,
             principal=self._state.principal,
-            rules_version=self._state.rules_version,
         )
         return question
 
