@@ -16,6 +16,7 @@ from holdfast.cli.parser import TIME, Commands
 from holdfast.client.command_errors import DONE, WRONG_COMMAND, wrong_command
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration
+from holdfast.schemas.settings.endpoints import MODEL_PROVIDERS
 
 WORKER: Final = "holdfast.hosting.worker"
 # The worker stops by itself when its modules take too long, unless one of them blocks it entirely.
@@ -44,6 +45,8 @@ def add_parser(commands: Commands) -> None:
     add("--knowledge-url", metavar="PREFIX", action="append", default=[], help=text)
     text = "print the schema of its answers in composed calling"
     add("--composed", metavar="AGENT[:SKILL]", help=text)
+    text = "print what it does not accept of tools and outputs, or does not show to a model"
+    add("--provider", choices=MODEL_PROVIDERS, help=text)
     add(
         "--timeout", **TIME, default="1m", help="the time limit of the check (default: %(default)s)"
     )

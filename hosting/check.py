@@ -11,10 +11,10 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Final, NamedTuple, NoReturn, TextIO
+from typing import Any, Final, NamedTuple, NoReturn, TextIO
 
 from holdfast.catalog.python_module import stuck_import_problem
 from holdfast.hosting.options import CheckOptions, WorkerSettings
@@ -25,6 +25,9 @@ from holdfast.hosting.resources import (
     load_resources,
     summarize_resources,
 )
+from holdfast.providers.anthropic.schema import answer_schema
+from holdfast.providers.openai.schema import fits_strict_mode
+from holdfast.providers.tool_schemas import schema_notes
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.file_problems import FileProblem
 from holdfast.runtime.storage.locations import check_store_location
@@ -77,8 +80,10 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
             return CheckResult(STOPPED, f"{_composed_schema(resources, options.composed)}\n")
     except ResourcesError as error:
         return _failure([*error.problems, *problems], options)
+    unfit = list(_unfit_schemas(resources, options.provider)) if options.provider else []
     if options.json:
-        return CheckResult(STOPPED, "[]\n")
+        listed = json.dumps([each.to_json() for each in unfit], indent=2)
+        return CheckResult(STOPPED, f"{listed}\n")
     # Settings that are valid, but perhaps not intended.
     reason = "is registered, and is no tool: its one parameter is no pydantic model"
     fix = "give it one, or bind it in `tools/`, if models are to call it"
@@ -88,8 +93,26 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         for each in catalog.unbound_activities
         if each.name != settings.notify
     ]
-    lines = [*catalog.advice, *notes, f"{summarize_resources(resources)}: OK"]
+    lines = [*catalog.advice, *notes, *unfit, f"{summarize_resources(resources)}: OK"]
     return CheckResult(STOPPED, "".join(f"{line}\n" for line in lines))
+
+
+def _unfit_schemas(resources: WorkerResources, provider: str) -> Iterator[FileProblem]:
+    """Yield what a provider does not accept or enforce of the tools and the agents' outputs."""
+    catalog = resources.current_catalog.catalog
+    fits: dict[str, Callable[[Any], Any]] = {"openai": fits_strict_mode, "anthropic": answer_schema}
+    tools = dict(catalog.definitions.tools)
+    for agent in catalog.agents.values():
+        for tool in (*agent.tools, *(each for skill in agent.skills for each in skill.tools)):
+            tools.setdefault(tool.name, tool)
+        is_checked = isinstance(agent.output, dict) and provider in fits
+        if is_checked and not fits[provider](agent.output):
+            reason = f"an answer is not held to the output of agent `{agent.name}`"
+            yield FileProblem(f"--provider {provider}", None, reason, "it is checked by the run")
+    for tool in tools.values():
+        for note in schema_notes(provider, tool.parameters, tool.description):
+            reason = f"tool `{tool.name}`: {note}"
+            yield FileProblem(f"--provider {provider}", None, reason, "")
 
 
 def _composed_schema(resources: WorkerResources, target: str) -> str:

@@ -24,6 +24,7 @@ from holdfast.runtime.storage.locations import (
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration, parse_duration
 from holdfast.schemas.phrases import closest_names, misfit_reason, quote_value, suggest_names
+from holdfast.schemas.settings.endpoints import MODEL_PROVIDERS
 
 _HELP = "see `holdfast worker --help`"
 _PREFIX = "HOLDFAST_"
@@ -97,12 +98,16 @@ class WorkerSettings:
     between_looks: timedelta = timedelta(seconds=1)
 
 
+_CHECK = ("json", "composed", "provider", "timeout")
+
+
 @dataclass(frozen=True)
 class CheckOptions:
-    """The options of a check: its time limit, and the agent whose answer schema is printed."""
+    """The options of a check, such as the agent whose answer schema is printed."""
 
     json: bool = False
     composed: str | None = None
+    provider: str | None = None
     timeout: timedelta = timedelta(minutes=1)
 
 
@@ -128,7 +133,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     server = DevServer(**dev, encryption=keys) if values.pop("dev", False) else None
     if server is not None:
         values.setdefault("store", dev_store_location(server.db))
-    how = {name: values.pop(name) for name in ("json", "composed", "timeout") if name in values}
+    how = {name: values.pop(name) for name in _CHECK if name in values}
     check = CheckOptions(**how) if values.pop("check", False) else None
     version = version_of(values.pop("deployment", None), values.pop("build", None))
     settings = WorkerSettings(**values, version=version)
@@ -298,6 +303,8 @@ def worker_parser() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="print a JSON array")
     composed = "print the schema of its answers in composed calling"
     add("--composed", metavar="AGENT[:SKILL]", type=_text, help=composed)
+    provider = "print what it does not accept of tools and outputs, or does not show to a model"
+    add("--provider", choices=MODEL_PROVIDERS, help=provider)
     default = format_duration(CheckOptions.timeout)
     add(
         "--timeout",

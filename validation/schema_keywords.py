@@ -23,11 +23,11 @@ MAX_NAMES_COMPARED = 200
 # Too short to be distinguished from other words: `note` is no misspelling of `not`.
 _CANDIDATES = sorted(KEYWORDS.keys() - {"not", "if", "then", "else"})
 # Keywords that hold several schemas, by name or in a list, and those that hold one.
-_SEVERAL = (
+SEVERAL_SCHEMAS = (
     *("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"),
     *("allOf", "anyOf", "oneOf", "prefixItems"),
 )
-_ONE = (
+ONE_SCHEMA = (
     *("items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames"),
     *("unevaluatedProperties", "not", "if", "then", "else", "contentSchema"),
 )
@@ -61,7 +61,7 @@ _WANTED = {
 def keyword_faults(schema: Any) -> Iterator[ValueProblem]:
     """Yield problems for misspelt keywords, and for misspelt required properties."""
     words = 0
-    for where, each in _schemas(schema, ()):
+    for where, each in subschemas(schema):
         for key in filterfalse(_is_known, each):
             words += 1
             close = closest_names(key, _CANDIDATES, _NEARLY) if words <= MAX_WORDS_COMPARED else []
@@ -136,19 +136,19 @@ def _is_known(key: str) -> bool:
     return key in KEYWORDS or key in EXTENSIONS or key.startswith(("x-", "_"))
 
 
-def _schemas(schema: Any, where: Where) -> Iterator[tuple[Where, Mapping[str, Any]]]:
+def subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, Mapping[str, Any]]]:
     """Yield the schema and its subschemas, where the draft has schemas: `examples` holds none."""
     if not isinstance(schema, dict):
         return
     yield where, schema
-    for key in _ONE:
-        yield from _schemas(schema.get(key), (*where, key))
-    for key in _SEVERAL:
+    for key in ONE_SCHEMA:
+        yield from subschemas(schema.get(key), (*where, key))
+    for key in SEVERAL_SCHEMAS:
         several = schema.get(key)
         if isinstance(several, list):
             several = dict(enumerate(several))
         for step, each in several.items() if isinstance(several, dict) else ():
-            yield from _schemas(each, (*where, key, step))
+            yield from subschemas(each, (*where, key, step))
 
 
 def _type_problem(where: Where, value: Any) -> ValueProblem:

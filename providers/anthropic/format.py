@@ -19,7 +19,7 @@ import httpx
 from holdfast.providers.answer_reader import read_object
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
 from holdfast.providers.anthropic.provider_data import Block, in_order, texts
-from holdfast.providers.anthropic.schema import answer_schema, arguments_schema
+from holdfast.providers.anthropic.schema import answer_schema
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
     EMPTY_MESSAGE,
@@ -34,6 +34,7 @@ from holdfast.providers.content import (
     unsupported_image_text,
 )
 from holdfast.providers.message_list import ANSWER_FIRST, encode_parts, merge_neighbours
+from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
@@ -175,7 +176,7 @@ def _settings(ask: Ask, names: ToolNames) -> dict[str, Any]:
         choice = {"type": _CHOICES[ask.tool_choice]}
     tools = []
     for tool in ask.tools:
-        schema, description = arguments_schema(tool.parameters, tool.description)
+        schema, description = arguments_schema("anthropic", tool.parameters, tool.description)
         declared = {"name": names.to_provider(tool.name), "input_schema": schema}
         tools.append(declared | {"description": description} if description else declared)
     return {

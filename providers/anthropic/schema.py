@@ -1,4 +1,4 @@
-"""The schemas that Anthropic accepts: of an answer, and of a tool's arguments.
+"""The schemas that Anthropic accepts of an answer.
 
 An answer is held to a subset of JSON Schema, and a request with anything else is rejected with 400
 ("Structured outputs", "JSON Schema limitations"). So other keywords are left out, which allows more
@@ -7,7 +7,6 @@ Where leaving out would forbid valid answers, there is no schema. The guide limi
 that may be missing, and the choices of types or branches ("Explicit limits").
 """
 
-import json
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -24,7 +23,6 @@ _STRING_FORMATS = (
 )
 _NOTES = ("title", "description")
 _DEFINITIONS = ("$defs", "definitions")
-_BRANCHES = ("anyOf", "oneOf", "allOf")
 _MAX_DEPTH = 32
 _NULL = {"type": "null"}
 
@@ -57,20 +55,6 @@ def answer_schema(schema: Schema, *, null_is_absent: bool = False) -> Schema | N
     )
     is_small = optional <= MAX_OPTIONAL and _unions(converted) <= MAX_UNIONS
     return converted if is_small and _is_resolvable(converted) else None
-
-
-def arguments_schema(schema: Schema, description: str) -> tuple[Schema, str]:
-    """Return a tool's schema and description.
-
-    Branches are rejected at the top of a tool's schema, so they are in its description.
-    """
-    branches = {name: schema[name] for name in _BRANCHES if name in schema}
-    if not branches:
-        return schema, description
-    plain = {name: value for name, value in schema.items() if name not in branches}
-    note = "The arguments must also fit this JSON Schema: "
-    note += json.dumps(branches, ensure_ascii=False)
-    return plain, "\n\n".join(text for text in (description, note) if text)
 
 
 def _converted(schema: Any, depth: int = 0) -> Schema:

@@ -13,6 +13,7 @@ from holdfast.providers.content import images_of, parts_of, request_body, text_o
 from holdfast.providers.message_list import declare_function, encode_message, list_messages
 from holdfast.providers.openai.answer import REASONING, OpenAIAnswerReader
 from holdfast.providers.openai.schema import fits_strict_mode
+from holdfast.providers.tool_schemas import arguments_schema, with_items
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
@@ -57,7 +58,11 @@ class OpenAIFormat(ProviderFormat):
         ask = request.ask
         length = _LENGTH_OPTIONS[host.endswith(_OWN_HOSTS)]
         has_own_length = any(name in ask.model.options for name in _LENGTH_OPTIONS)
-        tools = [declare_function(tool, tool.parameters, request.tool_names) for tool in ask.tools]
+        tools = []
+        for tool in ask.tools:
+            parameters, text = arguments_schema("openai", tool.parameters, tool.description)
+            described = tool.model_copy(update={"description": text})
+            tools.append(declare_function(described, parameters, request.tool_names))
         choice: Any = ask.tool_choice
         if isinstance(choice, ForcedTool):
             name = request.tool_names.to_provider(choice.name)
@@ -65,7 +70,8 @@ class OpenAIFormat(ProviderFormat):
         response_format: dict[str, Any] | None = {"type": "json_object"} if ask.output else None
         if isinstance(ask.output, dict):
             strict = fits_strict_mode(ask.output)
-            schema = {"name": "output", "schema": ask.output, "strict": strict}
+            output = ask.output if strict else with_items(ask.output)
+            schema = {"name": "output", "schema": output, "strict": strict}
             response_format = {"type": "json_schema", "json_schema": schema}
         settings = {
             "model": ask.model.name,

@@ -7,6 +7,8 @@ from pydantic import ConfigDict, Field, JsonValue, RootModel, model_validator
 from holdfast.schemas.base import SCHEMA_URI, Duration, Strict, parse_duration
 
 ProviderName = Literal["openai", "anthropic", "ollama", "gemini", "script"]
+# Those with models behind them.
+MODEL_PROVIDERS = ("openai", "anthropic", "ollama", "gemini")
 
 
 class Price(Strict):

@@ -262,3 +262,29 @@ async def test_an_agent_that_there_is_not_has_no_composed_schema(
     said = await holdfast("check", *ALL, "--composed", which)
     assert (said.code, said.out) == (2, "")
     assert problem in said.err
+
+
+async def test_what_a_provider_does_not_accept_is_printed_and_no_error(
+    holdfast: Holdfast, place: Path
+) -> None:
+    (place / "tools").mkdir()
+    tags = "anyOf: [{required: [tags]}]\nproperties: {tags: {type: array}}\n_activity: look_up\n"
+    (place / "tools/tag.yaml").write_text(tags)
+    output = "model: {endpoint: m}\noutput: {type: object}\n"
+    (place / "agents/open.yaml").write_text(output)
+
+    said = await holdfast("check", *ALL, "--provider", "openai")
+    listed = await holdfast("check", *ALL, "--provider", "openai", "--json")
+    wrong = await holdfast("check", *ALL, "--provider", "opena")
+
+    assert said.code == 0
+    assert said.out.splitlines()[:3] == [
+        "--provider openai: an answer is not held to the output of agent `open`; it is checked by"
+        " the run",
+        "--provider openai: tool `tag`: `anyOf` at the top is refused, and is in the description"
+        " instead",
+        "--provider openai: tool `tag`: the list at `properties.tags` has no `items`, and is sent"
+        " with `items: {}`",
+    ]
+    assert [each["file"] for each in json.loads(listed.out)] == ["--provider openai"] * 3
+    assert (wrong.code, "did you mean `openai`" in wrong.err) == (2, True)

@@ -9,7 +9,7 @@ import pytest
 from anthropic import transform_schema
 from jsonschema import Draft202012Validator
 
-from holdfast.providers.anthropic.schema import answer_schema, arguments_schema
+from holdfast.providers.anthropic.schema import answer_schema
 
 ADDRESS = {
     "type": "object",
@@ -119,13 +119,3 @@ def test_a_schema_as_deep_as_none_should_be_is_not_said() -> None:
     for _ in range(100):
         schema = {"type": "array", "items": schema}
     assert answer_schema(schema) is None
-
-
-def test_branches_at_the_top_of_a_tool_are_told_in_its_description() -> None:
-    branches = {"anyOf": [{"required": ["id"]}, {"required": ["näme"]}]}
-    plain = {"type": "object", "properties": {"id": {"type": "string"}}}
-    schema, description = arguments_schema(plain | branches, "Find.")
-    assert schema == plain
-    assert description.startswith("Find.\n\n")
-    assert '{"anyOf": [{"required": ["id"]}, {"required": ["näme"]}]}' in description
-    assert arguments_schema(plain, "Find.") == (plain, "Find.")

@@ -117,6 +117,23 @@ def test_options_have_the_last_word_but_for_what_is_the_engine_s() -> None:
     assert len(made["tools"]) == 2
 
 
+def test_a_tool_that_openai_would_refuse_is_translated() -> None:
+    top = {"anyOf": [{"required": ["a"]}], "properties": {"a": {"type": "array"}}}
+    made = sent(tools=[{"name": "find", "description": "Find.", "parameters": top}])
+    [function] = [tool["function"] for tool in made["tools"]]
+    assert function["parameters"] == {
+        "properties": {"a": {"items": {}, "type": "array"}},
+        "type": "object",
+    }
+    assert function["description"].startswith("Find.\n\nThe arguments must also fit")
+
+
+def test_a_list_without_items_in_an_output_is_translated() -> None:
+    output = {"type": "object", "properties": {"a": {"type": "array"}}}
+    held = sent(output=output)["response_format"]["json_schema"]
+    assert (held["strict"], held["schema"]["properties"]["a"]["items"]) == (False, {})
+
+
 def test_no_temperature_is_sent_where_there_is_none() -> None:
     assert sent()["temperature"] == 0.7
     assert "temperature" not in sent(model={"temperature": None})

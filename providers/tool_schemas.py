@@ -1,0 +1,106 @@
+"""The parameters of tools as providers accept them, and what models do not see of them.
+
+A provider that refuses one tool's schema refuses the request, and with it each turn of a run. What
+it refuses is left out and described instead; calls are checked by the whole schema anyway. The
+refusals of OpenAI and Anthropic are those of their servers ("schema must have type 'object' and not
+have …", "array schema missing items", "input_schema does not support …"); the keywords are those of
+Gemini's API reference (`parametersJsonSchema`) and of Ollama's `ToolProperty` (`api/types.go`).
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holdfast.providers.schema_cache import cached_by_value
+from holdfast.validation.schema_keywords import ONE_SCHEMA, SEVERAL_SCHEMAS, subschemas
+
+Schema = dict[str, Any]
+
+_NOT_AT_TOP = {
+    "openai": ("anyOf", "oneOf", "allOf", "enum", "const", "not"),
+    "anthropic": ("anyOf", "oneOf", "allOf"),
+}
+_RARE = (
+    *("pattern", "minLength", "maxLength", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    *("uniqueItems", "contains", "patternProperties", "propertyNames", "minProperties"),
+    *("maxProperties", "dependentRequired", "dependentSchemas", "not", "if"),
+)
+_NOT_SHOWN = {
+    "gemini": _RARE,
+    "ollama": (*_RARE, "format", "minimum", "maximum", "minItems", "maxItems", "prefixItems"),
+}
+_OPENAI_DESCRIPTION_CHARACTERS = 1_024
+_ANTHROPIC_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
+
+
+@cached_by_value
+def arguments_schema(provider: str, schema: Schema, description: str) -> tuple[Schema, str]:
+    """Return the schema and the description of a tool for `openai` or `anthropic`."""
+    moved = {name: schema[name] for name in _NOT_AT_TOP[provider] if name in schema}
+    plain = {name: value for name, value in schema.items() if name not in moved}
+    if provider == "openai":
+        plain = {**with_items(plain), "type": "object"}
+    if not moved:
+        return plain, description
+    note = "The arguments must also fit this JSON Schema: "
+    note += json.dumps(moved, ensure_ascii=False)
+    described = "\n\n".join(text for text in (description, note) if text)
+    if provider == "openai" and len(described) > _OPENAI_DESCRIPTION_CHARACTERS:
+        own = plain.get("description")
+        return {**plain, "description": f"{own} {note}" if own else note}, description
+    return plain, described
+
+
+def with_items(schema: Any) -> Any:
+    """Return the schema with `items` in each list, which OpenAI requires."""
+    if not isinstance(schema, dict):
+        return schema
+    changed: Schema = {"items": {}} if _lacks_items(schema) else {}
+    for key, value in schema.items():
+        if key in ONE_SCHEMA:
+            value = with_items(value)
+        elif key in SEVERAL_SCHEMAS and isinstance(value, dict):
+            value = {name: with_items(each) for name, each in value.items()}
+        elif key in SEVERAL_SCHEMAS and isinstance(value, list):
+            value = [with_items(each) for each in value]
+        changed[key] = value
+    return changed
+
+
+def schema_notes(provider: str, schema: Schema, description: str = "") -> Iterator[str]:
+    """Yield what a provider does not accept of a tool, or does not show to a model."""
+    if provider == "openai" and len(description) > _OPENAI_DESCRIPTION_CHARACTERS:
+        most = f"write at most {_OPENAI_DESCRIPTION_CHARACTERS}"
+        yield f"a description of {len(description)} characters may be refused: {most}"
+    for keyword in _NOT_AT_TOP.get(provider, ()):
+        if keyword in schema:
+            yield f"`{keyword}` at the top is refused, and is in the description instead"
+    for where, part in subschemas(schema):
+        place = f"`{'.'.join(map(str, where))}`" if where else "the top"
+        # The items of a list reach Ollama's models as they are.
+        hidden = () if provider == "ollama" and "items" in where else _NOT_SHOWN.get(provider, ())
+        for keyword in hidden:
+            if keyword in part:
+                yield f"`{keyword}` at {place} is not shown to the model"
+        yield from (each.format(place=place) for each in _refusals(provider, part))
+
+
+def _refusals(provider: str, part: Mapping[str, Any]) -> Iterator[str]:
+    if provider == "openai" and _lacks_items(part):
+        yield "the list at {place} has no `items`, and is sent with `items: {{}}`"
+    if provider == "gemini" and not all(map(_is_text_or_number, part.get("enum", ()))):
+        yield "the `enum` at {place} may be refused: write texts and numbers alone"
+    names = part.get("properties", ()) if provider == "anthropic" else ()
+    if not all(_ANTHROPIC_NAME.match(name) for name in names):
+        fix = "write letters, digits, `_`, `.` and `-`, at most 64"
+        yield f"a name of the properties at {{place}} is refused: {fix}"
+
+
+def _lacks_items(schema: Any) -> bool:
+    kinds = schema.get("type")
+    return "array" in (kinds if isinstance(kinds, list) else [kinds]) and "items" not in schema
+
+
+def _is_text_or_number(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
