@@ -1,7 +1,8 @@
 """Probes over HTTP for an orchestrator that restarts workers and rolls them out.
 
     GET /live    200 while the event loop runs; otherwise there is no answer
-    GET /ready   200 while every worker of the process polls and Temporal answers; else 503, and why
+    GET /ready   200 while every worker of the process polls, Temporal answers, and an activity slot
+                 has been free within the last minute; else 503, and why
 
 The probes listen from before the worker connects until after it has stopped: a worker that lets its
 activities finish is alive, and not ready. They reveal nothing of any run and read only the first
@@ -21,6 +22,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.activities.interceptors.activity_slots import ActivitySlots
 from holdfast.hosting.process_exit import wrong_setup
 
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -29,6 +31,8 @@ MAX_REQUEST_BYTES: Final = 8_192
 MAX_CONNECTIONS: Final = 32
 REQUEST_TIMEOUT_SECONDS: Final = 2.0
 ASK_TIMEOUT_SECONDS: Final = 2.0
+# For so long no activity slot may be free.
+MAX_FULL_SECONDS: Final = 60.0
 
 
 class ProbeAddress(NamedTuple):
@@ -58,16 +62,24 @@ class WorkerHealth:
     """The state of this process's worker: starting, running or stopping."""
 
     def __init__(self) -> None:
-        self._started: tuple[Callable[[], bool], Client] | None = None
+        self._started: tuple[Callable[[], bool], Client, ActivitySlots] | None = None
         self._stopping = False
 
-    def started(self, is_running: Callable[[], bool], client: Client) -> None:
+    def started(self, is_running: Callable[[], bool], client: Client, slots: ActivitySlots) -> None:
         """Record that the workers started, with a client for requests to Temporal."""
-        self._started = is_running, client
+        self._started = is_running, client, slots
 
     def stopping(self) -> None:
         """Record that the worker accepts no more work."""
         self._stopping = True
+
+    def describe_slots(self) -> str:
+        """Return how many slots outlived activities take; empty if none does."""
+        slots = None if self._started is None else self._started[2]
+        if slots is None or not slots.outlived:
+            return ""
+        taken = f"{slots.outlived} of {slots.size} slots are taken by activities"
+        return f"{taken} that run on although Temporal has given their attempts up"
 
     async def unready_reason(self) -> str | None:
         """Return the reason why the worker accepts no work, or None if it does."""
@@ -75,9 +87,14 @@ class WorkerHealth:
             return "the worker is stopping"
         if self._started is None:
             return "the worker is starting"
-        is_running, client = self._started
+        is_running, client, slots = self._started
         if not is_running():
             return "the worker has stopped"
+        if slots.full_seconds >= MAX_FULL_SECONDS:
+            return (
+                f"no activity slot has been free for {slots.full_seconds:.0f} s:"
+                f" {self.describe_slots() or 'all attempts still run'}; restart the worker"
+            )
         request = DescribeNamespaceRequest(namespace=client.namespace)
         timeout = timedelta(seconds=ASK_TIMEOUT_SECONDS)
         try:
@@ -143,7 +160,8 @@ async def _answer(reader: asyncio.StreamReader, health: WorkerHealth) -> bytes:
     why = await health.unready_reason()
     if why is not None:
         return _response(HTTPStatus.SERVICE_UNAVAILABLE, why, method)
-    return _response(HTTPStatus.OK, "the worker takes work", method)
+    said = "; ".join(filter(None, ("the worker takes work", health.describe_slots())))
+    return _response(HTTPStatus.OK, said, method)
 
 
 def _response(status: HTTPStatus, said: str, method: bytes = b"GET") -> bytes:

@@ -22,8 +22,10 @@ from temporalio.worker import Interceptor, Worker
 
 from holdfast.activities.check_token import CheckTokenActivity
 from holdfast.activities.generate import GenerateActivity
+from holdfast.activities.interceptors.activity_slots import ActivitySlots
 from holdfast.activities.interceptors.attempt_spans import AttemptSpanInterceptor, current_tracing
 from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeatInterceptor
+from holdfast.activities.interceptors.once import OnceInterceptor
 from holdfast.activities.interceptors.results import ResultInterceptor
 from holdfast.activities.knowledge import FetchKnowledgeActivity
 from holdfast.activities.memory_access import MemoryActivities
@@ -74,14 +76,19 @@ class WorkerGroup:
     """A main worker, other workers beside it, and a context around all of them.
 
     `around` is entered before the first worker starts, and left after the last has stopped: their
-    activities can use it until they end.
+    activities can use it until they end. `slots` are those of the main worker.
     """
 
     def __init__(
-        self, main: Worker, others: Sequence[Worker], around: AbstractAsyncContextManager[Any]
+        self,
+        main: Worker,
+        others: Sequence[Worker],
+        around: AbstractAsyncContextManager[Any],
+        slots: ActivitySlots,
     ) -> None:
         self.main = main
         self.others = others
+        self.slots = slots
         self._around = around
         self._stack = AsyncExitStack()
 
@@ -148,6 +155,9 @@ async def build_worker(
         },
     )
     prefetch = PagePrefetch(ConversationCache())
+    slots = ActivitySlots(MAX_ACTIVITIES)
+    if resources.telemetry is not None:
+        resources.telemetry.metrics.observe_outlived(lambda: slots.outlived)
     generate = GenerateActivity(
         resources.models,
         RunQueries(client),
@@ -180,7 +190,7 @@ async def build_worker(
         ],
         activity_executor=threads,
         workflow_runner=runner,
-        interceptors=_interceptors(client, resources, prefetch, settings),
+        interceptors=_interceptors(client, resources, prefetch, settings, slots),
         max_cached_workflows=settings.max_cached_workflows,
         max_concurrent_local_activities=MAX_ACTIVITIES,
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
@@ -201,11 +211,15 @@ async def build_worker(
         )
         for endpoint, limit in limits.items()
     ]
-    return WorkerGroup(main, endpoint_workers, _around(resources, threads, settings))
+    return WorkerGroup(main, endpoint_workers, _around(resources, threads, settings), slots)
 
 
 def _interceptors(
-    client: Client, resources: WorkerResources, prefetch: PagePrefetch, settings: WorkerSettings
+    client: Client,
+    resources: WorkerResources,
+    prefetch: PagePrefetch,
+    settings: WorkerSettings,
+    slots: ActivitySlots,
 ) -> list[Interceptor]:
     """Return the interceptors, the outermost first: heartbeats go on while a result is stored."""
     activities = resources.current_catalog.catalog.python_activities
@@ -214,8 +228,9 @@ def _interceptors(
     in_process = frozenset([*own, *(each.name for each in activities)])
     return [
         AttemptSpanInterceptor(resources.telemetry),
-        AutoHeartbeatInterceptor(in_process),
+        AutoHeartbeatInterceptor(in_process, slots),
         ResultInterceptor(payload_writer(client.data_converter), resources.secrets),
+        OnceInterceptor(),
         CommandInterceptor(in_process, settings.heartbeat_timeout),
         PagePrefetchInterceptor(prefetch),
         DetailsInterceptor(),
@@ -283,7 +298,7 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
             await asyncio.sleep(0.01)
         summary = f"task queue {settings.task_queue}, {summarize_resources(resources)}"
         print(f"holdfast worker ready: {summary}", flush=True)
-        health.started(lambda: worker.is_running, client)
+        health.started(lambda: worker.is_running, client, worker.slots)
         stack.callback(health.stopping)
         if settings.version and (todo := await deployment.routing_advice(client, settings.version)):
             logger.info("%s", todo)

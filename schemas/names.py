@@ -40,6 +40,9 @@ RESERVED_ACTIVITIES: Final = (
 
 # A header of an activity that says itself how long it may be silent: no worker beats for it.
 BEATS_ITSELF: Final = "holdfast-beats-itself"
+# A header of the activity of a call that may run once. Its value is the id of the run that
+# scheduled it: a worker starts no other attempt than the first one of that run.
+ONCE: Final = "holdfast-once"
 
 # A store outside of Temporal, as references to it name it; and what marks a payload that is to go
 # there.

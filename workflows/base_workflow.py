@@ -121,6 +121,12 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     def _work(self) -> WorkT | None:
         return None if self._started is None else self._started.work
 
+    def runs_once(self, activity_id: str) -> bool:
+        """Return whether an activity executes a call that may run only once."""
+        turn = None if self._work is None else self._work.open_turn
+        calls = [] if turn is None else turn.calls
+        return any(call.id == activity_id and call.tool.once for call in calls)
+
     @property
     def turn(self) -> int:
         """Return the current turn, for the worker's log; 0 before the first."""

@@ -1,4 +1,4 @@
-"""The worker's heartbeats for its activities that send none.
+"""The worker's heartbeats for its activities that send none, and the end of every attempt.
 
 Without heartbeats, a lost activity is noticed only at its start-to-close timeout. So calls of this
 worker's activities get a heartbeat timeout (`workflows/commands/interceptors.py`), and here the
@@ -6,18 +6,25 @@ worker sends heartbeats while they run. An activity with a heartbeat timeout of 
 alone: its silence must be noticed while its worker lives. The details of an activity's own
 heartbeats are repeated.
 
-A heartbeat can return that the run was cancelled. An activity that sends none is not interrupted by
-that, so that a payment does not stop half-way: it runs to its end, unless the worker itself stops.
+A heartbeat can return that the run was cancelled or has ended, or that an operator paused or reset
+the activity. An activity that sends none is not interrupted by that, so that a payment does not
+stop half-way: it runs to its end, and its result is reported.
+
+An attempt that has timed out, and one of a worker that stops, is cancelled. The worker waits
+`GRACE_SECONDS` for its end. Then its slot is free, and what still runs is counted
+(`activity_slots.py`): otherwise, calls to a hanging service would take all slots for ever.
 """
 
 import asyncio
-import inspect
-from collections.abc import Collection, Sequence
+import logging
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import wraps
 from typing import Any
 
 from temporalio import activity
+from temporalio.exceptions import CancelledError
 from temporalio.worker import (
     ActivityInboundInterceptor,
     ActivityOutboundInterceptor,
@@ -25,27 +32,44 @@ from temporalio.worker import (
     Interceptor,
 )
 
+from holdfast.activities.interceptors.activity_slots import ActivitySlots
 from holdfast.schemas import names
 
 # One heartbeat may be late by two thirds of the timeout, or get lost.
 BEATS_PER_TIMEOUT = 3
+# After an attempt is cancelled.
+GRACE_SECONDS = 10.0
+# No event reports that a function in a thread is cancelled.
+_CHECK_SECONDS = 0.5
+
+logger = logging.getLogger("holdfast")
 
 
 class AutoHeartbeatInterceptor(Interceptor):
-    """Sends heartbeats for the activities of these types."""
+    """Ends the attempts of all activities, and sends heartbeats for those of some types.
 
-    def __init__(self, activity_types: Collection[str]) -> None:
-        self._activity_types = activity_types
+    Args:
+        activity_types: the activities that the worker sends heartbeats for.
+        slots: where attempts are counted.
+    """
+
+    def __init__(self, activity_types: Collection[str], slots: ActivitySlots) -> None:
+        self._activity_types, self._slots = activity_types, slots
 
     def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Wrap one execution; the SDK calls this."""
-        return _WithHeartbeats(inner, self._activity_types)
+        return _WithHeartbeats(inner, self._activity_types, self._slots)
 
 
 class _WithHeartbeats(ActivityInboundInterceptor):
-    def __init__(self, inner: ActivityInboundInterceptor, activity_types: Collection[str]) -> None:
+    def __init__(
+        self,
+        inner: ActivityInboundInterceptor,
+        activity_types: Collection[str],
+        slots: ActivitySlots,
+    ) -> None:
         super().__init__(inner)
-        self._activity_types = activity_types
+        self._activity_types, self._slots = activity_types, slots
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
         self._heartbeats = _Heartbeats(outbound)
@@ -56,29 +80,94 @@ class _WithHeartbeats(ActivityInboundInterceptor):
         has_own_timeout = (
             info.activity_type not in self._activity_types or names.BEATS_ITSELF in call.headers
         )
-        if has_own_timeout or info.is_local or info.heartbeat_timeout is None:
-            return await super().execute_activity(call)
-        self._heartbeats.start(info.heartbeat_timeout, info.heartbeat_details)
-        if not inspect.iscoroutinefunction(function := call.fn):
-
-            @wraps(function)
-            def shielded(*args: Any) -> Any:
-                # Not interrupted in its thread.
-                with activity.shield_thread_cancel_exception():
-                    return function(*args)
-
-            call.fn = shielded
+        is_protected = not (has_own_timeout or info.is_local or info.heartbeat_timeout is None)
+        if is_protected and info.heartbeat_timeout is not None:
+            self._heartbeats.start(info.heartbeat_timeout, info.heartbeat_details)
+        # What may run on: the execution, and the function if it runs in a thread.
+        running: list[asyncio.Future[Any]] = []
+        if is_threaded := call.executor is not None:
+            call.fn = _in_thread(call.fn, running, is_protected=is_protected)
         execution = asyncio.ensure_future(super().execute_activity(call))
+        running.append(execution)
+        # Local activities have slots of their own, and are short.
+        with nullcontext() if info.is_local else self._slots.take():
+            try:
+                await _wait_for_end(execution, is_protected=is_protected, is_threaded=is_threaded)
+            finally:
+                self._heartbeats.stop()
+        for function in running:
+            if not function.done():
+                self._slots.outlive(function)
+                logger.warning(
+                    "`%s` (%s of %s) still runs although its attempt was cancelled",
+                    *(info.activity_type, info.activity_id, info.workflow_id),
+                )
+        if not execution.done():
+            raise asyncio.CancelledError
+        return execution.result()
+
+
+async def _wait_for_end(
+    execution: asyncio.Future[Any], *, is_protected: bool, is_threaded: bool
+) -> None:
+    """Wait until an execution ends; stop waiting soon after Temporal has given the attempt up."""
+    info, now = activity.info(), asyncio.get_running_loop().time
+    longest = info.start_to_close_timeout or info.schedule_to_close_timeout or timedelta()
+    ends_at = now() + longest.total_seconds()
+    is_cancelled, stops_at = False, float("inf")
+    is_interrupted = False
+    while now() < stops_at:
         try:
-            return await asyncio.shield(execution)
+            is_polled = is_threaded or is_interrupted
+            await asyncio.wait([execution], timeout=_CHECK_SECONDS if is_polled else None)
         except asyncio.CancelledError:
-            details = activity.cancellation_details()
-            if details is None or details.worker_shutdown:
-                execution.cancel()
-            await asyncio.wait({execution})
-            raise
+            is_interrupted = True
+        if execution.done():
+            return
+        is_interrupted = is_interrupted or activity.is_cancelled()
+        if not is_interrupted:
+            continue
+        details = activity.cancellation_details()
+        is_given_up = (
+            details is None
+            or (details.timed_out or details.worker_shutdown)
+            # Also if the run was cancelled and has ended.
+            or (details.not_found and not is_protected)
+            or now() >= ends_at
+        )
+        if is_given_up:
+            stops_at = min(stops_at, now() + GRACE_SECONDS)
+        # The SDK itself interrupts a thread, unless it is shielded.
+        if not (is_cancelled or is_threaded) and (is_given_up or not is_protected):
+            is_cancelled = execution.cancel()
+    # A task that waits for a thread ends at once, the thread does not.
+    if execution.cancel():
+        await asyncio.wait([execution], timeout=_CHECK_SECONDS)
+
+
+def _in_thread(
+    function: Callable[..., Any], running: list[asyncio.Future[Any]], *, is_protected: bool
+) -> Callable[..., Any]:
+    """Return the function with its run in a thread added to a list, protected from interruption."""
+    loop = asyncio.get_running_loop()
+
+    @wraps(function)
+    def run(*args: Any) -> Any:
+        ended: asyncio.Future[None] = loop.create_future()
+        running.append(ended)
+        results: list[Any] = []
+        try:
+            # At the end of the shield, an interruption that came meanwhile is raised.
+            with activity.shield_thread_cancel_exception() if is_protected else nullcontext():
+                results.append(function(*args))
+        except CancelledError:
+            if not results:
+                raise
         finally:
-            self._heartbeats.stop()
+            loop.call_soon_threadsafe(ended.set_result, None)
+        return results[0]
+
+    return run
 
 
 class _Heartbeats(ActivityOutboundInterceptor):

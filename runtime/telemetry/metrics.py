@@ -4,10 +4,10 @@ No label identifies a run or a person. The number of values is bounded for a lab
 people can invent, such as the name of an agent in a request; further values are counted together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from opentelemetry.metrics import Meter
+from opentelemetry.metrics import Meter, Observation
 
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.internal.tracing import SpanRecord
@@ -24,6 +24,7 @@ CALLS: Final = "holdfast.calls"
 RUNS: Final = "holdfast.runs.ended"
 WAITED: Final = "holdfast.approval.wait"
 ERRORS: Final = "holdfast.errors"
+OUTLIVED: Final = "holdfast.activities.outlived"
 # Reported by the inbox alone, which sees all pending approvals, whichever worker runs the calls.
 WAITING: Final = "holdfast.approvals.waiting"
 OLDEST: Final = "holdfast.approvals.oldest"
@@ -40,6 +41,7 @@ class Metrics:
     """The instruments of a worker."""
 
     def __init__(self, meter: Meter) -> None:
+        self._meter = meter
         self._values: dict[str, set[str]] = {}
         self._tokens = _histogram(meter, TOKENS, "{token}", "Tokens used.", _TOKEN_BUCKETS)
         self._duration = _histogram(
@@ -56,6 +58,12 @@ class Metrics:
         self._calls = meter.create_counter(CALLS, "{call}", "Calls that have ended.")
         self._runs = meter.create_counter(RUNS, "{run}", "Runs that have ended.")
         self._errors = meter.create_counter(ERRORS, "{error}", "Errors by code.")
+
+    def observe_outlived(self, count: Callable[[], int]) -> None:
+        """Report, whenever metrics are read, how many activities run on after their attempts."""
+        callbacks = [lambda _: [Observation(count())]]
+        words = "Activities that run on although Temporal has given their attempts up."
+        self._meter.create_observable_gauge(OUTLIVED, callbacks, "{activity}", words)
 
     def record_answer(
         self,

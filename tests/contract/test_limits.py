@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.activities.interceptors import results
+from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.catalog import agent_reader, builtin_tools, catalog_files
 from holdfast.hosting.worker import MAX_ACTIVITIES
 from holdfast.providers import streamed_answer
@@ -101,6 +101,7 @@ LIMITS: dict[str, list[str]] = {
         f"{publisher.MAX_PENDING_DELIVERIES:,} queued",
     ],
     "activities at a time": [str(MAX_ACTIVITIES)],
+    "the wait for a cancelled attempt": [f"{auto_heartbeat.GRACE_SECONDS:.0f} s after"],
     "a settings file, a tool, an agent": [
         kb(source.MAX_FILE_BYTES),
         f"{file_problems.MAX_VALUES:,} values",

@@ -1,4 +1,4 @@
-"""Set trace headers and heartbeat timeouts on what a run starts, and record its spans.
+"""Set headers and heartbeat timeouts on what a run starts, and record its spans.
 
 A workflow creates no span: another process may replay it tomorrow. It passes on the header of
 Temporal's own tracing, and a local activity records the spans that have ended. Nothing that a run
@@ -6,7 +6,8 @@ does depends on either.
 
 The worker sends its activities' heartbeats (`activities/interceptors/auto_heartbeat.py`), so a dead
 worker is noticed soon however long an activity takes. An activity with a heartbeat timeout of its
-own keeps it, and gets a header so that no worker sends heartbeats for it.
+own keeps it, and gets a header so that no worker sends heartbeats for it. The activity of a call
+that may run once gets a header too (`activities/interceptors/once.py`).
 """
 
 import asyncio
@@ -153,6 +154,11 @@ class Trace:
 class _Outbound(WorkflowOutboundInterceptor):
     def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
         _add_header(input, input.activity_id or "")
+        runs_once = getattr(workflow.instance(), "runs_once", None)
+        if runs_once is not None and runs_once(input.activity_id):
+            # Without metadata, which would take as many bytes again.
+            mark = Payload(data=workflow.info().run_id.encode())
+            input.headers = {**input.headers, names.ONCE: mark}
         return super().start_activity(input)
 
     def start_local_activity(self, input: StartLocalActivityInput) -> workflow.ActivityHandle[Any]:
@@ -185,7 +191,7 @@ def _add_header(input: AnyInput, id: str | None) -> None:
 
 
 class CommandInterceptor(Interceptor):
-    """Sets trace headers, and heartbeat timeouts of the activities that the worker executes."""
+    """Sets headers, and heartbeat timeouts of the activities that the worker executes."""
 
     def __init__(self, activities: Collection[str], timeout: timedelta) -> None:
         self._activities, self._timeout = activities, timeout

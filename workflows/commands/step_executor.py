@@ -6,6 +6,7 @@ The engine processes the outcome of each; this module makes no decisions.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -59,6 +60,11 @@ from holdfast.workflows.input import (
 
 # The commands of one workflow task stay far under the server's limit of four megabytes.
 MAX_BYTES_IN_FLIGHT = 2_000_000
+# The id of a patch: an activity reports an unknown outcome by the type of its error.
+OUTCOME_UNKNOWN = "outcome-unknown"
+# After an operator's command, Temporal reports of an activity that was started before that it was
+# not started in time. Only a timeout at its own time proves that it never was.
+MAX_EARLY, MAX_LATE = timedelta(seconds=1), timedelta(seconds=10)
 
 
 async def wait_in_time(condition: Callable[[], bool], longest: timedelta | None, line: str) -> bool:
@@ -240,6 +246,7 @@ class StepExecutor:
             bound = activity_options.MAX_INPUT_BYTES
             message = f"`{tool.name}` would be given {size} bytes; at most {bound} can be sent"
             return fail(ErrorCode.INVALID_ARGUMENTS, message)
+        start_timeout, scheduled_at = None, workflow.now()
         try:
             async with self.in_flight(size):
                 remaining = self._work.state.meter.remaining(workflow.now())
@@ -254,18 +261,28 @@ class StepExecutor:
                         **activity_options.local_activity_config(call, tool, line, remaining),
                     )
                 else:
+                    config = activity_options.activity_config(call, tool, line, remaining)
+                    start_timeout = config.get("schedule_to_start_timeout")
                     running = workflow.execute_activity(
-                        tool.activity.type,
-                        args=arguments,
-                        result_type=RawValue,
-                        **activity_options.activity_config(call, tool, line, remaining),
+                        tool.activity.type, args=arguments, result_type=RawValue, **config
                     )
+                scheduled_at = workflow.now()
                 result = await self.on_run_time(running)
             return outcome_of_result(tool, payload_json(result))
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
-            return outcome_of_failure(tool, activity_failure(error))
+            failure, waited = activity_failure(error), workflow.now() - scheduled_at
+            may_have_started = (
+                not (failure.started or start_timeout is None)
+                and not start_timeout - MAX_EARLY <= waited <= start_timeout + MAX_LATE
+            )
+            # In older runs, the type is an error like any other, and a timeout is what it claims.
+            if may_have_started and workflow.patched(OUTCOME_UNKNOWN):
+                failure = Failure("other", "its last attempt did not start in time")
+            if failure.type == ErrorCode.OUTCOME_UNKNOWN and not workflow.patched(OUTCOME_UNKNOWN):
+                failure = replace(failure, type="")
+            return outcome_of_failure(tool, failure)
         except ValueError as error:
             return fail(
                 ErrorCode.INVALID_OUTPUT,

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +20,8 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.worker import Worker
 
+from holdfast.activities.interceptors import auto_heartbeat
+from holdfast.activities.interceptors.activity_slots import ActivitySlots
 from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeatInterceptor
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from tests.support.eventually import eventually
@@ -26,6 +29,8 @@ from tests.support.eventually import eventually
 TIMEOUT = timedelta(milliseconds=300)
 TWICE = RetryPolicy(maximum_attempts=2, initial_interval=timedelta(milliseconds=1))
 Handle = WorkflowHandle[Any, Any]
+SLOTS = 3
+HANGING = ["silent", "stubborn", "hangs_in_thread"]
 
 
 class Gate:
@@ -71,6 +76,19 @@ class Gate:
             self.steps.append("unwanted")
 
     @activity.defn
+    async def stubborn(self) -> None:
+        """Hang, and take no notice of a cancellation."""
+        while not self.open.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.open.wait()
+
+    @activity.defn
+    def hangs_in_thread(self) -> None:
+        """Hang in a thread, which nobody can interrupt."""
+        while not self.open.is_set():
+            time.sleep(0.01)
+
+    @activity.defn
     async def unknown(self) -> int:
         """Is none of what the worker beats for."""
         return await self.silent()
@@ -91,16 +109,31 @@ class Begin:
         )
 
 
+@workflow.defn
+class Briefly:
+    """Has an activity carried out, which may take half a second."""
+
+    @workflow.run
+    async def run(self, name: str) -> Any:
+        return await workflow.execute_activity(
+            name, start_to_close_timeout=TIMEOUT * 2, retry_policy=TWICE
+        )
+
+
 class Scene:
     """A worker, and the gate at which its activities wait."""
 
-    def __init__(self, client: Client, queue: str, gate: Gate) -> None:
-        self._client, self._queue, self.gate = client, queue, gate
+    def __init__(self, client: Client, queue: str, gate: Gate, slots: ActivitySlots) -> None:
+        self._client, self._queue, self.gate, self.slots = client, queue, gate, slots
 
     async def begin(self, name: str, own: float | None = None, queue: str | None = None) -> Handle:
         id = f"begin-{uuid.uuid4().hex}"
         args = [name, own, queue]
         return await self._client.start_workflow("Begin", args=args, id=id, task_queue=self._queue)
+
+    async def begin_briefly(self, name: str) -> Handle:
+        id = f"briefly-{uuid.uuid4().hex}"
+        return await self._client.start_workflow("Briefly", name, id=id, task_queue=self._queue)
 
     async def steps(self, *steps: str) -> None:
         """Wait until the activity has come so far."""
@@ -133,21 +166,26 @@ class Scene:
 @pytest.fixture
 async def scene(client: Client) -> AsyncIterator[Scene]:
     queue, gate = f"pulse-{uuid.uuid4().hex[:8]}", Gate()
-    carried = ["silent", "tells", "pays", "pays_in_thread"]
+    carried = ["silent", "tells", "pays", "pays_in_thread", *HANGING]
+    slots = ActivitySlots(SLOTS)
     worker = Worker(
         client,
         task_queue=queue,
-        workflows=[Begin],
-        activities=[gate.silent, gate.tells, gate.unknown, gate.pays, gate.pays_in_thread],
-        activity_executor=ThreadPoolExecutor(2),
+        workflows=[Begin, Briefly],
+        activities=[
+            *(gate.silent, gate.tells, gate.unknown, gate.pays, gate.pays_in_thread),
+            *(gate.stubborn, gate.hangs_in_thread),
+        ],
+        activity_executor=ThreadPoolExecutor(4 * SLOTS),
+        max_concurrent_activities=SLOTS,
         interceptors=[
-            AutoHeartbeatInterceptor(carried),
+            AutoHeartbeatInterceptor(carried, slots),
             CommandInterceptor(carried, TIMEOUT),
         ],
         max_heartbeat_throttle_interval=TIMEOUT / 10,
     )
     async with worker:
-        yield Scene(client, queue, gate)
+        yield Scene(client, queue, gate, slots)
         gate.open.set()
 
 
@@ -200,3 +238,30 @@ async def test_what_is_begun_is_not_cut_off_when_its_run_is_cancelled(
     await scene.steps("begun", "unwanted")
     scene.gate.open.set()
     await scene.steps("begun", "unwanted", "ended")
+
+
+async def test_calls_that_hang_take_no_slot_for_long(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Twice as many attempts as there are slots; what nobody can interrupt is counted."""
+    monkeypatch.setattr(auto_heartbeat, "GRACE_SECONDS", 0.1)
+    for handle in [await scene.begin_briefly(name) for name in HANGING]:
+        with pytest.raises(WorkflowFailureError) as failed:
+            await handle.result()
+        assert isinstance(failed.value.cause, ActivityError)
+        assert isinstance(failed.value.cause.cause, exceptions.TimeoutError)
+    quick = await scene.begin("tells")
+    await scene.beats(quick, 1)
+
+    async def counted() -> bool:
+        return scene.slots.outlived == 4  # none of `silent`
+
+    await eventually(counted)
+    assert "`hangs_in_thread` (1 of briefly-" in caplog.text
+    scene.gate.open.set()
+    assert await quick.result() == 2
+
+    async def none_left() -> bool:
+        return scene.slots.outlived == 0
+
+    await eventually(none_left)

@@ -227,6 +227,8 @@ def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
             return fail(ErrorCode.TOOL_ERROR, _describe(failure, f"The tool `{tool.name}`"))
         case Failure(kind="application", type=names.INVALID_ARGUMENTS):
             return fail(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {failure.message}")
+        case Failure(kind="application", type=ErrorCode.OUTCOME_UNKNOWN, message=message):
+            return Unknown(f"the outcome of `{tool.name}` is unknown: {message}")
         case Failure(kind="application"):
             message = failure.message or f"`{tool.name}` failed, and did not say why."
             return fail(ErrorCode.TOOL_ERROR, message)

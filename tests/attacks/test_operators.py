@@ -1,0 +1,156 @@
+"""An operator pauses, unpauses, resets and changes the activity of a call that may happen once, and
+resets its run; on a real server. It happens once, and where nobody knows, a person is asked."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+from temporalio.api.enums.v1 import EventType, PendingActivityState
+
+from tests.support import tools
+from tests.support.backend import SIDE_BY_SIDE, Launch, Run
+from tests.support.eventually import eventually
+from tests.support.operators import Operator
+
+PAYS = {
+    "_tool": "slow_payment",
+    "_sideEffects": True,
+    "_approval": {"require": "never"},
+    "_activity": {"type": "held_payment", "startToCloseTimeout": "30s"},
+    "properties": {"name": {"type": "string"}},
+}
+AT_ONCE, SOON, LATER = timedelta(milliseconds=1), timedelta(seconds=1), timedelta(minutes=1)
+LETS_GO = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+
+Commands = Callable[[Operator], Awaitable[None]]
+
+
+async def _between(operator: Operator) -> None:
+    """Have the attempt time out, with another one a minute later."""
+    await operator.retry(5, LATER, SOON)
+
+    async def waits() -> bool:
+        return [each.state for each in await operator.pending()] == [LETS_GO]
+
+    await eventually(waits)
+
+
+async def retried(operator: Operator) -> None:
+    await operator.retry(5, AT_ONCE, SOON)
+
+
+async def reset_between(operator: Operator) -> None:
+    await _between(operator)
+    await operator.reset()
+
+
+async def unpaused_between(operator: Operator) -> None:
+    await _between(operator)
+    await operator.pause()
+    await operator.unpause(afresh=True)
+
+
+async def restored_between(operator: Operator) -> None:
+    """Two attempts in all, and the second begins under the options of the first."""
+    await operator.retry(5, SOON, SOON)
+
+    async def waits() -> bool:
+        return [each.state for each in await operator.pending()] == [LETS_GO]
+
+    await eventually(waits)
+    await operator.restore()
+
+
+async def reset_run(operator: Operator) -> None:
+    handle = operator.client.get_workflow_handle(operator.workflow_id)
+    await handle.signal("approve", {"callId": "t9c9", "decision": "deny"})
+
+    async def told() -> bool:
+        events = [event.event_type async for event in handle.fetch_history_events()]
+        signaled = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+        completed = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+        return completed in events[events.index(signaled) :]
+
+    await eventually(told)
+    await operator.reset_run()
+
+
+async def paused(operator: Operator) -> None:
+    await operator.pause()
+
+
+async def unpaused(operator: Operator) -> None:
+    await operator.pause()
+    await operator.unpause(afresh=True)
+
+
+async def reset(operator: Operator) -> None:
+    await operator.reset()
+
+
+async def restored(operator: Operator) -> None:
+    await operator.retry(5, SOON, LATER)
+    await operator.restore()
+
+
+RUNS_AGAIN: list[Commands] = [
+    *(retried, reset_between, unpaused_between, restored_between, reset_run)
+]
+RUNS_ON: list[Commands] = [paused, unpaused, reset, restored]
+
+
+async def paying(run: Run) -> list[str]:
+    """What the run has paid, once it has."""
+
+    async def paid() -> list[str]:
+        return [line for line in tools.read() if line.endswith(f"{run.id}/t1c1")]
+
+    return await eventually(paid)
+
+
+@pytest.mark.usefixtures("ledger")
+async def test_what_may_have_happened_is_not_run_again(launch: Launch) -> None:
+    home = await launch([], **SIDE_BY_SIDE)
+
+    async def attacked(commands: Commands) -> None:
+        run = await home.call(PAYS, {"name": commands.__name__})
+        await paying(run)
+        await commands(Operator(home.client, run.id))
+        run = Run(home.client.get_workflow_handle(run.id))  # it may have been reset
+        [question] = await run.waiting()
+        assert question["kind"] == "reconcile"
+        assert len(await paying(run)) == 1, commands
+        tools.write(f"open {commands.__name__}")
+        await run.decide("t1c1", "did_not_happen", digest=question["digest"])
+        assert (await run.result())["output"] == commands.__name__
+        assert len(await paying(run)) == 2, commands
+
+    await asyncio.gather(*(attacked(commands) for commands in RUNS_AGAIN))
+
+
+@pytest.mark.usefixtures("ledger")
+async def test_a_payment_that_an_operator_pauses_or_resets_ends_with_its_result(
+    launch: Launch,
+) -> None:
+    home = await launch([], **SIDE_BY_SIDE)
+
+    async def attacked(commands: Commands) -> None:
+        run = await home.call(PAYS, {"name": commands.__name__})
+        await paying(run)
+        await commands(Operator(home.client, run.id))
+        # The worker has heard of it with a heartbeat before it ends.
+        for _ in range(2):
+            [pending] = await Operator(home.client, run.id).pending()
+            heard = pending.last_heartbeat_time.ToNanoseconds()
+
+            async def heard_again(run: Run = run, heard: int = heard) -> bool:
+                [pending] = await Operator(home.client, run.id).pending()
+                return pending.last_heartbeat_time.ToNanoseconds() > heard
+
+            await eventually(heard_again)
+        tools.write(f"open {commands.__name__}")
+        assert (await run.result())["output"] == commands.__name__
+        assert len(await paying(run)) == 1, commands
+
+    await asyncio.gather(*(attacked(commands) for commands in RUNS_ON))
