@@ -19,6 +19,8 @@ from holdfast.catalog.registry import (
     activity_problems,
     hook_bindings,
     hook_problems,
+    tools_of_activity,
+    unstated_effects,
 )
 from holdfast.catalog.tool_reader import (
     approval_problems,
@@ -39,7 +41,7 @@ from holdfast.schemas.agent import (
 )
 from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.phrases import suggest_names
-from holdfast.schemas.tool import APPROVAL_DEFAULTS, Tool, binding_of
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool, binding_of
 from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of
 from holdfast.validation.schema_check import schema_problems
 
@@ -127,12 +129,12 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
     for tool in memory_tools(definition.name or name, world) if definition.memory else ():
         parts[0].add_tool(tool, "memory")
     faults += (fault for part in parts for fault in part.problems())
-    faults += _definition_problems(definition, world)
+    faults += _definition_problems(definition, parts, world)
     if not any(part.lost for part in parts):
         faults += _tool_name_problems(definition, parts)
     if faults:
         raise InvalidValueError(faults)
-    agent = _agent(definition, name, parts)
+    agent = _agent(definition, name, parts, world)
     # In a run's log, a tool is stored in each of its skills. Each tool is measured once, and an
     # agent whose tools alone are too large is not measured as a whole.
     tools = [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
@@ -155,18 +157,49 @@ def _read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list
     for n, skill in enumerate(skills if isinstance(skills, list) else []):
         part = _ToolPart(("skills", n), own)
         parts.append((part, skill if isinstance(skill, dict) else {}))
+    inline: list[tuple[_ToolPart, int, dict[str, Any], Tool]] = []
     for part, holder in parts:
         tools = holder.get("tools")
         for n, entry in enumerate(tools if isinstance(tools, list) else []):
             try:
-                part.add_tool(resolve_tool_entry(entry, world), "tools", n)
+                part.add_tool(tool := resolve_tool_entry(entry, world), "tools", n)
             except InvalidValueError as refused:
                 part.add_problems(refused, "tools", n)
+                continue
+            inline += [(part, n, entry, tool)] if isinstance(entry, dict) else []
+    known = [*world.tools.values(), *(tool for part, _ in parts for tool in part.tools)]
+    for part, n, entry, tool in inline:
+        faults = unstated_effects(entry, tool, known, world)
+        part.faults += (fault.under(*part.where, "tools", n) for fault in faults)
     return [part for part, _ in parts]
 
 
+def _skill_rules(
+    skill: SkillDefinition, parts: list[_ToolPart], world: DefinitionRegistry
+) -> list[Tool]:
+    """List the tools that have rules for a skill's activity: its own, or those that it runs."""
+    if skill.activity is None:
+        return []
+    if skill.side_effects is not None:
+        is_idempotent = not skill.side_effects if skill.idempotent is None else skill.idempotent
+        approval = skill.approval or ApprovalPolicy()
+        return [
+            Tool(
+                name=skill.name,
+                parameters={"type": "object"},
+                side_effects=skill.side_effects,
+                idempotent=is_idempotent,
+                approval=approval,
+            )
+        ]
+    tools = [*world.tools.values(), *(tool for part in parts for tool in part.tools)]
+    found = tools_of_activity(binding_of(skill.activity), tools, world)
+    distinct = list({id(tool): tool for tool in found}.values())
+    return [tool for tool in distinct if tool.side_effects] or distinct[:1]
+
+
 def _definition_problems(
-    definition: AgentDefinition, world: DefinitionRegistry
+    definition: AgentDefinition, parts: list[_ToolPart], world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
     endpoint = definition.model.endpoint
     if world.endpoints is not None and endpoint not in world.endpoints:
@@ -188,6 +221,11 @@ def _definition_problems(
             continue
         faults = activity_problems(skill.activity, world)
         yield from (fault.under("skills", n, "activity") for fault in faults)
+        if len(owners := _skill_rules(skill, parts, world)) > 1:
+            names = ", ".join(f"`{tool.name}`" for tool in owners)
+            reason = f"{names} run this activity, and their rules differ"
+            fix = "write the skill's own `sideEffects`, and `approval`"
+            yield ValueProblem(("skills", n, "activity"), reason, fix)
         for key in FOR_A_MODEL:
             if key in skill.model_fields_set:
                 reason = "an activity does the work of this skill, without a model"
@@ -221,7 +259,9 @@ def _tool_name_problems(
                     yield ValueProblem(where, reason, suggest_names(other, known))
 
 
-def _agent(definition: AgentDefinition, name: str, parts: list[_ToolPart]) -> Agent:
+def _agent(
+    definition: AgentDefinition, name: str, parts: list[_ToolPart], world: DefinitionRegistry
+) -> Agent:
     same = {key: value for key, value in definition if key in Agent.model_fields}
     approval = {key: value for key, value in definition.approval if value is not None}
     settled = {
@@ -235,6 +275,7 @@ def _agent(definition: AgentDefinition, name: str, parts: list[_ToolPart]) -> Ag
                 instructions=written.instructions,
                 tools=part.tools,
                 activity=None if written.activity is None else binding_of(written.activity),
+                rules=next(iter(_skill_rules(written, parts, world)), None),
             )
             for written, part in zip(definition.skills, parts[1:], strict=True)
         ],

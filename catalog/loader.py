@@ -26,7 +26,7 @@ from holdfast.catalog.python_module import (
     PythonActivity,
     read_module,
 )
-from holdfast.catalog.registry import DefinitionRegistry
+from holdfast.catalog.registry import DefinitionRegistry, unstated_effects
 from holdfast.catalog.tool_reader import resolve_tool
 from holdfast.runtime.addresses import AddressPrefix
 from holdfast.runtime.settings_files.file_problems import (
@@ -144,6 +144,7 @@ class _Loading:
         """Add the modules' activities, all of them before any tool is read."""
         self._problems = problems
         self._tools: dict[str, Tool] = {}
+        self._loaded_tools: list[tuple[Tool, Source]] = []
         self._broken: set[str] = set()
         self._agents: dict[str, Agent] = {}
         self._sources: dict[tuple[str, str], Source] = {}
@@ -203,6 +204,9 @@ class _Loading:
                     self._add_tool(source.child(n), None)
             else:
                 self._add_tool(source, Path(source.file).stem)
+        for tool, source in self._loaded_tools:
+            faults = unstated_effects(source.value, tool, self._tools.values(), self._world)
+            self._problems += source.problems(faults)
         for source in written:
             try:
                 agent = resolve_definition(source.value, Path(source.file).stem, self._world)
@@ -241,6 +245,7 @@ class _Loading:
             return
         if self._is_free("tool", tool.name, source):
             self._tools[tool.name] = tool
+            self._loaded_tools.append((tool, source))
             self._advice += source.problems(tool_advice(tool))
 
     def _is_free(self, kind: str, name: str, source: Source) -> bool:

@@ -1,8 +1,9 @@
 """The definitions that tools and agents may refer to, and the problems of such references."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from holdfast.runtime.addresses import AddressPrefix
 from holdfast.schemas import names
@@ -52,6 +53,32 @@ def activity_problems(written: ActivityRef, world: DefinitionRegistry) -> Iterat
     if binding.local and binding.task_queue is not None:
         fix = "leave out `taskQueue`, or `local`"
         yield ValueProblem(("local",), "a local activity runs on the run's own worker", fix)
+
+
+def tools_of_activity(
+    binding: ActivityBinding | None, tools: Iterable[Tool], world: DefinitionRegistry
+) -> list[Tool]:
+    """List the tools that an activity runs."""
+
+    def identity(one: ActivityBinding | None) -> tuple[str, str] | None:
+        return None if one is None else (one.type, one.task_queue or world.task_queue)
+
+    return [tool for tool in tools if binding and identity(tool.activity) == identity(binding)]
+
+
+def unstated_effects(
+    written: Any, tool: Tool, tools: Iterable[Tool], world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
+    """Yield a problem if a tool runs another one's side effects without a statement of its own."""
+    places = (written, written.get("properties"))
+    if any(isinstance(place, dict) and "_sideEffects" in place for place in places):
+        return
+    for other in tools_of_activity(tool.activity, tools, world):
+        if other.side_effects:
+            reason = f"`{tool.name}` runs the activity of `{other.name}`, which has side effects"
+            fix = "write its own `_sideEffects`: true, or false if this use has none"
+            yield ValueProblem(("_activity",), reason, fix)
+            return
 
 
 def hook_problems(

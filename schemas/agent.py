@@ -148,7 +148,12 @@ class SkillDefinition(Strict):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "dependentSchemas": {"activity": {"properties": dict.fromkeys(FOR_A_MODEL, False)}}
+            "dependentSchemas": {"activity": {"properties": dict.fromkeys(FOR_A_MODEL, False)}},
+            "dependentRequired": {
+                "sideEffects": ["activity"],
+                "idempotent": ["sideEffects"],
+                "approval": ["sideEffects"],
+            },
         }
     )
 
@@ -166,6 +171,20 @@ class SkillDefinition(Strict):
     """Its knowledge, besides the agent's own."""
     activity: ActivityRef | None = None
     """An activity that does the whole work of the skill: no model is asked."""
+    side_effects: bool | None = None
+    """Whether the activity changes the world; unset, the rules of the activity's tool hold."""
+    idempotent: bool | None = None
+    """Running the activity twice is as good as once (default: not `sideEffects`)."""
+    approval: ApprovalPolicy | None = None
+    """When the activity waits for a person."""
+
+    @model_validator(mode="after")
+    def _rules_of_its_activity(self) -> "SkillDefinition":
+        if self.side_effects is not None and self.activity is None:
+            raise ValueError("`sideEffects` is of an `activity`; add it, or leave this out")
+        if self.side_effects is None and (self.idempotent, self.approval) != (None, None):
+            raise ValueError("`idempotent` and `approval` go with `sideEffects`; add it")
+        return self
 
 
 class AgentDefinition(Strict):
@@ -228,13 +247,17 @@ class AgentDefinition(Strict):
 
 
 class Skill(Lenient):
-    """A skill as a run keeps it: tools resolved, its knowledge among them."""
+    """A skill as a run keeps it: tools resolved, its knowledge among them.
+
+    `rules` has the rules of its activity: the tool that the activity runs, or one of its own.
+    """
 
     name: str
     description: str = ""
     instructions: str = ""
     tools: list[Tool] = []
     activity: ActivityBinding | None = None
+    rules: Tool | None = None
 
 
 class AgentRules(Lenient):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.agent import Skill
+from holdfast.schemas.tool import ActivityBinding
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import call, says, tool
 
@@ -131,3 +132,45 @@ def test_no_form_of_an_amount_slips_by_the_rule_on_amounts(amount: Any) -> None:
         play = Vault([call("pay", {"amount": amount})], tools=[rule]).to_end()
 
         assert [paid for paid in play.paid if paid["amount"] is not True] == []
+
+
+EUROS = {
+    "type": "object",
+    "properties": {"amount": {"type": "number"}, "currency": {"default": "EUR"}},
+    "required": ["amount"],
+}
+IN_EUROS = {"when": {"properties": {"currency": {"const": "EUR"}}, "required": ["currency"]}}
+
+
+def payout(**more: Any) -> Vault:
+    """A run whose model chooses between a skill that pays and one that looks."""
+    rules = pay(IN_EUROS, parameters=EUROS)
+    skills = [
+        Skill(name="payout", activity=ActivityBinding(type="pay"), rules=rules),
+        Skill(name="look", tools=[tool("look")]),
+    ]
+    chooses = call("choose_skill", {"skill": "payout"})
+    play = Vault([chooses], tools=(), input={"amount": 777}, definition={"skills": skills}, **more)
+    play.outcomes["payout"] = play.outcomes["pay"]
+    return play.to_end()
+
+
+def test_a_skill_by_an_activity_pays_with_an_approval_alone() -> None:
+    approved = payout(decisions={"t1c2": ["approve"]})
+    assert [one["tool"] for one in approved.shown] == ["payout"]
+    assert approved.paid == [{"amount": 777, "currency": "EUR"}]
+
+    whole = approved.run.whole
+    assert whole is not None
+    assert whole.tool.once
+
+    denied = payout(approvals="deny")
+    assert (denied.paid, denied.failure.code) == ([], "denied")
+
+
+def test_a_skill_by_an_activity_needs_the_scopes_of_its_tool() -> None:
+    rules = pay({"require": "never"}, requires=["pay"])
+    skills = [Skill(name="payout", activity=ActivityBinding(type="pay"), rules=rules)]
+    play = Vault(tools=(), input={"amount": 777}, definition={"skills": skills}).to_end()
+
+    assert (play.paid, play.failure.code) == ([], "token_scope_insufficient")

@@ -91,11 +91,66 @@ def test_the_work_of_a_skill_may_be_one_activity(shop: Folder) -> None:
     assert bindings == [{"type": "charge"}, elsewhere]
 
 
+def test_a_skill_by_an_activity_has_the_rules_of_its_tool_or_its_own(shop: Folder) -> None:
+    shop.write("tools/pay.yaml", "_activity: charge\n_sideEffects: true\n_requires: [pay]")
+    own = {"activity": "charge", "sideEffects": False, "approval": {"require": "always"}}
+    kept = agent(shop, skills=[{"name": "a", "activity": "charge"}, {"name": "b", **own}])
+
+    followed, stated = (skill.rules for skill in kept.skills)
+    assert followed is not None
+    assert (followed.once, followed.requires) == (True, ["pay"])
+    assert stated is not None
+    assert (stated.once, stated.approval.require) == (False, "always")
+
+
+EFFECTS = "_activity: charge\n_sideEffects: true"
+SECOND = {"_tool": "second", "_activity": "charge"}
+RULELESS: list[tuple[dict[str, Any], str]] = [
+    ({"tools": [SECOND]}, "`tools[0]._activity`: `second` runs the activity of `pay`"),
+    (
+        {"tools": [PAY, SECOND]},
+        "`tools[1]._activity`: `second` runs the activity of `pay`, which has side effects; write"
+        " its own `_sideEffects`: true, or false if this use has none",
+    ),
+    (
+        {"tools": [{**PAY, "_tool": "b"}], "skills": [{"name": "s", "activity": "charge"}]},
+        "`skills[0].activity`: `pay`, `b` run this activity, and their rules differ; write the"
+        " skill's own `sideEffects`, and `approval`",
+    ),
+    ({"skills": [{"name": "s", "sideEffects": True}]}, "`sideEffects` is of an `activity`"),
+    (
+        {"skills": [{"name": "s", "activity": "charge", "idempotent": True}]},
+        "`idempotent` and `approval` go with `sideEffects`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "problem"), RULELESS)
+def test_an_activity_with_side_effects_is_not_used_without_rules(
+    shop: Folder, fields: dict[str, Any], problem: str
+) -> None:
+    shop.write("tools/pay.yaml", EFFECTS)
+    write(shop, **fields)
+
+    assert problem in "".join(shop.problems())
+
+
+def test_a_tool_beside_one_with_side_effects_states_its_own(shop: Folder) -> None:
+    """In whichever order the files are read."""
+    shop.write("tools/pay.yaml", EFFECTS)
+    shop.write("tools/a.yaml", "_activity: charge")
+    shop.write("tools/b.yaml", "_activity: charge\n_sideEffects: false")
+    shop.write("tools/c.yaml", "_activity: {type: charge, taskQueue: elsewhere}")
+
+    [problem] = shop.problems()
+    assert "tools/a.yaml:1: `_activity`: `a` runs the activity of `pay`" in problem
+
+
 def test_what_names_tools_may_name_those_of_skills_knowledge_and_memory(shop: Folder) -> None:
     known = ["pay", "faq", "memory_write"]
     kept = agent(
         shop,
-        tools=[{"_tool": "thank", "_activity": "charge", "_limits": {"after": ["pay"]}}],
+        tools=[{"_tool": "thank", "_activity": "look_up", "_limits": {"after": ["pay"]}}],
         skills=[{"name": "refunds", "tools": [PAY], "knowledge": [FAQ]}],
         memory=True,
         approval={"auto": known},
@@ -107,7 +162,7 @@ def test_what_names_tools_may_name_those_of_skills_knowledge_and_memory(shop: Fo
 
 def test_a_skills_tool_may_wait_for_one_of_the_agents_own(shop: Folder) -> None:
     paid = {**PAY, "_limits": {"after": ["look_up", "quote"]}}
-    quote = {"_tool": "quote", "_activity": "charge"}
+    quote = {"_tool": "quote", "_activity": "look_up"}
     agent(shop, tools=["look_up"], skills=[{"name": "refunds", "tools": [quote, paid]}])
 
 

@@ -28,6 +28,7 @@ from holdfast.hosting.worker import WorkerGroup, WorkerSettings, build_worker
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.locations import BucketLocation, FolderLocation
 from holdfast.schemas import names
+from holdfast.schemas.agent import RULES_VERSION
 from tests.support.eventually import eventually
 from tests.support.process import NOBODY, command
 
@@ -178,6 +179,7 @@ async def test_settings_reach_the_runs_of_a_worker(client: Client, place: Path) 
     )
     facts = facts_of(await build_worker(client, wanted))
     assert facts == {
+        "rulesVersion": RULES_VERSION,
         "searchAttributes": list(names.SEARCH_ATTRIBUTES),
         "notify": "tell",
         "heartbeatTimeout": "3s",

@@ -257,6 +257,14 @@ WHOLE: dict[str, Path] = {
         ],
         request={"agent": {"skills": SKILLS}},
     ),
+    "skill_pays": Path(
+        [DONE],
+        request={
+            "agent": {"skills": [{"name": "payout", "activity": "pay"}]},
+            "input": {"amount": 5},
+        },
+        people=decides(says("t1c1", "approve")),
+    ),
     "skill_by_an_activity": Path(
         [DONE], request={"agent": {"skills": SKILLS}, "skill": "talk", "input": {"text": "hi"}}
     ),

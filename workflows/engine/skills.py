@@ -11,7 +11,7 @@ and results.
 
 A skill with an activity uses no model. Its run is one call, of a tool made of the skill, with the
 run's input: an object is the arguments, and a text is `{"input": …}`. The outcome of the call ends
-the run.
+the run. It has the rules of the tool whose activity it is, or those that the skill states.
 """
 
 from typing import Any
@@ -26,6 +26,10 @@ _CHOOSE = (
     "Choose the skill that fits the task, before anything else. Its instructions and its tools are"
     " yours from then on; it cannot be changed later."
 )
+
+
+# What a skill's activity takes over from the tool that it runs, besides its parameters.
+_RULES = ("side_effects", "idempotent", "approval", "hooks", "requires", "limits", "untrusted")
 
 
 def skill_of(rules: AgentRules, name: str | None) -> Skill | None:
@@ -80,12 +84,16 @@ def activity_call(agent: Agent, name: str | None, given: Any, own: str) -> ToolC
     if isinstance(given, str):
         text = {"type": "string"} if agent.input is None else agent.input
         parameters = {"type": "object", "properties": {"input": text}, "required": ["input"]}
+    rules = skill.rules
+    if rules is not None and rules.activity is not None:
+        parameters = rules.parameters
     tool = Tool(
         name=skill.name,
         description=skill.description,
         parameters=parameters,
         output=agent.output,
         activity=skill.activity,
+        **({} if rules is None else {key: getattr(rules, key) for key in _RULES}),
     )
     arguments = {"input": given} if isinstance(given, str) else given or {}
     proposal = AskedCall(id=own, provider_id=own, tool=tool.name, arguments=arguments)
