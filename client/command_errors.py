@@ -49,12 +49,23 @@ class NoWorkerError(CommandError):
         )
 
 
-class WorkerNotSeenError(NoWorkerError):
+class BusyWorkerError(NoWorkerError):
     """No worker answers, though one polled the task queue in the last minutes.
 
-    Temporal sometimes reports a worker that has polled in vain for some 20 s as missing. A repeated
-    query finds it.
+    It is busy, or has stopped since. Temporal also reports a worker that has polled in vain for
+    some 20 s as missing, now and then: a repeated query finds it.
     """
+
+    def __init__(
+        self, task_queue: str, polled_seconds: float, wrong: str = "a worker does not answer"
+    ) -> None:
+        command = shell_command("holdfast", "worker", "--task-queue", task_queue)
+        CommandError.__init__(
+            self,
+            f"{wrong}, though one polled task queue {task_queue} {polled_seconds:.0f} s ago",
+            f"wait if it is busy; if it has stopped, start one: {command}",
+            UNREACHABLE,
+        )
 
 
 class EncryptedError(CommandError):

@@ -1,4 +1,4 @@
-"""Diagnose a run that does not answer: it has no worker, or its workflow task fails.
+"""Diagnose a run that does not answer: no worker, a busy worker, or a task that fails.
 
 Temporal retries a failed workflow task without limit, and answers no query meanwhile. It records
 only the first failure of such a series, so that failure is reported.
@@ -7,6 +7,7 @@ Where workers are builds of a deployment, a run belongs to one build, and worker
 not run it. A run that has not started waits until a build is current.
 """
 
+import time
 from typing import Final
 
 from temporalio.api.common.v1 import WorkflowExecution
@@ -23,9 +24,9 @@ from temporalio.service import RPCError
 
 from holdfast.client.command_errors import (
     UNREACHABLE,
+    BusyWorkerError,
     CommandError,
     NoWorkerError,
-    WorkerNotSeenError,
     rpc_problem,
 )
 from holdfast.runtime.text_safety import one_line, shell_command
@@ -49,6 +50,13 @@ class StuckRunError(CommandError):
             "fix that, and the run continues by itself; the worker's log has more",
             UNREACHABLE,
         )
+
+
+class TaskTimedOutError(BusyWorkerError):
+    """A worker received the run's workflow task, and did not finish it in time.
+
+    Temporal repeats the task. Other runs of the task queue may go on.
+    """
 
 
 class NoBuildError(NoWorkerError):
@@ -92,8 +100,12 @@ async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) ->
     Raises:
         CommandError: Temporal does not answer.
     """
+    has_timed_out = False
     if run.raw_description.pending_workflow_task.attempt > 1:
         end = await _latest_end(client, run)
+        has_timed_out = (
+            end is not None and end.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT
+        )
         if end is not None and end.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
             failed = end.workflow_task_failed_event_attributes
             error = await client.data_converter.decode_failure(failed.failure)
@@ -116,7 +128,13 @@ async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) ->
     current = found.versioning_info.current_deployment_version
     if builds and not current.build_id and all(each.build_id for each in builds):
         return NoCurrentBuildError(name, builds[0].deployment_name, builds[0].build_id)
-    return WorkerNotSeenError(name) if found.pollers else NoWorkerError(name)
+    if not found.pollers:
+        return NoWorkerError(name)
+    polled = max(each.last_access_time.ToMilliseconds() for each in found.pollers) / 1000
+    seconds = max(time.time() - polled, 0)
+    if has_timed_out:
+        return TaskTimedOutError(name, seconds, f"a worker did not finish a task of run {run.id}")
+    return BusyWorkerError(name, seconds)
 
 
 async def _latest_end(client: Client, run: WorkflowExecutionDescription) -> HistoryEvent | None:

@@ -36,8 +36,8 @@ from holdfast.client import result
 from holdfast.client.command_errors import (
     NO_SUCH,
     RUN_FAILED,
+    BusyWorkerError,
     CommandError,
-    WorkerNotSeenError,
     rpc_problem,
     wrong_command,
 )
@@ -282,7 +282,7 @@ class RunHandle:
                     del shares[0]
                     continue
                 problem, unseen_tries = await self._unanswered(error), unseen_tries - 1
-                is_unseen = isinstance(problem, WorkerNotSeenError) and error.status not in _LATE
+                is_unseen = isinstance(problem, BusyWorkerError) and error.status not in _LATE
                 if not (is_unseen and unseen_tries):
                     raise problem from error
             await asyncio.sleep(_UNSEEN_PAUSE_SECONDS)

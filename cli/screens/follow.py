@@ -18,7 +18,13 @@ from holdfast.cli.screens.json_lines import JsonScreen
 from holdfast.cli.screens.live import LiveScreen
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.cli.screens.screen import Screen
-from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
+from holdfast.client.command_errors import (
+    RUN_FAILED,
+    UNREACHABLE,
+    BusyWorkerError,
+    CommandError,
+    EncryptedError,
+)
 from holdfast.client.run_handle import RunDescription, RunHandle, delegate_approvals
 from holdfast.client.stream.frames import SLOWEST_SECONDS, PollInterval
 from holdfast.runtime.text_safety import clean, holdfast_command
@@ -26,6 +32,9 @@ from holdfast.schemas.decision import PendingApproval
 
 # A shorter wait is not reported: every request is handed out first.
 _QUEUED_SECONDS: Final = 1.0
+# A busy worker is reported after this time: longer than a workflow task that times out and is
+# repeated, and the query before.
+_BUSY_SECONDS: Final = 30.0
 # The SDK retries each look for ten seconds before it counts as one of these.
 MAX_LOST_LOOKS: Final = 6
 
@@ -98,6 +107,7 @@ class RunFollower:
         self._last_entry = 0
         self._waiting: list[PendingApproval] = []
         self._is_silent = False
+        self._silent_since: float | None = None
         self._takes_messages = False
 
     async def follow(self) -> int:
@@ -156,11 +166,14 @@ class RunFollower:
         except EncryptedError:
             raise  # it is permanent
         except CommandError as error:
-            if not self._is_silent:
+            now = monotonic()
+            self._silent_since = now if self._silent_since is None else self._silent_since
+            waits = isinstance(error, BusyWorkerError) and now < self._silent_since + _BUSY_SECONDS
+            if not (waits or self._is_silent):
                 self.screen.print_note(clean(str(error)))
-            self._is_silent = True
+                self._is_silent = True
             return
-        self._is_silent, self._drawn = False, look.position
+        self._is_silent, self._silent_since, self._drawn = False, None, look.position
         self.people.show_delegate_approvals(delegate_approvals(status))
         takes_messages = status.get("status") == "awaiting_message"
         if takes_messages and not self._takes_messages:

@@ -201,7 +201,7 @@ async def test_it_is_said_that_its_worker_cannot_go_on_and_why(
     assert (shown.code, shown.err) == (3, f"{TOLD}\n")
 
 
-async def test_a_worker_that_died_at_its_task_is_no_worker(
+async def test_a_worker_that_died_at_its_task_is_told_as_such(
     client: Client, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 1)
@@ -221,7 +221,8 @@ async def test_a_worker_that_died_at_its_task_is_no_worker(
     shown = await holdfast("show", run.id)
     await run.terminate()
     assert shown.code == 3
-    assert shown.err.startswith("holdfast: no worker answers queries on task queue died; start one")
+    assert shown.err.startswith("holdfast: a worker did not finish a task of run left, though one")
+    assert "if it has stopped, start one: holdfast worker --task-queue died" in shown.err
 
 
 HERE = "127.0.0.1"

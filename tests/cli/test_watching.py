@@ -27,7 +27,7 @@ from holdfast.cli.screens import follow as following
 from holdfast.cli.screens.follow import MAX_LOST_LOOKS, QueueNotices, RunFollower, follow
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import run_handle as remote_run
-from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError
+from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, BusyWorkerError, CommandError
 from holdfast.client.result import RunEnding
 from holdfast.client.run_handle import Entry, RunDescription, RunHandle, RunStart, queued_request
 from holdfast.client.stream.frames import PollInterval
@@ -110,6 +110,34 @@ async def test_a_run_that_nobody_works_on_is_watched_all_the_same(
     silence = "no worker answers queries on task queue empty; start one"
     assert out.getvalue().count(silence) == 1
     assert "terminated: enough" in out.getvalue()
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(2, 0), (20, 1)])
+async def test_a_busy_worker_has_time_to_repeat_a_task_before_it_is_told(
+    monkeypatch: pytest.MonkeyPatch, seconds: int, told: int
+) -> None:
+    now = iter(range(0, 1000, seconds))
+    monkeypatch.setattr(following, "monotonic", lambda: next(now))
+    monkeypatch.setattr(PollInterval, "next", lambda *_, **__: 0)
+    out, looks = io.StringIO(), iter(range(5))
+
+    class Busy(Asked):
+        async def observe(self) -> RunDescription:
+            return RunDescription(("r", 1), next(looks) == 4, busy=True, streaming=None)
+
+        async def status(self) -> dict[str, Any]:
+            raise BusyWorkerError("desk", 7)
+
+        async def page(self, log: str, after: int, limit: int) -> list[Entry]:
+            return []
+
+        async def ending(self, *, whole: bool = True) -> RunEnding:
+            return RunEnding("cancelled")
+
+    run, screen = Busy(), PlainScreen(out, "run-1")
+    await RunFollower(run, screen, ApprovalPrompts(run, screen, None), True).follow()
+
+    assert out.getvalue().count("a worker does not answer, though one polled") == told
 
 
 async def test_what_is_no_run_of_an_agent_is_told_apart(client: Client, holdfast: Holdfast) -> None:

@@ -28,6 +28,7 @@ from holdfast.client.command_errors import (
     RUN_FAILED,
     UNREACHABLE,
     WRONG_COMMAND,
+    BusyWorkerError,
     CommandError,
     NoWorkerError,
 )
@@ -160,7 +161,7 @@ async def test_a_worker_that_is_overlooked_is_asked_again_and_not_for_ever(
         seen = overlooked(client, run.id, Overlooking(remote_run._UNSEEN_TRIES - 1))
         assert (await seen.status())["status"] == "completed"
         overlooking = Overlooking(1000)
-        with pytest.raises(NoWorkerError, match="no worker answers queries on task queue"):
+        with pytest.raises(BusyWorkerError, match="a worker does not answer, though one polled"):
             await overlooked(client, run.id, overlooking).status()
         assert 1000 - overlooking.times == remote_run._UNSEEN_TRIES
 

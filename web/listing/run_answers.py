@@ -12,7 +12,7 @@ from typing import Final
 from temporalio.client import Client
 
 from holdfast.client.command_errors import NO_SUCH, CommandError, NoWorkerError
-from holdfast.client.diagnosis import NoBuildError
+from holdfast.client.diagnosis import NoBuildError, TaskTimedOutError
 from holdfast.client.run_handle import RunHandle
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas.decision import PendingApproval
@@ -72,7 +72,8 @@ class RunAnswers:
                 else:
                     answer = await RunHandle(self._client, run.id).pending_approvals()
             except NoWorkerError as error:
-                if not isinstance(error, NoBuildError):  # another run may be on another build
+                # Another run may be on another build, and another run's task may not time out.
+                if not isinstance(error, NoBuildError | TaskTimedOutError):
                     self._silent[run.task_queue] = (monotonic() + SILENT_SECONDS, error)
                 answer = error
             except CommandError as error:

@@ -14,11 +14,11 @@ from temporalio.client import Client
 from holdfast.client.command_errors import (
     NO_SUCH,
     UNREACHABLE,
+    BusyWorkerError,
     CommandError,
     NoWorkerError,
-    WorkerNotSeenError,
 )
-from holdfast.client.diagnosis import NoBuildError
+from holdfast.client.diagnosis import NoBuildError, TaskTimedOutError
 from holdfast.client.run_handle import RunHandle, RunStart
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
@@ -79,24 +79,29 @@ async def test_an_answer_is_good_for_a_moment_and_as_long_as_the_list_says_the_s
     assert len(asks.asked) == 3
 
 
-@pytest.mark.parametrize("nobody", [NoWorkerError, WorkerNotSeenError])
+@pytest.mark.parametrize("nobody", [NoWorkerError("desk"), BusyWorkerError("desk", 7)])
 async def test_where_nobody_works_nothing_more_is_asked_for_a_while(
-    monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock, nobody: type[NoWorkerError]
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock, nobody: NoWorkerError
 ) -> None:
     def say(id: str) -> list[PendingApproval]:
-        raise NoBuildError(id, "desk", "7") if id == "on-a-build" else nobody("desk")
+        own = {
+            "on-a-build": NoBuildError(id, "desk", "7"),
+            "timed-out": TaskTimedOutError("desk", 7, "a worker did not finish a task"),
+        }
+        raise own.get(id, nobody)
 
     monkeypatch.setattr(run_answers, "monotonic", clock)
     asks, questions = answering(monkeypatch, say), RunAnswers(nowhere)
-    await answers(questions, run("on-a-build"))
-    await answers(questions, run("a"))
+    own = ["on-a-build", "timed-out"]
+    for id in (*own, "a"):
+        await answers(questions, run(id))
     told = await answers(questions, run("b"))
-    assert "no worker answers" in str(told["b"])
-    assert asks.asked == ["on-a-build", "a"]
+    assert told["b"] is nobody
+    assert asks.asked == [*own, "a"]
     await answers(questions, RunListing("c", "another desk", AT, "awaiting_approval"))
     clock.seconds += run_answers.SILENT_SECONDS + 0.1
     await answers(questions, run("b"))
-    assert asks.asked == ["on-a-build", "a", "c", "b"]
+    assert asks.asked == [*own, "a", "c", "b"]
     assert [*questions._silent] == ["desk"], "what is over is not kept"
 
 
