@@ -6,6 +6,7 @@ at once, each with its file, line, reason and fix, and stop the worker.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,22 +57,39 @@ class Catalog:
         """Return the activities of the Python modules, to register."""
         return [each.run for each in self.python_activities]
 
+    @cached_property
+    def privileged_activities(self) -> frozenset[str]:
+        """Return the activities of this worker for tools with side effects or required scopes."""
+        queues = (None, self.definitions.task_queue)
+        return frozenset(
+            tool.activity.type
+            for tool in self.all_tools
+            if (tool.side_effects or tool.requires)
+            and tool.activity is not None
+            and tool.activity.task_queue in queues
+        )
+
     @property
     def unbound_activities(self) -> list[PythonActivity]:
         """Return the activities that are not tools, and that no tool, hook or skill names."""
-        agents = self.agents.values()
-        skills = [skill for agent in agents for skill in agent.skills]
-        tools = [
-            *self.definitions.tools.values(),
-            *(tool for agent in agents for tool in agent.tools),
-            *(tool for skill in skills for tool in skill.tools),
-        ]
+        agents, tools = self.agents.values(), self.all_tools
         bindings = [tool.activity for tool in tools]
-        bindings += (skill.activity for skill in skills)
+        bindings += (skill.activity for agent in agents for skill in agent.skills)
         for hooks in (*(tool.hooks for tool in tools), *(agent.hooks for agent in agents)):
             bindings += (hooks.prepare, hooks.repair, hooks.before, hooks.after)
         bound = {binding.type for binding in bindings if binding is not None}
         return [each for each in self.python_activities if each.name not in bound]
+
+    @property
+    def all_tools(self) -> list[Tool]:
+        """Return the tools of the catalog, and those of its agents and skills alone."""
+        agents = self.agents.values()
+        skills = [skill for agent in agents for skill in agent.skills]
+        return [
+            *self.definitions.tools.values(),
+            *(tool for agent in agents for tool in agent.tools),
+            *(tool for skill in skills for tool in skill.tools),
+        ]
 
 
 @dataclass

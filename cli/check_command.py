@@ -39,6 +39,7 @@ def add_parser(commands: Commands) -> None:
     add("--endpoints", metavar="FILE", help="the endpoints of the models (endpoints.yaml)")
     add("--keys", metavar="FILE|URL", help="the keys that verify tokens (keys.yaml)")
     add("--encryption", metavar="FILE", help="the keys that encrypt all payloads (encryption.yaml)")
+    add("--permits", metavar="FILE", help="the keys of permits (permits.yaml)")
     add("--notifiers", metavar="FILE", help="the channels of notifications (notify.yaml)")
     add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
     text = "a prefix of the addresses of knowledge; repeatable"

@@ -23,6 +23,7 @@ from holdfast.hosting.resources import (
     ResourcesError,
     WorkerResources,
     load_resources,
+    permit_warnings,
     summarize_resources,
 )
 from holdfast.providers.anthropic.schema import answer_schema
@@ -93,7 +94,8 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         for each in catalog.unbound_activities
         if each.name != settings.notify
     ]
-    lines = [*catalog.advice, *notes, *unfit, f"{summarize_resources(resources)}: OK"]
+    warnings = [*permit_warnings(settings, resources), *unfit]
+    lines = [*catalog.advice, *notes, *warnings, f"{summarize_resources(resources)}: OK"]
     return CheckResult(STOPPED, "".join(f"{line}\n" for line in lines))
 
 

@@ -30,7 +30,7 @@ _HELP = "see `holdfast worker --help`"
 _PREFIX = "HOLDFAST_"
 _OPTIONS_WITH_VARIABLES = (
     *("catalog", "tools", "catalog-only", "endpoints", "task-queue", "notify", "notifiers"),
-    *("store", "encryption", "keys", "principal-tokens"),
+    *("store", "encryption", "keys", "principal-tokens", "permits"),
     *("heartbeat-timeout", "generate-timeout", "graceful-timeout"),
     *("continue-after", "cached-runs", "knowledge-urls", "knowledge-networks"),
     *("deployment", "build", "health"),
@@ -65,6 +65,7 @@ class WorkerSettings:
         keys: the file or the address of the keys that tokens are verified with.
         principal_tokens: a run has to name its principal by a token.
         catalog_only: a run has to name an agent or a tool of the catalog.
+        permits: the file of the keys that sign what admitted runs start.
         graceful_timeout: the time that activities have to finish when the worker stops.
         continue_after: the number of events after which a run continues as new.
         health: the address at which probes are answered.
@@ -84,6 +85,7 @@ class WorkerSettings:
     keys: str | None = None
     principal_tokens: bool = False
     catalog_only: bool = False
+    permits: Path | None = None
     # Heartbeats are three times as frequent. A worker under load can miss two seconds, and each
     # heartbeat timeout costs a request to a model.
     heartbeat_timeout: timedelta = timedelta(seconds=3)
@@ -137,8 +139,9 @@ def read_options(arguments: Sequence[str]) -> Options:
     check = CheckOptions(**how) if values.pop("check", False) else None
     version = version_of(values.pop("deployment", None), values.pop("build", None))
     settings = WorkerSettings(**values, version=version)
-    files = (settings.catalog, settings.endpoints, settings.encryption, settings.keys)
-    if check and not (settings.tools or settings.notifiers or any(files)):
+    keyed = (settings.encryption, settings.permits, settings.keys)
+    files = (settings.catalog, settings.endpoints, settings.notifiers, *keyed)
+    if check and not (settings.tools or any(files)):
         todo = "name it with `--catalog DIR`, `--tools MODULE` or `--endpoints FILE`"
         raise wrong_setup("there is nothing to check", todo)
     return Options(settings, server, check)
@@ -273,6 +276,8 @@ def worker_parser() -> argparse.ArgumentParser:
     add("--principal-tokens", action="store_true", help=by_token)
     named = "a run must name an agent or a tool of the catalog, and cannot define its own"
     add("--catalog-only", action="store_true", help=named)
+    signing = "the keys by which this worker's tools run for admitted runs alone (permits.yaml)"
+    add("--permits", metavar="FILE", type=_path, help=signing)
     for name in ("heartbeat", "generate", "graceful"):
         default = format_duration(getattr(WorkerSettings, f"{name}_timeout"))
         add(f"--{name}-timeout", metavar="TIME", type=duration, help=f"default: {default}")

@@ -6,6 +6,7 @@ Everything is checked before a worker starts, and every problem has its file, li
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import httpx
@@ -52,6 +53,7 @@ class WorkerResources:
     reloader: CatalogReloader
     secrets: Secrets
     key_ring: KeyRing | None = None
+    permit_keys: KeyRing | None = None
     key_sets: Sequence[LiveKeySet] = ()
     channels: NotificationChannels = field(default_factory=NotificationChannels)
     telemetry_settings: TelemetrySettings = field(default_factory=TelemetrySettings)
@@ -97,8 +99,10 @@ def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> 
         lambda: load_models(settings.endpoints, environ, http), default=ModelEndpoints({})
     )
     endpoints = None if problems else models.names
-    keys = settings.encryption
-    key_ring = attempt(lambda: KeyRing.load(keys, os.environ) if keys else None, default=None)
+    key_ring, permit_keys = (
+        attempt(partial(KeyRing.load, file, os.environ), default=None) if file else None
+        for file in (settings.encryption, settings.permits)
+    )
     key_sets: Sequence[LiveKeySet] = attempt(
         lambda: load_key_sets(settings.keys, http, for_principals=settings.principal_tokens),
         default=(),
@@ -116,7 +120,7 @@ def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> 
     secrets.learn([*models.secrets(), *channels.secrets()])
     return WorkerResources(
         *(current_catalog, models, http, knowledge_http, reloader, secrets),
-        *(key_ring, key_sets, channels, telemetry_settings),
+        *(key_ring, permit_keys, key_sets, channels, telemetry_settings),
     )
 
 
@@ -161,6 +165,19 @@ def _http_clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.As
         reason = "a proxy that it names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used"
         fix = "write it like http://proxy.acme.org:3128 (SOCKS is not supported)"
         raise LoadError([FileProblem("the environment", None, reason, fix)]) from None
+
+
+def permit_warnings(settings: WorkerSettings, resources: WorkerResources) -> list[str]:
+    """Return a warning if the worker is to be strict, and executes its tools for any program."""
+    catalog = resources.current_catalog.catalog
+    policies = [tool.approval for tool in catalog.all_tools]
+    policies += [agent.approval for agent in catalog.agents.values()]
+    is_strict = settings.catalog_only or settings.principal_tokens
+    if resources.permit_keys is not None or not (is_strict or any(one.signed for one in policies)):
+        return []
+    reason = "its tools run without a decision for each program of the Temporal namespace"
+    how = "`--catalog-only`, `--principal-tokens` or a `signed` tool"
+    return [f"the worker has {how}, but {reason}; give it the keys of `--permits`"]
 
 
 def summarize_resources(resources: WorkerResources) -> str:

@@ -26,6 +26,7 @@ from holdfast.activities.interceptors.activity_slots import ActivitySlots
 from holdfast.activities.interceptors.attempt_spans import AttemptSpanInterceptor, current_tracing
 from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeatInterceptor
 from holdfast.activities.interceptors.once import OnceInterceptor
+from holdfast.activities.interceptors.permits import PermitInterceptor, Permits
 from holdfast.activities.interceptors.results import ResultInterceptor
 from holdfast.activities.knowledge import FetchKnowledgeActivity
 from holdfast.activities.memory_access import MemoryActivities
@@ -43,7 +44,13 @@ from holdfast.hosting.options import (
 from holdfast.hosting.options import read_options
 from holdfast.hosting.probes import WorkerHealth, serve_probes
 from holdfast.hosting.process_exit import STOPPED, StartError, exit_process, run_until_stopped
-from holdfast.hosting.resources import WorkerResources, load_resources, summarize_resources
+from holdfast.hosting.resources import (
+    WorkerResources,
+    load_resources,
+    permit_warnings,
+    summarize_resources,
+)
+from holdfast.hosting.sdk_workarounds.activity_definitions import with_raw_arguments
 from holdfast.hosting.sdk_workarounds.workflow_runner import runner_for_worker
 from holdfast.hosting.temporal import (
     connect,
@@ -179,6 +186,7 @@ async def build_worker(
     # For all activities and local activities that run at once, and for reloading the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
     runner, attach_runner = runner_for_worker()
+    tools = resources.current_catalog.catalog.activities
     # A memory outlives every build, so its workflow moves to the current one.
     memory = MemoryWorkflow if settings.version is None else MovingMemoryWorkflow
     main = build(
@@ -186,7 +194,7 @@ async def build_worker(
         workflows=[AgentWorkflow, CallWorkflow, memory],
         activities=[
             *(generate.generate, *_worker_activities(client, resources, facts)),
-            *resources.current_catalog.catalog.activities,
+            *(map(with_raw_arguments, tools) if resources.permit_keys else tools),
         ],
         activity_executor=threads,
         workflow_runner=runner,
@@ -222,16 +230,20 @@ def _interceptors(
     slots: ActivitySlots,
 ) -> list[Interceptor]:
     """Return the interceptors, the outermost first: heartbeats go on while a result is stored."""
-    activities = resources.current_catalog.catalog.python_activities
+    current, keys = resources.current_catalog, resources.permit_keys
+    activities = current.catalog.python_activities
     # `generate` sends heartbeats of its own.
     own = [name for name in names.RESERVED_ACTIVITIES if name != names.GENERATE]
     in_process = frozenset([*own, *(each.name for each in activities)])
+    writer = payload_writer(client.data_converter)
+    permits = None if keys is None else Permits(keys, client, current)
     return [
         AttemptSpanInterceptor(resources.telemetry),
+        *([] if permits is None else [PermitInterceptor(permits)]),
         AutoHeartbeatInterceptor(in_process, slots),
-        ResultInterceptor(payload_writer(client.data_converter), resources.secrets),
+        ResultInterceptor(writer, resources.secrets, permits.sign_result if permits else None),
         OnceInterceptor(),
-        CommandInterceptor(in_process, settings.heartbeat_timeout),
+        CommandInterceptor(in_process, settings.heartbeat_timeout, keys),
         PagePrefetchInterceptor(prefetch),
         DetailsInterceptor(),
     ]
@@ -279,7 +291,8 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
         StartError: the worker cannot start.
     """
     resources = load_resources(settings, secrets)
-    for warning in [*resources.models.warnings(), *resources.channels.warnings()]:
+    warnings = [*resources.models.warnings(), *resources.channels.warnings()]
+    for warning in [*warnings, *permit_warnings(settings, resources)]:
         logger.warning("%s", warning)
     async with AsyncExitStack() as stack:
         resources = await stack.enter_async_context(open_telemetry(resources))

@@ -43,6 +43,8 @@ BEATS_ITSELF: Final = "holdfast-beats-itself"
 # A header of the activity of a call that may run once. Its value is the id of the run that
 # scheduled it: a worker starts no other attempt than the first one of that run.
 ONCE: Final = "holdfast-once"
+# The header with a permit, and the same in the metadata of a result: `runtime/identity/permits.py`.
+PERMIT: Final = "holdfast-permit"
 
 # A store outside of Temporal, as references to it name it; and what marks a payload that is to go
 # there.
@@ -125,6 +127,8 @@ RESULT_TOO_LARGE: Final = "result_too_large"
 INVALID_TOKEN: Final = "invalid_token"
 # The keys that a token would be checked with cannot be had now.
 KEYS_UNAVAILABLE: Final = "keys_unavailable"
+# An activity that was not started by a run that a worker with the same permit keys admitted.
+NO_PERMIT: Final = "no_permit"
 # A notification could not be sent.
 TELLING_FAILED: Final = "telling_failed"
 # What Temporal's SDKs call an activity type that the worker does not have.

@@ -60,6 +60,7 @@ from holdfast.workflows.input import (
     restart_problem,
     update_id,
 )
+from holdfast.workflows.permits import is_foreign_state
 
 _EXAMPLE = '{"agent": …, "input": …}'
 # A run that moves to another build starts on the current one.
@@ -69,6 +70,10 @@ _ONE_MILLISECOND = timedelta(milliseconds=1)
 _CONTINUED = (
     "the run continued as new before it answered: the message is kept, and its answer will"
     " be in the run's context"
+)
+_FOREIGN_STATE = (
+    "the state that the run continues from has no valid permit: start it with a request of its own;"
+    " if a worker of yours left the state, give each worker the same `--permits`"
 )
 _ANSWERED = "the message is answered already: the answer is in the run's context"
 
@@ -122,7 +127,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         resolved = await self._resolve(names.RESOLVE_AGENT, self._request.raw, "agent")
         snapshot = AgentSnapshot.read(resolved)
         # The next run of the chain receives the verified principal, and no token.
-        request = await authorize(self._request.request, snapshot.worker)
+        request = await authorize(self._request.request, snapshot.worker, self._request.raw)
         self._origin = RunOrigin(request, snapshot)
         try:
             run = Run.start(request, snapshot.agent, self._mailbox, self._pending, workflow.now)
@@ -305,12 +310,16 @@ def read_start(
     """Return the request of a run, and the previous run that it continues, if any.
 
     Only Temporal marks a run as a continuation; no client can. It marks automatic restarts too,
-    which have the arguments of the first run: `parse_request` rejects those.
+    which have the arguments of the first run: `parse_request` rejects those. But any workflow can
+    continue as this one, with any state: permit keys prevent that.
     """
-    if workflow.info().continued_run_id is None or not more or restart_problem():
+    previous_id, values = workflow.info().continued_run_id, [request, *more]
+    if previous_id is None or not more or restart_problem():
         return parse_request(request, more, RunRequest, _EXAMPLE), None
+    if is_foreign_state(previous_id, values):
+        return ParsedRequest(problem=_FOREIGN_STATE), None
     try:
-        previous = PreviousRun(*read_start_arguments([request, *more]))
+        previous = PreviousRun(*read_start_arguments(values))
     except ValueError as error:
         return ParsedRequest(problem=str(error)), None
     return ParsedRequest(request=previous.snapshot.request), previous

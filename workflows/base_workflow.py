@@ -90,6 +90,8 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         self._task_budget = TaskBudget()
         self.trace = Trace()
         self._started: StartedWork[WorkT] | None = None
+        # Whether the worker has accepted the request, or the state of the previous run.
+        self.is_admitted = False
         # Why the work cannot start: a code and a message.
         self._start_failure: tuple[str, str] | None = None
         self._early_decisions: list[RawValue] = []
@@ -175,6 +177,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
                     self._start_failure = names.INVALID_REQUEST, str(error)
             await workflow.wait_condition(workflow.all_handlers_finished)
             raise
+        self.is_admitted = True
         work.state.was_reset |= self._is_reset
         self._rules_version = facts.rules_version
         work.state.is_delegate = workflow.memo_value(names.DELEGATE_OF, default=None) is not None

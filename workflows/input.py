@@ -54,6 +54,7 @@ from holdfast.workflows.engine.approvals.question import (
 )
 from holdfast.workflows.engine.call.tool_call import Failure
 from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.permits import is_delegate
 
 RequestT = TypeVar("RequestT", RunRequest, CallRequest)
 _NO_TOKEN = (
@@ -400,17 +401,16 @@ async def _check(check: TokenCheck) -> Any:
         raise TokenRejected(failure.message) from None
 
 
-async def authorize(request: RequestT, facts: WorkerFacts) -> RequestT:
+async def authorize(request: RequestT, facts: WorkerFacts, raw: Any) -> RequestT:
     """Return the request, with the verified principal of its token if it has one.
 
-    A delegate is authorized with its parent. No client can start a run as the child of another, and
-    an operator of another worker in the namespace is as trusted as this one.
+    A delegate is authorized with its parent.
 
     Raises:
         ApplicationError: The worker does not accept the request, or its token.
     """
     principal = request.principal
-    if workflow.info().parent is None:
+    if not is_delegate(raw):
         field = "agent" if hasattr(request, "agent") else "tool"
         if facts.catalog_only and not isinstance(getattr(request, field), str):
             fail(names.INVALID_REQUEST, f"`{field}`: {_WRITTEN}")

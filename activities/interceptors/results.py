@@ -53,6 +53,8 @@ _NO_NUMBER = re.compile(rb"NaN|Infinity")
 
 # Puts a payload into the worker's store, and returns its digest.
 StorePayload = Callable[[Payload], Awaitable[str]]
+# Signs a payload as the result of the current activity, in its metadata.
+SignResult = Callable[[Payload], None]
 
 logger = logging.getLogger("holdfast")
 
@@ -63,24 +65,36 @@ class ResultInterceptor(Interceptor):
     Args:
         store: puts a payload into the worker's store, if it has one.
         secrets: the values that must not leave the worker.
+        sign: signs results.
     """
 
-    def __init__(self, store: StorePayload | None = None, secrets: Secrets | None = None) -> None:
+    def __init__(
+        self,
+        store: StorePayload | None = None,
+        secrets: Secrets | None = None,
+        sign: SignResult | None = None,
+    ) -> None:
         self._store = store
         self._secrets = secrets or Secrets()
+        self._sign = sign or (lambda _: None)
 
     def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Wrap one execution; the SDK calls this."""
-        return _CheckedResults(inner, self._store, self._secrets)
+        return _CheckedResults(inner, self._store, self._secrets, self._sign)
 
 
 class _CheckedResults(ActivityInboundInterceptor):
     def __init__(
-        self, inner: ActivityInboundInterceptor, store: StorePayload | None, secrets: Secrets
+        self,
+        inner: ActivityInboundInterceptor,
+        store: StorePayload | None,
+        secrets: Secrets,
+        sign: SignResult,
     ) -> None:
         super().__init__(inner)
         self._store = store
         self._secrets = secrets
+        self._sign = sign
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
         super().init(RedactedHeartbeats(outbound, self._secrets))
@@ -109,7 +123,9 @@ class _CheckedResults(ActivityInboundInterceptor):
                     payload.data,
                     parse_constant=lambda name: _no_json(f"{name} is no number of JSON"),
                 )
-        return RawValue(await self._for_history(redact_payload(payload, self._secrets)))
+        payload = redact_payload(payload, self._secrets)
+        self._sign(payload)
+        return RawValue(await self._for_history(payload))
 
     async def _for_history(self, payload: Payload) -> Payload:
         """Return the result as it is sent; a large one is stored."""
@@ -148,7 +164,9 @@ class _CheckedResults(ActivityInboundInterceptor):
             cut = payload.data[: 4 * BEGINNING_CHARACTERS].decode("utf-8", "ignore")
             beginning = cut[:BEGINNING_CHARACTERS]
         stored = Stored(sha256=digest, size_bytes=size_bytes, beginning=beginning)
-        return activity.payload_converter().to_payload(stored.value())
+        reference = activity.payload_converter().to_payload(stored.value())
+        self._sign(reference)
+        return reference
 
 
 def _check(size_bytes: int, most_bytes: int, fix: str = _STORE_IT) -> None:

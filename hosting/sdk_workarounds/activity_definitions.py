@@ -1,8 +1,11 @@
 """The definition that `@activity.defn` attaches to a function, which has no public reader."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from temporalio import activity
+from temporalio.common import RawValue
 
 from holdfast.catalog.python_module import ActivityDefinition
 
@@ -14,3 +17,31 @@ def activity_definition(value: Any) -> ActivityDefinition | None:
     except Exception:
         return None  # an object of a user's module may raise on any attribute
     return found if isinstance(found, activity._Definition) else None
+
+
+def with_raw_arguments(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the activity, which decodes its arguments itself.
+
+    The SDK decodes them before any interceptor, and encoded again they may be other bytes.
+    """
+    definition = activity._Definition.from_callable(run)
+    if definition is None or not (types := definition.arg_types):
+        return run
+
+    def decode(arguments: Sequence[Any]) -> Sequence[Any]:
+        # Of another number than the parameters, the SDK decodes them without types.
+        if not all(isinstance(each, RawValue) for each in arguments):
+            return arguments
+        payloads = [each.payload for each in arguments]
+        return activity.payload_converter().from_payloads(payloads, types)
+
+    async def run_async(*arguments: Any) -> Any:
+        return await run(*decode(arguments))
+
+    def run_sync(*arguments: Any) -> Any:
+        return run(*decode(arguments))
+
+    raw = run_async if definition.is_async else run_sync
+    changed = replace(definition, fn=raw, arg_types=[RawValue] * len(types))
+    raw.__dict__["__temporal_activity_definition"] = changed
+    return raw

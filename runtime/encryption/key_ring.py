@@ -1,7 +1,7 @@
-"""The keys of a worker or a command, all of them read at start from `encryption.yaml`.
+"""The keys of a worker or a command, read at start from `encryption.yaml` or `permits.yaml`.
 
-The first key encrypts, every key decrypts. The file names the places of the keys: a key in the
-file itself is rejected, and no message repeats a value that may be a key.
+The first key encrypts and signs, every key decrypts and verifies. The file names the places of the
+keys: a key in the file itself is rejected, and no message repeats a value that may be a key.
 
 A key is for AES-256-GCM. Sealed data is a nonce of twelve bytes and the ciphertext with its tag, as
 in the encryption samples of Temporal's SDKs. Nonces are random. Where equal data has to give equal
@@ -34,6 +34,7 @@ NONCE_BYTES = 12
 TAG_BYTES = 16
 MAX_KEY_FILE_BYTES = 1_000
 _NONCES = b"holdfast: nonces of equal data"
+_SIGNATURES = b"holdfast: signatures"
 _HEX = re.compile(r"[0-9A-Fa-f]{64}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{43}=?")
 _WRITTEN = f"write {KEY_BYTES} bytes in base64: openssl rand -base64 {KEY_BYTES}"
@@ -51,6 +52,7 @@ class AesKey:
         self.id = id
         self._cipher = AESGCM(secret)
         self._nonces = hmac.digest(secret, _NONCES, hashlib.sha256)
+        self._signatures = hmac.digest(secret, _SIGNATURES, hashlib.sha256)
 
     def __repr__(self) -> str:
         return f"Key({self.id!r})"
@@ -74,6 +76,10 @@ class AesKey:
             return self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], None)
         except InvalidTag:
             raise UnsealError("its tag is wrong") from None
+
+    def sign(self, data: bytes) -> bytes:
+        """Return the HMAC-SHA256 of the data, under a separate key."""
+        return hmac.digest(self._signatures, data, hashlib.sha256)
 
 
 def read_key(text: str) -> bytes | None:
@@ -108,6 +114,10 @@ class KeyRing:
     def find(self, id: str) -> AesKey | None:
         """Return the key of this id, or None."""
         return self._by_id.get(id)
+
+    def has_signed(self, data: bytes, signature: bytes) -> bool:
+        """Return whether a key of the ring has signed the data."""
+        return any(hmac.compare_digest(key.sign(data), signature) for key in self._by_id.values())
 
     @classmethod
     def load(cls, file: Path, environ: Mapping[str, str]) -> "KeyRing":

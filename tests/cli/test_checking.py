@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Holdfast, Start
+from tests.encryption.keys import NEW, key_file
 from tests.support.eventually import eventually
 
 TOOLS = """\
@@ -125,7 +126,7 @@ async def test_what_loads_and_may_not_be_meant_is_told(place: Path, holdfast: Ho
     said = await holdfast("check", *ALL)
     assert (said.code, said.err) == (0, "")
     required = "is required, and is no property; add it to `properties`, or leave it out of"
-    assert said.out.splitlines()[:-1] == [
+    assert said.out.splitlines()[:-2] == [
         f"tools/pay.yaml:2: `properties.to.required[1]`: `b` {required} `required`",
         f"tools/pay.yaml:3: `required[1]`: `amount` {required} `required`",
         "tools/pay.yaml:5: `quorum` and `notBy` without `signed`: a client can"
@@ -134,6 +135,27 @@ async def test_what_loads_and_may_not_be_meant_is_told(place: Path, holdfast: Ho
         " `maxIterations: 2`: the model is then asked to finish",
         f"agents/desk.yaml:9: `skills[0].tools[0].required[0]`: `n` {required} `required`",
     ]
+
+
+async def test_strict_options_and_signed_tools_without_permits_are_reported(
+    place: Path, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "plain.py").write_text(PLAIN)
+    (place / "tools").mkdir()
+    (place / "tools/book.yaml").write_text("_activity: book_room\n")
+    key_file(place, [NEW])
+    command = ("check", *ALL, "--tools", "plain.py")
+
+    for signed in ("true", "false"):  # the second time, for another reason
+        (place / "tools/pay.yaml").write_text(f"_activity: pay\n_approval: {{signed: {signed}}}\n")
+        warning, _ = (await holdfast(*command)).out.splitlines()
+        assert warning.endswith("; give it the keys of `--permits`")
+        monkeypatch.setenv("HOLDFAST_CATALOG_ONLY", "true")
+    monkeypatch.delenv("HOLDFAST_CATALOG_ONLY")
+    assert len((await holdfast(*command)).out.splitlines()) == 1
+    monkeypatch.setenv("HOLDFAST_CATALOG_ONLY", "true")
+    said = await holdfast(*command, "--permits", "encryption.yaml")
+    assert (said.code, len(said.out.splitlines())) == (0, 1)
 
 
 async def test_problems_are_an_array_for_programs(place: Path, holdfast: Holdfast) -> None:

@@ -20,6 +20,7 @@ from holdfast.workflows.engine import continue_as_new, run_state
 from holdfast.workflows.engine.approvals import notifications, pending, question
 from holdfast.workflows.engine.conversation import data_messages, scopes
 from holdfast.workflows.engine.execution import preparation
+from holdfast.workflows.engine.log import compressed_pages
 from holdfast.workflows.engine.state import references
 from holdfast.workflows.input import MAX_INPUT_VALUES
 
@@ -59,6 +60,7 @@ LIMITS: dict[str, list[str]] = {
     "a run's state, and each other kind of its data": [kb(run_state.MAX_STATE_BYTES)],
     "instances of a run": [str(data_messages.MAX_INSTANCES)],
     "what a run copies when it continues as new": [kb(continue_as_new.MAX_CARRIED_BYTES)],
+    "one part of that copy, decompressed": [kb(compressed_pages.MAX_INFLATED_BYTES)],
     "an agent with its tools": [kb(agent_reader.MAX_AGENT_BYTES)],
     "one schema": [
         kb(schema_check.MAX_SCHEMA_BYTES),

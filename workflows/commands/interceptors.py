@@ -32,6 +32,7 @@ from temporalio.worker import (
 )
 
 with workflow.unsafe.imports_passed_through():
+    from holdfast.runtime.encryption.key_ring import KeyRing
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import rfc3339
@@ -47,6 +48,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.spans import Spans, SpansProgress, Subject
 from holdfast.workflows.engine.run import Run
+from holdfast.workflows.permits import EXTERN, WorkerPermits, sign
 
 # The activity only fills a queue of the worker. The timeout is shorter than the time until the SDK
 # extends the workflow task, so that people's input is not delayed.
@@ -159,6 +161,8 @@ class _Outbound(WorkflowOutboundInterceptor):
             # Without metadata, which would take as many bytes again.
             mark = Payload(data=workflow.info().run_id.encode())
             input.headers = {**input.headers, names.ONCE: mark}
+        if input.activity_id is not None and input.activity not in names.RESERVED_ACTIVITIES:
+            sign(input, "activity", input.activity_id, input.activity)
         return super().start_activity(input)
 
     def start_local_activity(self, input: StartLocalActivityInput) -> workflow.ActivityHandle[Any]:
@@ -171,10 +175,12 @@ class _Outbound(WorkflowOutboundInterceptor):
         _add_header(
             input, input.id.removeprefix(names.delegate_id(workflow.info().workflow_id, ""))
         )
+        sign(input, "delegate", input.id, input.workflow)
         return await super().start_child_workflow(input)
 
     def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:
         _add_header(input, None)
+        sign(input, "continued", "", workflow.info().workflow_type)
         super().continue_as_new(input)
 
 
@@ -193,14 +199,18 @@ def _add_header(input: AnyInput, id: str | None) -> None:
 class CommandInterceptor(Interceptor):
     """Sets headers, and heartbeat timeouts of the activities that the worker executes."""
 
-    def __init__(self, activities: Collection[str], timeout: timedelta) -> None:
+    def __init__(
+        self, activities: Collection[str], timeout: timedelta, permit_keys: KeyRing | None = None
+    ) -> None:
         self._activities, self._timeout = activities, timeout
+        self._permits = None if permit_keys is None else WorkerPermits(permit_keys, activities)
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor]:
         """Return the interceptor of each workflow; the SDK calls this."""
-        activities, timeout = self._activities, self._timeout
+        activities, timeout, permits = self._activities, self._timeout, self._permits
+        input.unsafe_extern_functions[EXTERN] = lambda: permits
 
         class Outbound(_Outbound):
             def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:

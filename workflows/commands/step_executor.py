@@ -47,6 +47,7 @@ from holdfast.workflows.engine.call.tool_call import (
     Succeeded,
     ToolCall,
     Turn,
+    Unknown,
     fail,
 )
 from holdfast.workflows.engine.execution_base import ExecutionBase
@@ -57,6 +58,7 @@ from holdfast.workflows.input import (
     model_failure_message,
     payload_json,
 )
+from holdfast.workflows.permits import is_foreign_result
 
 # The commands of one workflow task stay far under the server's limit of four megabytes.
 MAX_BYTES_IN_FLIGHT = 2_000_000
@@ -268,6 +270,10 @@ class StepExecutor:
                     )
                 scheduled_at = workflow.now()
                 result = await self.on_run_time(running)
+            if tool.once and is_foreign_result(
+                tool.activity, call.id, call.unknown_outcomes, result
+            ):
+                return Unknown(f"a result of `{tool.name}` came that its worker has not signed")
             return outcome_of_result(tool, payload_json(result))
         except FailureError as error:
             if workflow.cancellation_reason() is not None:

@@ -23,6 +23,7 @@ from holdfast.schemas.base import Lenient
 from holdfast.schemas.internal.continue_as_new import Continued
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunRequest
+from holdfast.workflows.engine.log.compressed_pages import decompress
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.log.spans import SpansProgress
 from holdfast.workflows.engine.model_requests import RunSnapshot
@@ -209,7 +210,4 @@ def read_start_arguments(values: Sequence[Any]) -> tuple[WorkflowSnapshot, list[
         raise ValueError(f"{len(pieces)} parts of it came, of {sum(counts)}")
     left = iter(pieces)
     body, *pages = (b"".join(next(left) for _ in range(count)) for count in counts)
-    try:
-        return WorkflowSnapshot.read(json.loads(zlib.decompress(body))), pages
-    except zlib.error as error:
-        raise ValueError(f"what was left cannot be read: {error}") from None
+    return WorkflowSnapshot.read(json.loads(decompress(body))), pages

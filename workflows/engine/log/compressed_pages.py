@@ -20,6 +20,7 @@ from holdfast.schemas.log_entry import EVENTS
 
 # Before compression: large enough to compress well, small enough to be read quickly.
 PAGE_BYTES = 256_000
+MAX_INFLATED_BYTES = 128 * 1024 * 1024
 
 Record = dict[str, Any]
 
@@ -55,7 +56,7 @@ class CompressedPage(Lenient):
         """Return its entries."""
         if self.is_left_out:
             return [self._blank(self.first + n) for n in range(self.entries)]
-        records: list[Record] = json.loads(zlib.decompress(self.data))
+        records: list[Record] = json.loads(decompress(self.data))
         return records
 
     def event_records(self) -> list[Record]:
@@ -67,6 +68,22 @@ class CompressedPage(Lenient):
 
     def _blank(self, number: int) -> Record:
         return {"n": number, "at": self.at, "type": "left_out"}
+
+
+def decompress(data: bytes) -> bytes:
+    """Decompress a part of a run's state, which any program of the namespace may have written.
+
+    Raises:
+        ValueError: it is damaged, or has more than `MAX_INFLATED_BYTES`.
+    """
+    unpacking, reason = zlib.decompressobj(), f"it is cut, or has over {MAX_INFLATED_BYTES} bytes"
+    try:
+        whole = unpacking.decompress(data, MAX_INFLATED_BYTES)
+    except zlib.error as error:
+        reason = str(error)
+    if not unpacking.eof:
+        raise ValueError(f"what was left cannot be read: {reason}")
+    return whole
 
 
 def compress_records(records: Sequence[Record], first_event: int, origin: str) -> CompressedPage:

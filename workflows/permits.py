@@ -1,0 +1,105 @@
+"""The permits of a workflow: of what it starts, of its own start, of results of activities.
+
+See `runtime/identity/permits.py`. The keys are the worker's and not the run's, so a run records
+that a permit was missing: a replay repeats it, whatever the keys are by then.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from temporalio import workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
+from temporalio.worker import ContinueAsNewInput, StartActivityInput, StartChildWorkflowInput
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.runtime.encryption.key_ring import KeyRing
+    from holdfast.runtime.identity.permits import Kind, PermittedUse
+    from holdfast.schemas import names
+    from holdfast.schemas.tool import ActivityBinding
+
+# The function of the worker that returns its `WorkerPermits`, if it has keys.
+EXTERN = "holdfast_permits"
+
+
+@dataclass(frozen=True)
+class WorkerPermits:
+    """The permit keys of a worker, and the types of the activities that it executes itself."""
+
+    keys: KeyRing
+    activities: Collection[str]
+
+
+def _worker_permits() -> WorkerPermits | None:
+    provide = workflow.extern_functions().get(EXTERN, lambda: None)
+    permits: WorkerPermits | None = provide()
+    return permits
+
+
+def _use(kind: Kind, id: str, of: str, values: Sequence[Any], **started_by: str) -> PermittedUse:
+    info, payloads = workflow.info(), workflow.payload_converter().to_payloads(values)
+    place = {"workflow_id": info.workflow_id, "run_id": info.run_id, **started_by}
+    return PermittedUse(kind, info.namespace, id=id, type=of, payloads=payloads, **place)
+
+
+def sign(
+    input: StartActivityInput | StartChildWorkflowInput | ContinueAsNewInput,
+    kind: Kind,
+    id: str,
+    of: str,
+) -> None:
+    """Add the permit of this type of activity or workflow, if the worker has admitted the run."""
+    permits = _worker_permits()
+    # An `isinstance` check fails: the sandbox has classes of its own.
+    if permits is None or not getattr(workflow.instance(), "is_admitted", False):
+        return
+    use = _use(kind, id, of, input.args)
+    input.args = [RawValue(each) for each in use.payloads]  # not encoded again
+    # Without metadata, which would take as many bytes again.
+    input.headers = {**input.headers, names.PERMIT: Payload(data=use.sign(permits.keys))}
+
+
+def is_delegate(raw: Any) -> bool:
+    """Return whether a run has started this one with this request.
+
+    On a worker with permit keys, its permit proves that. On another, any child is one.
+    """
+    info = workflow.info()
+    if info.parent is None:
+        return False
+    parent = {"workflow_id": info.parent.workflow_id, "run_id": info.parent.run_id}
+    return not _lacks(_use("delegate", info.workflow_id, info.workflow_type, [raw], **parent))
+
+
+def is_foreign_state(previous: str, values: Sequence[Any]) -> bool:
+    """Return whether no run of the worker has left these values to this one."""
+    return _lacks(_use("continued", "", workflow.info().workflow_type, values, run_id=previous))
+
+
+def is_foreign_result(binding: ActivityBinding, id: str, n: int, result: Any) -> bool:
+    """Return whether an activity of the worker itself has a result that no worker has signed.
+
+    `n` counts the executions of the activity with this id.
+    """
+    is_here = binding.task_queue in (None, workflow.info().task_queue) and not binding.local
+    use = _use("result", id, binding.type, [result])
+    return _lacks(use, use.payloads[0].metadata.get(names.PERMIT, b""), f"-{id}-{n}", is_here)
+
+
+def _lacks(
+    use: PermittedUse, permit: bytes | None = None, mark: str = "", is_here: bool = True
+) -> bool:
+    """Return whether the worker requires a permit for a use, and the given one is not valid.
+
+    It is by default the one that the run was started with. `mark` tells uses of a kind apart.
+    """
+    if permit is None:
+        permit = workflow.info().headers.get(names.PERMIT, Payload()).data
+    if not workflow.unsafe.is_replaying():
+        permits = _worker_permits()
+        if permits is None or not is_here or use.is_signed(permits.keys, permit):
+            return False
+        if use.kind == "result" and use.type not in permits.activities:
+            return False
+    return workflow.patched(f"no-permit-{use.kind}{mark}")
