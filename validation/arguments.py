@@ -19,15 +19,16 @@ from holdfast.schemas.base import MAX_JSON_DEPTH
 from holdfast.schemas.names import EXACT_ARGUMENTS, FILLED_DEFAULTS
 from holdfast.schemas.reference import MARK
 from holdfast.schemas.tool import Schema
+from holdfast.validation.keyword_checks import TYPES, is_of_types
 from holdfast.validation.lenient_json import Number, ensure_json, read_json, without_digits
 from holdfast.validation.rule_changes import applies
-from holdfast.validation.validator import errors, validator
-from holdfast.validation.work_budget import CannotCheck, bounded, spend
+from holdfast.validation.validator import errors, fits
+from holdfast.validation.work_budget import CannotCheck, WorkBudget, bounded
 
-# The number of items, types or characters of a reference that count as one step.
-_LOOKED_AT_A_CHECK = 8
-# Parsing a text of this length as JSON takes the time of one step.
-_READ_A_CHECK = 1_000
+# The items, types or characters of a reference that count as one step.
+_LOOKED_AT = 8
+# Parsing a text of this length as JSON takes ten microseconds.
+_READ = 1_000
 # Parts of a call that models write as if they were arguments.
 _WRAPPERS = ("arguments", "args", "parameters", "params", "input", "kwargs")
 _NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][+-]?[0-9]{1,3})?\Z")
@@ -75,8 +76,8 @@ def unwrapped(arguments: dict[str, Any], schema: Schema, tool: str) -> dict[str,
     if len(call) != 1 or arguments.keys() & named:
         return arguments
     [(wrapper, inner)] = call.items()
-    with bounded():
-        inner = _parsed(inner, "{") if isinstance(inner, str) else inner
+    with bounded() as budget:
+        inner = _parsed(inner, "{", budget) if isinstance(inner, str) else inner
     if isinstance(inner, dict) and all(key in named or key[:1] == "_" for key in inner):
         return {**own, **inner} if applies(EXACT_ARGUMENTS) else arguments
     if wrapper in (*_WRAPPERS, tool) and applies(EXACT_ARGUMENTS):
@@ -112,9 +113,9 @@ def coerce(
     fills = fill and '"default"' in json.dumps(schema) and applies(FILLED_DEFAULTS)
     if not (fills or is_resolved):
         return value
-    with bounded():
+    with bounded() as budget:
         try:
-            return _Coercion(schema, fills, is_resolved).apply(value, schema, 0)
+            return _Coercion(schema, budget, fills, is_resolved).apply(value, schema, 0)
         except CannotCheck as error:
             if fills:
                 raise InvalidArguments(str(error)) from None
@@ -136,16 +137,18 @@ def filled_in(written: Any, arguments: Any, place: str = "") -> Iterator[str]:
 class _Coercion:
     """One pass over a value and its schema; `root` is the schema that `$ref` points into."""
 
-    def __init__(self, root: Schema | bool, fills: bool, is_resolved: bool) -> None:
+    def __init__(
+        self, root: Schema | bool, budget: WorkBudget, fills: bool, is_resolved: bool
+    ) -> None:
         self._root = root
+        self._budget = budget
         self._fills = fills
         self._is_resolved = is_resolved
-        self._validator = validator(root)
 
     def apply(self, value: Any, schema: Any, depth: int) -> Any:
         if not isinstance(schema, dict) or depth > MAX_JSON_DEPTH or value is None:
             return value
-        spend(1)
+        self._budget.spend(self._budget.rules.slow_steps)
         if isinstance(reference := schema.get("$ref"), str):
             value = self.apply(value, self._target(reference), depth + 1)
         for part in _list_of(schema, "allOf"):
@@ -154,15 +157,15 @@ class _Coercion:
             value = self._branch(value, _list_of(schema, name), depth + 1)
         types = schema.get("type")
         wanted = [types] if isinstance(types, str) else types if isinstance(types, list) else []
-        spend(len(wanted) // _LOOKED_AT_A_CHECK)
+        self._look_at(len(wanted))
         misfits = wanted and not any(_is(value, name) for name in wanted)
         if misfits and self._is_resolved:
             # The first type that it can be converted to.
-            converted = ((name, _converted(value, name)) for name in wanted)
+            converted = ((name, _converted(value, name, self._budget)) for name in wanted)
             value = next((each for name, each in converted if _is(each, name)), value)
         if not isinstance(value, dict | list):
             return value
-        spend(len(value) // _LOOKED_AT_A_CHECK)
+        self._look_at(len(value))
         if isinstance(value, list):
             prefix, rest = _list_of(schema, "prefixItems"), schema.get("items", True)
             schemas = [*prefix[: len(value)], *[rest] * (len(value) - len(prefix))]
@@ -182,7 +185,8 @@ class _Coercion:
             return value
         required = _list_of(schema, "required")
         for key, inner in known.items():
-            spend(1 + len(required) // _LOOKED_AT_A_CHECK)
+            self._budget.spend(1)
+            self._look_at(len(required))
             if key not in value and key not in required:
                 for default in self._default(inner):
                     value[key] = self.apply(default, inner, depth + 1)
@@ -192,13 +196,13 @@ class _Coercion:
         """Return the default of a property, its own or that of its `$ref`; none if it misfits."""
         holder = schema
         while isinstance(holder, dict) and "default" not in holder and "$ref" in holder:
-            spend(1)
+            self._budget.spend(1)
             holder = self._target(str(holder["$ref"]))
         if not isinstance(holder, dict) or "default" not in holder:
             return []
         default = holder["default"]
         is_text = self._is_resolved or MARK not in json.dumps(default, ensure_ascii=False)
-        return [default] if is_text and self._fits(default, schema) else []
+        return [default] if is_text and fits(default, self._root, schema) else []
 
     def _branch(self, value: Any, branches: list[Any], depth: int) -> Any:
         """Return the value as the first of several schemas coerces it to fit that schema.
@@ -207,28 +211,23 @@ class _Coercion:
         """
         if not self._is_resolved:
             return value
-        fitting = next((branch for branch in branches if self._fits(value, branch)), None)
+        fitting = next((branch for branch in branches if fits(value, self._root, branch)), None)
         if fitting is not None:
             return self.apply(value, fitting, depth) if self._fills else value
         for branch in branches:
             coerced = self.apply(value, branch, depth)
-            if self._fits(coerced, branch):
+            if fits(coerced, self._root, branch):
                 return coerced
         return value
 
-    def _fits(self, value: Any, branch: Any) -> bool:
-        try:
-            return next(iter(self._validator.descend(without_digits(value), branch)), None) is None
-        except CannotCheck:
-            raise
-        except Exception:  # as in `_errors`, which reports it
-            return False
+    def _look_at(self, count: int) -> None:
+        self._budget.spend(count // _LOOKED_AT + count * self._budget.application)
 
     def _target(self, reference: str) -> Any:
         """Return the schema that a local `$ref` points to; other references coerce nothing."""
         if not reference.startswith("#/"):
             return self._root if reference == "#" else True
-        spend(len(reference) // _LOOKED_AT_A_CHECK)
+        self._look_at(len(reference))
         found: Any = self._root
         for step in reference[2:].split("/"):
             key = step.replace("~1", "/").replace("~0", "~")
@@ -241,23 +240,11 @@ def _list_of(schema: Schema, key: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "boolean": (bool,),
-    "integer": (int,),
-    "number": (int, float),
-    "object": (dict,),
-    "array": (list,),
-    "null": (type(None),),
-}
-
-
 def _is(value: Any, name: Any) -> bool:
-    kinds = _TYPES.get(name, ()) if isinstance(name, str) else ()
-    return isinstance(value, kinds) and (name == "boolean" or not isinstance(value, bool))
+    return isinstance(name, str) and is_of_types(value, TYPES.get(name, ()))
 
 
-def _converted(value: Any, name: Any) -> Any:
+def _converted(value: Any, name: Any, budget: WorkBudget) -> Any:
     match name, value:
         case "integer", float() if value.is_integer():
             return int(value)
@@ -276,27 +263,27 @@ def _converted(value: Any, name: Any) -> Any:
             digits = value.digits if isinstance(value, Number) else None
             return digits if digits and applies(EXACT_ARGUMENTS) else json.dumps(value)
         case (("object" | "array"), str()):
-            return _object_or_list(value, name)
+            return _object_or_list(value, name, budget)
         case "array", bool() | int() | float():
             return [value]
         case _:
             return value
 
 
-def _object_or_list(text: str, name: str) -> Any:
+def _object_or_list(text: str, name: str, budget: WorkBudget) -> Any:
     """Return the object or the list that a text is, or the list of it, unless it is broken JSON."""
-    parsed, written = _parsed(text, "{" if name == "object" else "["), text.strip()
+    parsed, written = _parsed(text, "{" if name == "object" else "[", budget), text.strip()
     if name == "object" or isinstance(parsed, list):
         return parsed
     is_broken = written in ("", "null") or "\n" in text or "\r" in text or written[0] in "[("
-    is_broken = is_broken or (written[0] == "{" and isinstance(_parsed(text, "{"), str))
+    is_broken = is_broken or (written[0] == "{" and isinstance(_parsed(text, "{", budget), str))
     return text if is_broken and applies(EXACT_ARGUMENTS) else [text]
 
 
-def _parsed(text: str, opening: str) -> Any:
+def _parsed(text: str, opening: str, budget: WorkBudget) -> Any:
     if not text.lstrip().startswith(opening):
         return text
-    spend(len(text) // _READ_A_CHECK)
+    budget.work(len(text), _READ)
     try:
         return read_json(text)
     except ValueError:

@@ -9,18 +9,15 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from jsonschema import Draft202012Validator, FormatChecker
-from jsonschema.exceptions import best_match
-from referencing import Registry
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT202012
-
 from holdfast.schemas.base import json_size
-from holdfast.schemas.json_schema import DRAFT
-from holdfast.schemas.phrases import suggest_names
+from holdfast.schemas.json_schema import DEFINITION, DRAFT, JSON_SCHEMA, KEYWORDS
+from holdfast.schemas.phrases import quote_value, suggest_names
+from holdfast.validation.compiled_schema import node_of
 from holdfast.validation.problems import ValueProblem, Where
 from holdfast.validation.regex import PatternRefused, pattern, steps_of
 from holdfast.validation.schema_keywords import keyword_faults, value_fault
+from holdfast.validation.validator import faults
+from holdfast.validation.work_budget import CannotCheck
 
 MAX_SCHEMA_BYTES = 256_000
 MAX_SCHEMA_DEPTH = 64
@@ -42,15 +39,12 @@ _REFERENCES = ("$ref", "$dynamicRef")
 Target = Callable[[str], Any]
 """The target of a local reference, or None if it does not exist."""
 
-_FORMATS = FormatChecker()
-
-
-@_FORMATS.checks("regex", raises=PatternRefused)
-def _is_pattern(value: Any) -> bool:
-    return not isinstance(value, str) or pattern(value) is not None
-
-
-_META = Draft202012Validator(Draft202012Validator.META_SCHEMA, format_checker=_FORMATS)
+# What of the definition for editors is checked here; the other two have their own messages.
+_CHECKED = {key: each for key, each in KEYWORDS.items() if key not in ("$schema", "$ref")}
+_META: dict[str, Any] = {
+    "$ref": f"#/$defs/{JSON_SCHEMA}",
+    "$defs": {JSON_SCHEMA: {**DEFINITION, "properties": _CHECKED}},
+}
 
 
 def schema_problems(schema: Any) -> list[ValueProblem]:
@@ -60,27 +54,40 @@ def schema_problems(schema: Any) -> list[ValueProblem]:
     too_large = _size_problem(schema)
     if too_large is not None:
         return [too_large]
-    faults = list(islice(keyword_faults(schema), MAX_FAULTS))
-    error = best_match(_META.iter_errors(schema))
-    if error is not None:
-        return [*faults, value_fault(error)]
-    resource = DRAFT202012.create_resource(schema)
-    # Anchors are found once, and not again for each reference to one.
-    resolver = Registry().with_resource("", resource).crawl().resolver()
+    problems = list(islice(keyword_faults(schema), MAX_FAULTS))
+    malformed = [value_fault(each) for each in faults(schema, _META, MAX_FAULTS)]
+    malformed += islice(_pattern_problems(schema), MAX_FAULTS)
+    if malformed:
+        return [*problems, *malformed]
+    root = node_of(schema, schema)
 
     def target(reference: str) -> Any:
         try:
-            return resolver.lookup(reference).contents
-        except Unresolvable:
+            return root.target(reference).schema
+        except CannotCheck:
             return None
 
     wrong = list(islice(_reference_problems(schema, target), MAX_FAULTS))
-    faults += wrong or _endless_problems(schema, target)
+    problems += wrong or _endless_problems(schema, target)
     for where, each in _subschemas(schema):
         if each.get("$schema", DRAFT).rstrip("#") != DRAFT:
             reason, fix = f"`{each['$schema']}` is not read", f"leave it out, or write {DRAFT}"
-            faults.append(ValueProblem((*where, "$schema"), reason, fix))
-    return faults
+            problems.append(ValueProblem((*where, "$schema"), reason, fix))
+    return problems
+
+
+def _pattern_problems(schema: dict[str, Any]) -> Iterator[ValueProblem]:
+    for where, each in _subschemas(schema):
+        named = each.get("patternProperties")
+        written = [((*where, "pattern"), each.get("pattern"))]
+        keys = named if isinstance(named, dict) else ()
+        written += [((*where, "patternProperties"), key) for key in keys]
+        for place, text in written:
+            try:
+                _ = isinstance(text, str) and pattern(text)
+            except PatternRefused as refused:
+                reason = f"{quote_value(text)} is no regular expression to check with"
+                yield ValueProblem(place, f"{reason}: {refused.reason}", refused.fix)
 
 
 def _size_problem(schema: Any) -> ValueProblem | None:

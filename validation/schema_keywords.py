@@ -8,13 +8,11 @@ from collections.abc import Iterator, Mapping
 from itertools import filterfalse, islice
 from typing import Any
 
-from jsonschema.exceptions import ValidationError
-
 from holdfast.schemas.json_schema import EXTENSIONS, KEYWORDS, TYPES
 from holdfast.schemas.phrases import closest_names, misfit_reason, quote_value, suggest_names
 from holdfast.schemas.tool import META_PROPERTIES, OTHERS_PARAMETERS
+from holdfast.validation.keyword_checks import Fault
 from holdfast.validation.problems import ValueProblem, Where
-from holdfast.validation.regex import PatternRefused
 
 _NEARLY = 0.85
 # Comparing a word with all keywords takes long: only this many unknown words of a schema are.
@@ -91,14 +89,12 @@ def tool_keyword_problems(written: Mapping[str, Any]) -> Iterator[ValueProblem]:
             yield _unknown((key,), [_AT_TOP[each] for each in close])
 
 
-def value_fault(error: ValidationError) -> ValueProblem:
-    """Return an error of the draft's own schema in plain words."""
-    where = tuple(error.absolute_path)
-    value: Any = error.instance
-    wants: Any = error.validator_value
-    if where and "type" in (where[-1], where[-2:-1]) and error.validator == "anyOf":
+def value_fault(fault: Fault) -> ValueProblem:
+    """Return an error of a keyword's value in plain words."""
+    where, value, wants = fault.place, fault.value, fault.rule
+    if where[-1:] == ("type",) and fault.keyword == "anyOf":
         return _type_problem(where, value)
-    match error.validator:
+    match fault.keyword:
         case "type":
             kinds = [wants] if isinstance(wants, str) else wants
             fix = "write " + " or ".join(_WANTED.get(each, each) for each in kinds)
@@ -109,20 +105,15 @@ def value_fault(error: ValidationError) -> ValueProblem:
             elif kinds == ["object", "boolean"]:
                 fix = "write a schema"
             return ValueProblem(where, misfit_reason(value), fix)
-        case "format" if isinstance(refused := error.cause, PatternRefused):
-            reason = (
-                f"{quote_value(value)} is no regular expression to check with: {refused.reason}"
-            )
-            return ValueProblem(where, reason, refused.fix)
         case "uniqueItems":
             return ValueProblem(where, "it holds an item twice", "keep one of them")
         case "minItems":
             return ValueProblem(where, "the list is empty", "write a schema in it, or leave it out")
         case "minimum" | "exclusiveMinimum":
-            least = "more than 0" if error.validator == "exclusiveMinimum" else "0 or more"
+            least = "more than 0" if fault.keyword == "exclusiveMinimum" else "0 or more"
             return ValueProblem(where, misfit_reason(value), f"write {least}")
         case _:
-            reason = f"this is no valid JSON Schema: {error.message[:300]}"
+            reason = f"this is no valid JSON Schema: {fault.message[:300]}"
             return ValueProblem(where, reason, "write it as draft 2020-12 has it")
 
 

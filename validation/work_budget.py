@@ -1,29 +1,51 @@
 """Bound the work of validation, since Temporal fails a workflow task that blocks for two seconds.
 
-Untrusted values are checked in steps of some ten microseconds at most. The steps are counted and
-not timed, so that a replay gets the same result. `bounded` gives the work inside of it one budget.
-The work of one workflow task uses one `SharedWorkBudget`, which the task's shell provides.
+The work on untrusted values is counted in steps of a tenth of a microsecond, and not timed, so that
+a replay gets the same result. `bounded` gives the work inside of it one budget. The work of one
+workflow task uses one `SharedWorkBudget`, which the task's shell provides.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from dataclasses import dataclass
+from typing import Final
 
+from holdfast.validation.formats import FORMATS
 from holdfast.validation.regex import Pattern, PatternRefused, pattern
 
-MAX_CHECKS = 50_000
-# The budget of a workflow task's own work, and the additional budget for decisions that it
-# receives.
-MAX_CHECKS_IN_TASK = 80_000
-MAX_CHECKS_OF_DECISIONS = 20_000
+
+@dataclass(frozen=True)
+class ValidationRules:
+    """What is checked of values, and the steps that it may take.
+
+    `steps` are those of one decision of a run, `task_steps` those of one workflow task,
+    `input_steps` those of the messages and decisions that it receives. An application of a schema,
+    and an error, takes `application_steps` beside its own, a coercion or a search `slow_steps`, and
+    ten microseconds of other work `work_steps`. `formats` are those that are checked.
+    """
+
+    steps: int
+    task_steps: int
+    input_steps: int
+    application_steps: int
+    slow_steps: int
+    work_steps: int
+    formats: frozenset[str]
+
+
+RULES: Final = ValidationRules(5_500_000, 6_000_000, 1_500_000, 3, 25, 100, FORMATS)
+# Those of runs that started before there were others: a replay must have the same results.
+FIRST_RULES: Final = ValidationRules(
+    50_000, 80_000, 20_000, 0, 1, 1, frozenset({"date", "uuid", "ipv4", "ipv6"})
+)
 # Schemas within schemas, for which Python has room on its stack.
 MAX_NESTED_CHECKS = 200
-# The steps of a search: compiling its pattern, then reading the text.
-_STEPS_READY_A_CHECK = 30
-_STEPS_SEARCHED_A_CHECK = 4_000
+# What takes ten microseconds: compiling so many instructions of a pattern, applying them.
+_INSTRUCTIONS_COMPILED = 30
+_INSTRUCTIONS_APPLIED = 4_000
 # A rejected pattern may have been compiled in part.
-_REFUSED_CHECKS = 1_000
+_REFUSED_INSTRUCTIONS = 30_000
 
 
 class CannotCheck(Exception):
@@ -33,41 +55,78 @@ class CannotCheck(Exception):
 class SharedWorkBudget:
     """The remaining budget of one workflow task."""
 
-    def __init__(self, checks: int) -> None:
-        self.checks = checks
+    def __init__(self, steps: int, rules: ValidationRules = RULES) -> None:
+        self.steps = steps
+        self.rules = rules
 
 
 class WorkBudget:
-    """A remaining budget, with the results of the work so far that can be used again."""
+    """A remaining budget, and what the checks that use it share.
 
-    def __init__(self, shared: SharedWorkBudget | None) -> None:
-        self._shared = shared
-        self._left = MAX_CHECKS
+    `nested` are the schemas around the current one; `verdicts` those so far of schemas in choices,
+    by the ids of a schema's node and of a value.
+    """
+
+    __slots__ = (
+        "_patterns",
+        "_shared",
+        "_steps",
+        "application",
+        "most",
+        "nested",
+        "rules",
+        "verdicts",
+    )
+
+    def __init__(self, shared: SharedWorkBudget | None = None) -> None:
+        rules = RULES if shared is None else shared.rules
+        self._shared = SharedWorkBudget(rules.steps) if shared is None else shared
+        self._steps = rules.steps
         self._patterns: dict[str, Pattern] = {}
+        self.rules = rules
+        self.application = rules.application_steps
         self.nested = 0
-        # By the id of a registry: the registry, and the same one with all anchors found.
-        self.crawled: dict[int, tuple[Any, Any]] = {}
+        self.verdicts: dict[tuple[int, int], bool] = {}
 
-    def spend(self, checks: int) -> None:
-        """Subtract steps from the budget."""
-        self._left -= checks
-        if self._left < 0:
-            raise CannotCheck(f"too large to be checked: that takes more than {MAX_CHECKS} steps")
-        if self._shared is not None:
-            self._shared.checks -= checks
-            if self._shared.checks < 0:
-                raise CannotCheck("too large to be checked beside all else that came with it")
+    def spend(self, steps: int) -> None:
+        """Subtract steps from the budget.
 
-    def pattern(self, written: str) -> Pattern:
-        """Return a pattern, compiled once."""
-        if written not in self._patterns:
+        Raises:
+            CannotCheck: the budget is used up.
+        """
+        self._steps -= steps
+        self._shared.steps -= steps
+        if self._steps < 0:
+            most = self.rules.steps
+            raise CannotCheck(f"too large to be checked: that takes more than {most} steps")
+        if self._shared.steps < 0:
+            raise CannotCheck("too large to be checked beside all else that came with it")
+
+    def work(self, amount: int, in_ten_microseconds: int) -> None:
+        """Subtract the steps of work that is not an application of a keyword.
+
+        Raises:
+            CannotCheck: the budget is used up.
+        """
+        self.spend(self.rules.work_steps * amount // in_ten_microseconds)
+
+    def matches(self, written: str, text: str) -> bool:
+        """Return whether a text contains a match of a pattern, which is compiled once.
+
+        Raises:
+            CannotCheck: the pattern is rejected, or the budget is used up.
+        """
+        ready = self._patterns.get(written)
+        if ready is None:
             try:
                 self._patterns[written] = ready = pattern(written)
             except PatternRefused as refused:
-                self.spend(_REFUSED_CHECKS)
+                self.work(_REFUSED_INSTRUCTIONS, _INSTRUCTIONS_COMPILED)
                 raise CannotCheck(f"the schema cannot be applied: {refused}") from None
-            self.spend(ready.steps // _STEPS_READY_A_CHECK)
-        return self._patterns[written]
+            self.work(ready.steps, _INSTRUCTIONS_COMPILED)
+        self.spend(self.rules.slow_steps)
+        self.work(ready.steps * len(text), _INSTRUCTIONS_APPLIED)
+        return ready.is_in(text)
 
 
 _current: ContextVar[WorkBudget | None] = ContextVar("_current", default=None)
@@ -75,15 +134,17 @@ _shared: ContextVar[Callable[[], SharedWorkBudget] | None] = ContextVar("_shared
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
-    """Share one budget of `MAX_CHECKS`, about half a second of work, among all checks inside."""
-    if _current.get() is not None:
-        yield
+def bounded() -> Iterator[WorkBudget]:
+    """Share one budget, about half a second of work, among all checks inside."""
+    current = _current.get()
+    if current is not None:
+        yield current
         return
     shared = _shared.get()
-    token = _current.set(WorkBudget(None if shared is None else shared()))
+    current = WorkBudget(None if shared is None else shared())
+    token = _current.set(current)
     try:
-        yield
+        yield current
     finally:
         _current.reset(token)
 
@@ -91,30 +152,3 @@ def bounded() -> Iterator[None]:
 def use_shared_budget(shared: Callable[[], SharedWorkBudget]) -> None:
     """Set the function that returns the budget for this asyncio task and those that it starts."""
     _shared.set(shared)
-
-
-def current_budget() -> WorkBudget:
-    """Return the budget of the current work."""
-    current = _current.get()
-    assert current is not None  # every check opens one
-    return current
-
-
-def spend(checks: int) -> None:
-    """Subtract steps from the current budget.
-
-    Raises:
-        CannotCheck: the budget is used up.
-    """
-    current_budget().spend(checks)
-
-
-def pattern_matches(written: str, text: str) -> bool:
-    """Return whether a text contains a match of a pattern.
-
-    Raises:
-        CannotCheck: the pattern is rejected, or the budget is used up.
-    """
-    one = current_budget().pattern(written)
-    spend(1 + one.steps * len(text) // _STEPS_SEARCHED_A_CHECK)
-    return one.is_in(text)

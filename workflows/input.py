@@ -16,7 +16,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeVar, cast
+from typing import Any, Generic, Literal, NoReturn, TypeVar, cast
 
 from temporalio import exceptions, workflow
 from temporalio.api.common.v1 import Payload
@@ -42,9 +42,10 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.validation.text_safety import plain_name
 
 from holdfast.validation.work_budget import (
-    MAX_CHECKS_IN_TASK,
-    MAX_CHECKS_OF_DECISIONS,
+    FIRST_RULES,
+    RULES,
     SharedWorkBudget,
+    ValidationRules,
 )
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import (
@@ -67,9 +68,9 @@ CHECK_TO_CLOSE = parse_duration("1m")
 
 # A payload with more values is neither a decision nor a message.
 MAX_INPUT_VALUES = 200_000
-# Reading a value takes less time than checking it, and a long text takes nearly none.
-_VALUES_A_CHECK = 3
-_BYTES_A_CHECK = 2_000
+# What is read in ten microseconds: a long text takes nearly no time.
+_VALUES_READ = 3
+_BYTES_READ = 2_000
 
 MAX_REASON_CHARACTERS = 300
 
@@ -288,17 +289,20 @@ def model_failure_message(error: ActivityError) -> str:
 
 
 class _PerTaskBudget:
-    """A budget that is full again in each workflow task."""
+    """A budget that is full again in each workflow task; `share` is the run's, or that of input."""
 
-    def __init__(self, checks: int) -> None:
-        self._checks = checks
+    def __init__(self, budgets: "TaskBudget", share: Literal["run", "input"]) -> None:
+        self._budgets = budgets
+        self._share = share
         self._task = -1
         self._budget = SharedWorkBudget(0)
 
     def __call__(self) -> SharedWorkBudget:
         task = workflow.info().get_current_history_length()
-        if task != self._task:
-            self._task, self._budget = task, SharedWorkBudget(self._checks)
+        rules = self._budgets.rules
+        if task != self._task or self._budget.rules is not rules:
+            steps = rules.task_steps if self._share == "run" else rules.input_steps
+            self._task, self._budget = task, SharedWorkBudget(steps, rules)
         return self._budget
 
 
@@ -306,9 +310,15 @@ class TaskBudget:
     """The budgets of one workflow, for `use_shared_budget`."""
 
     def __init__(self) -> None:
-        self.run = _PerTaskBudget(MAX_CHECKS_IN_TASK)
-        self.input = _PerTaskBudget(MAX_CHECKS_OF_DECISIONS)
-        self.validation = _PerTaskBudget(MAX_CHECKS_OF_DECISIONS)
+        self.rules: ValidationRules = RULES
+        self.run = _PerTaskBudget(self, "run")
+        self.input = _PerTaskBudget(self, "input")
+        self.validation = _PerTaskBudget(self, "input")
+
+    def use_rules_of(self, facts: WorkerFacts) -> None:
+        """Validate as the worker did on which the run started."""
+        is_fast = facts.rules_version >= names.RULE_CHANGES[names.FAST_VALIDATION]
+        self.rules = RULES if is_fast else FIRST_RULES
 
     def admit(self, payload: Any, *, trace: bool = True) -> None:
         """Charge for reading a payload; the first one in a workflow task is always admitted.
@@ -325,9 +335,10 @@ class TaskBudget:
                 f"it holds {values} values; at most {MAX_INPUT_VALUES} are read"
             )
         budget = (self.input if trace else self.validation)()
-        is_first = budget.checks == MAX_CHECKS_OF_DECISIONS
-        budget.checks -= 1 + values // _VALUES_A_CHECK + len(data) // _BYTES_A_CHECK
-        if budget.checks < 0 and not is_first:
+        is_first = budget.steps == budget.rules.input_steps
+        work = 1 + values // _VALUES_READ + len(data) // _BYTES_READ
+        budget.steps -= work * budget.rules.work_steps
+        if budget.steps < 0 and not is_first:
             raise InvalidInputError("too much came at once; send it again")
 
 

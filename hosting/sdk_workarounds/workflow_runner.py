@@ -37,15 +37,8 @@ PASSED_THROUGH: Final = (
     "holdfast.runtime",
     "holdfast.providers",
     "holdfast.catalog",
-    "holdfast.validation.problems",
-    "holdfast.validation.regex",
-    "jsonschema",
-    "jsonschema_specifications",
-    "referencing",
-    "rpds",
+    "holdfast.validation",
     "re2",
-    "attr",
-    "attrs",
 )
 _WORKAROUNDS: Final = (
     "one sandbox for all runs: each run in the cache takes some megabytes more",

@@ -74,12 +74,12 @@ LIMITS: dict[str, list[str]] = {
         f"{schema_check.MAX_PATTERNS_STEPS:,} steps",
     ],
     "validating values against schemas": [
-        f"{work_budget.MAX_CHECKS:,} steps",
-        f"{work_budget.MAX_CHECKS_IN_TASK:,} in one workflow task",
+        f"{work_budget.RULES.steps:,} steps",
+        f"{work_budget.RULES.task_steps:,} in one workflow task",
     ],
     "messages and decisions": [
         f"{MAX_INPUT_VALUES:,} values",
-        f"{work_budget.MAX_CHECKS_OF_DECISIONS:,} steps",
+        f"{work_budget.RULES.input_steps:,} steps",
     ],
     "decisions before their request": [str(pending.MAX_EARLY_DECISIONS)],
     "notes on ignored input": [str(base_workflow.MAX_NOTES)],

@@ -41,7 +41,8 @@ def _of_type(kind: Any, schema: dict[str, Any], root: Any) -> st.SearchStrategy[
     match kind:
         case "string":
             texts = TEXTS.filter(lambda text: len(text) >= schema.get("minLength", 0))
-            return st.uuids().map(str) if schema.get("format") == "uuid" else texts
+            formats = {"uuid": st.uuids().map(str), "uri": st.just("https://example.com/a")}
+            return formats.get(schema.get("format", ""), texts)
         case "integer" | "number":
             least = schema.get("minimum", schema.get("exclusiveMinimum", -9) + 1)
             whole = st.integers(least, schema.get("maximum", least + 50))

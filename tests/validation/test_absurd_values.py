@@ -10,19 +10,24 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.tool import Schema
-from holdfast.validation import work_budget
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import errors
-from holdfast.validation.work_budget import SharedWorkBudget, bounded, use_shared_budget
+from holdfast.validation.work_budget import (
+    FIRST_RULES,
+    RULES,
+    SharedWorkBudget,
+    bounded,
+    use_shared_budget,
+)
 
 MAX_SECONDS = 0.9
 INTEGER = {"type": "integer"}
 TEXT = {"type": "string"}
 LONG = "x" * 1_000_000
 NUMBERS = [1] * 400_000
-MANY = [1] * 20_000
-TOO_MANY = "too large to be checked: that takes more than 50000 steps"
+MANY = [1] * 600_000
+TOO_MANY = f"too large to be checked: that takes more than {RULES.steps} steps"
 ANCHORED = {"$anchor": "a", "type": "integer"}
 OTHER_DRAFT = {"$schema": "http://json-schema.org/draft-07/schema#"}
 OWN_DRAFT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
@@ -205,10 +210,10 @@ def test_what_is_written_anew_says_what_jsonschema_says(
 
 
 def test_what_comes_in_one_workflow_task_shares_one_budget() -> None:
-    shared = SharedWorkBudget(work_budget.MAX_CHECKS)
+    shared = SharedWorkBudget(RULES.steps)
     use_shared_budget(lambda: shared)
     found = [errors(MANY, {"items": INTEGER}) for _ in range(3)]
-    use_shared_budget(lambda: SharedWorkBudget(work_budget.MAX_CHECKS))
+    use_shared_budget(lambda: SharedWorkBudget(RULES.steps))
     assert found[0] == []
     assert found[-1] == ["too large to be checked beside all else that came with it"]
     assert errors(MANY, {"items": INTEGER}) == []
@@ -221,6 +226,47 @@ def test_what_is_checked_together_shares_one_budget() -> None:
     assert found[0] == []
     assert found[-1] == [TOO_MANY]
     assert errors(MANY, {"items": INTEGER}) == []
+
+
+ROW = {
+    "type": "object",
+    "properties": {
+        "id": INTEGER,
+        "name": {"type": "string", "minLength": 1},
+        "note": {"anyOf": [TEXT, {"type": "null"}]},
+    },
+    "required": ["id"],
+    "additionalProperties": False,
+}
+
+
+def rows(count: int) -> list[Any]:
+    return [{"id": n, "name": f"n{n}", "note": None} for n in range(count)]
+
+
+def test_large_data_is_checked_up_to_what_the_limits_promise() -> None:
+    """2 MB of rows, or of nothing but numbers, as a result; 1 MB of rows as arguments."""
+    assert errors(rows(48_000), {"items": ROW}) == []
+    assert errors([1] * 1_000_000, {"type": "array", "items": INTEGER}) == []
+    assert len(fit(rows(24_000), {"type": "array", "items": ROW})) == 24_000
+
+
+@pytest.mark.parametrize(
+    ("schema", "most", "of"),
+    [
+        ({"items": ROW}, 3846, {"id": 1, "name": "x", "note": "y"}),
+        ({"items": ROW}, 3333, {"id": 1, "name": "x", "note": None}),
+        ({"items": {"pattern": "^[a-z]{1,9}$"}}, 16_666, "abc"),
+        ({"items": {"format": "date"}}, 24_999, "2026-02-02"),
+        ({"items": {"format": "email"}}, 24_999, "none"),
+    ],
+)
+def test_a_run_of_before_has_the_results_of_before(schema: Schema, most: int, of: Any) -> None:
+    """So many items were checked when steps were larger, and fewer formats."""
+    use_shared_budget(lambda: SharedWorkBudget(FIRST_RULES.task_steps, FIRST_RULES))
+    found = [errors([of] * count, schema) for count in (most, most + 1)]
+    use_shared_budget(lambda: SharedWorkBudget(RULES.task_steps))
+    assert found == [[], ["too large to be checked: that takes more than 50000 steps"]]
 
 
 @pytest.mark.parametrize(
@@ -251,4 +297,4 @@ def test_an_absurd_text_is_read_in_no_time(text: str) -> None:
     "schema", [{"items": {}}, {"contains": {}}, {"prefixItems": [{}], "items": {}}]
 )
 def test_going_through_a_value_counts_also_where_there_is_nothing_to_check(schema: Any) -> None:
-    assert errors([1] * 60_000, schema) == [TOO_MANY]
+    assert errors([1] * 2_500_000, schema) == [TOO_MANY]

@@ -210,7 +210,7 @@ def _merged(rules: Rules, more: Rules) -> dict[str, Any]:
 
 
 def describe_doubt(shape: Shape, value: Any) -> str:
-    """Return a warning where a value does not look like its `format`, which runs do not check."""
+    """Return a warning where a value does not look like its `format`, although it fits."""
     name = str(shape.rules.get("format"))
     if not isinstance(value, str) or MARK in value:
         return ""

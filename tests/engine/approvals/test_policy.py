@@ -47,12 +47,12 @@ def test_whether_a_call_waits(
     [
         {"$ref": "http://example.com/when.json"},
         {"pattern": "("},
-        {"properties": {"amount": {"multipleOf": 0.01}}},
+        {"properties": {"amount": {"type": "money"}}},
         {"properties": {"list": {"items": {"type": "integer"}}}},
     ],
 )
 def test_where_it_cannot_be_said_whether_when_fits_a_person_is_asked(when: Any) -> None:
-    arguments = {"amount": 10**400, "list": [1] * 200_000, "text": "x"}
+    arguments = {"amount": 5, "list": [1] * 1_200_000, "text": "x"}
     if "pattern" in when:
         when = {"properties": {"text": when}}
 

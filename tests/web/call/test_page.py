@@ -157,7 +157,7 @@ MAIL: dict[str, Any] = {"properties": {"to": {"type": "string", "format": "email
 
 def test_what_looks_wrong_is_held_back_once_and_not_where_it_is_only_checked() -> None:
     one = question(tool={"parameters": {"type": "object", **MAIL}}, arguments={"to": "a@b.example"})
-    edit = [("object:/arguments", ""), ("text:/arguments/to", "ada")]
+    edit = [("object:/arguments", ""), ("text:/arguments/to", "ada@b")]
     held = read_decision(typed("edit", *edit), one, ANN)
     assert isinstance(held, FormProblem)
     assert "Check these values" in held.message

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from holdfast.schemas.base import canonical_json
-from holdfast.validation.work_budget import MAX_CHECKS, WorkBudget
+from holdfast.validation.work_budget import RULES, WorkBudget
 from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields, form_violations
 from holdfast.web.forms.fields import Field
 from holdfast.web.forms.form_values import FormValue, UnreadableText
@@ -270,15 +270,12 @@ def test_a_day_that_was_emptied_is_asked_for_in_a_calendar() -> None:
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [
-        ("email", "ada@example.com", "noor"),
         ("email", "†state.mail", "noor@ourshop"),
-        ("date-time", "2026-03-01T14:00:00Z", "2026-03-01"),
-        ("date-time", "2026-03-01T14:00:00+01:00", "tomorrow"),
-        ("uri", "https://example.com/a", "example com"),
+        ("date-time", "2026-03-01T14:00:00+01:00", "2026-03-01T14:00:00"),
         ("uri", "mailto:ada@example.com", "http://[a"),
     ],
 )
-def test_what_no_run_checks_is_doubted_and_not_wrong(name: str, good: str, bad: str) -> None:
+def test_what_fits_but_looks_wrong_is_doubted(name: str, good: str, bad: str) -> None:
     schema = {"type": "string", "format": name}
     assert form_violations(bad, schema) == []
     assert build_fields(schema, FormValue(good, {})).doubt == ""
@@ -423,6 +420,6 @@ def test_forms_of_a_value_are_tried_within_one_allowance(monkeypatch: pytest.Mon
     each = {"anyOf": [{**branch, "title": f"b{number}"} for number in range(10)]}
     names = [f"p{number}" for number in range(30)]
     schema = {"type": "object", "properties": dict.fromkeys(names, each)}
-    value = {name: {"rows": ["none"] * 20} for name in names}
+    value = {name: {"rows": ["none"] * 300} for name in names}
     build_fields(schema, FormValue(value, {}))
-    assert MAX_CHECKS < sum(spent) < 2 * MAX_CHECKS
+    assert RULES.steps < sum(spent) < 2 * RULES.steps

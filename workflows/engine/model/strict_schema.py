@@ -18,9 +18,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from holdfast.schemas.tool import Schema, Tool
-from holdfast.validation.lenient_json import read_json, without_digits
-from holdfast.validation.validator import validator
-from holdfast.validation.work_budget import CannotCheck, bounded
+from holdfast.validation.lenient_json import read_json
+from holdfast.validation.validator import fits as fits_schema
+from holdfast.validation.work_budget import CannotCheck
 
 REFERENCE: Schema = {"type": "string", "description": "or a reference such as †state.path"}
 # The keywords that do not restrict a text.
@@ -127,12 +127,8 @@ class StrictForms:
 
         def fits(value: Any) -> bool:
             try:
-                with bounded():
-                    found = validator(self._root).descend(without_digits(value), schema)
-                    return next(iter(found), None) is None
-            except CannotCheck:
-                return False
-            except Exception:  # an invalid schema: validation reports it
+                return fits_schema(value, self._root, schema)
+            except CannotCheck:  # too large, or an invalid schema: validation reports it
                 return False
 
         return fits

@@ -1,0 +1,373 @@
+"""The keywords of JSON Schema (draft 2020-12): each yields what does not fit in a value.
+
+A check counts its work; long work counts as several steps. Errors have the words of Python's
+`jsonschema`, and its order: the order of the schema, then of the value.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from operator import ge, gt, le, lt
+from typing import TYPE_CHECKING, Any
+
+from holdfast.validation.formats import fits_format
+from holdfast.validation.work_budget import WorkBudget
+
+if TYPE_CHECKING:
+    from holdfast.validation.compiled_schema import Node
+
+# What takes ten microseconds: comparing so many values.
+_COMPARED = 8
+
+TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "object": (dict,),
+    "array": (list,),
+    "null": (type(None),),
+}
+
+
+@dataclass(slots=True)
+class Fault:
+    """What does not fit: a value, and a keyword with its rule in the schema.
+
+    `text` is the message, in which `{value}` and `{rule}` are filled in. `schema_place` is the path
+    of keywords to the rule.
+    """
+
+    text: str
+    value: Any
+    rule: Any
+    keyword: str = ""
+    place: tuple[str | int, ...] = ()
+    schema_place: tuple[str | int, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """Return the error in one line, which quotes the whole value."""
+        return self.text.format(value=self.value, rule=self.rule)
+
+    def at(self, step: str | int | None, *schema_step: str | int) -> "Fault":
+        """Move the error of a part to the value and the schema around it, and return it."""
+        self.place = self.place if step is None else (step, *self.place)
+        self.schema_place = (*schema_step, *self.schema_place)
+        return self
+
+
+Faults = Iterator[Fault]
+# From the keyword's rule, the value, the node of its schema.
+Check = Callable[[Any, Any, "Node", WorkBudget], Faults]
+
+KEYWORD_CHECKS: dict[str, tuple[tuple[type, ...], Check]] = {}
+"""By keyword: the types of the values that it is about, and its check."""
+
+
+def is_of_types(value: Any, types: tuple[type, ...]) -> bool:
+    """Return whether a JSON value is of one of the types; `true` is no number."""
+    return isinstance(value, types) and (
+        not isinstance(value, bool) or bool in types or object in types
+    )
+
+
+def keyword_check(name: str, *types: type) -> Callable[[Check], Check]:
+    """Register the check of a keyword for values of these types, or of any."""
+
+    def register(check: Check) -> Check:
+        KEYWORD_CHECKS[name] = (types or (object,), check)
+        return check
+
+    return register
+
+
+def _compares(keyword: str, types: str, fits: Callable[[Any, Any], bool], text: str) -> None:
+    """Register a keyword that compares a value with its rule."""
+
+    @keyword_check(keyword, *TYPES[types])
+    def check(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+        if not fits(value, rule):
+            words = _EMPTY.get((keyword[:4], rule), text)
+            yield Fault(f"{{value!r}} {words}", value, rule)
+
+
+def _is_multiple(value: Any, rule: Any) -> bool:
+    if not isinstance(rule, float):
+        return bool(value % rule == 0)
+    try:
+        quotient = value / rule
+        return bool(int(quotient) == quotient)
+    except OverflowError:
+        return (Fraction(value) / Fraction(rule)).denominator == 1
+
+
+def _is_at_least(value: Any, rule: Any) -> bool:
+    return bool(len(value) >= rule)
+
+
+def _is_at_most(value: Any, rule: Any) -> bool:
+    return bool(len(value) <= rule)
+
+
+_EMPTY = {
+    **{(f"min{kind}", 1): "should be non-empty" for kind in "LIP"},
+    **{(f"max{kind}", 0): "is expected to be empty" for kind in "LIP"},
+}
+_compares("minLength", "string", _is_at_least, "is too short")
+_compares("maxLength", "string", _is_at_most, "is too long")
+_compares("minItems", "array", _is_at_least, "is too short")
+_compares("maxItems", "array", _is_at_most, "is too long")
+_compares("minProperties", "object", _is_at_least, "does not have enough properties")
+_compares("maxProperties", "object", _is_at_most, "has too many properties")
+_compares("minimum", "number", ge, "is less than the minimum of {rule!r}")
+_compares("maximum", "number", le, "is greater than the maximum of {rule!r}")
+_compares("exclusiveMinimum", "number", gt, "is less than or equal to the minimum of {rule!r}")
+_compares("exclusiveMaximum", "number", lt, "is greater than or equal to the maximum of {rule!r}")
+_compares("multipleOf", "number", _is_multiple, "is not a multiple of {rule}")
+
+
+@keyword_check("type")
+def _type(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    names = [rule] if isinstance(rule, str) else rule
+    is_whole = isinstance(value, float) and "integer" in names and value.is_integer()
+    if not is_whole and not any(is_of_types(value, TYPES[name]) for name in names):
+        yield Fault("{value!r} is not of type " + ", ".join(map(repr, names)), value, rule)
+
+
+@keyword_check("pattern", str)
+def _pattern(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    if not budget.matches(rule, value):
+        yield Fault("{value!r} does not match {rule!r}", value, rule)
+
+
+@keyword_check("format", str)
+def _format(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    if rule in budget.rules.formats and not fits_format(rule, value):
+        yield Fault("{value!r} is not a {rule!r}", value, rule)
+
+
+# Equality.
+
+
+@keyword_check("enum")
+def _enum(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    if not any(_equal(each, value, budget) for each in rule):
+        yield Fault("{value!r} is not one of {rule!r}", value, rule)
+
+
+@keyword_check("const")
+def _const(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    if not _equal(rule, value, budget):
+        yield Fault("{rule!r} was expected", value, rule)
+
+
+def _equal(one: Any, two: Any, budget: WorkBudget) -> bool:
+    """Return whether two JSON values are the same: 1 is 1.0, and is not true."""
+    if isinstance(one, bool) or isinstance(two, bool):
+        return one is two
+    match one, two:
+        case list(), list():
+            budget.work(_COMPARED + len(one), _COMPARED)
+            pairs = zip(one, two, strict=False)
+            return len(one) == len(two) and all(_equal(*pair, budget) for pair in pairs)
+        case dict(), dict():
+            budget.work(_COMPARED + len(one), _COMPARED)
+            same = one.keys() == two.keys()
+            return same and all(_equal(each, two[key], budget) for key, each in one.items())
+        case _:
+            return bool(one == two)
+
+
+@keyword_check("uniqueItems", list)
+def _unique_items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    """Check in one pass: to compare each item with each other one takes long."""
+    if rule and len({_key(item, budget) for item in value}) < len(value):
+        yield Fault("an item stands in it twice", value, rule)  # durable text
+
+
+def _key(value: Any, budget: WorkBudget) -> Any:
+    """Return a key that is equal for equal JSON values: 1 is 1.0, and is not true.
+
+    Numbers become text: numbers with the same hash would be compared each with each.
+    """
+    match value:
+        case bool():
+            return (bool, value)
+        case int():
+            return (int, str(value))
+        case float():
+            return (int, str(int(value))) if value.is_integer() else (float, repr(value))
+        case dict():
+            budget.work(_COMPARED + len(value), _COMPARED)
+            return (dict, frozenset((key, _key(item, budget)) for key, item in value.items()))
+        case list():
+            budget.work(_COMPARED + len(value), _COMPARED)
+            return (list, tuple(_key(item, budget) for item in value))
+        case _:
+            return value
+
+
+# Schemas for the same value.
+
+
+@keyword_check("$dynamicRef")
+@keyword_check("$ref")
+def _reference(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    yield from node.target(rule).faults(value, budget)
+
+
+@keyword_check("allOf")
+def _all_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    for n, each in enumerate(rule):
+        for fault in node.part(each).faults(value, budget):
+            yield fault.at(None, n)
+
+
+@keyword_check("anyOf")
+def _any_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    if not any(node.part(each).fits(value, budget) for each in rule):
+        yield Fault("{value!r} is not valid under any of the given schemas", value, rule)
+
+
+@keyword_check("oneOf")
+def _one_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    fitting = [each for each in rule if node.part(each).fits(value, budget)]
+    if not fitting:
+        yield from _any_of((), value, node, budget)
+    elif len(fitting) > 1:
+        schemas = ", ".join(map(repr, [*fitting[1:], fitting[0]]))
+        yield Fault("{value!r} is valid under each of {rule}", value, schemas)
+
+
+@keyword_check("not")
+def _not(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    if node.part(rule).fits(value, budget):
+        yield Fault("{value!r} should not be valid under {rule!r}", value, rule)
+
+
+@keyword_check("if")
+def _if(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    way = "then" if node.part(rule).fits(value, budget) else "else"
+    for fault in node.part(node.schema.get(way, True)).faults(value, budget):
+        yield fault.at(None, way)
+
+
+# Lists.
+
+
+@keyword_check("prefixItems", list)
+def _prefix_items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    for n, (item, each) in enumerate(zip(value, rule, strict=False)):
+        for fault in node.part(each).faults(item, budget):
+            yield fault.at(n, n)
+
+
+@keyword_check("items", list)
+def _items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    budget.spend(len(value))
+    part, prefix = node.part(rule), len(node.schema.get("prefixItems", ()))
+    if rule is False and len(value) > prefix:
+        extra, items = value[prefix:], "item" if prefix == 1 else "items"
+        text = f"Expected at most {prefix} {items} but found {len(extra)} extra: {{value!r}}"
+        yield Fault(text, extra if len(extra) > 1 else extra[0], rule)
+        return
+    for n in range(prefix, len(value)):
+        for fault in part.faults(value[n], budget):
+            yield fault.at(n)
+
+
+@keyword_check("contains", list)
+def _contains(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    budget.spend(len(value))
+    part = node.part(rule)
+    least, most = node.schema.get("minContains", 1), node.schema.get("maxContains", len(value))
+    count = 0
+    for item in value:
+        count += part.fits(item, budget)
+        if count > most:
+            text = "Too many items match the given schema (expected at most {rule})"
+            yield Fault(text, value, most, "maxContains")
+            return
+    if not count and least:
+        yield Fault("{value!r} does not contain items matching the given schema", value, rule)
+    elif count < least:
+        text = "Too few items match the given schema (expected at least {rule} but only "
+        yield Fault(f"{text}{count} matched)", value, least, "minContains")
+
+
+# Objects.
+
+
+@keyword_check("properties", dict)
+def _properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    for key, each in rule.items():
+        if key in value:
+            for fault in node.part(each).faults(value[key], budget):
+                yield fault.at(key, key)
+
+
+@keyword_check("patternProperties", dict)
+def _pattern_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    budget.spend(len(value))
+    for pattern, each in rule.items():
+        for key in value:
+            if budget.matches(pattern, key):
+                for fault in node.part(each).faults(value[key], budget):
+                    yield fault.at(key, pattern)
+
+
+@keyword_check("additionalProperties", dict)
+def _additional_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    budget.spend(len(value))
+    known, patterns = (node.schema.get(each, {}) for each in ("properties", "patternProperties"))
+    others = [key for key in value if key not in known]
+    extras = [key for key in others if not any(budget.matches(each, key) for each in patterns)]
+    if rule is not False:
+        part = node.part(rule)
+        for key in extras:
+            for fault in part.faults(value[key], budget):
+                yield fault.at(key)
+    elif extras and patterns:
+        does = "does" if len(extras) == 1 else "do"
+        regexes = ", ".join(map(repr, sorted(patterns)))
+        words = f"{', '.join(map(repr, sorted(extras)))} {does} not match any of the regexes"
+        yield Fault("{rule}", value, f"{words}: {regexes}")
+    elif extras:
+        text = "Additional properties are not allowed ({rule} unexpected)"
+        yield Fault(text, value, list_extras(sorted(extras)))
+
+
+def list_extras(extras: list[Any]) -> str:
+    """List the unexpected parts of a value, with their verb."""
+    return f"{', '.join(map(repr, extras))} {'was' if len(extras) == 1 else 'were'}"
+
+
+@keyword_check("propertyNames", dict)
+def _property_names(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    budget.spend(len(value))
+    for key in value:
+        yield from node.part(rule).faults(key, budget)
+
+
+@keyword_check("required", dict)
+def _required(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    for name in rule:
+        if name not in value:
+            yield Fault("{rule!r} is a required property", value, name)
+
+
+@keyword_check("dependentRequired", dict)
+def _dependent_required(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    for key in (key for key in rule if key in value):
+        for name in rule[key]:
+            if name not in value:
+                words = f"{name!r} is a dependency of {key!r}"
+                yield Fault("{rule}", value, words)
+
+
+@keyword_check("dependentSchemas", dict)
+def _dependent_schemas(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    for key in (key for key in rule if key in value):
+        for fault in node.part(rule[key]).faults(value, budget):
+            yield fault.at(None, key)
