@@ -7,11 +7,11 @@ Where leaving out would forbid valid answers, there is no schema. The guide limi
 that may be missing, and the choices of types or branches ("Explicit limits").
 """
 
-from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from holdfast.providers.schema_cache import cached_by_value
+from holdfast.validation.schema_keywords import subschemas
 
 MAX_OPTIONAL = 24
 MAX_UNIONS = 16
@@ -50,7 +50,7 @@ def answer_schema(schema: Schema, *, null_is_absent: bool = False) -> Schema | N
         converted = _with_fewer_unions(converted, [_unions(converted) - MAX_UNIONS])
     optional = sum(
         name not in part["required"]
-        for part in _parts(converted)
+        for _, part in subschemas(converted)
         for name in part.get("properties", ())
     )
     is_small = optional <= MAX_OPTIONAL and _unions(converted) <= MAX_UNIONS
@@ -144,17 +144,7 @@ def _with_fewer_unions(schema: Schema, excess: list[int]) -> Schema:
 
 
 def _unions(schema: Schema) -> int:
-    return sum("anyOf" in part for part in _parts(schema))
-
-
-def _parts(schema: Schema) -> Iterator[Schema]:
-    yield schema
-    groups = [schema.get(group, {}) for group in ("properties", *_DEFINITIONS)]
-    inner = [each for group in groups for each in group.values()]
-    inner += schema.get("anyOf", [])
-    inner += [schema["items"]] if "items" in schema else []
-    for each in inner:
-        yield from _parts(each)
+    return sum("anyOf" in part for _, part in subschemas(schema))
 
 
 def _is_resolvable(schema: Schema) -> bool:
@@ -172,10 +162,5 @@ def _is_resolvable(schema: Schema) -> bool:
     return all(reference in graph for references in graph.values() for reference in references)
 
 
-def _references(value: Any) -> list[str]:
-    if isinstance(value, list):
-        return [reference for each in value for reference in _references(each)]
-    if not isinstance(value, dict):
-        return []
-    own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
-    return own + [reference for each in value.values() for reference in _references(each)]
+def _references(schema: Any) -> list[str]:
+    return [part["$ref"] for _, part in subschemas(schema) if "$ref" in part]
