@@ -16,6 +16,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, NamedTuple, NoReturn, TextIO
 
+from holdfast.activities.interceptors.lost_replies import describe_lost_replies
 from holdfast.catalog.python_module import stuck_import_problem
 from holdfast.hosting.options import CheckOptions, WorkerSettings
 from holdfast.hosting.process_exit import STOPPED, WRONG_SETUP
@@ -34,6 +35,7 @@ from holdfast.runtime.settings_files.file_problems import FileProblem
 from holdfast.runtime.storage.locations import check_store_location
 from holdfast.runtime.storage.store import StoreError
 from holdfast.schemas.phrases import suggest_names
+from holdfast.schemas.tool import Tool
 from holdfast.validation.problems import ValueProblem
 from holdfast.workflows.engine.model.composed import composed_schema
 from holdfast.workflows.engine.skills import allowed_tools
@@ -94,6 +96,11 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         for each in catalog.unbound_activities
         if each.name != settings.notify
     ]
+    own = {each.name for each in catalog.python_activities}
+    for tool in _all_tools(resources).values():
+        if tool.once and tool.activity is not None and tool.activity.type in own:
+            reason = f"a call of `{tool.name}` has an unknown outcome after `outcome_unknown`, "
+            notes.append(FileProblem("--tools", None, reason + describe_lost_replies(), ""))
     warnings = [*permit_warnings(settings, resources), *unfit]
     lines = [*catalog.advice, *notes, *warnings, f"{summarize_resources(resources)}: OK"]
     return CheckResult(STOPPED, "".join(f"{line}\n" for line in lines))
@@ -101,20 +108,25 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
 
 def _unfit_schemas(resources: WorkerResources, provider: str) -> Iterator[FileProblem]:
     """Yield what a provider does not accept or enforce of the tools and the agents' outputs."""
-    catalog = resources.current_catalog.catalog
     fits: dict[str, Callable[[Any], Any]] = {"openai": fits_strict_mode, "anthropic": answer_schema}
-    tools = dict(catalog.definitions.tools)
-    for agent in catalog.agents.values():
-        for tool in (*agent.tools, *(each for skill in agent.skills for each in skill.tools)):
-            tools.setdefault(tool.name, tool)
+    for agent in resources.current_catalog.catalog.agents.values():
         is_checked = isinstance(agent.output, dict) and provider in fits
         if is_checked and not fits[provider](agent.output):
             reason = f"an answer is not held to the output of agent `{agent.name}`"
             yield FileProblem(f"--provider {provider}", None, reason, "it is checked by the run")
-    for tool in tools.values():
+    for tool in _all_tools(resources).values():
         for note in schema_notes(provider, tool.parameters, tool.description):
             reason = f"tool `{tool.name}`: {note}"
             yield FileProblem(f"--provider {provider}", None, reason, "")
+
+
+def _all_tools(resources: WorkerResources) -> dict[str, Tool]:
+    catalog = resources.current_catalog.catalog
+    tools = dict(catalog.definitions.tools)
+    for agent in catalog.agents.values():
+        for tool in (*agent.tools, *(each for skill in agent.skills for each in skill.tools)):
+            tools.setdefault(tool.name, tool)
+    return tools
 
 
 def _composed_schema(resources: WorkerResources, target: str) -> str:

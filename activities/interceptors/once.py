@@ -4,6 +4,7 @@ Its retry policy allows one attempt. But Temporal starts another one if an opera
 unpauses the activity, resets it, changes its retry policy, or resets its run. The workflow marks
 such an activity with the run that scheduled it (`workflows/commands/interceptors.py`). Here every
 attempt but the first one of that run ends as an unknown outcome, before any code of the tool runs.
+So does the first one if its tool sent a request, and no reply came.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from holdfast.activities.interceptors.lost_replies import lost_reply
 from holdfast.schemas import names
 from holdfast.schemas.names import ErrorCode
 
@@ -38,6 +40,11 @@ class _Once(ActivityInboundInterceptor):
             details = activity.cancellation_details()
             if details is not None and (details.paused or details.reset):
                 raise _unknown("an operator paused or reset it while it ran") from None
+            raise
+        except Exception as error:
+            is_reported = getattr(error, "type", None) == ErrorCode.OUTCOME_UNKNOWN
+            if not is_reported and (lost := lost_reply(error)) is not None:
+                raise _unknown(f"no reply came ({lost})") from error
             raise
 
 

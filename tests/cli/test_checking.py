@@ -112,6 +112,18 @@ async def test_an_activity_that_is_no_tool_is_told_unless_a_tool_names_it(
     assert summary == "2 tools, 1 agent, endpoints m: OK"
 
 
+async def test_the_errors_that_leave_an_outcome_unknown_are_listed(
+    place: Path, holdfast: Holdfast
+) -> None:
+    (place / "tools").mkdir()
+    (place / "tools/pay.yaml").write_text("_activity: look_up\n_sideEffects: true\n")
+    note, _ = (await holdfast("check", *ALL)).out.splitlines()
+    assert note.startswith(
+        "--tools: a call of `pay` has an unknown outcome after `outcome_unknown`"
+    )
+    assert "httpx.ReadTimeout" in note
+
+
 async def test_what_loads_and_may_not_be_meant_is_told(place: Path, holdfast: Holdfast) -> None:
     (place / "tools").mkdir()
     (place / "tools/pay.yaml").write_text(

@@ -1,0 +1,86 @@
+"""The errors of client libraries after which the outcome of a request is unknown.
+
+The request was sent, or may have been, and no complete reply came. The errors are recognized by the
+names of their types, so that no library is imported. An error that is known to occur before a
+request is sent, such as a refused connection, is none of them; it also explains the errors of
+Python that it was made from.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+# By the package of the type.
+LOST_REPLIES: Final = {
+    "httpx": ("ReadTimeout", "ReadError", "WriteTimeout", "WriteError", "RemoteProtocolError"),
+    "requests": ("ReadTimeout", "ChunkedEncodingError"),
+    "urllib3": ("ReadTimeoutError", "ProtocolError", "IncompleteRead", "InvalidChunkLength"),
+    "aiohttp": (
+        *("ServerDisconnectedError", "SocketTimeoutError", "ServerTimeoutError"),
+        *("ClientOSError", "ClientPayloadError"),
+    ),
+    "botocore": (
+        *("ReadTimeoutError", "ConnectionClosedError", "HTTPClientError"),
+        *("ResponseStreamingError", "IncompleteReadError"),
+    ),
+    "http": ("RemoteDisconnected", "IncompleteRead", "BadStatusLine"),
+    "asyncio": ("IncompleteReadError",),
+    "builtins": (
+        "ConnectionResetError",
+        "ConnectionAbortedError",
+        "BrokenPipeError",
+        "TimeoutError",
+    ),
+}
+NOT_SENT: Final = {
+    "httpx": ("ConnectTimeout", "ConnectError", "PoolTimeout"),
+    "requests": ("ConnectTimeout", "ProxyError", "SSLError"),
+    "urllib3": ("NewConnectionError", "ConnectTimeoutError", "NameResolutionError"),
+    "aiohttp": ("ConnectionTimeoutError", "ClientConnectorError", "ClientConnectorDNSError"),
+    "botocore": ("ConnectTimeoutError", "EndpointConnectionError", "ProxyConnectionError"),
+}
+# The status codes of gRPC's errors, which all have the same types.
+LOST_STATUSES: Final = ("CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE")
+
+
+def lost_reply(error: BaseException) -> str | None:
+    """Return the first error of a chain that leaves the outcome unknown, as `package.Type: text`.
+
+    `raise … from None` ends the chain.
+    """
+    was_not_sent = False
+    for each in _chain(error):
+        package, name = type(each).__module__.partition(".")[0], type(each).__name__
+        if name in NOT_SENT.get(package, ()):
+            was_not_sent = True
+        is_lost = name in LOST_REPLIES.get(package, ()) or _has_lost_status(package, each)
+        if is_lost and not (was_not_sent and package == "builtins"):
+            return f"{package}.{name}: {each}" if str(each) else f"{package}.{name}"
+    return None
+
+
+def describe_lost_replies() -> str:
+    """List the types of errors in one line."""
+    types = [f"{package}.{name}" for package, names in LOST_REPLIES.items() for name in names]
+    return ", ".join([*types, *(f"grpc {status}" for status in LOST_STATUSES)])
+
+
+def _has_lost_status(package: str, error: BaseException) -> bool:
+    code = getattr(error, "code", None) if package == "grpc" else None
+    return callable(code) and getattr(code(), "name", "") in LOST_STATUSES
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, and those that it was raised from, the outermost first."""
+    seen: list[BaseException] = []
+    pending: list[BaseException | None] = [error]
+    while pending:
+        each = pending.pop(0)
+        if each is None or each in seen:
+            continue
+        seen.append(each)
+        yield each
+        if isinstance(each, BaseExceptionGroup):
+            pending.extend(each.exceptions)
+        pending.append(each.__cause__)
+        if not each.__suppress_context__:
+            pending.append(each.__context__)
