@@ -67,8 +67,16 @@ FILLED_DEFAULTS: Final = "filled-defaults"
 UNUSED_FIELDS: Final = "unused-fields"
 # That of runs whose values are validated in smaller steps, and by more formats.
 FAST_VALIDATION: Final = "fast-validation"
+# That of runs that guard edits, check scopes before they ask, mark untrusted errors, release calls
+# by `remember`, and ask about what a plan did not show.
+STRICTER_CALLS: Final = "stricter-calls"
 # The changes that a run has without a patch, by the version of the rules that it started with.
-RULE_CHANGES: Final = {FILLED_DEFAULTS: 1, UNUSED_FIELDS: 1, FAST_VALIDATION: 2}
+RULE_CHANGES: Final = {
+    FILLED_DEFAULTS: 1,
+    UNUSED_FIELDS: 1,
+    STRICTER_CALLS: 1,
+    FAST_VALIDATION: 2,
+}
 
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"

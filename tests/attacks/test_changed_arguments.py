@@ -125,7 +125,7 @@ def test_a_default_that_a_hook_or_a_person_leaves_out_is_filled_in_again() -> No
 
     def guard(view: Any) -> Any:
         seen.append(view["arguments"])
-        return {"arguments": {"amount": 6}}
+        return {"arguments": {"amount": 6}} if len(seen) == 1 else None
 
     play = Vault(
         [call("pay", {"amount": 5})],

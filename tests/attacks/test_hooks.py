@@ -7,7 +7,7 @@ import pytest
 from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Hooks
 from holdfast.workflows.engine.call.tool_call import Failure
 from tests.attacks.vault import PAYS, Vault, pay
-from tests.engine.driver import call, tool
+from tests.engine.driver import as_before, call, tool
 
 SAYS: list[Any] = [
     None,
@@ -79,3 +79,41 @@ def test_a_hook_of_a_call_that_needs_nobody_does_not_stand_for_one_that_does() -
 
     assert play.errors() == {"t1c1": None, "t1c2": "approval_timeout"}
     assert play.paid == []
+
+
+def edited(said: Any, *decisions: Any, plan: bool = False) -> Vault:
+    """A payment of 5 that a person changes to 900; above 100 the guard says this."""
+    arguments: dict[str, Any] = {"amount": 900}
+    if plan:
+        arguments = {"calls": [{"id": "t1c1", "arguments": arguments}]}
+    edit = {"decision": "edit", "arguments": arguments}
+    return guarded(
+        lambda view: said if view["arguments"]["amount"] > 100 else None,
+        decisions={"t1-plan" if plan else "t1c1": [edit, *decisions]},
+        definition={"plan": "lazy" if plan else "eager"},
+    )
+
+
+@pytest.mark.parametrize("plan", [False, True])
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [({"block": "too much"}, "blocked"), ({"arguments": {}}, "blocked"), (None, None)],
+)
+def test_a_guard_sees_what_a_person_has_made_of_the_arguments(
+    said: Any, code: str | None, plan: bool
+) -> None:
+    play = edited(said, plan=plan)
+
+    assert play.errors() == {"t1c1": code}
+    assert play.paid == ([] if code else [{"amount": 900}])
+
+
+def test_a_guard_that_changes_an_edit_needs_an_approval_of_its_own() -> None:
+    changes = {"arguments": {"amount": 90}}
+    play = edited(changes, "approve")
+
+    assert [one["arguments"] for one in play.shown] == [{"amount": 5}, {"amount": 90}]
+    assert play.paid == [{"amount": 90}]
+    assert edited(changes).paid == []
+    assert edited(changes, plan=True).paid == []
+    assert as_before(lambda: edited({"block": "no"})).paid == [{"amount": 900}]

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.agent import Skill
+from holdfast.schemas.decision import Decision
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import Unknown
 from tests.attacks.vault import AMOUNT, PAYS, Vault, pay
-from tests.engine.approvals.test_signed_decision import decision
-from tests.engine.driver import call, tool
+from tests.engine.approvals.test_signed_decision import decision, token
+from tests.engine.driver import as_before, call, tool
 
 REMEMBER = {"decision": "approve", "remember": True, "by": "ann"}
 ALSO = {**REMEMBER, "by": "bob"}
@@ -105,3 +106,47 @@ def test_it_gives_nobody_a_scope_and_no_other_skill_a_tool() -> None:
 
     assert play.errors()["t2c1"] == "tool_not_allowed"
     assert play.paid == []
+
+
+BOTH = [PAYS, call("pay", {"amount": 6})]
+
+
+def test_it_releases_the_other_pending_calls_of_the_tool_and_the_log_names_who() -> None:
+    mail = tool("mail", AMOUNT, side_effects=True)
+    decisions = {"t1c1": [REMEMBER]}
+    play = Vault(
+        [*BOTH, call("mail", {"amount": 1})], tools=[mail, pay()], decisions=decisions
+    ).to_end()
+
+    assert play.paid == [{"amount": 5}, {"amount": 6}]
+    assert play.errors()["t1c3"] == "approval_timeout"
+    said = {one["callId"]: one["decided"] for one in play.records("decision") if "decided" in one}
+    assert (said["t1c2"]["by"], said["t1c2"]["reason"]) == ("ann", "remembered with t1c1")
+    assert said["t1c2"]["digest"] == play.shown[1]["digest"]
+    assert as_before(lambda: Vault(BOTH, decisions=decisions).to_end()).paid == [{"amount": 5}]
+
+
+@pytest.mark.parametrize(
+    ("policy", "decisions"),
+    [
+        ({"signed": True}, {"t1c1": [decision("approve", token(remember=True), remember=True)]}),
+        ({"quorum": 2}, {"t1c1": [REMEMBER]}),
+        ({"quorum": 2}, {"t1c1": [REMEMBER, {**ALSO, "remember": False}]}),
+    ],
+)
+def test_it_releases_no_call_without_all_who_have_to_decide(policy: Any, decisions: Any) -> None:
+    play = Vault(BOTH, tools=[pay(policy)], decisions=decisions).to_end()
+
+    assert play.errors()["t1c2"] == "approval_timeout"
+    assert {"amount": 6} not in play.paid
+
+
+def test_it_releases_no_call_that_somebody_else_has_changed() -> None:
+    def edits(question: Question) -> Any:
+        other = {"callId": "t1c2", "decision": "edit", "arguments": {"amount": 900}, "by": "bob"}
+        play.decide(Decision.model_validate(other), question)
+        return REMEMBER
+
+    play = Vault(BOTH, tools=[pay({"quorum": 2})], decisions={"t1c1": [edits, ALSO]})
+
+    assert play.to_end().paid == [{"amount": 5}]

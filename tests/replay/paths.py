@@ -82,6 +82,8 @@ LOST = [Answer(calls=[call("held_payment", name="rent")]), DONE]
 LOOK = Answer(calls=[call("look_up", id=1)])
 ASKS = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
 AMOUNT, RENT = {"amount": 5}, {"name": "rent"}
+GUARDED = {"agent": {"_before": "guard"}}
+GUARDED_EDIT = decides(says("t1c1", "edit", arguments={"amount": 3}))
 PAY_EUROS = {
     "_tool": "give",
     "_activity": "refund",
@@ -172,6 +174,14 @@ PATHS: dict[str, Path] = {
     # Of a worker whose rules had the version 0.
     "unused_fields_before": Path(PAYS, ["pay"], people=drops),
     "unused_fields": Path(PAYS, ["pay"], people=drops),
+    "guarded_edit_before": Path(PAYS, ["pay"], GUARDED, GUARDED_EDIT),
+    "guarded_edit": Path(PAYS, ["pay"], GUARDED, GUARDED_EDIT),
+    "released_before": Path(
+        TWO_PAYMENTS,
+        ["pay"],
+        people=decides(says("t1c1", "approve", remember=True), says("t1c2", "deny")),
+    ),
+    "released": Path(TWO_PAYMENTS, ["pay"], people=decides(says("t1c1", "approve", remember=True))),
     "defaults_before": Path(EUROS, [PAY_EUROS]),
     "defaults": Path(EUROS, [PAY_EUROS], people=decides(says("t1c1", "deny"))),
     "nobody_decided": Path(PAYS, ["pay"], {"agent": {"approval": {"timeout": "50ms"}}}),

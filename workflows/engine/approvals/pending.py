@@ -4,13 +4,15 @@ A decision that arrives before its question is stored. A decision on a question 
 ruling is rejected: a decision counts once.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.decision import Decided, Decision, Receipt
-from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
+from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL, STRICTER_CALLS
 from holdfast.schemas.phrases import first_names, quote_value
+from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.question import DecisionRejected, Question, SignedDecision
 from holdfast.workflows.engine.state.redaction import truncate
 
@@ -131,6 +133,24 @@ class PendingApprovals(Lenient, frozen=False):
             missing=question.count_missing(),
         )
         return receipt, decided
+
+    def find(self, call_id: str) -> Question | None:
+        """Return the open question on a call, if there is one."""
+        return self._open.get(call_id)
+
+    def release_remembered(self, question: Question) -> Iterator[tuple[str, Decided]]:
+        """Approve the other pending calls of a tool that people approved for the whole run.
+
+        Yield the decisions that approve each. A signed decision, and an edit, are for one call.
+        """
+        if question.kind != "call" or question.policy.signed or not question.approves_always:
+            return
+        for other in self.list_open():
+            is_same = (other.kind, other.tool, other.edited_by) == ("call", question.tool, None)
+            if is_same and applies(STRICTER_CALLS):
+                released = other.approve_like(question)
+                self._close(other, f"approve with {question.call_id}")
+                yield from ((other.call_id, decided) for decided in released)
 
     def expire(self, question: Question) -> None:
         """End a wait whose timeout passed."""

@@ -287,6 +287,14 @@ class Question:
         same = [other for other in self._latest().values() if other == effect]
         return 0 if self.ruling else (self.policy.quorum or 1) - len(same)
 
+    def approve_like(self, other: "Question") -> list[Decided]:
+        """Approve by the decisions on another call, and return these as decisions on this one."""
+        why = {"digest": self.digest, "reason": f"remembered with {other.call_id}"}
+        same = [decided.model_copy(update=why) for decided in other.agreeing_decisions()]
+        self.decisions += [(decided, b"approve") for decided in same]
+        self.ruling = Approved(self.arguments)
+        return same
+
     @property
     def approves_always(self) -> bool:
         """Return whether every deciding person approves all further calls of the tool."""

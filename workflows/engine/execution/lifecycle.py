@@ -7,15 +7,12 @@ pending calls and `start` queued ones; then `finish` them. Log entries are in so
 
 from typing import assert_never
 
-from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.log_entry import (
-    MessageEntry,
-    NoticeEntry,
     ToolCallEntry,
-    ToolEndEntry,
     ToolStartEntry,
 )
-from holdfast.schemas.names import CHOOSE_SKILL, ErrorCode
+from holdfast.schemas.names import CHOOSE_SKILL, STRICTER_CALLS, ErrorCode
+from holdfast.validation.rule_changes import applies
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
@@ -31,13 +28,13 @@ from holdfast.workflows.engine.call.activities import (
     CallRefused,
     HookRequests,
     RunStopped,
+    hook_activities,
     outcome_of_result,
     run_after_hooks,
 )
 from holdfast.workflows.engine.call.tool_call import (
     Answered,
     CallStage,
-    Final,
     Outcome,
     Refused,
     ResultStage,
@@ -50,7 +47,7 @@ from holdfast.workflows.engine.call.tool_call import (
     fail,
     refuse,
 )
-from holdfast.workflows.engine.conversation.initial_context import append_message
+from holdfast.workflows.engine.execution.closing import log_end, write_result
 from holdfast.workflows.engine.execution.dependency_graph import (
     connect,
     explain_unresolvable,
@@ -69,11 +66,11 @@ from holdfast.workflows.engine.execution.preparation import (
     run_before_hooks,
     uncount_call,
 )
-from holdfast.workflows.engine.model.answer import as_said, is_shown_whole, result_message, veil_of
 from holdfast.workflows.engine.model.latent_calls import proposed_result
-from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
-from holdfast.workflows.engine.state.data import CannotWrite, VisibleData, is_same_json
+from holdfast.workflows.engine.run_state import RunState
+from holdfast.workflows.engine.state.data import VisibleData, is_same_json
 
+_APPROVAL = "Shall `{}` be carried out with these arguments?"  # durable text
 _RECONCILE = (
     "{message}. Did it happen? `happened` takes `result` as what it returned, `did_not_happen`"
     " carries it out again, `give_up` leaves it unknown."  # durable text
@@ -95,6 +92,13 @@ class CallLifecycle:
         """
         if not turn.is_plan:
             yield from self.check(turn.number, calls)
+        for call in calls if turn.is_plan else ():
+            is_edited = call.edited_by is not None and call.stage is CallStage.PROPOSED
+            if is_edited and self._has_guards(call):
+                edited = call.arguments
+                yield from self._guard_edit(call)
+                is_same = is_same_json(call.arguments, edited)
+                call.cover(by_plan=call.covered_by_plan and is_same)
         for call in calls:
             if turn.stop_message is not None and call.stage is not CallStage.ENDED:
                 self.cancel(call, "the run ended before this call")
@@ -173,6 +177,43 @@ class CallLifecycle:
             self._reconcile(turn, call, ruling)
         else:
             self._decide(turn, call, ruling, question)
+
+    def has_guarded_edit(self, call: ToolCall) -> bool:
+        """Return whether hooks `_before` have to see what a person has approved with changes."""
+        ruling = self._questions.of(call).ruling
+        is_edit = isinstance(ruling, Approved) and ruling.edited_by is not None
+        return is_edit and call.stage is CallStage.WAITING and self._has_guards(call)
+
+    def apply_guarded_edit(self, turn: int, call: ToolCall) -> HookRequests[None]:
+        """Start a call with a person's changes, unless a hook objects; ask about a hook's own."""
+        question = self._questions.close(call)
+        assert question is not None
+        assert isinstance(question.ruling, Approved)  # as `has_guarded_edit` has seen
+        call.edit(question.ruling.arguments, question.ruling.edited_by)
+        yield from self._guard_edit(call)
+        if call.stage is CallStage.ENDED:
+            return
+        if is_same_json(call.arguments, question.ruling.arguments):
+            self.start(turn, call)
+            return
+        call.edit(call.arguments, question.ruling.edited_by)
+        self._questions.ask_about(turn, call, "call", _APPROVAL.format(call.name))
+
+    def _has_guards(self, call: ToolCall) -> bool:
+        guards = hook_activities(call, self._state.rules, "before")
+        return bool(guards) and applies(STRICTER_CALLS)
+
+    def _guard_edit(self, call: ToolCall) -> HookRequests[None]:
+        """Run the hooks `_before` on a person's changes."""
+
+        def guard() -> HookRequests[None]:
+            outcome = yield from run_before_hooks(call, self._state)
+            if outcome is not None:
+                call.end(outcome)
+
+        yield from self._end_if_refused(call, guard())
+        if isinstance(call.outcome, Refused):
+            uncount_call(call, self._state)
 
     def _decide(self, turn: int, call: ToolCall, ruling: Ruling, question: Question) -> None:
         """Apply the ruling on a call that needs an approval."""
@@ -270,53 +311,11 @@ class CallLifecycle:
         """Write the results of ended calls to their places, and log their ends."""
         with bounded():
             for call in calls:
-                outcome = self._written(call)
+                outcome = write_result(call, self._state)
                 if isinstance(outcome, Succeeded | Answered):
                     self._state.succeeded[call.name] = None
                 call.advance_result(ResultStage.CLOSED, outcome)
-                self._log_end(turn, call, outcome)
-
-    def _written(self, call: ToolCall) -> Final:
-        """Write a call's result to its places; return its outcome."""
-        state, outcome = self._state, call.ended
-        paths, value = call.writes
-        if not paths:
-            return outcome
-        try:
-            if (stored := Stored.of(value)) is not None:
-                most = f"{paths[0]} can take in at most {MAX_STATE_BYTES}"
-                raise CannotWrite(
-                    f"the result of `{call.name}` has {stored.size_bytes} bytes, and {most}"
-                )
-            veil = veil_of(call, value) if error_of(outcome) is None else None
-            state.write(paths, value, call.meta.output_method, call.id, veil)
-        except CannotWrite as problem:
-            if error_of(outcome) is None:
-                return fail(ErrorCode.INVALID_OUTPUT, str(problem), value)
-            text = f"the error of {call.id} was not kept: {problem}"
-            state.log.append(NoticeEntry(text=text))
-        return outcome
-
-    def _log_end(self, turn: int, call: ToolCall, outcome: Final) -> None:
-        state, error = self._state, error_of(outcome)
-        paths, _ = call.writes
-        place = str(paths[0]) if paths and error is None else None
-        message = result_message(call, outcome, place)
-        is_whole = place is not None or is_shown_whole(outcome, message)
-        state.log.append(
-            ToolEndEntry(
-                turn=turn,
-                call_id=call.id,
-                tool=call.name,
-                error=error,
-                value=None if is_whole else getattr(outcome, "value", None),
-                details=outcome.details if isinstance(outcome, Succeeded) else None,
-            )
-        )
-        state.log.append(MessageEntry(message=message))
-        if isinstance(outcome, Succeeded) and outcome.message is not None:
-            veil, extra = veil_of(call, None), as_said(call, outcome.message)
-            append_message(state, extra, within=call.meta.instance, veil=veil)
+                log_end(turn, call, outcome, self._state)
 
     def _end_if_refused(self, call: ToolCall, requests: HookRequests[None]) -> HookRequests[None]:
         try:
@@ -364,15 +363,25 @@ class CallLifecycle:
             if not requires_approval(call.tool, policy, call.arguments):
                 continue
             if self._state.asks_people:
+                if self._is_refused_for_scope(call):
+                    continue
                 call.move(CallStage.WAITING)
-                text = f"Shall `{call.name}` be carried out with these arguments?"  # durable text
-                self._questions.ask_about(turn, call, "call", text)
+                self._questions.ask_about(turn, call, "call", _APPROVAL.format(call.name))
             else:
                 message = "this run does not wait for anybody's approval"
                 call.end(refuse(ErrorCode.DENIED, message))
         for call in calls:
             if call.stage in (CallStage.PROPOSED, CallStage.PENDING):
                 self.start(turn, call)
+
+    def _is_refused_for_scope(self, call: ToolCall) -> bool:
+        try:
+            check_scopes(call, self._state)
+        except CallRefused as refusal:
+            if applies(STRICTER_CALLS):
+                call.end(Refused(refusal.error))
+                return True
+        return False
 
     def _log_call(self, turn: int, call: ToolCall) -> None:
         arguments = call.raw_arguments if call.stage is CallStage.PENDING else call.arguments

@@ -351,7 +351,7 @@ class Questions:
 
     def count(self, decision: Decision) -> Receipt:
         """Count a decision, or raise `DecisionRejected` with the reason."""
-        state = self._state
+        state, question = self._state, self._state.pending.find(decision.call_id)
         receipt, decided = state.pending.count(decision, state.clock())
         state.log.append(
             DecisionEntry(
@@ -361,6 +361,8 @@ class Questions:
                 outcome="decided" if receipt.decided else None,
             )
         )
+        for call_id, same in state.pending.release_remembered(question) if question else ():
+            state.log.append(DecisionEntry(call_id=call_id, decided=same, outcome="decided"))
         return receipt
 
     def count_or_log(self, decision: Decision) -> None:

@@ -18,7 +18,7 @@ from holdfast.schemas.message import (
     Part,
     TextPart,
 )
-from holdfast.schemas.names import CUT_OFF_ANSWERS, call_id
+from holdfast.schemas.names import CUT_OFF_ANSWERS, STRICTER_CALLS, call_id
 from holdfast.schemas.tool import Schema, Tool
 from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
 from holdfast.validation.lenient_json import read_json
@@ -186,6 +186,8 @@ def result_message(call: ToolCall, outcome: Final, path: str | None) -> ChatMess
     """Return the one message that holds the result of a call for the model."""
     content: Content
     match outcome:
+        case Failed(error, _) if is_untrusted_error(call, outcome):
+            content = as_text({"error": untrusted_value(call.name, error.to_json())})
         case Refused(error) | Failed(error, _):
             content = as_text({"error": error.to_json()})
         case Stopped(message):
@@ -207,6 +209,12 @@ def result_message(call: ToolCall, outcome: Final, path: str | None) -> ChatMess
         content=content,
         is_error=isinstance(outcome, Refused | Failed),
     )
+
+
+def is_untrusted_error(call: ToolCall, outcome: Final) -> bool:
+    """Return whether an outcome is an error in the words of a tool from outside."""
+    is_foreign = isinstance(outcome, Failed) and call.tool.untrusted
+    return is_foreign and applies(STRICTER_CALLS)
 
 
 def _shown(call: ToolCall, value: Any, path: str | None) -> Content:
