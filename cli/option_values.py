@@ -3,7 +3,6 @@
 Each function is an argparse `type`: it raises `ArgumentTypeError` with the problem.
 """
 
-import json
 import sys
 from argparse import ArgumentTypeError
 from datetime import timedelta
@@ -12,7 +11,7 @@ from typing import Any, TextIO
 
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.phrases import misfit_reason
-from holdfast.validation.lenient_json import unique_keys
+from holdfast.validation.lenient_json import InexactNumber, exact_json
 
 MAX_FILE_BYTES = 2_000_000
 _AN_OBJECT = 'write a JSON object, such as {"order_id": "A-1"}, or @FILE'
@@ -44,7 +43,7 @@ def text(given: str) -> str:
 def run_input(given: str) -> str | dict[str, Any]:
     """Return the JSON object of a text, else the text itself: the input of a run."""
     content = text(given)
-    value = as_meant(content)
+    value = _as_option(content) if content.lstrip().startswith("{") else content
     return value if isinstance(value, dict) else content
 
 
@@ -68,13 +67,26 @@ def json_objects(given: str) -> list[dict[str, Any]]:
 
 def json_or_text(given: str) -> Any:
     """Return the JSON value of a text (or `@FILE`), else the text itself."""
-    return as_meant(text(given))
+    return _as_option(text(given))
+
+
+def _as_option(said: str) -> Any:
+    try:
+        return as_meant(said)
+    except InexactNumber as error:
+        raise ArgumentTypeError(str(error)) from error
 
 
 def as_meant(said: str) -> Any:
-    """Return the JSON value of a text, else the text itself."""
+    """Return the JSON value of a text, else the text itself.
+
+    Raises:
+        InexactNumber: it is JSON, of which a number would be changed.
+    """
     try:
-        return json.loads(said)
+        return exact_json(said)
+    except InexactNumber:
+        raise
     except (ValueError, RecursionError):
         return said
 
@@ -124,7 +136,7 @@ def duration(given: str) -> timedelta:
 
 def _json(given: str, todo: str) -> Any:
     try:
-        return json.loads(text(given), object_pairs_hook=unique_keys)
+        return exact_json(text(given))
     except (ValueError, RecursionError) as error:
         raise ArgumentTypeError(f"that is no JSON: {error}; {todo}") from error
 

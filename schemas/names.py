@@ -57,6 +57,8 @@ BYTES: Final = "holdfast-bytes"
 EXACT_ARGUMENTS: Final = "exact-arguments"
 # The patch of runs whose model reads that its answer was cut off: recorded at such an answer.
 CUT_OFF_ANSWERS: Final = "cut-off-answers"
+# The patch of runs that refuse numbers beyond float64: recorded where such are read.
+EXACT_NUMBERS: Final = "exact-numbers"
 # The patch of runs that remove invisible characters from names: recorded for such a name alone.
 PLAIN_NAMES: Final = "plain-names"
 # The patch of runs by which delegates finish within fair shares: recorded where that differs.

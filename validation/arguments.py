@@ -16,11 +16,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.schemas.base import MAX_JSON_DEPTH
-from holdfast.schemas.names import EXACT_ARGUMENTS, FILLED_DEFAULTS
+from holdfast.schemas.names import EXACT_ARGUMENTS, EXACT_NUMBERS, FILLED_DEFAULTS
 from holdfast.schemas.reference import MARK
 from holdfast.schemas.tool import Schema
 from holdfast.validation.keyword_checks import TYPES, is_of_types
-from holdfast.validation.lenient_json import Number, ensure_json, read_json, without_digits
+from holdfast.validation.lenient_json import (
+    InexactNumber,
+    Number,
+    ensure_exact,
+    ensure_json,
+    exact_number,
+    read_json,
+    without_digits,
+)
 from holdfast.validation.rule_changes import applies
 from holdfast.validation.validator import errors, fits
 from holdfast.validation.work_budget import CannotCheck, WorkBudget, bounded
@@ -92,7 +100,12 @@ def fit(value: Any, schema: Schema | bool, *, fill: bool = False) -> Any:
         InvalidArguments: the value does not fit; the message names each field.
     """
     with bounded():
-        coerced = without_digits(coerce(value, schema, fill=fill))
+        coerced = coerce(value, schema, fill=fill)
+        try:
+            ensure_exact(coerced)
+        except InexactNumber as error:
+            raise InvalidArguments(str(error)) from None
+        coerced = without_digits(coerced)
         problems = errors(coerced, schema)
     if problems:
         raise InvalidArguments(*problems)
@@ -249,10 +262,7 @@ def _converted(value: Any, name: Any, budget: WorkBudget) -> Any:
         case "integer", float() if value.is_integer():
             return int(value)
         case (("number" | "integer"), str()) if _NUMBER.match(text := value.strip()):
-            number = float(text) if any(mark in text for mark in ".eE") else int(text)
-            if isinstance(number, float) and name == "integer" and number.is_integer():
-                return int(number)
-            return number if math.isfinite(number) else text
+            return _number(text, name)
         case "boolean", "true" | "false":
             return value == "true"
         case "boolean", 0 | 1:
@@ -268,6 +278,19 @@ def _converted(value: Any, name: Any, budget: WorkBudget) -> Any:
             return [value]
         case _:
             return value
+
+
+def _number(text: str, name: str) -> int | float | str:
+    """Return the number that a text is; the text if it would be changed."""
+    number = float(text) if any(mark in text for mark in ".eE") else int(text)
+    try:
+        exact_number(text)
+    except InexactNumber:
+        if not math.isfinite(number) or applies(EXACT_NUMBERS):
+            return text
+    if isinstance(number, float) and name == "integer" and number.is_integer():
+        return int(number)
+    return number
 
 
 def _object_or_list(text: str, name: str, budget: WorkBudget) -> Any:

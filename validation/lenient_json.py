@@ -1,7 +1,11 @@
 """Parse JSON as models write it: inside a code fence, with trailing commas.
 
 What parsing would silently change is an error (a key that is there twice, half of a surrogate
-pair), or kept (a `Number` has its digits). `ensure_json` checks that a value can be stored as JSON.
+pair, a number that float64 does not hold), or kept (a `Number` has its digits). `ensure_json`
+checks that a value can be stored as JSON.
+
+Most readers of JSON have float64 only. So an integer is exactly a float64, and a decimal is in its
+range and has at most 17 significant digits.
 """
 
 import json
@@ -10,10 +14,15 @@ import re
 from typing import Any
 
 from holdfast.schemas.base import MAX_JSON_DEPTH, canonical_json, is_deeper
-from holdfast.schemas.names import EXACT_ARGUMENTS
+from holdfast.schemas.names import EXACT_ARGUMENTS, EXACT_NUMBERS
 from holdfast.validation.rule_changes import applies
 
 MAX_INTEGER_DIGITS = 1_000
+MAX_DECIMAL_DIGITS = 17
+_FLOAT64_BITS, _FLOAT64_MAX_BITS = 53, 1024
+# A text without a match holds no number that float64 may not hold.
+_UNUSUAL_NUMBER = re.compile(rb"[0-9][0-9.]{15}|[0-9.][eE]")
+_SHOWN_DIGITS = 40
 
 # The word after the opening of a code fence.
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*\s*\Z")
@@ -21,6 +30,14 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*\s*\Z")
 # of its quotes.
 _STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\(?:.|\Z))*+(?:"|\Z)|,(?=\s*+[}\]])', re.DOTALL)
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class InexactNumber(ValueError):
+    """A number that float64 does not hold; the message is the reason, with the fix."""
+
+    def __init__(self, digits: str) -> None:
+        cut = f"{digits[:_SHOWN_DIGITS]}…" if len(digits) > _SHOWN_DIGITS else digits
+        super().__init__(f"the number {cut} would be changed by float64; write it as a text")
 
 
 class Number(float):
@@ -52,6 +69,80 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             if other is not value and canonical_json(other) != canonical_json(value):
                 raise ValueError(f"the key {json.dumps(key)} is there twice, with different values")
     return found
+
+
+def exact_json(text: str | bytes) -> Any:
+    """Parse JSON of a person or a program.
+
+    Raises:
+        ValueError: it is no JSON, or parsing would change it (`InexactNumber` for a number).
+    """
+    return json.loads(
+        text,
+        parse_int=exact_number,
+        parse_float=exact_number,
+        parse_constant=_finite,
+        object_pairs_hook=unique_keys,
+    )
+
+
+def exact_number(digits: str) -> int | float:
+    """Return the number of a JSON text.
+
+    Raises:
+        InexactNumber: float64 does not hold it.
+    """
+    if digits.lstrip("-").isdigit():
+        if len(digits) <= MAX_INTEGER_DIGITS and is_exact(integer := int(digits)):
+            return integer
+        raise InexactNumber(digits)
+    number = float(digits)
+    significant = re.split("[eE]", digits)[0].replace(".", "").lstrip("-").strip("0")
+    is_held = math.isfinite(number) and (number != 0) == bool(significant)
+    if not is_held or len(significant) > MAX_DECIMAL_DIGITS:
+        raise InexactNumber(digits)
+    return number
+
+
+def is_exact(integer: int) -> bool:
+    """Return whether float64 holds the integer exactly."""
+    bits = integer.bit_length()
+    return bits <= _FLOAT64_MAX_BITS and bits - (integer & -integer).bit_length() < _FLOAT64_BITS
+
+
+def inexact_number(data: bytes) -> InexactNumber | None:
+    """Return the problem of the first number in a JSON text that float64 does not hold."""
+    if _UNUSUAL_NUMBER.search(data):
+        try:
+            json.loads(data, parse_int=exact_number, parse_float=exact_number)
+        except InexactNumber as error:
+            return error
+        except (ValueError, RecursionError):
+            return None  # it is no JSON, which its reader reports
+    return None
+
+
+def ensure_exact(value: Any) -> None:
+    """Check that float64 holds every number of a value.
+
+    Raises:
+        InexactNumber: it does not hold one of them.
+    """
+    match value:
+        case dict():
+            for item in value.values():
+                ensure_exact(item)
+        case list():
+            for item in value:
+                ensure_exact(item)
+        case int() if not is_exact(value) and applies(EXACT_NUMBERS):
+            raise InexactNumber(str(value))
+        case Number():
+            try:
+                exact_number(value.digits)
+            except InexactNumber:
+                if applies(EXACT_NUMBERS):
+                    raise
 
 
 def read_json(text: str) -> Any:

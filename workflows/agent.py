@@ -52,6 +52,7 @@ from holdfast.workflows.input import (
     InvalidInputError,
     ParsedRequest,
     authorize,
+    exact_value,
     fail,
     parse_model,
     parse_request,
@@ -215,7 +216,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         self._accept_input()
         try:
             self._task_budget.admit(message)
-            self._mailbox.put(_delivered(message))
+            self._mailbox.put(_delivered(exact_value(message, recorded=True)))
         except InvalidInputError as error:
             self._note(f"a message was ignored: {error}")
 
@@ -233,7 +234,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
     async def send(self, message: RawValue = MISSING_PAYLOAD, *_: Any) -> Any:
         """Put a message into the mailbox, and return the answer to it."""
         is_repeated = self._mailbox.knows(update_id())
-        number = self._mailbox.put(_delivered(message), update_id())
+        number = self._mailbox.put(_delivered(payload_value(message)), update_id())
         self._senders.append(number)
         await workflow.wait_condition(lambda: self._has_answered(number) or self._releases_senders)
         self._senders.remove(number)
@@ -261,7 +262,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
             )
         try:
             self._task_budget.admit(message, trace=False)
-            _delivered(message)
+            _delivered(exact_value(message, recorded=False))
         except InvalidInputError as error:
             fail(names.INVALID_REQUEST, str(error))
 
@@ -286,8 +287,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
 
 
 def _delivered(message: Any) -> Delivered:
-    value = payload_value(message)
-    value = {"content": value} if isinstance(value, str) else value
+    value = {"content": message} if isinstance(message, str) else message
     return parse_model(value, Delivered, '{"content": …}')
 
 

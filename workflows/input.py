@@ -41,6 +41,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.validation.problems import problems_of, summarize_problems
     from holdfast.validation.text_safety import plain_name
 
+from holdfast.validation.lenient_json import inexact_number
 from holdfast.validation.work_budget import (
     FIRST_RULES,
     RULES,
@@ -139,7 +140,7 @@ def parse_request(
             problem=f"start it with one JSON object, not with {count} values: {example}"
         )
     try:
-        value = payload_value(payload)
+        value = exact_value(payload, recorded=True)
         return ParsedRequest(value, parse_model(value, model, example))
     except InvalidInputError as error:
         return ParsedRequest(problem=str(error))
@@ -179,6 +180,19 @@ def payload_value(payload: Any) -> Any:
         raise InvalidInputError(f"{error}; send one JSON value") from None
 
 
+def exact_value(payload: Any, *, recorded: bool) -> Any:
+    """Return the JSON value of a payload from a client; `recorded`: it is in the run's history.
+
+    Raises:
+        InvalidInputError: The payload is not JSON, or holds a number that float64 does not hold.
+    """
+    value = payload_value(payload)
+    problem = inexact_number(payload.payload.data) if isinstance(payload, RawValue) else None
+    if problem is not None and not (recorded and not workflow.patched(names.EXACT_NUMBERS)):
+        raise InvalidInputError(str(problem))
+    return value
+
+
 def parse_model(value: Any, model: type[ModelT], example: str) -> ModelT:
     """Validate a value; `example` shows the expected form in the error.
 
@@ -200,7 +214,7 @@ def parse_decision(payload: Any, *, recorded: bool) -> Decision:
         InvalidInputError: The value is no decision, or nothing of the author's name can be seen.
     """
     example = '{"callId": …, "decision": "approve"}'
-    decision = parse_model(payload_value(payload), Decision, example)
+    decision = parse_model(exact_value(payload, recorded=recorded), Decision, example)
     if decision.by is None:
         return decision
     return decision.model_copy(update={"by": _plain(decision.by, "by", recorded=recorded)})

@@ -1,7 +1,6 @@
 """Ask a person about a pending approval, until it is decided or skipped."""
 
 import contextlib
-import json
 import os
 import shlex
 import signal
@@ -24,7 +23,7 @@ from holdfast.client.question_text import (
 )
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.decision import Decision, PendingApproval
-from holdfast.validation.lenient_json import unique_keys
+from holdfast.validation.lenient_json import InexactNumber, exact_json
 from holdfast.validation.problems import problems_of, summarize_problems
 
 _MAX_TRIES = 100
@@ -107,7 +106,11 @@ async def _decision(
             happened = verdict == "happened"
             what = "What it returned" if happened else "Your answer in place of the result"
             text = f"{what} (JSON or text; empty: back): "
-            fields["result"] = as_meant((await _filled_line(text, answers, screen)).strip())
+            line = (await _filled_line(text, answers, screen)).strip()
+            try:
+                fields["result"] = as_meant(line)
+            except InexactNumber as error:
+                raise _Back(f"That is not possible: {error}.") from error
     fields |= {"callId": waiting.call_id, "decision": verdict, "digest": waiting.digest}
     fields |= {"by": answers.by, "groups": answers.groups}
     try:
@@ -126,7 +129,7 @@ async def _edited(
         screen.print_note(f"Arguments now: {as_json(waiting.arguments)}")
         text = await _filled_line("All arguments as JSON (empty: back): ", answers, screen, draft)
     try:
-        arguments = json.loads(text, object_pairs_hook=unique_keys)
+        arguments = exact_json(text)
     except (ValueError, RecursionError) as error:
         raise _Back(f"That is no JSON: {error}.", text) from error
     if arguments == waiting.arguments:

@@ -47,6 +47,10 @@ LIMITS: dict[str, list[str]] = {
         f"{base.MAX_JSON_DEPTH} levels",
         f"{lenient_json.MAX_INTEGER_DIGITS:,} digits",
     ],
+    "a number in arguments, requests, decisions and messages": [
+        f"{2**53:,}",
+        f"{lenient_json.MAX_DECIMAL_DIGITS} significant digits",
+    ],
     "the values of one call's references": [
         kb(references.MAX_RESOLVED_BYTES),
         f"{preparation.MAX_PLACES_READ} places",

@@ -152,6 +152,7 @@ PATHS: dict[str, Path] = {
     "remembered": Path(
         [PAYS[0], PAYS[0], DONE], ["pay"], people=decides(says("t1c1", "approve", remember=True))
     ),
+    "exact_numbers": Path([Answer(calls=[call("pay", amount=9007199254740993)]), DONE], ["pay"]),
     "plain_names": Path(
         PAYS,
         ["pay"],

@@ -1,5 +1,6 @@
 """Arguments: read leniently, coerced where no doubt is left, validated."""
 
+import json
 import socket
 import urllib.request
 from contextvars import copy_context
@@ -15,6 +16,7 @@ from holdfast.validation.arguments import (
     read_arguments,
     unwrapped,
 )
+from holdfast.validation.lenient_json import inexact_number
 from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.validation.validator import errors, fits, new_errors
 
@@ -529,3 +531,42 @@ def test_what_was_filled_in_is_named_by_its_place() -> None:
     now = {"a": {"b": 1, "z": 0}, "rows": [{"c": 1}, {"c": 2}], "later": {"any": 1}, "new": 1}
 
     assert list(filled_in(written, now)) == ["a.z", "rows.0.c", "new"]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("9007199254740993", "-9007199254740993", f"1{'0' * 400}", "100000000000000000000001"),
+        *("1e400", "1e-400", "0.1000000000000000055", "[{}, [9007199254740993]]"),
+    ],
+)
+def test_a_number_that_float64_would_change_is_refused(written: str) -> None:
+    with pytest.raises(InvalidArguments, match=r"float64|is no JSON number"):
+        fit(read_arguments(f'{{"a": {written}}}'), {"type": "object"})
+    assert inexact_number(f'{{"a": ["x", {written}]}}'.encode()) is not None
+    assert inexact_number(json.dumps({"a": written}).encode()) is None, "a text holds every digit"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("0.1", "9007199254740992", "-9007199254740992", "1e22", "100000000000000000000"),
+        *(
+            "1.7976931348623157e308",
+            "5e-324",
+            "0.30000000000000004",
+            "1.000000000000000000",
+            "-0.0",
+        ),
+    ],
+)
+def test_a_number_that_float64_holds_is_kept(written: str) -> None:
+    assert fit(read_arguments(f'{{"a": {written}}}'), True) == {"a": json.loads(written)}
+    assert inexact_number(f'{{"a": {written}}}'.encode()) is None
+
+
+def test_a_number_for_a_text_may_have_any_digits_and_a_text_for_a_number_may_not() -> None:
+    schema = {"properties": {"a": STRING, "b": {"type": "number"}}}
+    assert fit({"a": 9007199254740993}, schema) == {"a": "9007199254740993"}
+    with pytest.raises(InvalidArguments, match="'9007199254740993' is not of type 'number'"):
+        fit({"b": "9007199254740993"}, schema)

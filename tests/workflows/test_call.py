@@ -1,11 +1,14 @@
 """Single calls: their ends and their approvals."""
 
 import asyncio
+import uuid
 from typing import Any
 
 import pytest
+from temporalio.api.common.v1 import Payload
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationErrorCategory, CancelledError
 
 from tests.support import tools
@@ -109,3 +112,29 @@ async def test_temporals_ui_shows_it_as_a_call_in_no_turn(launch: Launch) -> Non
     assert any("decision needed (see User Metadata): Pay" in line for line in summaries)
     assert any("Pay, approved by ada" in line for line in summaries)
     assert not any("Turn" in line for line in summaries)
+
+
+@pytest.mark.parametrize(
+    "amount", ["9007199254740993", f"1{'0' * 1_500}", "1e400", "0.1234567890123456789"]
+)
+async def test_a_number_that_float64_would_change_is_refused(launch: Launch, amount: str) -> None:
+    backend = await launch([])
+
+    def payload(text: str) -> RawValue:
+        return RawValue(Payload(metadata={"encoding": b"json/plain"}, data=text.encode()))
+
+    request = payload(f'{{"tool": "pay", "arguments": {{"amount": {amount}}}}}')
+    id = f"call-{uuid.uuid4().hex[:12]}"
+    handle = await backend.client.start_workflow(
+        "CallWorkflow", request, id=id, task_queue=backend.task_queue
+    )
+    failure = await Run(handle, backend.client).failure()
+    assert failure.type == "invalid_request"
+    assert "would be changed by float64; write it as a text" in failure.message
+    call = await backend.call("pay", {"amount": 5})
+    await call.waiting()
+    edit = f'{{"callId": "t1c1", "decision": "edit", "arguments": {{"amount": {amount}}}}}'
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await call.handle.execute_update("decide", payload(edit))
+    assert "would be changed by float64" in str(refused.value.cause)
+    await call.decide("t1c1", "deny")

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from holdfast.client.run_handle import RunHandle
 from holdfast.schemas import names
 from holdfast.schemas.base import Strict
-from holdfast.validation.lenient_json import unique_keys
+from holdfast.validation.lenient_json import exact_json
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.http.problems import HttpProblem
@@ -68,7 +68,7 @@ class ApiRequest:
 
 def _validate(body: bytes, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:
     try:
-        value = json.loads(body, object_pairs_hook=unique_keys)
+        value = exact_json(body)
         # No lone surrogate, and nothing that is no number, can be sent on.
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:

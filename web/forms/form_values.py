@@ -13,11 +13,14 @@ from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
 from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
-from holdfast.validation.lenient_json import unique_keys
+from holdfast.validation.lenient_json import InexactNumber, exact_json
 
 # The place of an item in a list, as a form writes it.
 _NUMBERED: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_INEXACT: Final = (
+    "A number is too large or too long: 17 digits at most, whole numbers up to 9007199254740992."
+)
 _NO_NUMBER: Final = "Enter a number in digits, such as 12 or 12.50."
 Place = tuple[str | int, ...]
 # The content of a control: a text; the kind of value that the text is; one of several values as
@@ -176,10 +179,12 @@ def _parse(text: str, kind: str) -> Any:
         return UnreadableText(text, kind, problem)
     invalid = _NO_NUMBER if kind == "number" else "Invalid JSON"
     try:
-        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=unique_keys)
+        value = exact_json(text)
         if is_deeper(value, MAX_JSON_DEPTH):
             problem = f"At most {MAX_JSON_DEPTH} levels of nesting are allowed."
             return UnreadableText(text, kind, problem)
+    except InexactNumber:
+        return UnreadableText(text, kind, _INEXACT)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         return UnreadableText(text, kind, f"{invalid}: {error.msg} ({where}).")
@@ -192,7 +197,3 @@ def _parse(text: str, kind: str) -> Any:
     except ValueError:
         return UnreadableText(text, kind, "A number is too large.")
     return value
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")

@@ -228,8 +228,10 @@ def test_what_is_no_number_stays_in_its_control(text: str, why: str) -> None:
         ("{", "line 1, column 2"),
         ('{"a": 1, "a": 2}', "is there twice"),
         ("[" * 100 + "]" * 100, "64 levels"),
-        ("Infinity", "not a JSON number"),
+        ("Infinity", "no JSON number"),
         ("[1e999]", "too large"),
+        ("[9007199254740993]", "too large"),
+        ("0.12345678901234567890", "too long"),
         ("", "Enter a JSON value"),
     ],
 )
