@@ -1,5 +1,9 @@
 """The paths of which a history is stored: what is asked for, and what models and people do."""
 
+from contextlib import suppress
+
+from temporalio.client import WorkflowUpdateFailedError
+
 from tests.replay.path import Path, decides, says, single
 from tests.replay.whole import WHOLE
 from tests.support import tools
@@ -72,6 +76,14 @@ async def pays_again(run: Run) -> None:
     await run.decide("t1c1", "did_not_happen")
 
 
+async def edits_oddly(run: Run) -> None:
+    """Somebody edits a call by a signal, as no one should, and then lets it go."""
+    await run.waiting()
+    await run.signal("t1c1", "edit", arguments={"text": "a", "tags": '["b", "c"'})
+    with suppress(WorkflowUpdateFailedError):
+        await run.decide("t1c1", "deny")
+
+
 async def _waits(run: Run, call_id: str) -> bool:
     return call_id in [one["callId"] for one in await run.waiting()]
 
@@ -111,6 +123,11 @@ ODD = [
     '{"arguments": {"text": "a"}}',
     '```json\n{"text": "\\ud83d"}\n```',
 ]
+ODD_EDIT = Path(
+    [Answer(calls=[("note", '{"text": "a"}')]), DONE],
+    [{**NOTE, "_sideEffects": True}],
+    people=edits_oddly,
+)
 CUT_OFF = [
     Answer(calls=[("note", '{"text": "a"}'), ("note", '{"text": "b')], finish="length"),
     Answer("Once upon", finish="length"),
@@ -139,6 +156,8 @@ PATHS: dict[str, Path] = {
     # Those before are of a version that took such calls and answers for something.
     "odd_calls_before": Path([Answer(calls=[("note", odd) for odd in ODD]), DONE], [NOTE]),
     "odd_calls": Path([Answer(calls=[("note", odd) for odd in ODD]), DONE], [NOTE]),
+    "odd_edit_before": ODD_EDIT,
+    "odd_edit": ODD_EDIT,
     "cut_off_before": Path(CUT_OFF, [NOTE]),
     "cut_off": Path(CUT_OFF, [NOTE]),
     "failed_calls": Path(
