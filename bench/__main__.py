@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from temporalio.client import Client
 
-from bench.measures import cold, comparison, flow, history, inbox, recovery, waiting
+from bench.measures import cold, comparison, flow, history, inbox, permits, recovery, waiting
 from bench.server import server
 from holdfast.hosting.process_exit import exit_process
 
@@ -26,6 +26,7 @@ def served(measure: Callable[[Client], Awaitable[str]]) -> Part:
 PARTS: dict[str, Part] = {
     "history": served(history.table),
     "flow": served(flow.table),
+    "permits": served(permits.table),
     "peers": comparison.table,
     "recovery": served(recovery.table),
     "waiting": served(lambda client: waiting.table(client, 1_000)),

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from temporalio.client import Client
 
@@ -13,13 +14,13 @@ from tests.support.model_server import ModelServer
 
 
 @asynccontextmanager
-async def at_work(client: Client, model: ModelServer) -> AsyncIterator[str]:
-    """The worker at work; its task queue."""
+async def at_work(client: Client, model: ModelServer, **more: Any) -> AsyncIterator[str]:
+    """The worker at work, with more settings; its task queue."""
     queue = f"bench-{uuid.uuid4().hex[:8]}"
     with tempfile.TemporaryDirectory() as folder:
         endpoints = Path(folder) / "endpoints.yaml"
         endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")
         tools = str(Path(__file__).with_name("tools.py"))
-        settings = WorkerSettings(tools=[tools], endpoints=endpoints, task_queue=queue)
+        settings = WorkerSettings(tools=[tools], endpoints=endpoints, task_queue=queue, **more)
         async with await build_worker(client, settings):
             yield queue
