@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 # The minor versions with which every workaround was tested.
 KNOWN_VERSIONS: Final = ("1.34", "1.35")
+# The SDK fails a workflow task after two seconds without an answer of the workflow, by the clock. A
+# worker with a few percent of a processor needs longer, and Temporal repeats a failed task at once,
+# one that timed out with growing delays. So the time of a task, 10 s, is over first.
+DEADLOCK_SECONDS: Final = 60
 # Modules that are pure, or whose impure parts workflows do not use.
 PASSED_THROUGH: Final = (
     "holdfast.schemas",
@@ -44,6 +48,7 @@ _WORKAROUNDS: Final = (
     "one sandbox for all runs: each run in the cache takes some megabytes more",
     "the check for a run that got ahead of its history (temporalio/sdk-python#1591)",
     "the removal of such a run from the cache",
+    "a long time limit of the deadlock detector: a starved worker fails workflow tasks every 2 s",
 )
 
 logger = logging.getLogger("holdfast")
@@ -57,7 +62,13 @@ def runner_for_worker() -> tuple[WorkflowRunner, Callable[[Worker], None]]:
     from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
 
     evicting = CacheEvictingRunner(runner)
-    return evicting, evicting.attach
+
+    def attach(worker: Worker) -> None:
+        evicting.attach(worker)
+        if worker._workflow_worker is not None:
+            worker._workflow_worker._deadlock_timeout_seconds = DEADLOCK_SECONDS
+
+    return evicting, attach
 
 
 @cache

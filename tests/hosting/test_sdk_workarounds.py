@@ -5,10 +5,12 @@ import asyncio
 import logging
 import re
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.enums.v1 import EventType
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
 from temporalio.bridge.proto.workflow_commands import WorkflowCommand
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
@@ -17,12 +19,14 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import WorkflowInstance, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, _importer
 
+from holdfast.hosting.sdk_workarounds import shared_sandbox
 from holdfast.hosting.sdk_workarounds import workflow_runner as selection
 from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
 from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas.names import AHEAD_OF_HISTORY
 from tests.replay import replay as replaying
+from tests.support.backend import Launch
 from tests.support.eventually import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -90,7 +94,7 @@ async def test_a_version_that_is_not_known_falls_back_to_the_sdks_own_runner(
     monkeypatch.undo()
     assert type(runner) is SandboxedWorkflowRunner
     warnings = [each.getMessage() for each in caplog.records]
-    assert len(warnings) == 3
+    assert len(warnings) == 4
     assert all("off with temporalio 1." in warning for warning in warnings)
     monkeypatch.setattr(replaying, "workflow_runner", lambda: runner)
     await replaying.replay("approved")
@@ -334,3 +338,21 @@ async def test_a_worker_evicts_in_its_own_event_loop(
 
     await eventually(is_evicted)
     assert isinstance(worker.config()["workflow_runner"], CacheEvictingRunner)
+
+
+async def test_a_worker_that_is_slow_fails_no_workflow_task(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    activate, slow = shared_sandbox._SandboxedRun.activate, iter([2.5])
+
+    def slowly(run: Any, act: Any) -> Any:
+        time.sleep(next(slow, 0))  # the SDK's own limit is 2 s
+        return activate(run, act)
+
+    monkeypatch.setattr(shared_sandbox._SandboxedRun, "activate", slowly)
+    backend = await launch([])
+    run = await backend.call("look_up", {"id": 7})
+    await run.result()
+    history = await run.handle.fetch_history()
+    kinds = {EventType.Name(event.event_type) for event in history.events}
+    assert "EVENT_TYPE_WORKFLOW_TASK_FAILED" not in kinds
