@@ -34,6 +34,8 @@ MAX_CONNECTIONS = 100
 _PORTS = {"http": 80, "https": 443}
 # Of IPv4 through IPv6, the last four bytes are the address.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# Services of clouds at addresses that count as public: Azure's, and Oracle's among the protocols'.
+_OF_CLOUDS = (ipaddress.IPv4Network("168.63.129.16/32"), ipaddress.IPv4Network("192.0.0.0/24"))
 
 
 def read_network(text: str) -> Network:
@@ -51,7 +53,12 @@ def read_network(text: str) -> Network:
 
 def is_public(address: Address) -> bool:
     """Report whether the address belongs to one machine of the internet."""
-    if isinstance(address, ipaddress.IPv6Address):
+    if isinstance(address, ipaddress.IPv4Address):
+        if any(address in network for network in _OF_CLOUDS):
+            return False
+    else:
+        if address.is_site_local:
+            return False
         if address in _NAT64:
             return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
         inner = (address.ipv4_mapped, address.sixtofour, *(address.teredo or ()))

@@ -211,6 +211,10 @@ def _part_problems(definition: ToolDefinition, schema: Mapping[str, Any]) -> Ite
         yield from (fault.under("_output") for fault in schema_problems(definition.output))
     if definition.approval is not None:
         yield from (fault.under("_approval") for fault in approval_problems(definition.approval))
+        if definition.approval.require == "never" and definition.approval.on_timeout is not None:
+            reason = "`onTimeout` does not apply to an unknown outcome, the only question here"
+            fix = "leave it out, or leave out `require: never`"
+            yield ValueProblem(("_approval", "onTimeout"), reason, fix)
     if definition.output_path is not None:
         try:
             parse_output_path(definition.output_path)

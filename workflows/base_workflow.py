@@ -413,5 +413,6 @@ def _page(raw: Any) -> PageRequest:
 
 def _result(step: Finish | Fail, work: ExecutionBase) -> dict[str, Any]:
     if isinstance(step, Fail):
-        fail(step.code, step.message, work.get_spent())
+        # The failure's type is the code.
+        fail(step.code, step.message.removeprefix(f"{step.code}: "), work.get_spent())
     return step.result.to_json()

@@ -21,7 +21,11 @@ MAX_ARGUMENTS_SHOWN = 20
 
 _BREAK = "\u2060"
 # The beginnings of addresses, mentions and Markdown links: an invisible character breaks each.
-_LINKING = re.compile(r"(?<=\w)\.(?=\w)|:(?=//)|@|\](?=\()|#(?=\w)")
+# Addresses may be written in full width, with the dots that browsers read as one.
+_LINKING = re.compile(
+    r"(?<=\w)[.\u2024\u3002\ufe52\uff0e\uff61](?=\w)|[:\uff1a](?=[/\uff0f]{2})|[@\ufe6b\uff20]"
+    r"|\](?=\()|[#\uff03](?=\w)"
+)
 
 
 @dataclass(frozen=True)

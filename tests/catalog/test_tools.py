@@ -153,6 +153,11 @@ REFUSED = [
         "3: `_approval.when.type`: `strin` is no type; did you mean `string`?",
     ),
     (
+        "_activity: charge\n_approval:\n  require: never\n  onTimeout: fail",
+        "4: `onTimeout` does not apply to an unknown outcome, the only question here; leave it out,"
+        " or leave out `require: never`",
+    ),
+    (
         "_activity: charge\nproperties:\n  _outputPath:\n    const: †",
         "4: `properties._outputPath.const`: `†` names no place to write to",
     ),

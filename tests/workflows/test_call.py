@@ -138,3 +138,8 @@ async def test_a_number_that_float64_would_change_is_refused(launch: Launch, amo
         await call.handle.execute_update("decide", payload(edit))
     assert "would be changed by float64" in str(refused.value.cause)
     await call.decide("t1c1", "deny")
+
+
+async def test_a_failure_names_its_code_once(launch: Launch) -> None:
+    failure = await (await (await launch([])).call("pay", {"amount": "much"})).failure()
+    assert (failure.type, failure.message[:7]) == ("invalid_arguments", "amount:")

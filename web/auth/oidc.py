@@ -32,7 +32,14 @@ from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.schemas.settings.keys import KeySet
-from holdfast.web.auth.sessions import Sessions, TextSealer, delete_cookie, read_cookie, set_cookie
+from holdfast.web.auth.sessions import (
+    Sessions,
+    TextSealer,
+    delete_cookie,
+    read_cookie,
+    read_cookies,
+    set_cookie,
+)
 from holdfast.web.auth.sign_in import (
     HOME,
     SIGN_IN,
@@ -47,6 +54,8 @@ from holdfast.web.http.problems import RefusedRequest
 SIGN_IN_SECONDS: Final = 600
 _KIND: Final = "going"
 _STATE_CHARS: Final = 8
+MAX_PENDING: Final = 4
+MAX_RETURN_CHARS: Final = 500
 METADATA: Final = "/.well-known/openid-configuration"
 FRESH_SECONDS: Final = 3600
 TIMEOUT_SECONDS: Final = 10
@@ -74,10 +83,20 @@ class PendingSignIn:
     @classmethod
     def create(cls, home: str) -> "PendingSignIn":
         """Create one with new secrets."""
-        return cls(home, *(secrets.token_urlsafe(32) for _ in range(3)))
+        path = home if len(home) <= MAX_RETURN_CHARS else HOME
+        return cls(path, *(secrets.token_urlsafe(32) for _ in range(3)))
 
     def save(self, answer: Response, request: Request, seal: TextSealer) -> None:
-        """Store it in a cookie; each tab has its own."""
+        """Store it in a cookie; each tab has its own, and the newest are kept.
+
+        A proxy in front of the inbox accepts some 8 KB of cookies.
+        """
+        ages = {
+            name: opened.seconds_left if (opened := seal.open(_KIND, sealed)) else 0.0
+            for name, sealed in read_cookies(request, f"{_KIND}_").items()
+        }
+        for name in sorted(ages, key=ages.__getitem__)[: 1 - MAX_PENDING]:
+            delete_cookie(answer, request, name)
         sealed = seal.seal(_KIND, asdict(self), SIGN_IN_SECONDS)
         # The cookie must be sent when the provider's page redirects the browser back.
         set_cookie(answer, request, _cookie(self.state), sealed, SIGN_IN_SECONDS, "lax")

@@ -192,6 +192,13 @@ def read_cookie(request: Request, name: str) -> str:
     return request.cookies.get(_named(request, name), "")
 
 
+def read_cookies(request: Request, prefix: str) -> dict[str, str]:
+    """Return the cookies whose names begin so, by their names."""
+    before = _named(request, "")
+    found = ((name.removeprefix(before), value) for name, value in request.cookies.items())
+    return {name: value for name, value in found if name.startswith(prefix)}
+
+
 def set_cookie(
     answer: Response, request: Request, name: str, value: str, seconds: int, same_site: SameSite
 ) -> None:

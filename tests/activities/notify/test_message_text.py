@@ -90,7 +90,11 @@ def test_a_line_holds_what_can_be_seen_and_is_short(text: str, line: str) -> Non
     assert one_line(text, 20) == line
 
 
-@pytest.mark.parametrize("live", ["x.y", "a://", "@ada", "](", "#ops"])
+# In full width, and with the dots that a browser reads as one.
+WIDE = ["x\uff0ey", "x\u3002y", "x\uff61y", "a\uff1a\uff0f\uff0f", "\uff20ada", "\uff03ops"]
+
+
+@pytest.mark.parametrize("live", ["x.y", "a://", "@ada", "](", "#ops", *WIDE])
 def test_what_looks_like_a_link_or_a_mention_is_parted(live: str) -> None:
     parted = defuse_links(f"[see {live}")
     assert live not in parted

@@ -194,3 +194,9 @@ def test_a_message_is_appended_as_that_message() -> None:
     assert play.results() == {"t1c1": "The message follows."}
     assert play.messages()[3] == said
     assert play.run.state.data["order"] == {"id": 7}, "calls may refer to its data"
+
+
+@pytest.mark.parametrize("said", ["`a` is missing", "invalid_arguments: `a` is missing"])
+def test_arguments_that_an_activity_refuses_are_called_so_once(said: str) -> None:
+    outcome = outcome_of_failure(tool("pay"), Failure("application", said, "invalid_arguments"))
+    assert outcome == fail(ErrorCode.INVALID_ARGUMENTS, "invalid_arguments: `a` is missing")

@@ -150,6 +150,23 @@ async def test_several_tabs_may_sign_in_at_a_time(inboxes: Inboxes, there: Provi
     assert [each.name for each in at.http.cookies.jar] == [at.cookie]
 
 
+async def test_of_sign_ins_that_were_begun_the_newest_four_are_kept(
+    inboxes: Inboxes, there: Provider, clock: Clock
+) -> None:
+    at = await inboxes.open(there.address)
+    leaving = []
+    for n in range(6):
+        leaving.append(await leave(at, f"/run/{n}?{'x' * 1_900}"))
+        clock.seconds += 1
+    assert len(at.http.cookies.jar) == 4
+    assert sum(len(f"{each.name}={each.value}; ") for each in at.http.cookies.jar) < 4_000
+    for one in leaving[:2]:
+        assert (await at.get(back(one))).status_code == 400
+    for one in leaving[2:]:
+        there.says(one)
+        assert (await at.get(back(one))).headers["location"] == "/"
+
+
 # --- who -----------------------------------------------------------------------------------
 
 

@@ -226,7 +226,8 @@ def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
         case Failure(kind="application", message=message) if _NOT_REGISTERED.search(message):
             return fail(ErrorCode.TOOL_ERROR, _describe(failure, f"The tool `{tool.name}`"))
         case Failure(kind="application", type=names.INVALID_ARGUMENTS):
-            return fail(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {failure.message}")
+            why = failure.message.removeprefix(f"{ErrorCode.INVALID_ARGUMENTS}: ")
+            return fail(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {why}")
         case Failure(kind="application", type=ErrorCode.OUTCOME_UNKNOWN, message=message):
             return Unknown(f"the outcome of `{tool.name}` is unknown: {message}")
         case Failure(kind="application"):
