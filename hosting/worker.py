@@ -278,7 +278,7 @@ async def _around(
         yield
     finally:
         reloading.cancel()
-        await asyncio.wait([reloading])
+        await asyncio.gather(reloading, return_exceptions=True)
         await resources.http.aclose()
         await resources.knowledge_http.aclose()
         threads.shutdown(wait=False)

@@ -32,6 +32,8 @@ from holdfast.schemas import names
 
 # Cancellations are included: they cut off work when the worker stops.
 _ON_PURPOSE = (ApplicationError, StoreError, asyncio.CancelledError)
+# The field by which the SDK marks the record of a failed attempt.
+_FAILED_ATTEMPT = "__temporal_error_identifier"
 # The code of the SDK's error for a reference to a stored value in a process without a store.
 _NO_STORE = "[TMPRL1105]"
 
@@ -101,11 +103,20 @@ class _Discreet(logging.Formatter):
 
 
 class _Brief(logging.Filter):
-    """Log an error that is raised on purpose in one line; only an unplanned error has a stack."""
+    """Log an error that is raised on purpose in one line; only an unplanned error has a stack.
+
+    The error of an activity's attempt has one line, and its stack only at the level DEBUG.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         message = str(error)
+        if error is not None and getattr(record, _FAILED_ATTEMPT, None) == "ActivityFailure":
+            what = " ".join(f"{type(error).__name__}: {message}".split())
+            record.msg, record.args = f"{record.getMessage()}: {what}", ()
+            if not logging.getLogger("holdfast").isEnabledFor(logging.DEBUG):
+                record.exc_info = record.exc_text = None
+            return True
         if message.startswith(_NO_STORE):
             message = f"{message} Start this worker with the `--store` of the others"
         elif not (isinstance(error, _ON_PURPOSE) or type(error).__name__ == names.STOP_RUN):

@@ -33,7 +33,9 @@ class _Once(ActivityInboundInterceptor):
         if mark is None:
             return await super().execute_activity(call)
         if (why := _repetition(activity.info(), mark.data.decode())) is not None:
-            raise _unknown(f"{why}; whether it took effect before is unknown, so it was not run")
+            raise _unknown(
+                f"{why}; an attempt before may have taken effect, and may still be running"
+            )
         try:
             return await super().execute_activity(call)
         except (asyncio.CancelledError, CancelledError):

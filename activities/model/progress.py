@@ -123,7 +123,7 @@ async def send_heartbeats(progress: Progress, timeout: timedelta | None) -> Asyn
         raise
     finally:
         task.cancel()
-        await asyncio.wait({task})
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _beat(progress: Progress, pause_seconds: float) -> None:

@@ -9,6 +9,7 @@ from tests.faults.harness.plans import (
     CONTRADICT,
     EARLY,
     MODEL,
+    PAUSE_ACTIVITY,
     REPEAT,
     ROWS,
     Fault,
@@ -52,6 +53,11 @@ def test_every_decision_is_repeated_and_contradicted_and_comes_early() -> None:
     assert f"payment: {REPEAT} at person decides run/t1c1 call ada done" in told
     assert f"payment: {CONTRADICT} at person decides run/t1c1 call all" in told
     assert {f"payment: {EARLY} at worker ready", f"refund: {EARLY} at worker ready"} <= set(told)
+
+
+def test_operators_command_every_activity() -> None:
+    told = [str(plan) for plan in systematic(POINTS)]
+    assert f"payment: {PAUSE_ACTIVITY} at activity pay run/t1c1 acted" in told
 
 
 def test_what_cannot_strike_at_a_point_is_not_tried_there() -> None:

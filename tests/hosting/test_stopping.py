@@ -156,6 +156,22 @@ def test_what_is_expected_is_logged_in_one_line(
     assert str(error) in said[-1]
 
 
+@pytest.mark.parametrize(("level", "lines"), [(logging.INFO, 1), (logging.DEBUG, 5)])
+def test_a_failed_attempt_is_one_line_and_its_stack_is_for_debugging(
+    level: int, lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with logging_as_a_worker() as root:
+        logging.getLogger("holdfast").setLevel(level)
+        mark = {"__temporal_error_identifier": "ActivityFailure"}
+        try:
+            raise KeyError("a bug")
+        except KeyError:
+            root.warning("Completing activity as failed", exc_info=True, extra=mark)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == lines
+    assert "WARNING root: Completing activity as failed: KeyError: 'a bug'" in said[0]
+
+
 def test_a_task_that_is_replayed_is_no_error_in_the_log(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

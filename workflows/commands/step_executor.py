@@ -290,7 +290,16 @@ class StepExecutor:
                 failure = Failure("other", "its last attempt did not start in time")
             if failure.type == ErrorCode.OUTCOME_UNKNOWN and not workflow.patched(OUTCOME_UNKNOWN):
                 failure = replace(failure, type="")
-            return outcome_of_failure(tool, failure)
+            outcome = outcome_of_failure(tool, failure)
+            is_reported = failure.type == ErrorCode.OUTCOME_UNKNOWN
+            if (
+                isinstance(outcome, Unknown)
+                and not is_reported
+                and workflow.patched(OUTCOME_UNKNOWN)
+            ):
+                since = f"it was scheduled at {scheduled_at:%Y-%m-%d %H:%M:%S} UTC"
+                return Unknown(f"{outcome.message}; {since}, and may still be running")
+            return outcome
         except ValueError as error:
             return fail(
                 ErrorCode.INVALID_OUTPUT,

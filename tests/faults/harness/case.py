@@ -29,6 +29,7 @@ from tests.faults.harness.server import Ground
 from tests.faults.harness.tools import effects
 from tests.faults.harness.worker_pool import Life, WorkerPool
 from tests.support.model_server import Answer, serve, turn_of
+from tests.support.operators import Operator
 
 # Generous: what is busy with other cases, or other programs, is not stuck.
 DEADLINE_SECONDS = 180
@@ -95,6 +96,16 @@ class Case:
         if self._life is not None:
             self._killed.add(self._life.pid)
             self._life.send(signal.SIGKILL)
+
+    async def operators(self) -> list[Operator]:
+        """An operator for each activity of the case that has not ended."""
+        found: list[Operator] = []
+        for part in self.scenario.parts:
+            whole = Operator(self.ground.client, self.id + part)
+            with suppress(RPCError):  # a delegate is not there yet
+                ids = [pending.activity_id for pending in await whole.pending()]
+                found.extend(replace(whole, activity_id=id) for id in ids)
+        return found
 
     @property
     def calm_for_seconds(self) -> float:

@@ -10,13 +10,18 @@ import itertools
 import random
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from operator import methodcaller
 from typing import TYPE_CHECKING
+
+from temporalio.service import RPCError
 
 from tests.faults.harness.points import READY
 from tests.faults.harness.responses import Again, Read, Row
 from tests.faults.harness.rude_responses import rows_for
+from tests.support.operators import Operator
 
 if TYPE_CHECKING:
     from tests.faults.harness.case import Case
@@ -29,15 +34,22 @@ PAUSE, CUT, REFUSE, DELAY, SILENCE, SERVER = (
 ON_THE_WIRE = (CUT, REFUSE, DELAY, SILENCE)
 # People.
 REPEAT, CONTRADICT, EARLY, BACKWARDS = "repeat", "contradict", "early", "backwards"
+# An operator, by commands on all activities of the case that have not ended.
+PAUSE_ACTIVITY, UNPAUSE_ACTIVITY = "pause activity", "unpause activity"
+RESET_ACTIVITY, UPDATE_OPTIONS = "reset activity", "update activity options"
+BY_OPERATORS = (PAUSE_ACTIVITY, UNPAUSE_ACTIVITY, RESET_ACTIVITY, UPDATE_OPTIONS)
 # A model that is rude, by the name of the row.
 MODEL = "model: "
 
 PAUSE_SECONDS = 3.5
 WIRE_SECONDS = 3.0
 DELAY_SECONDS = 0.3
+# An operator leaves an activity paused for so long.
+OPERATOR_SECONDS = 1.5
+SOON = timedelta(seconds=1)
 # Longer than that nobody waits here for a model that says when to come again.
 MAX_AGAIN_SECONDS = 8.0
-ANYWHERE = (KILL, PAUSE, *ON_THE_WIRE, SERVER)
+ANYWHERE = (KILL, PAUSE, *ON_THE_WIRE, SERVER, *BY_OPERATORS)
 
 
 def is_request(point: str) -> bool:
@@ -89,6 +101,8 @@ async def inflict(kind: str, on: "Case") -> Callable[[], Awaitable[None]] | None
             await on.person.misbehave(kind)
         case _ if kind in ON_THE_WIRE:
             return _on_the_wire(kind, on)
+        case _ if kind in BY_OPERATORS:
+            return await _by_operators(kind, on)
     # Of a rude model, the model's server sees to it.
     return None
 
@@ -109,6 +123,32 @@ def _on_the_wire(kind: str, on: "Case") -> Callable[[], Awaitable[None]] | None:
         case _:
             proxy.blackhole()
             return lambda: _after(WIRE_SECONDS, proxy.restore)
+
+
+async def _by_operators(kind: str, on: "Case") -> Callable[[], Awaitable[None]] | None:
+    """Have an operator command what runs, and undo a pause: some of it may have ended meanwhile."""
+
+    async def each(command: Callable[[Operator], Awaitable[None]]) -> None:
+        for one in operators:
+            with suppress(RPCError):
+                await command(one)
+
+    operators = await on.operators()
+    match kind:
+        case "reset activity":
+            await each(Operator.reset)
+        case "update activity options":
+            await each(lambda one: one.retry(5, SOON, SOON))
+        case _:
+            await each(Operator.pause)
+            afresh = kind == UNPAUSE_ACTIVITY
+
+            async def unpause() -> None:
+                await asyncio.sleep(OPERATOR_SECONDS)
+                await each(lambda one: one.unpause(afresh=afresh))
+
+            return unpause
+    return None
 
 
 async def _after(seconds: float, undo: Callable[[], object]) -> None:
@@ -132,7 +172,8 @@ class Fault:
         return int(self.point) if self.point.startswith("+") else None
 
 
-# Besides a kill at each point, in the systematic pass: every so many-th point sees these.
+# Besides a kill at each point, in the systematic pass: every so many-th point sees these, and every
+# point of an activity one of an operator's commands.
 CUT_EVERY, SERVER_EVERY = 6, 24
 MAX_FAULTS = 4
 # By chance, a fault comes so many points after the one before it at the most.
@@ -177,6 +218,9 @@ def systematic(points: Mapping[str, Sequence[str]]) -> Iterator[Plan]:
     for kind, every in ((CUT, CUT_EVERY), (SERVER, SERVER_EVERY)):
         for name, point in all_points[::every]:
             yield Plan(name, (Fault(point, kind),))
+    of_activities = [each for each in all_points if each[1].startswith("activity")]
+    for (name, point), kind in zip(of_activities, itertools.cycle(BY_OPERATORS)):
+        yield Plan(name, (Fault(point, kind),))
     yield from _rude_models(all_points)
     yield from _rude_people(all_points)
 
