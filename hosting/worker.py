@@ -26,7 +26,7 @@ from holdfast.activities.interceptors.activity_slots import ActivitySlots
 from holdfast.activities.interceptors.attempt_spans import AttemptSpanInterceptor, current_tracing
 from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeatInterceptor
 from holdfast.activities.interceptors.once import OnceInterceptor
-from holdfast.activities.interceptors.permits import PermitInterceptor, Permits
+from holdfast.activities.interceptors.permits import PermitInterceptor
 from holdfast.activities.interceptors.results import ResultInterceptor
 from holdfast.activities.knowledge import FetchKnowledgeActivity
 from holdfast.activities.memory_access import MemoryActivities
@@ -236,10 +236,10 @@ def _interceptors(
     own = [name for name in names.RESERVED_ACTIVITIES if name != names.GENERATE]
     in_process = frozenset([*own, *(each.name for each in activities)])
     writer = payload_writer(client.data_converter)
-    permits = None if keys is None else Permits(keys, client, current)
+    permits = None if keys is None else PermitInterceptor(keys, client, current)
     return [
         AttemptSpanInterceptor(resources.telemetry),
-        *([] if permits is None else [PermitInterceptor(permits)]),
+        *([] if permits is None else [permits]),
         AutoHeartbeatInterceptor(in_process, slots),
         ResultInterceptor(writer, resources.secrets, permits.sign_result if permits else None),
         OnceInterceptor(),

@@ -4,8 +4,7 @@ See `runtime/identity/permits.py`. The keys are the worker's and not the run's, 
 that a permit was missing: a replay repeats it, whatever the keys are by then.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from temporalio import workflow
@@ -19,22 +18,13 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.tool import ActivityBinding
 
-# The function of the worker that returns its `WorkerPermits`, if it has keys.
-EXTERN = "holdfast_permits"
+# The function of the worker that returns its permit keys, if it has any.
+EXTERN = "holdfast_permit_keys"
 
 
-@dataclass(frozen=True)
-class WorkerPermits:
-    """The permit keys of a worker, and the types of the activities that it executes itself."""
-
-    keys: KeyRing
-    activities: Collection[str]
-
-
-def _worker_permits() -> WorkerPermits | None:
-    provide = workflow.extern_functions().get(EXTERN, lambda: None)
-    permits: WorkerPermits | None = provide()
-    return permits
+def _worker_keys() -> KeyRing | None:
+    keys: KeyRing | None = workflow.extern_functions().get(EXTERN, lambda: None)()
+    return keys
 
 
 def _use(kind: Kind, id: str, of: str, values: Sequence[Any], **started_by: str) -> PermittedUse:
@@ -50,14 +40,14 @@ def sign(
     of: str,
 ) -> None:
     """Add the permit of this type of activity or workflow, if the worker has admitted the run."""
-    permits = _worker_permits()
+    keys = _worker_keys()
     # An `isinstance` check fails: the sandbox has classes of its own.
-    if permits is None or not getattr(workflow.instance(), "is_admitted", False):
+    if keys is None or not getattr(workflow.instance(), "is_admitted", False):
         return
     use = _use(kind, id, of, input.args)
     input.args = [RawValue(each) for each in use.payloads]  # not encoded again
     # Without metadata, which would take as many bytes again.
-    input.headers = {**input.headers, names.PERMIT: Payload(data=use.sign(permits.keys))}
+    input.headers = {**input.headers, names.PERMIT: Payload(data=use.sign(keys))}
 
 
 def is_delegate(raw: Any) -> bool:
@@ -82,14 +72,13 @@ def is_foreign_result(binding: ActivityBinding, id: str, n: int, result: Any) ->
 
     `n` counts the executions of the activity with this id.
     """
-    is_here = binding.task_queue in (None, workflow.info().task_queue) and not binding.local
     use = _use("result", id, binding.type, [result])
-    return _lacks(use, use.payloads[0].metadata.get(names.PERMIT, b""), f"-{id}-{n}", is_here)
+    permit = use.payloads[0].metadata.get(names.PERMIT, b"")
+    is_here = binding.task_queue in (None, workflow.info().task_queue) and not binding.local
+    return is_here and _lacks(use, permit, f"-{id}-{n}")
 
 
-def _lacks(
-    use: PermittedUse, permit: bytes | None = None, mark: str = "", is_here: bool = True
-) -> bool:
+def _lacks(use: PermittedUse, permit: bytes | None = None, mark: str = "") -> bool:
     """Return whether the worker requires a permit for a use, and the given one is not valid.
 
     It is by default the one that the run was started with. `mark` tells uses of a kind apart.
@@ -97,9 +86,7 @@ def _lacks(
     if permit is None:
         permit = workflow.info().headers.get(names.PERMIT, Payload()).data
     if not workflow.unsafe.is_replaying():
-        permits = _worker_permits()
-        if permits is None or not is_here or use.is_signed(permits.keys, permit):
-            return False
-        if use.kind == "result" and use.type not in permits.activities:
+        keys = _worker_keys()
+        if keys is None or use.is_signed(keys, permit):
             return False
     return workflow.patched(f"no-permit-{use.kind}{mark}")

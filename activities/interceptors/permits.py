@@ -7,7 +7,6 @@ A reset copies scheduled activities with their headers into a run with another i
 be of a run that this one is a reset of: its history names these, which no client can write.
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,6 @@ from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from holdfast.catalog.loader import CurrentCatalog
@@ -24,11 +22,9 @@ from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.identity.permits import Kind, PermittedUse
 from holdfast.schemas import names
 
-MAX_RESETS_CACHED = 1_000
 
-
-class Permits:
-    """Verifies the permits of activities, and signs results.
+class PermitInterceptor(Interceptor):
+    """Refuses activities with privileges that no admitted run has started, and signs results.
 
     Args:
         keys: sign and verify.
@@ -40,29 +36,17 @@ class Permits:
         self._keys = keys
         self._client = client
         self._catalog = current_catalog
-        self._bases: OrderedDict[str, list[str]] = OrderedDict()
 
-    async def check(self, call: ExecuteActivityInput) -> None:
-        """Check the permit of the current activity, if it needs one.
+    def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        """Wrap one execution; the SDK calls this."""
+        check = self._check
 
-        Raises:
-            ApplicationError: the permit is missing or not valid.
-        """
-        info = activity.info()
-        if info.is_local or info.activity_type not in self._catalog.catalog.privileged_activities:
-            return
-        use = _current_use("activity", activity.payload_converter().to_payloads(call.args))
-        permit = call.headers.get(names.PERMIT, Payload()).data
-        if use.is_signed(self._keys, permit):
-            return
-        # A standalone activity has no run.
-        bases = await self._reset_from(use.workflow_id, use.run_id) if permit and use.run_id else []
-        if not any(replace(use, run_id=base).is_signed(self._keys, permit) for base in bases):
-            reason = (
-                f"`{use.type}` was not run: no run that a worker with these `--permits` has"
-                " admitted has started it; start a run of this worker"
-            )
-            raise ApplicationError(reason, type=names.NO_PERMIT, non_retryable=True)
+        class Permitted(ActivityInboundInterceptor):
+            async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+                await check(input)
+                return await super().execute_activity(input)
+
+        return Permitted(inner)
 
     def sign_result(self, result: Payload) -> None:
         """Sign the result of the current activity, if it has one attempt: so has a once-call."""
@@ -70,24 +54,32 @@ class Permits:
         if policy is not None and policy.maximum_attempts == 1:
             result.metadata[names.PERMIT] = _current_use("result", [result]).sign(self._keys)
 
-    async def _reset_from(self, workflow_id: str, run_id: str) -> list[str]:
-        """Return the runs that this one is a reset of: none, one, or a chain of resets."""
-        if run_id not in self._bases:
-            bases: list[str] = []
-            handle = self._client.get_workflow_handle(workflow_id, run_id=run_id)
-            try:
-                async for event in handle.fetch_history_events():
-                    started = event.workflow_execution_started_event_attributes
-                    if started.original_execution_run_id == run_id:
-                        break  # it is no reset
-                    bases.append(event.workflow_task_failed_event_attributes.base_run_id)
-            except RPCError as error:
-                reason = f"it is not known whether the run is a reset: {error}"
-                raise ApplicationError(reason, type=names.NO_PERMIT) from error
-            self._bases[run_id] = [base for base in bases if base]
-            if len(self._bases) > MAX_RESETS_CACHED:
-                self._bases.popitem(last=False)
-        return self._bases[run_id]
+    async def _check(self, call: ExecuteActivityInput) -> None:
+        info, permit = activity.info(), call.headers.get(names.PERMIT, Payload()).data
+        if info.is_local or info.activity_type not in self._catalog.catalog.privileged_activities:
+            return
+        use = _current_use("activity", activity.payload_converter().to_payloads(call.args))
+        if use.is_signed(self._keys, permit):
+            return
+        # A standalone activity has no run.
+        if not (permit and use.run_id and await self._is_of_base_run(use, permit)):
+            reason = (
+                f"`{use.type}` was not run: no run that a worker with these `--permits` has"
+                " admitted has started it; start a run of this worker"
+            )
+            raise ApplicationError(reason, type=names.NO_PERMIT, non_retryable=True)
+
+    async def _is_of_base_run(self, use: PermittedUse, permit: bytes) -> bool:
+        """Return whether a permit is of a run that this one is a reset of, in one or more steps."""
+        run = self._client.get_workflow_handle(use.workflow_id, run_id=use.run_id)
+        async for event in run.fetch_history_events():
+            started = event.workflow_execution_started_event_attributes
+            if started.original_execution_run_id == use.run_id:
+                return False  # it is no reset
+            base = event.workflow_task_failed_event_attributes.base_run_id
+            if base and replace(use, run_id=base).is_signed(self._keys, permit):
+                return True
+        return False
 
 
 def _current_use(kind: Kind, payloads: Sequence[Payload]) -> PermittedUse:
@@ -96,21 +88,3 @@ def _current_use(kind: Kind, payloads: Sequence[Payload]) -> PermittedUse:
         *(kind, info.namespace, info.workflow_id or "", info.workflow_run_id or ""),
         *(info.activity_id, info.activity_type, payloads),
     )
-
-
-class PermitInterceptor(Interceptor):
-    """Refuses activities with privileges that no admitted run has started."""
-
-    def __init__(self, permits: Permits) -> None:
-        self._permits = permits
-
-    def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
-        """Wrap one execution; the SDK calls this."""
-        permits = self._permits
-
-        class Permitted(ActivityInboundInterceptor):
-            async def execute_activity(self, input: ExecuteActivityInput) -> Any:
-                await permits.check(input)
-                return await super().execute_activity(input)
-
-        return Permitted(inner)

@@ -48,7 +48,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.spans import Spans, SpansProgress, Subject
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.permits import EXTERN, WorkerPermits, sign
+from holdfast.workflows.permits import EXTERN, sign
 
 # The activity only fills a queue of the worker. The timeout is shorter than the time until the SDK
 # extends the workflow task, so that people's input is not delayed.
@@ -203,14 +203,14 @@ class CommandInterceptor(Interceptor):
         self, activities: Collection[str], timeout: timedelta, permit_keys: KeyRing | None = None
     ) -> None:
         self._activities, self._timeout = activities, timeout
-        self._permits = None if permit_keys is None else WorkerPermits(permit_keys, activities)
+        self._permit_keys = permit_keys
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor]:
         """Return the interceptor of each workflow; the SDK calls this."""
-        activities, timeout, permits = self._activities, self._timeout, self._permits
-        input.unsafe_extern_functions[EXTERN] = lambda: permits
+        activities, timeout, keys = self._activities, self._timeout, self._permit_keys
+        input.unsafe_extern_functions[EXTERN] = lambda: keys
 
         class Outbound(_Outbound):
             def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:

@@ -30,6 +30,7 @@ from holdfast.workflows.engine.continue_as_new import (
     stay_in_history,
 )
 from holdfast.workflows.engine.execution_base import AskModel
+from holdfast.workflows.engine.log import compressed_pages
 from holdfast.workflows.engine.log.log import SMALL_BYTES, Log
 from tests.engine.driver import NOON, Play, call, everything, noon, read_again, says, tool
 from tests.engine.generated import RUNS, Anything, Drawn
@@ -256,6 +257,21 @@ def test_as_little_is_left_out_as_there_is_no_room_for(monkeypatch: pytest.Monke
 def test_nothing_else_is_taken_for_what_a_run_has_left(values: list[Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         read_start_arguments(values)
+
+
+def test_nothing_that_was_left_is_decompressed_beyond_its_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, log = logs(3)
+    log.seal()
+    values = start_arguments(carried(log), log, stored=False, forgettable=0)
+    assert values is not None
+    monkeypatch.setattr(compressed_pages, "MAX_INFLATED_BYTES", 100)
+
+    with pytest.raises(ValueError, match="more than 100 bytes"):
+        read_start_arguments(values)
+    with pytest.raises(ValueError, match="more than 100 bytes"):
+        log.pages[0].records()
 
 
 def test_a_run_moves_to_another_build_once_it_has_taken_a_turn_on_this_one() -> None:

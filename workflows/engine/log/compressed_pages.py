@@ -71,18 +71,14 @@ class CompressedPage(Lenient):
 
 
 def decompress(data: bytes) -> bytes:
-    """Decompress a part of a run's state, which any program of the namespace may have written.
-
-    Raises:
-        ValueError: it is damaged, or has more than `MAX_INFLATED_BYTES`.
-    """
-    unpacking, reason = zlib.decompressobj(), f"it is cut, or has over {MAX_INFLATED_BYTES} bytes"
+    """Decompress a part of a run's state; raise `ValueError` if it is damaged or too large."""
+    unpacking = zlib.decompressobj()
     try:
         whole = unpacking.decompress(data, MAX_INFLATED_BYTES)
     except zlib.error as error:
-        reason = str(error)
+        raise ValueError(f"what was left cannot be read: {error}") from None
     if not unpacking.eof:
-        raise ValueError(f"what was left cannot be read: {reason}")
+        raise ValueError(f"what was left is cut, or has more than {MAX_INFLATED_BYTES} bytes")
     return whole
 
 
