@@ -17,12 +17,11 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from temporalio.client import Client, WorkflowQueryFailedError
+from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.service import RPCError
 
 from examples.support_desk import shop
-from examples.support_desk.casting import AGENT, Cast, MiscastError, cast
+from examples.support_desk.casting import AGENT, SCRIPT, Cast, MiscastError, cast
 from examples.support_desk.children import Child, NotReadyError
 from examples.support_desk.place import OccupiedError, Place, opened, short
 from holdfast.cli.prompts.answers import AnswerSource, user_name
@@ -39,8 +38,8 @@ RUN = "ada-1042"
 WORKER_READY = "holdfast worker ready"
 INBOX_READY = "inbox ready: "
 START_TIMEOUT_SECONDS = 60.0
-# By then, the first turn is something that a run could lose.
-KILLED_IN_TURN = 2
+# How long the carrier takes to answer, so that the worker can be killed meanwhile.
+CARRIER_SECONDS = "8"
 _POLL_SECONDS = 0.1
 
 
@@ -63,7 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="demo.py", description=(__doc__ or "").split("\n")[0])
     add = parser.add_argument
     add("--model", default="script", help="script (default), local, or ENDPOINT:NAME")
-    add("--kill-worker", action="store_true", help="kill the worker in the middle of the run")
+    killing = "kill the worker inside a side effect; default: at a terminal, with the script"
+    add("--kill-worker", action=argparse.BooleanOptionalAction, help=killing)
     add("--folder", type=Path, default=ROOT / ".holdfast" / "demo", help="default: .holdfast/demo")
     return parser
 
@@ -81,7 +81,10 @@ async def _demo(options: argparse.Namespace) -> int:
         async with run_dev_server(place.server):
             with ExitStack() as running:
                 demo = _Demo(place, played, running)
-                return await demo.give(kill_worker=options.kill_worker)
+                kill = options.kill_worker
+                if kill is None:
+                    kill = options.model == SCRIPT and sys.stdin.isatty()
+                return await demo.give(kill_worker=kill)
 
 
 @dataclass
@@ -96,7 +99,8 @@ class _Demo:
     async def give(self, *, kill_worker: bool) -> int:
         """Start a worker and a run, and follow the run; its exit code."""
         inbox = self._start_inbox()
-        worker = await self._start_worker()
+        slow = {"SUPPORT_DESK_CARRIER_SECONDS": CARRIER_SECONDS} if kill_worker else {}
+        worker = await self._start_worker(**slow)
         _say(f"worker: pid {worker.pid}, log {short(worker.log)}")
         client = await Client.connect(self.place.address, data_converter=pydantic_data_converter)
         await _start_run(client)
@@ -110,17 +114,15 @@ class _Demo:
             keep_following=sys.stdin.isatty(),
         )
         try:
-            return await (
-                _beside(following, self._kill(client, worker)) if kill_worker else following
-            )
+            return await (_beside(following, self._kill(worker)) if kill_worker else following)
         finally:
             _tell_deeds(self.place.folder)
             self._tell_how_to_go_on()
 
-    async def _start_worker(self) -> Child:
+    async def _start_worker(self, **env: str) -> Child:
         log = self.place.folder / "worker.log"
         command = [sys.executable, str(ROOT / "worker.py"), *_worker_options(self.played)]
-        child = Child(command, log=log, env=self.place.environment())
+        child = Child(command, log=log, env=self.place.environment() | env)
         worker = self.running.enter_context(child)
         await _ready(worker, WORKER_READY, "worker")
         return worker
@@ -134,14 +136,18 @@ class _Demo:
         child = Child(command, log=log / "inbox.log", env=self.place.environment())
         return self.running.enter_context(child)
 
-    async def _kill(self, client: Client, worker: Child) -> None:
-        """Kill the worker in the middle of the run, and start another."""
-        while await _turn(client) < KILLED_IN_TURN:
+    async def _kill(self, worker: Child) -> None:
+        """Kill the worker while it asks the carrier to stop a shipment, and start another."""
+        asked: list[shop.Deed] = []
+        while not asked:
             await asyncio.sleep(_POLL_SECONDS)
+            asked = [deed for deed in shop.deeds(self.place.folder) if "carrier" in deed.where]
         worker.kill()
-        self.screen.print_note(f"*** kill -9 {worker.pid}: the worker is gone")
+        note = self.screen.print_note
+        note(f"*** kill -9 {worker.pid}: the worker is gone, before it heard from the carrier")
         another = await self._start_worker()
-        self.screen.print_note(f"*** another worker is there, pid {another.pid}: the run goes on")
+        note(f"*** another worker is there, pid {another.pid}. It does not ask the carrier again:")
+        note(f"*** did it happen? {asked[0].where} says: {asked[0].what}")
 
     def _tell_how_to_go_on(self) -> None:
         database = str(self.place.server.db)
@@ -181,14 +187,6 @@ async def _beside(following: Coroutine[Any, Any, int], other: Coroutine[Any, Any
     finally:
         happening.cancel()
         await asyncio.gather(happening, return_exceptions=True)
-
-
-async def _turn(client: Client) -> int:
-    try:
-        status = await client.get_workflow_handle(RUN).query(names.STATUS)
-    except (RPCError, WorkflowQueryFailedError):
-        return 0  # the run has not begun
-    return int(status["turn"])
 
 
 def _worker_options(played: Cast) -> list[str]:

@@ -10,6 +10,7 @@ None of them takes long, so Temporal is told not to wait long for one whose work
 import hashlib
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -198,6 +199,8 @@ def cancel_shipment(cancel: CancelShipment) -> Cancellation:
             message = f"shipment {row['id']} is {row['status']} already and cannot be cancelled"
             raise _refusal("too_late", message)
     fee_cents = _ask_carrier(cancel)
+    # The demonstration kills the worker here: the carrier was asked, and nobody heard its answer.
+    time.sleep(float(os.environ.get("SUPPORT_DESK_CARRIER_SECONDS", "0")))
     with _database() as db:
         db.execute("UPDATE shipments SET status = 'cancelled' WHERE id = ?", (cancel.shipment_id,))
     return Cancellation(shipment_id=cancel.shipment_id, status="cancelled", fee=fee_cents / 100)
