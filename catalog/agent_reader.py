@@ -24,6 +24,7 @@ from holdfast.catalog.registry import (
 )
 from holdfast.catalog.tool_reader import (
     approval_problems,
+    in_current_draft,
     reserved_name_problems,
     resolve_tool_entry,
 )
@@ -44,6 +45,7 @@ from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool, binding_of
 from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of
 from holdfast.validation.schema_check import schema_problems
+from holdfast.validation.schema_drafts import to_current_draft
 
 MAX_AGENT_BYTES = 1_000_000
 _NO_ENDPOINTS = (
@@ -263,8 +265,10 @@ def _agent(
     definition: AgentDefinition, name: str, parts: list[_ToolPart], world: DefinitionRegistry
 ) -> Agent:
     same = {key: value for key, value in definition if key in Agent.model_fields}
-    approval = {key: value for key, value in definition.approval if value is not None}
+    own = in_current_draft(definition.approval)
+    approval = {key: value for key, value in own if value is not None}
     settled = {
+        **{key: to_current_draft(same[key]) for key in ("input", "output", "state")},
         "name": definition.name or name,
         "description": definition.description or "",
         "tools": parts[0].tools,

@@ -8,7 +8,7 @@ the place where its value is written.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -20,12 +20,13 @@ from holdfast.catalog.registry import (
 )
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
-from holdfast.schemas.phrases import suggest_names
+from holdfast.schemas.phrases import closest_names, suggest_names
 from holdfast.schemas.reference import parse_output_path
 from holdfast.schemas.tool import (
     ANONYMOUS,
     CHOSEN_BY_MODEL,
     META_PROPERTIES,
+    REASONING,
     ActivityBinding,
     ApprovalPolicy,
     Tool,
@@ -34,11 +35,16 @@ from holdfast.schemas.tool import (
 )
 from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of
 from holdfast.validation.schema_check import schema_problems
+from holdfast.validation.schema_drafts import to_current_draft
 from holdfast.validation.schema_keywords import tool_keyword_problems
+
+PolicyT = TypeVar("PolicyT", bound=ApprovalPolicy)
 
 _OUR_SCHEMAS = ("tool.schema.json", "urn:holdfast:tool")
 # Keywords that are not in the schema of the parameters: the description is offered beside it.
 _NOT_PARAMETERS = ("$schema", "$id", "description")
+# Keywords of the tool itself, beside a schema of its arguments.
+_BESIDE_PARAMETERS = ("$schema", "$comment", "title", "description")
 
 
 def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> Tool:
@@ -88,14 +94,18 @@ def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> T
         if key in Tool.model_fields and (value := getattr(definition, key)) is not None
     }
     parameters = {
-        key: value for key, value in normalized.schema.items() if key not in _NOT_PARAMETERS
+        key: value
+        for key, value in to_current_draft(normalized.schema).items()
+        if key not in _NOT_PARAMETERS
     }
     idempotent = definition.idempotent
     settled = {
         "name": definition.tool or "",
         "label": definition.label or definition.title,
         "parameters": {"type": "object", "properties": {}, **parameters},
-        "chosen": normalized.chosen,
+        "chosen": {key: to_current_draft(each) for key, each in normalized.chosen.items()},
+        "output": to_current_draft(definition.output),
+        "approval": in_current_draft(definition.approval or ApprovalPolicy()),
         "activity": None if definition.delegate is not None else activity,
         "hooks": hook_bindings(definition),
         "idempotent": not definition.side_effects if idempotent is None else idempotent,
@@ -137,6 +147,11 @@ def approval_problems(policy: ApprovalPolicy) -> Iterator[ValueProblem]:
         yield from (fault.under("when") for fault in schema_problems(policy.when))
 
 
+def in_current_draft(policy: PolicyT) -> PolicyT:
+    """Return the policy with `when` as it is stored."""
+    return policy.model_copy(update={"when": to_current_draft(policy.when)})
+
+
 class _NormalizedTool:
     """A tool with every meta-property at the top, as a value, and the problems found so far."""
 
@@ -160,12 +175,18 @@ class _NormalizedTool:
             self.schema["required"] = plain_names
         self.fixed = {key: value for key, value in written.items() if key in META_PROPERTIES}
         self.chosen: dict[str, Any] = {}
-        # The places of the meta-properties under `properties`.
+        # The places of the meta-properties under `properties`, and of what is under `_parameters`.
         self._moved: dict[str, Where] = {}
+        if isinstance(parameters := written.get("_parameters"), dict):
+            self._use(parameters)
         for where, keys in (((), written), (("properties",), properties)):
             for key in keys:
                 if key.startswith("_") and key not in META_PROPERTIES:
                     fix = suggest_names(key, META_PROPERTIES)
+                    if where and not closest_names(key, META_PROPERTIES):
+                        fix = (
+                            "write the schema of the arguments under `_parameters`, with this name"
+                        )
                     reason = f"unknown meta-property `{key}`"
                     self.faults.append(ValueProblem((*where, key), reason, fix))
         for key in [key for key in properties if key in META_PROPERTIES]:
@@ -178,6 +199,20 @@ class _NormalizedTool:
             moved = self._moved.get(str(fault.where[0])) if fault.where else None
             where = fault.where if moved is None else (*moved, *fault.where[1:])
             self.faults.append(replace(fault, where=where))
+
+    def _use(self, parameters: dict[str, Any]) -> None:
+        """Use a schema of the arguments in which a name may begin with `_`."""
+        for key in [key for key in self.schema if key not in _BESIDE_PARAMETERS]:
+            reason = f"`{key}` and `_parameters` are both about the arguments"
+            self.faults.append(ValueProblem((key,), reason, "write all of it under `_parameters`"))
+        named = parameters.get("properties")
+        for name in named if isinstance(named, dict) else ():
+            if name in (*META_PROPERTIES, REASONING):
+                where = ("_parameters", "properties", name)
+                reason = f"a parameter cannot have the name `{name}`, which Holdfast reads itself"
+                self.faults.append(ValueProblem(where, reason, "give it another"))
+        self.schema = {**parameters, **self.schema}
+        self._moved |= {key: ("_parameters", key) for key in parameters}
 
     def _move(self, key: str, schema: Any) -> Iterable[ValueProblem]:
         where: Where = ("properties", key)

@@ -15,7 +15,8 @@ IS_JSON_SCHEMA: Final = {"type": "object", "format": "json-schema"}
 
 _SCHEMA = {"$ref": f"#/$defs/{JSON_SCHEMA}"}
 # Of a tool, `$schema` may also name the schema that an editor is to check it with.
-_DIALECT = rf"^{DRAFT}#?$|(^|/)tool\.schema\.json$|^urn:holdfast:tool$"
+_DRAFTS = r"^https?://json-schema\.org/(draft-0[467]|draft/20(19-09|20-12))/schema#?$"
+_DIALECT = rf"{_DRAFTS}|(^|/)tool\.schema\.json$|^urn:holdfast:tool$"
 _SCHEMAS = {"type": "array", "items": _SCHEMA, "minItems": 1}
 _NAMED = {"type": "object", "additionalProperties": _SCHEMA}
 _TEXT = {"type": "string"}

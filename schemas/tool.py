@@ -12,7 +12,7 @@ from holdfast.schemas.base import Duration, Lenient, Strict
 from holdfast.schemas.internal.memory import MemoryOwner
 from holdfast.schemas.json_schema import IS_JSON_SCHEMA
 from holdfast.schemas.names import CHOOSE_SKILL, RESERVED_ACTIVITIES
-from holdfast.schemas.phrases import INSTANCE_PATTERN, NAME_PATTERN, suggest_names
+from holdfast.schemas.phrases import INSTANCE_PATTERN, TOOL_NAME_PATTERN, suggest_names
 
 Schema = Annotated[dict[str, Any], WithJsonSchema(IS_JSON_SCHEMA)]
 # For editors; the rest is reported when the tool is loaded.
@@ -170,7 +170,7 @@ class ToolDefinition(Strict):
 
     tool: Annotated[
         str | None,
-        Field(alias="_tool", pattern=NAME_PATTERN),
+        Field(alias="_tool", pattern=TOOL_NAME_PATTERN),
         Field(json_schema_extra={"not": {"const": CHOOSE_SKILL}}),
     ] = None
     """The tool's name; unset, it is the file's."""
@@ -184,6 +184,8 @@ class ToolDefinition(Strict):
     """The parameters, by name; meta-properties may stand here as schemas."""
     required: list[str] = []
     """The parameters that must be given."""
+    parameters: Annotated[Schema | None, Field(alias="_parameters")] = None
+    """The schema of the arguments, instead of `properties`: here, a name may begin with `_`."""
     output: Annotated[Schema | bool | None, Field(alias="_output")] = None
     """The schema of the result."""
     output_path: Annotated[

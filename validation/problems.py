@@ -19,6 +19,8 @@ from holdfast.schemas.phrases import (
     INSTANCE_WORDS,
     NAME_PATTERN,
     NAME_WORDS,
+    TOOL_NAME_PATTERN,
+    TOOL_NAME_WORDS,
     closest_names,
     misfit_reason,
     quote_value,
@@ -52,7 +54,11 @@ _WANTED = {
     "too_long": "at most {max_length} items",
 }
 _WRONG_TYPE = re.compile(r"(_type|_parsing|_from_float|literal_error)\Z")
-_PATTERN_WORDS = {NAME_PATTERN: NAME_WORDS, INSTANCE_PATTERN: INSTANCE_WORDS}
+_PATTERN_WORDS = {
+    NAME_PATTERN: NAME_WORDS,
+    TOOL_NAME_PATTERN: TOOL_NAME_WORDS,
+    INSTANCE_PATTERN: INSTANCE_WORDS,
+}
 # Texts that would be valid without their quotes.
 _UNQUOTED = {
     "int_type": re.compile(r"-?[0-9]{1,15}").fullmatch,
@@ -112,9 +118,10 @@ def name_problem(name: str, key: str) -> ValueProblem | None:
 
     `key` is the field that sets another name.
     """
-    if re.match(NAME_PATTERN, name):
+    pattern = TOOL_NAME_PATTERN if key == "_tool" else NAME_PATTERN
+    if re.match(pattern, name):
         return None
-    fix = f"give the file another, or say one with `{key}`: {NAME_WORDS}"
+    fix = f"give the file another, or say one with `{key}`: {_PATTERN_WORDS[pattern]}"
     return ValueProblem((), f"the file's name {quote_value(name)} is no good name", fix)
 
 

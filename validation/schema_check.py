@@ -15,6 +15,7 @@ from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.validation.compiled_schema import node_of
 from holdfast.validation.problems import ValueProblem, Where
 from holdfast.validation.regex import PatternRefused, pattern, steps_of
+from holdfast.validation.schema_drafts import draft_of, to_current_draft
 from holdfast.validation.schema_keywords import keyword_faults, value_fault
 from holdfast.validation.validator import faults
 from holdfast.validation.work_budget import CannotCheck
@@ -54,6 +55,9 @@ def schema_problems(schema: Any) -> list[ValueProblem]:
     too_large = _size_problem(schema)
     if too_large is not None:
         return [too_large]
+    if unread := list(islice(_draft_problems(schema), MAX_FAULTS)):
+        return unread
+    schema = to_current_draft(schema)
     problems = list(islice(keyword_faults(schema), MAX_FAULTS))
     malformed = [value_fault(each) for each in faults(schema, _META, MAX_FAULTS)]
     malformed += islice(_pattern_problems(schema), MAX_FAULTS)
@@ -69,11 +73,26 @@ def schema_problems(schema: Any) -> list[ValueProblem]:
 
     wrong = list(islice(_reference_problems(schema, target), MAX_FAULTS))
     problems += wrong or _endless_problems(schema, target)
-    for where, each in _subschemas(schema):
-        if each.get("$schema", DRAFT).rstrip("#") != DRAFT:
-            reason, fix = f"`{each['$schema']}` is not read", f"leave it out, or write {DRAFT}"
-            problems.append(ValueProblem((*where, "$schema"), reason, fix))
     return problems
+
+
+def _draft_problems(schema: dict[str, Any]) -> Iterator[ValueProblem]:
+    """Yield what is of no known draft, or would be ignored by the one that it is in."""
+    anchors: set[str] = set()
+    for where, each in _subschemas(schema):
+        written = each.get("$schema", DRAFT)
+        if draft_of(written) is None:
+            fix = f"leave it out, or write {DRAFT}; drafts 04 to 07 and 2019-09 are read, too"
+            yield ValueProblem((*where, "$schema"), f"`{str(written)[:200]}` is not read", fix)
+        if "additionalItems" in each and "prefixItems" in each:
+            fix = "write `items`, the schema of the items after `prefixItems`"
+            yield ValueProblem((*where, "additionalItems"), "it would be ignored", fix)
+        for key in ("$dynamicAnchor", "$recursiveAnchor"):
+            name = f"{key}: {str(each.get(key))[:200]}"
+            if each.get(key) and name in anchors:
+                fix = "refer to one of them by `$ref`"
+                yield ValueProblem((*where, key), f"`{name}` is there twice", fix)
+            anchors.add(name)
 
 
 def _pattern_problems(schema: dict[str, Any]) -> Iterator[ValueProblem]:

@@ -83,7 +83,7 @@ def tool_keyword_problems(written: Mapping[str, Any]) -> Iterator[ValueProblem]:
         if key == "name":
             yield ValueProblem((key,), "unknown keyword `name`", "a tool's name is its `_tool`")
         elif key in OTHERS_PARAMETERS:
-            fix = "a tool is the JSON Schema of its parameters itself: they are its `properties`"
+            fix = "the parameters are the tool's `properties`; a schema of them is `_parameters`"
             yield ValueProblem((key,), f"unknown keyword `{key}`", fix)
         elif close:
             yield _unknown((key,), [_AT_TOP[each] for each in close])

@@ -103,6 +103,34 @@ def test_some_meta_properties_may_be_left_to_the_model(shop: Folder) -> None:
     assert kept.output_path is None
 
 
+def test_names_may_begin_with_an_underscore(shop: Folder) -> None:
+    """As published MCP tools have them; their schemas are of draft-07, mostly."""
+    kept = tool(
+        shop,
+        """
+        _tool: _search
+        description: Search.
+        _activity: look_up
+        _parameters:
+          $schema: http://json-schema.org/draft-07/schema#
+          properties: {_meta: {$ref: "#/definitions/meta"}, q: {type: string}}
+          required: [_meta]
+          definitions: {meta: {items: [{type: string}], additionalItems: false}}
+        _output: {$schema: "http://json-schema.org/draft-07/schema#", dependencies: {a: [b]}}
+        _approval: {when: {$id: "http://x.test/", required: [q]}}
+        """,
+    )
+    assert kept.name == "_search"
+    assert kept.parameters == {
+        "type": "object",
+        "properties": {"_meta": {"$ref": "#/definitions/meta"}, "q": {"type": "string"}},
+        "required": ["_meta"],
+        "definitions": {"meta": {"prefixItems": [{"type": "string"}], "items": False}},
+    }
+    assert kept.output == {"dependentRequired": {"a": ["b"]}}
+    assert kept.approval.when == {"required": ["q"]}
+
+
 def test_a_tool_is_named_by_itself_or_by_its_file(shop: Folder) -> None:
     many = "[{_tool: one, _activity: charge}, {_tool: two, _activity: charge}]"
     shop.write("tools/deep/rag.query.yaml", "_activity: charge")

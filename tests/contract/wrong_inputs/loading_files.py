@@ -220,7 +220,7 @@ FILES = [
         CHARGED,
         ":1: the file's name `charge card` is no good name; give the file another, or say one "
         "with `_tool`: at most 128 letters, digits, `_`, `.` and `-`, of which the first is a "
-        "letter",
+        "letter or `_`",
     ),
     Wrong(
         "two tools of one name",

@@ -160,22 +160,42 @@ TOOLS = [
     ),
     tool(
         "another draft",
-        CHARGED + "$schema: http://json-schema.org/draft-07/schema#\n",
-        "2: `$schema`: `http://json-schema.org/draft-07/schema#` is not read; leave it "
-        "out, or write https://json-schema.org/draft/2020-12/schema",
+        CHARGED + "$schema: http://json-schema.org/draft-03/schema#\n",
+        "2: `$schema`: `http://json-schema.org/draft-03/schema#` is not read; leave it "
+        "out, or write https://json-schema.org/draft/2020-12/schema; drafts 04 to 07 and 2019-09 "
+        "are read, too",
     ),
     tool(
         "a tool as OpenAI has it",
         CHARGED + "name: charge\nparameters: {type: object}\n",
         "2: unknown keyword `name`; a tool's name is its `_tool`",
-        "3: unknown keyword `parameters`; a tool is the JSON Schema of its parameters "
-        "itself: they are its `properties`",
+        "3: unknown keyword `parameters`; the parameters are the tool's `properties`; "
+        "a schema of them is `_parameters`",
     ),
     tool(
         "a tool as Anthropic has it",
         CHARGED + "input_schema: {type: object}\n",
-        "2: unknown keyword `input_schema`; a tool is the JSON Schema of its parameters "
-        "itself: they are its `properties`",
+        "2: unknown keyword `input_schema`; the parameters are the tool's `properties`; "
+        "a schema of them is `_parameters`",
+    ),
+    tool(
+        "a parameter with an underscore",
+        CHARGED + "properties:\n  _secret: {type: string}\n",
+        "3: unknown meta-property `_secret`; write the schema of the arguments under "
+        "`_parameters`, with this name",
+    ),
+    tool(
+        "a name of Holdfast's own under `_parameters`",
+        CHARGED + "_parameters:\n  properties:\n    _tool: {type: string}\n",
+        "4: a parameter cannot have the name `_tool`, which Holdfast reads itself; give it another",
+        editor=False,
+    ),
+    tool(
+        "parameters in two places",
+        CHARGED + "properties: {}\n_parameters: {}\n",
+        "2: `properties` and `_parameters` are both about the arguments; write all of it under "
+        "`_parameters`",
+        editor=False,
     ),
     tool(
         "a tool that is no object",

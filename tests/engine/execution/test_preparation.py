@@ -50,6 +50,12 @@ def refusal(written: WrittenCall, *tools: Any) -> tuple[str, str]:
     return refused.value.error.code, refused.value.error.message
 
 
+def test_a_parameter_may_begin_with_an_underscore() -> None:
+    schema = {"type": "object", "properties": {"_meta": {"type": "integer"}}}
+    one = proposed(call("find", {"_meta": "5", "_other": 1}), tool("find", schema))
+    assert one.arguments == {"_meta": 5}
+
+
 def test_a_tool_that_the_agent_does_not_have_is_not_allowed() -> None:
     code, message = refusal(call("delete_all"))
 

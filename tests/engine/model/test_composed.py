@@ -272,3 +272,11 @@ def test_a_latent_call_may_carry_its_own_answer() -> None:
     assert found.arguments == {"amount": 5, "_output": "good"}
     said["calls"][0]["_output"] = None  # type: ignore[index]  # it is a list
     assert read(json.dumps(said), JUDGE).calls[0].arguments == {"amount": 5}
+
+
+def test_a_parameter_may_begin_with_an_underscore() -> None:
+    find = tool("_find", {"properties": {"_meta": {"type": "string"}}, "required": ["_meta"]})
+    own = calls_of(composed_schema(desk(find), [find]))["properties"]
+    assert list(own) == ["_tool", "_reasoningForCall", "_meta"]
+    [found] = read(json.dumps({"calls": [call("_find", _meta="x")], "output": None}), find).calls
+    assert (found.tool, found.arguments) == ("_find", {"_meta": "x"})

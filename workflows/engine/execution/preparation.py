@@ -270,7 +270,9 @@ def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunS
     logged with it.
     """
     tool, meta = call.tool, MetaProperties()
-    written = {key: arguments.pop(key) for key in list(arguments) if key.startswith("_")}
+    own = tool.parameters.get("properties", {})
+    others = [key for key in arguments if key.startswith("_") and key not in own]
+    written = {key: arguments.pop(key) for key in others}
     model_result = written.get("_output", MISSING) if tool.latent else MISSING
     try:
         if isinstance(reasoning := written.get(REASONING), str):

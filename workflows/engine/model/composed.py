@@ -108,7 +108,7 @@ def _call_schema(tool: Tool, agent: Agent, instances: Sequence[str], *, refer: b
         own[REASONING] = WHY
     own |= instance_property(tool, instances)
     properties = {
-        name: each.map(or_reference) if refer and not name.startswith("_") else each
+        name: each.map(or_reference) if refer and name not in tool.chosen else each
         for name, each in _properties(tool).items()
         if name != INSTANCE
     }
