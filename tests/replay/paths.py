@@ -1,6 +1,7 @@
 """The paths of which a history is stored: what is asked for, and what models and people do."""
 
 from contextlib import suppress
+from datetime import timedelta
 
 from temporalio.client import WorkflowUpdateFailedError
 
@@ -10,7 +11,9 @@ from tests.support import tools
 from tests.support.backend import Run
 from tests.support.eventually import eventually
 from tests.support.model_server import MANY, Answer, Small, call
+from tests.support.operators import Operator
 
+AT_ONCE = timedelta(milliseconds=1)
 DONE = Answer("done")
 
 
@@ -82,6 +85,18 @@ async def edits_oddly(run: Run) -> None:
     await run.signal("t1c1", "edit", arguments={"text": "a", "tags": '["b", "c"'})
     with suppress(WorkflowUpdateFailedError):
         await run.decide("t1c1", "deny")
+
+
+async def started_again(run: Run) -> None:
+    """An operator gives a payment that is being made more attempts; somebody says it happened."""
+
+    async def begun() -> bool:
+        return bool(tools.read())
+
+    await eventually(begun)
+    await Operator(run.client, run.id).retry(5, AT_ONCE, AT_ONCE * 1000)
+    await run.waiting()
+    await run.decide("t1c1", "happened", result="paid")
 
 
 async def _waits(run: Run, call_id: str) -> bool:
@@ -288,6 +303,7 @@ PATHS: dict[str, Path] = {
     "single_denied": single("pay", AMOUNT, decides(says("t1c1", "deny", reason="no"))),
     "single_happened": single("held_payment", RENT, decides(says("t1c1", "happened", result="x"))),
     "single_did_not_happen": single("held_payment", RENT, pays_again),
+    "single_started_again": single("held_payment", RENT, started_again),
     "single_invalid": single("look_up", {"id": "x"}),
     "single_failed": single("raises", {}),
     "single_cancelled": single("pay", AMOUNT, cancel_waiting),

@@ -80,6 +80,12 @@ class Run:
         assert self._client is not None  # the backend started it
         return Run(self._client.get_workflow_handle(f"{self.id}.{call_id}"), self._client)
 
+    @property
+    def client(self) -> Client:
+        """The client that started it."""
+        assert self._client is not None  # the backend started it
+        return self._client
+
     async def result(self) -> dict[str, Any]:
         """The run's result."""
         result: dict[str, Any] = await self.handle.result()
