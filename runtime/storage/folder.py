@@ -80,8 +80,9 @@ class FolderStore(Store):
 
 
 def _keep(place: Path, data: bytes) -> None:
-    with suppress(FileNotFoundError):
-        if place.stat().st_size == len(data):
+    with suppress(FileNotFoundError, PermissionError):
+        # A damaged file is written again: the run that needs it would wait for it.
+        if place.stat().st_size == len(data) and place.read_bytes() == data:
             # A value that is stored again counts as new for a cleanup by age.
             with suppress(PermissionError):  # another user's worker wrote it
                 os.utime(place)

@@ -83,7 +83,7 @@ async def test_a_page_that_hears_nothing_of_changes_says_so_until_it_does(
     page = await browser.new_page(base_url=stage.address)
     await page.context.add_cookies(stage.cookies())
     with monkeypatch.context() as crowded:
-        crowded.setattr(StreamLimit, "is_full", True)
+        crowded.setattr(StreamLimit, "is_full", lambda *_: True)
         await page.goto("/?agent=nobody-of-this-name")
         lost = page.get_by_text("The connection is lost")
         await expect(lost).to_be_visible()

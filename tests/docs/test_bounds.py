@@ -45,11 +45,13 @@ BOUNDS = {
         f"a page shows {snapshot.PAGE_ENTRIES} entries",
         f"of a text, {timeline.BODY_CHARS:,} characters; {delegate_tree.MAX_DELEGATES} delegates; "
         f"{live.MAX_INSTANCES} instances",
-        f"An inbox has {changes.MAX_STREAMS} pages followed at a time",
+        f"An inbox has {changes.MAX_STREAMS} pages followed at a time, "
+        f"{streaming.MAX_STREAMS_OF_ONE} of one person",
     ],
     "http-api.md": [
         f"a body has at most {api_asked.MAX_BODY_BYTES:,} bytes",
-        f"One process serves {runs.MAX_STREAMS} streams at a time",
+        f"One process serves {runs.MAX_STREAMS} streams at a time, "
+        f"{runs.MAX_STREAMS_OF_ONE} to one",
         f"A comment comes every {streaming.KEEP_ALIVE_SECONDS:g} s",
     ],
 }

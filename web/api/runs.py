@@ -35,7 +35,9 @@ from holdfast.web.http.streaming import (
 from holdfast.web.services import DecisionNotSent
 
 MAX_STREAMS: Final = 200
-STREAM_LIMIT: Final = StreamLimit(MAX_STREAMS)
+# A program may follow the runs of many people.
+MAX_STREAMS_OF_ONE: Final = 100
+STREAM_LIMIT: Final = StreamLimit(MAX_STREAMS, MAX_STREAMS_OF_ONE)
 _REMARK_CHARS: Final = 500
 
 MAX_WAIT_SECONDS: Final = 60
@@ -192,9 +194,9 @@ async def follow(asked: ApiRequest) -> Response:
         return Response(status_code=204)  # the status by which a browser stops reconnecting
     if asked.request.method == "HEAD":
         return Response(media_type=MEDIA_TYPE, headers=HEADERS)
-    if STREAM_LIMIT.is_full:
+    if STREAM_LIMIT.is_full(asked.person.name):
         raise HttpProblem("too_many_streams", "Too many streams are open here; try again.")
-    return EventStream(STREAM_LIMIT, _written(frames(run, position)))
+    return EventStream(STREAM_LIMIT, asked.person.name, _written(frames(run, position)))
 
 
 async def _written(told: AsyncGenerator[Frame | StreamNotice, None]) -> AsyncGenerator[str, None]:

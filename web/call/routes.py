@@ -191,12 +191,13 @@ class CallStreams:
 
     async def answer(self, request: Request) -> Response:
         """Return a stream, or a refusal where there are too many."""
-        if self._room.is_full:
+        person = person_of(request)
+        if self._room.is_full(person.name):
             return too_many_streams()
         run, call = request.path_params["run"], request.path_params["call"]
         seen = request.query_params.get("seen", "")
-        frames = self._frames(run, call, seen, person_of(request))
-        return EventStream(self._room, frames, MAX_PAGE_SECONDS)
+        frames = self._frames(run, call, seen, person)
+        return EventStream(self._room, person.name, frames, MAX_PAGE_SECONDS)
 
     async def _frames(
         self, run_id: str, call_id: str, seen: str, person: Person

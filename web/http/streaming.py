@@ -10,6 +10,7 @@ the one before has been sent.
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from time import monotonic
@@ -18,6 +19,8 @@ from typing import Any, Final
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.validation.text_safety import normalized_person
 
 # The wait at the end for a reader that does not receive.
 END_SECONDS: Final = 5.0
@@ -29,6 +32,8 @@ STALLED_SECONDS: Final = 60.0
 # The life of a page's stream; the page opens another. It bounds streams of pages that have gone.
 MAX_PAGE_SECONDS: Final = 900.0
 RETRY_MILLISECONDS: Final = 2_000
+# Of one person, of each kind: more than a browser opens, and less than all that there are.
+MAX_STREAMS_OF_ONE: Final = 25
 _FULL: Final = "Too many pages listen here just now; this one tries again by itself."
 
 logger = logging.getLogger("holdfast")
@@ -47,25 +52,27 @@ def comment(text: str) -> str:
 
 
 class StreamLimit:
-    """A limit for the open streams of one kind in this process."""
+    """A limit for the open streams of one kind in this process, and for those of one person."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._open = 0
+    def __init__(self, most: int, most_of_one: int = MAX_STREAMS_OF_ONE) -> None:
+        self._most, self._most_of_one = most, most_of_one
+        self._open: Counter[str | None] = Counter()
 
-    @property
-    def is_full(self) -> bool:
-        """Report whether the limit is reached."""
-        return self._open >= self._most
+    def is_full(self, name: str) -> bool:
+        """Report whether the limit is reached, or that of the person of this name."""
+        own = self._open[normalized_person(name)]
+        return own >= self._most_of_one or self._open.total() >= self._most
 
     @contextmanager
-    def open_stream(self) -> Iterator[None]:
-        """Count a stream for the time of the block."""
-        self._open += 1
+    def open_stream(self, name: str) -> Iterator[None]:
+        """Count a stream of a person for the time of the block."""
+        person = normalized_person(name)
+        self._open[person] += 1
         try:
             yield
         finally:
-            self._open -= 1
+            self._open[person] -= 1
+            self._open += Counter()  # drops those that are zero
 
 
 def too_many_streams() -> Response:
@@ -74,16 +81,20 @@ def too_many_streams() -> Response:
 
 
 class EventStream(Response):
-    """A response of frames, for a limited time."""
+    """A response of frames to the person `viewer`, for a limited time."""
 
     media_type = MEDIA_TYPE
 
     def __init__(
-        self, room: StreamLimit, frames: AsyncGenerator[str, None], life_seconds: float = math.inf
+        self,
+        room: StreamLimit,
+        viewer: str,
+        frames: AsyncGenerator[str, None],
+        life_seconds: float = math.inf,
     ) -> None:
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
-        self._room = room
+        self._room, self._viewer = room, viewer
         self._frames = frames
         self._life_seconds = life_seconds
 
@@ -103,7 +114,7 @@ class EventStream(Response):
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        with self._room.open_stream():
+        with self._room.open_stream(self._viewer):
             telling = asyncio.ensure_future(tell())
             leaving = asyncio.ensure_future(wait_until_gone())
             try:

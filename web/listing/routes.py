@@ -132,9 +132,9 @@ class PendingPages:
         async def mark() -> str:
             return (await read_page(self._parts.client, view, groups)).mark
 
-        if self._room.is_full or not self._watches.has_room(key):
+        if self._room.is_full(person.name) or not self._watches.has_room(key):
             return too_many_streams()
-        return EventStream(self._room, self._watches.changes(key, mark, seen))
+        return EventStream(self._room, person.name, self._watches.changes(key, mark, seen))
 
     async def decide(self, request: Request) -> Response:
         """Decide all selected calls."""

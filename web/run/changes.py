@@ -23,6 +23,7 @@ from holdfast.client.run_handle import AnswerProgress, RunHandle
 from holdfast.client.stream.frames import PollInterval
 from holdfast.client.stream.live_text import TokenText, answer_text, call_lines, progress_line
 from holdfast.runtime.text_safety import clean
+from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.streaming import (
     MAX_PAGE_SECONDS,
     EventStream,
@@ -47,10 +48,11 @@ class RunStreams:
         """Return a stream, or a refusal where there are too many."""
         run = self._parts.run(request.path_params["run"])
         await run.describe()  # raises if the run does not exist
-        if self._room.is_full:
+        viewer = person_of(request).name
+        if self._room.is_full(viewer):
             return too_many_streams()
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        return EventStream(self._room, run_frames(run, seen), MAX_PAGE_SECONDS)
+        return EventStream(self._room, viewer, run_frames(run, seen), MAX_PAGE_SECONDS)
 
 
 async def run_frames(run: RunHandle, seen: str) -> AsyncGenerator[str, None]:

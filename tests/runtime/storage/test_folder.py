@@ -49,9 +49,12 @@ async def test_a_page_is_stored_once_and_then_as_good_as_new(
     assert files(root) == [file]
 
 
-async def test_a_file_of_another_size_is_written_again(store: FolderStore, file: Path) -> None:
+@pytest.mark.parametrize("damaged", [PAGE[:10], PAGE.swapcase(), b""])
+async def test_a_damaged_file_is_written_again(
+    store: FolderStore, file: Path, damaged: bytes
+) -> None:
     await store.keep(PAGE)
-    file.write_bytes(PAGE[:10])
+    file.write_bytes(damaged)
     await store.keep(PAGE)
     assert await store.fetch(DIGEST) == PAGE
 

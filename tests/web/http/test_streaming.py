@@ -14,6 +14,7 @@ from holdfast.client.stream.deltas import Frame
 from holdfast.client.stream.frames import StreamNotice
 from holdfast.web.api import runs as of_runs
 from holdfast.web.api.api_request import ApiRequest
+from holdfast.web.auth.sessions import Person
 from holdfast.web.http import streaming
 from holdfast.web.http.problems import HttpProblem
 from holdfast.web.http.streaming import EventStream, SessionStreams, StreamLimit, frame
@@ -57,7 +58,8 @@ async def test_who_asks_for_the_head_alone_holds_no_stream(
             """It is there."""
 
     monkeypatch.setattr(Services, "run", lambda self, run_id: There())
-    asked = Request({"type": "http", "method": method, "headers": [], "query_string": b""})
+    scope = {"type": "http", "method": method, "headers": [], "query_string": b""}
+    asked = Request(scope | {"state": {"person": Person("ann")}})
     answer = await of_runs.follow(ApiRequest(asked, Services(nowhere), "r"))
     assert isinstance(answer, EventStream) == holds
     assert answer.headers["content-type"].startswith(streaming.MEDIA_TYPE)
@@ -93,12 +95,12 @@ async def test_one_that_has_nothing_to_tell_lives_and_ends_after_a_while(
     monkeypatch.setattr(streaming, "monotonic", lambda: next(seconds))
     room = StreamLimit(1)
 
-    told = await read(EventStream(room, _nothing(), life_seconds=4))
+    told = await read(EventStream(room, "ann", _nothing(), life_seconds=4))
 
     assert told[1] == f"retry: {streaming.RETRY_MILLISECONDS}\n\n"
     assert told[2:-1] == [": still there\n\n"] * 3
     assert told[-1] == ""
-    assert not room.is_full
+    assert not room.is_full("ann")
 
 
 async def test_a_reader_who_stops_reading_is_let_go_and_nothing_is_kept_for_them(
@@ -116,10 +118,20 @@ async def test_a_reader_who_stops_reading_is_let_go_and_nothing_is_kept_for_them
         if told > 4:
             await _never()
 
-    await read(EventStream(StreamLimit(1), many()), send)
+    await read(EventStream(StreamLimit(1), "ann", many()), send)
 
     assert len(made) <= 4
     assert not caplog.records, "that somebody has gone is no fault"
+
+
+async def test_one_person_in_any_spelling_takes_a_share_of_all_places() -> None:
+    room = StreamLimit(5, 2)
+    with room.open_stream("ann"), room.open_stream("bob"):
+        with room.open_stream("Ann"):
+            assert (room.is_full("ANN"), room.is_full("bob")) == (True, False)
+            with room.open_stream("bob"), room.open_stream("cat"):
+                assert room.is_full("dan")
+        assert not room.is_full("ann")
 
 
 async def test_a_reader_who_takes_all_but_the_end_makes_room_too(
@@ -135,8 +147,8 @@ async def test_a_reader_who_takes_all_but_the_end_makes_room_too(
         if told == 4:  # the head, when to come again, the frame, and the end
             await _never()
 
-    assert len(await read(EventStream(room, one()), send)) == 4
-    assert not room.is_full
+    assert len(await read(EventStream(room, "ann", one()), send)) == 4
+    assert not room.is_full("ann")
 
 
 async def test_a_reader_who_stops_reading_is_not_waited_for_at_the_end(
@@ -165,7 +177,7 @@ async def test_a_stream_that_has_ended_is_not_ended_once_more() -> None:
     async def told() -> AsyncGenerator[str, None]:
         yield frame("over", "")
 
-    await SessionStreams(EventStream(StreamLimit(1), told()), asyncio.Event(), None)(
+    await SessionStreams(EventStream(StreamLimit(1), "ann", told()), asyncio.Event(), None)(
         {"type": "http"}, _never, send
     )
 
@@ -185,10 +197,10 @@ async def test_what_is_told_is_let_go_of_when_the_reader_leaves() -> None:
 
     async def leave() -> Any:
         await begun.wait()
-        assert room.is_full
+        assert room.is_full("ann")
         return {"type": "http.disconnect"}
 
-    await read(EventStream(room, told()), receive=leave)
+    await read(EventStream(room, "ann", told()), receive=leave)
 
     assert let_go.is_set()
-    assert not room.is_full
+    assert not room.is_full("ann")

@@ -310,7 +310,7 @@ async def test_who_sees_what_is_for_them_is_told_of_that_and_not_of_anothers(
         return ListPage([run(tools=groups)], [], 1, False)
 
     monkeypatch.setattr(routes, "read_page", look)
-    monkeypatch.setattr(routes, "EventStream", lambda room, frames: frames)
+    monkeypatch.setattr(routes, "EventStream", lambda room, viewer, frames: frames)
     waits = routes.PendingPages(Services(nowhere))
     ann, bob = ANN, Person("bob", ("ops",))
     streams: list[Any] = [
