@@ -216,8 +216,15 @@ def plan_call_order(call: Mapping[str, Any]) -> str:
         f"after {one_line(waits, _PLAN_VALUE_CHARS)}" if waits else "",
         f"for {one_line(str(call['instance']), _LABEL_CHARS)}" if call.get("instance") else "",
         f"writes {one_line(str(call['writes']), _PLAN_VALUE_CHARS)}" if call.get("writes") else "",
+        plan_call_bound(call),
     ]
     return ", ".join(part for part in lines if part)
+
+
+def plan_call_bound(call: Mapping[str, Any]) -> str:
+    """Return the bound of the later arguments of a call of a plan; empty without one."""
+    bound = call.get("bound")
+    return f"within {one_line(as_json(bound), _PLAN_VALUE_CHARS)}" if bound is not None else ""
 
 
 def plan_call_delegate(call: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from holdfast.schemas.base import Json, Lenient, Strict
 from holdfast.schemas.phrases import MAX_NAMES_TOLD, first_names, quote_value
+from holdfast.schemas.tool import Schema
 
 MAX_TOKEN_CHARACTERS = 16_384
 _NO_TOKEN = (
@@ -237,12 +238,12 @@ class PrincipalClaims(Lenient):
 class PlannedCall(Strict):
     """One call of a plan.
 
-    Where a plan is edited, `id` is enough for a call that stays as it is. Only `arguments` may be
-    others than those that are shown.
+    Where a plan is edited, `id` is enough for a call that stays as it is. Only `arguments` and
+    `bound` may be others than those that are shown.
     """
 
     writes_defaults = True
-    left_out_if_empty = ("delegate",)
+    left_out_if_empty = ("delegate", "bound")
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
     """The call."""
@@ -263,6 +264,9 @@ class PlannedCall(Strict):
     delegate: str | None = None
     """The agent that the call is delegated to, where it is; left out of what is shown where none
     does."""
+    bound: Schema | None = None
+    """In an edit, of a call with references to values that are not there yet: a schema of its
+    arguments. The plan's approval holds for arguments that fit it."""
 
 
 class Plan(Strict):

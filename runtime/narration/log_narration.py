@@ -185,7 +185,8 @@ class LogNarration:
         body = [f"reason: {clean(decided.reason)}"] if decided.reason else []
         planned = self._planned.get(entry.call_id)
         if planned is not None and isinstance(entry.arguments, Mapping):
-            calls = shown_calls(entry.arguments)
+            calls = list(shown_calls(entry.arguments))
+            bounds = {call["id"]: call["bound"] for call in calls if call.get("bound") is not None}
             edited = {call["id"]: call.get("arguments") for call in calls}
             struck = ", ".join(clean(call_id) for call_id in planned if call_id not in edited)
             body += [f"struck out: {struck}"] if struck else []
@@ -194,6 +195,7 @@ class LogNarration:
                 for call_id, arguments in edited.items()
                 if arguments is not None and arguments != planned.get(call_id)
             )
+            body += (f"{clean(one)}: within {as_json(bound)}" for one, bound in bounds.items())
         elif entry.arguments is not None:
             body.append(f"arguments: {as_json(entry.arguments)}")
         if decided.remember:

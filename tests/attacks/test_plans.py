@@ -8,7 +8,7 @@ from holdfast.schemas.tool import ActivityBinding, Hooks, Tool
 from holdfast.workflows.engine.approvals.question import Question
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.approvals.test_signed_decision import decision, token
-from tests.engine.driver import call, tool
+from tests.engine.driver import as_before, call, tool
 
 PLAN = "t1-plan"
 LOOK = tool("look")
@@ -96,9 +96,66 @@ def test_what_hooks_make_of_a_plan_since_is_asked_about(name: str) -> None:
         decisions={PLAN: ["approve"]},
     ).to_end()
 
-    asked = [one["callId"] for one in play.shown]
-    assert asked == ([PLAN] if name == "prepare" else [PLAN, "t1c2"])
-    assert play.paid == ([{"amount": 40}] if name == "prepare" else [])
+    assert [one["callId"] for one in play.shown] == [PLAN, "t1c2"]
+    assert play.paid == []
+
+
+BOUND = {"properties": {"amount": {"type": "number", "maximum": 500}}, "required": ["amount"]}
+BOUNDED = {
+    "decision": "edit",
+    "arguments": {"calls": [{"id": "t1c1"}, {"id": "t1c2", "bound": BOUND}]},
+}
+
+
+def later(price: Any, *decisions: Any, **policy: Any) -> Vault:
+    """A plan that pays a price which is known later, decided so; nobody decides on the payment."""
+    return lazy(
+        call("quote"),
+        LATER,
+        tools=(QUOTE, pay(policy)),
+        outcomes={"quote": price},
+        decisions={PLAN: list(decisions)},
+    ).to_end()
+
+
+def test_a_plan_covers_no_value_that_nobody_has_seen() -> None:
+    play = later(999_999, "approve")
+
+    assert [one["callId"] for one in play.shown] == [PLAN, "t1c2"]
+    assert play.shown[1]["arguments"] == {"amount": 999_999}
+    assert play.paid == []
+    assert as_before(lambda: later(999_999, "approve")).paid == [{"amount": 999_999}]
+
+
+def test_a_call_that_needs_no_approval_by_its_value_is_not_asked_about() -> None:
+    when = {"properties": {"amount": {"exclusiveMinimum": 100}}}
+
+    assert later(40, "approve", when=when).paid == [{"amount": 40}]
+    assert later(101, "approve", when=when).paid == []
+
+
+@pytest.mark.parametrize(("price", "paid"), [(500, True), (501, False), ("500", True), (-1, True)])
+def test_a_bound_is_what_later_values_are_approved_within(price: Any, paid: bool) -> None:
+    play = later(price, BOUNDED)
+
+    assert [one["callId"] for one in play.shown] == ([PLAN] if paid else [PLAN, "t1c2"])
+    assert bool(play.paid) is paid
+    assert later(500, BOUNDED, signed=True).paid == []
+
+
+def test_a_bound_is_part_of_what_a_second_person_approves() -> None:
+    seen: list[Any] = []
+
+    def agrees(now: Question) -> Any:
+        seen.extend(now.arguments["calls"])
+        return {"decision": "approve", "by": "bob", "digest": now.digest}
+
+    blind = {"decision": "approve", "by": "bob"}
+    play = later(40, {**BOUNDED, "by": "ann"}, blind, agrees, quorum=2)
+
+    assert "has changed the arguments" in play.refusals[0]
+    assert [one.get("bound") for one in seen] == [None, BOUND]
+    assert play.paid == [{"amount": 40}]
 
 
 SIGNED: Tool = pay({"signed": True})

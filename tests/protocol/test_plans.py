@@ -65,7 +65,10 @@ async def test_a_refund_plan_is_carried_out_after_one_approval(stage: Stage) -> 
     listed = (await run.handle.describe()).typed_search_attributes
     assert listed[PENDING_TOOLS] == ["find_order", "refund", "mail"]
 
-    await run.decide("t1-plan", "approve", by="bea", digest=waiting["digest"])
+    bound = {"properties": {"amount": {"maximum": 100}}}
+    paid = [{"id": f"t1c{n}", **({"bound": bound} if n in (3, 4) else {})} for n in range(1, 6)]
+    edit = {"arguments": {"calls": paid}, "digest": waiting["digest"]}
+    await run.decide("t1-plan", "edit", by="bea", **edit)
     result = await run.result()
     assert (result["output"], result["turns"], result["calls"]) == ("done", 2, 5)
     assert is_carried_out(await run.told()) == ["t1c1", "t1c2", "t1c3", "t1c4", "t1c5"]

@@ -113,6 +113,15 @@ async def says_more(run: Run) -> None:
     tools.write("open a")
 
 
+async def bounds_one(run: Run) -> None:
+    """Somebody bounds one of two later payments, and denies the other."""
+    await run.waiting()
+    bound = {"id": "t1c2", "bound": {"properties": {"amount": {"maximum": 9}}}}
+    calls = {"calls": [{"id": "t1c1"}, bound, {"id": "t1c3"}]}
+    await run.decide("t1-plan", "edit", arguments=calls)
+    await run.signal("t1c3", "deny")
+
+
 async def delegate_decides(run: Run) -> None:
     """Somebody decides in the delegate, whose call its parent shows."""
 
@@ -131,6 +140,11 @@ HELD = {
     "properties": {"name": NAMED, "_outputPath": NAMED},
 }
 PLAN = [*GRAPH[:1], *GRAPH[4:], call("make", text="hello")]
+BOUND_PLAN = [
+    call("look_up", id=7),
+    call("give", amount="†state.item.id"),
+    call("give", amount="†state.item.id"),
+]
 STRUCK = {
     "calls": [
         {"id": "t1c1", "arguments": {"amount": 3}},
@@ -186,6 +200,12 @@ WHOLE: dict[str, Path] = {
         [GIVE, MAKE, "look_up"],
         LAZY,
         decides(says("t1-plan", "approve", by="ada")),
+    ),
+    "plan_bound": Path(
+        [Answer(calls=BOUND_PLAN), DONE],
+        [GIVE, "look_up"],
+        LAZY,
+        bounds_one,
     ),
     "plan_edited": Path(
         [Answer(calls=PLAN), DONE],

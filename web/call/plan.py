@@ -294,6 +294,7 @@ def plan_rows(
             side_effect = _SIDE_EFFECTS if tool.side_effects else ""
         instance = one_line(str(call.get("instance") or ""), _TEXT_CHARS)
         order = [steps.order_text(step), f"for {instance}" if instance else ""]
+        order.append(question_text.plan_call_bound(call))
         found.append(
             PlanRow(
                 id=step.id,

@@ -146,6 +146,7 @@ def _plan_calls(question: Question, room_bytes: int) -> tuple[list[str], bool]:
         ]
         items, is_complete = _items(call["arguments"], room_bytes)
         items += [f"- → writes {quoted(writes, NAME_BYTES)}"] if writes else []
+        items += [f"- within {code(json.dumps(call['bound']))}"] if call.get("bound") else []
         items += [f"- because: {quoted(why, NAME_BYTES)}"] if why else []
         head = f"{number}. {', '.join(filter(None, parts))}{':' if items else ''}"
         block = [head, *(f"   {item}" for item in items)]

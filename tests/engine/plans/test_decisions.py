@@ -66,6 +66,13 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
     (edit(pay(tool="look")), "t1c2: `tool` cannot be changed, only `arguments` can"),
     (edit("t1c1", pay(waitsFor=[])), "t1c2: `waitsFor` cannot be changed"),
     (edit("t1c1", pay(delegate="other")), "t1c2: `delegate` cannot be changed"),
+    (edit("t1c1", pay(bound={"type": "no"})), "t1c2: `bound`: "),
+    (edit("t1c1", pay(bound={})), "t1c2: `bound` is empty; write what the arguments have to fit"),
+    (
+        edit("t1c1", pay(arguments={"amount": 1}, bound={"maxProperties": 1})),
+        "t1c2: `bound` is for arguments that are not known yet",
+    ),
+    (edit({"id": "t1c1", "bound": {}}), "t1c1: `bound` is for arguments that are not known yet"),
     (edit("t1c1", pay(arguments={"amount": "much"})), "t1c2: amount: "),
     (
         edit("t1c1", pay(arguments={"amount": "†state.x"})),
@@ -142,14 +149,16 @@ def test_who_agrees_to_an_edit_agrees_to_the_edited_plan() -> None:
                 edit("t1c1", "t1c2", by="ann"),
                 edit("t1c1", "t1c3", by="cat"),
                 lambda now: {"decision": "approve", "by": "bob", "digest": now.digest},
-            ]
+            ],
+            "t1c2": ["expire"],
         },
         definition=definition,
     ).to_end()
 
     assert "`t1c3` is no call of this plan" in refused(play)
     assert play.errors()["t1c3"] == "denied"
-    assert [each["decided"]["by"] for each in play.records("decision")] == ["bob", "ann", "bob"]
+    said = [each["decided"] for each in play.records("decision") if "decided" in each]
+    assert [each["by"] for each in said] == ["bob", "ann", "bob"]
 
 
 # Whose approval it is.
@@ -266,12 +275,14 @@ def test_a_hook_that_changes_what_was_approved_has_a_person_asked(
     says_: Any, questions: list[str]
 ) -> None:
     hooked = PAY.model_copy(update={"hooks": PAY.hooks.model_copy(update={"before": BEFORE})})
+    bound = {"properties": {"amount": {"maximum": 500}}}
     play = lazy(
         call("quote"),
         call("pay", {"amount": "†state.price"}),
         tools=(QUOTE, hooked),
         outcomes={"quote": 40},
         hooks={"hook": says_},
+        decisions={PLAN: [edit("t1c1", pay(bound=bound))]},
     ).to_end()
 
     assert [one["callId"] for one in asked(play)] == questions

@@ -62,8 +62,9 @@ def edit(*calls: Any, **more: Any) -> dict[str, Any]:
 
 def test_a_plan_is_one_question_that_shows_the_whole_graph_before_anything_starts() -> None:
     play = refund().to_end()
-    [question] = asked(play)
+    question, own = asked(play)
 
+    assert (own["callId"], own["arguments"]) == ("t1c2", {"amount": 40})
     assert (question["callId"], question["kind"]) == (PLAN, "plan")
     assert (question["tool"], question["label"]) == ("plan", "plan of 3 calls")
     quote, pay, look = question["arguments"]["calls"]

@@ -42,7 +42,7 @@ class Scenario:
     def asks(self) -> list[tuple[str, str]]:
         """What people are asked about: the part and the id of each question."""
         if self.agent.get("plan") == "lazy":
-            return [("", "t1-plan")]
+            return [("", "t1-plan"), ("", "t1c2")]  # what it pays is known later
         keys = [key.removeprefix(RUN).split("/") for key in self.effects]
         return [(part, call_id) for part, call_id in keys]
 

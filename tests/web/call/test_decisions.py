@@ -272,6 +272,7 @@ async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> No
     assert [text for name, text in kept if name == "keep"] == ["t1c1", "t1c3"]
     sent = await ann.send(run, changed(kept, text__calls__t1c1__amount="5"), "t1-plan")
     assert sent.status_code == 303
+    await run.signal("t1c3", "approve", by="ann", groups=["finance"])
     await run.result()
     assert [line.rsplit(" ", 1)[0] for line in tools.read()] == ["pay 5", "pay 3"]
     over = words(await ann.open(run, "t1-plan"))

@@ -36,6 +36,14 @@ def requires_approval(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, A
         return True
 
 
+def is_within(arguments: dict[str, Any], bound: dict[str, Any] | None) -> bool:
+    """Return whether arguments fit the bound of a plan's approval, if it has one."""
+    try:
+        return bound is None or fits(arguments, bound)
+    except CannotCheck:
+        return False
+
+
 def may_require_approval(tool: Tool, policy: ApprovalPolicy) -> bool:
     """Return whether the policy requires an approval for the tool, without regard to `when`."""
     return policy.require == "always" or (policy.require == "side_effects" and tool.side_effects)

@@ -200,6 +200,7 @@ class ToolCall:
     edited_by: str | None = None
     is_counted: bool = False
     covered_by_plan: bool = False
+    bound: dict[str, Any] | None = None
     stage: CallStage = CallStage.PROPOSED
     resolved_late: bool = False
     unknown_outcomes: int = 0
@@ -321,6 +322,10 @@ class ToolCall:
         """Count a use of a hook, and return its number, from 1."""
         self.hook_uses[name] = self.hook_uses.get(name, 0) + 1
         return self.hook_uses[name]
+
+    def set_bound(self, bound: dict[str, Any] | None) -> None:
+        """Set the schema that resolved arguments have to fit, for the plan's approval to hold."""
+        self.bound = bound
 
     def cover(self, *, by_plan: bool) -> None:
         """Set whether the approval of the plan approves the call."""

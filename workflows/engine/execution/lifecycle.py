@@ -15,7 +15,11 @@ from holdfast.schemas.names import CHOOSE_SKILL, STRICTER_CALLS, ErrorCode
 from holdfast.validation.rule_changes import applies
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine import skills
-from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
+from holdfast.workflows.engine.approvals.policy import (
+    effective_policy,
+    is_within,
+    requires_approval,
+)
 from holdfast.workflows.engine.approvals.question import (
     AnsweredByPerson,
     Approved,
@@ -352,7 +356,7 @@ class CallLifecycle:
         # The approval of a plan does not cover later changes by hooks.
         if call.covered_by_plan:
             is_changed = not is_same_json(call.arguments, resolved) or "repair" in call.hook_uses
-            call.cover(by_plan=not is_changed)
+            call.cover(by_plan=not is_changed and is_within(call.arguments, call.bound))
 
     def _ask_or_start(self, turn: int, calls: list[ToolCall]) -> None:
         rules, pending = self._state.rules, self._state.pending

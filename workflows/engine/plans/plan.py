@@ -1,9 +1,10 @@
 """Plans: all calls of one answer as people see and edit them.
 
-A plan shows the known arguments; a reference with an unknown value is shown and approved as
-written. An edit can change arguments and strike out calls, nothing else. Arguments that were shown
-with all values are literal after an edit. Those of a pending call may refer to places that other
-calls write.
+A plan shows the known arguments. A reference with an unknown value is shown as written; its call
+needs an approval of its own, unless the approver sets a bound that the later arguments fit. An edit
+can change arguments, strike out calls and set bounds, nothing else. Arguments that were shown with
+all values are literal after an edit. Those of a pending call may refer to places that other calls
+write.
 
 An edited plan must be able to run: a call that refers to a place that only a struck call would
 write has to be struck or changed as well. An older value does not replace the missing one.
@@ -20,6 +21,7 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import OutputPath
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.problems import problems_of, summarize_problems
+from holdfast.validation.schema_check import schema_problems
 from holdfast.workflows.engine.call.activities import CallRefused, hook_activities
 from holdfast.workflows.engine.call.tool_call import (
     CallStage,
@@ -77,6 +79,7 @@ def plan_json(calls: Sequence[ToolCall], *, sequential: bool) -> dict[str, Any]:
                 writes=format_output_path(call.meta.output_path),
                 instance=call.meta.instance,
                 delegate=call.tool.delegate,
+                bound=call.bound,
             )
         )
     return Plan(calls=planned).to_json()
@@ -147,11 +150,17 @@ def edit_plan(
         plan = Plan.model_validate(edited)
     except ValidationError as error:
         raise InvalidArguments(summarize_problems(problems_of(error, edited, Plan))) from None
-    new_arguments = _given(turn, Plan.model_validate(now), plan)
+    shown = Plan.model_validate(now)
+    new_arguments = _given(turn, shown, plan)
+    bounds = {entry.id: entry.bound for entry in shown.calls}
+    bounds |= {entry.id: entry.bound for entry in plan.calls if "bound" in entry.model_fields_set}
     trial = [replace(call, dependencies=Dependencies()) for call in turn.calls]
     staying = [copy for copy in trial if copy.id in new_arguments]
     for copy in staying:
         copy.edit(new_arguments[copy.id], None)
+        copy.set_bound(bounds[copy.id] if is_unseen(copy) else None)
+        if bounds[copy.id] is not None:
+            _check_bound(copy)
     connect(trial, is_sequential=turn.is_sequential)
     for call in staying:
         if call.stage is CallStage.PENDING:
@@ -205,6 +214,20 @@ def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str
         return fit_arguments(call.tool, entry.arguments)
     except InvalidArguments as error:
         raise InvalidArguments(f"{call.id}: {error}") from None
+
+
+def _check_bound(call: ToolCall) -> None:
+    if call.bound is None:
+        raise InvalidArguments(f"{call.id}: `bound` is for arguments that are not known yet")
+    if not call.bound:
+        raise InvalidArguments(f"{call.id}: `bound` is empty; write what the arguments have to fit")
+    for problem in schema_problems(call.bound):
+        raise InvalidArguments(f"{call.id}: `bound`: {problem.reason}; {problem.fix}")
+
+
+def is_unseen(call: ToolCall) -> bool:
+    """Return whether a call has arguments that a plan shows as references without a value."""
+    return call.stage is CallStage.PENDING and has_references(call.raw_arguments)
 
 
 def has_references(value: Any) -> bool:

@@ -9,8 +9,8 @@
 
 A plan is checked as a whole: tools, known arguments, references, scopes and `_limits`. Then it is
 one question under the strictest policy of its calls; without approvals it is denied. The approval
-covers each call whose own policy the approvers satisfy, with the values of its references, but not
-with arguments that a hook changed since; a policy of signed decisions covers no unresolved one.
+covers each call whose own policy the approvers satisfy, but no arguments that they have not seen:
+those that a hook changed since, and later values of references that no bound of theirs allows.
 
 A message is read before more calls start. An answer that has only remaining calls needs no new
 approval; any other calls are a new plan; an answer without calls discards the remainder.
@@ -30,11 +30,12 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Plan
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.message import AskedCall
-from holdfast.schemas.names import ErrorCode, plan_id
+from holdfast.schemas.names import STRICTER_CALLS, ErrorCode, plan_id
 from holdfast.schemas.phrases import first_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy
 from holdfast.validation.arguments import InvalidArguments
+from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.policy import (
     effective_policy,
     may_require_approval,
@@ -66,7 +67,7 @@ from holdfast.workflows.engine.plans.plan import (
     edit_plan,
     find_unrunnable,
     format_output_path,
-    has_references,
+    is_unseen,
     known_arguments,
     plan_json,
     unstarted,
@@ -197,7 +198,7 @@ class Planning:
                 id=call.id,
                 tool=call.name,
                 given=call.raw_arguments,
-                covered=call.covered_by_plan,
+                covered=call.covered_by_plan and call.bound is None,
                 held=call in self._held,
                 key=self._held.get(call),
                 error=error_of(call.ended),
@@ -224,7 +225,7 @@ class Planning:
                 return False
             taken[old] = call
         for old, call in taken.items():
-            call.cover(by_plan=old.covered_by_plan)
+            call.cover(by_plan=old.covered_by_plan and old.bound is None)
         self._held = {call: key for call, key in self._held.items() if call not in taken}
         self._approved = {taken.get(call, call): None for call in self._approved}
         return True
@@ -276,7 +277,9 @@ class Planning:
 
     def _edit(self, turn: Turn, plan: Plan, edited_by: str | None) -> None:
         arguments_by_call = {call.id: call.arguments for call in plan.calls}
+        bounds = {call.id: call.bound for call in plan.calls}
         for call in unstarted(turn.calls):
+            call.set_bound(bounds.get(call.id))
             arguments = arguments_by_call.get(call.id)
             if arguments is None:
                 self._refuse([call], ErrorCode.DENIED, STRUCK)
@@ -289,12 +292,11 @@ class Planning:
         by, state = question.agreeing_decisions(), self._state
         for call in unstarted(calls):
             policy = effective_policy(call.tool, state.rules)
-            unsigned = (
-                policy.signed
-                and call.stage is CallStage.PENDING
-                and has_references(call.raw_arguments)
-            )
-            call.cover(by_plan=not unsigned and satisfies(policy, by, state.principal))
+            is_covered = satisfies(policy, by, state.principal)
+            if is_covered and is_unseen(call):
+                is_bound = call.bound is not None or not applies(STRICTER_CALLS)
+                is_covered = is_bound and not policy.signed
+            call.cover(by_plan=is_covered)
 
     def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
         self._questions.log_expiry(question)
