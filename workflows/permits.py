@@ -75,7 +75,8 @@ def is_foreign_result(binding: ActivityBinding, id: str, n: int, result: Any) ->
     use = _use("result", id, binding.type, [result])
     permit = use.payloads[0].metadata.get(names.PERMIT, b"")
     is_here = binding.task_queue in (None, workflow.info().task_queue) and not binding.local
-    return is_here and _lacks(use, permit, f"-{id}-{n}")
+    # A replay may have another task queue.
+    return (is_here or workflow.unsafe.is_replaying()) and _lacks(use, permit, f"-{id}-{n}")
 
 
 def _lacks(use: PermittedUse, permit: bytes | None = None, mark: str = "") -> bool:
