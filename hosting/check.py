@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, NamedTuple, NoReturn, TextIO
 
-from holdfast.activities.interceptors.lost_replies import describe_lost_replies
+from holdfast.activities.interceptors.lost_replies import LOST_REPLIES
 from holdfast.catalog.python_module import stuck_import_problem
 from holdfast.hosting.options import CheckOptions, WorkerSettings
 from holdfast.hosting.process_exit import STOPPED, WRONG_SETUP
@@ -41,6 +41,8 @@ from holdfast.workflows.engine.model.composed import composed_schema
 from holdfast.workflows.engine.skills import allowed_tools
 
 FAILED: Final = 1
+# Those whose errors are known.
+_LIBRARIES: Final = ", ".join([*LOST_REPLIES, "grpc"])
 # Duplicates of standard output and error that a forked process does not inherit: the reader of the
 # result would wait for the end of that process, too.
 _streams: list[TextIO] = []
@@ -97,10 +99,14 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         if each.name != settings.notify
     ]
     own = {each.name for each in catalog.python_activities}
-    for tool in _all_tools(resources).values():
-        if tool.once and tool.activity is not None and tool.activity.type in own:
-            reason = f"a call of `{tool.name}` has an unknown outcome after `outcome_unknown`, "
-            notes.append(FileProblem("--tools", None, reason + describe_lost_replies(), ""))
+    once = [
+        f"`{tool.name}`"
+        for tool in _all_tools(resources).values()
+        if tool.once and tool.activity is not None and tool.activity.type in own
+    ]
+    if once:
+        reason = f"the outcome of {', '.join(once)} is unknown after a lost reply ({_LIBRARIES})"
+        notes.append(FileProblem("--tools", None, reason, ""))
     warnings = [*permit_warnings(settings, resources), *unfit]
     lines = [*catalog.advice, *notes, *warnings, f"{summarize_resources(resources)}: OK"]
     return CheckResult(STOPPED, "".join(f"{line}\n" for line in lines))

@@ -58,12 +58,6 @@ def lost_reply(error: BaseException) -> str | None:
     return None
 
 
-def describe_lost_replies() -> str:
-    """List the types of errors in one line."""
-    types = [f"{package}.{name}" for package, names in LOST_REPLIES.items() for name in names]
-    return ", ".join([*types, *(f"grpc {status}" for status in LOST_STATUSES)])
-
-
 def _has_lost_status(package: str, error: BaseException) -> bool:
     code = getattr(error, "code", None) if package == "grpc" else None
     return callable(code) and getattr(code(), "name", "") in LOST_STATUSES

@@ -119,7 +119,7 @@ async def test_the_errors_that_leave_an_outcome_unknown_are_listed(
     (place / "tools").mkdir()
     (place / "tools/pay.yaml").write_text("_sideEffects: true\n")
     lines = (await holdfast("check", *ALL, "--tools", "plain.py")).out.splitlines()
-    unknown = "--tools: a call of `pay` has an unknown outcome after `outcome_unknown`, httpx.Read"
+    unknown = "--tools: the outcome of `pay` is unknown after a lost reply (httpx, requests,"
     assert [line for line in lines if line.startswith(unknown)]
 
 

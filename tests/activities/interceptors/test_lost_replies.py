@@ -5,12 +5,13 @@ import http.client
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 import requests
 
-from holdfast.activities.interceptors.lost_replies import lost_reply
+from holdfast.activities.interceptors.lost_replies import LOST_REPLIES, lost_reply
 
 
 @asynccontextmanager
@@ -64,6 +65,7 @@ async def wrapped(url: str) -> None:
         raise RuntimeError("the bank is away") from error
 
 
+PAGE = Path(__file__).parents[3] / "docs" / "tools" / "tools.md"
 CLIENTS = [with_httpx, with_requests, with_http_client, wrapped]
 Request = Callable[[str], Awaitable[None]]
 
@@ -127,3 +129,9 @@ def test_a_connection_that_timed_out_was_not_sent_unless_a_request_before_it_was
     assert lost_reply(late) == "httpx.ReadTimeout: gone"
     late.__suppress_context__ = True
     assert lost_reply(late) is None
+
+
+def test_the_page_lists_every_type() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for package, types in LOST_REPLIES.items():
+        assert f"| {package} | {', '.join(f'`{name}`' for name in types)} |" in page
