@@ -40,8 +40,8 @@ _REFERENCES = ("$ref", "$dynamicRef")
 Target = Callable[[str], Any]
 """The target of a local reference, or None if it does not exist."""
 
-# What of the definition for editors is checked here; the other two have their own messages.
-_CHECKED = {key: each for key, each in KEYWORDS.items() if key not in ("$schema", "$ref")}
+# As for editors; which texts fit the first two, has messages of its own.
+_CHECKED = {**KEYWORDS, "$schema": {"type": "string"}, "$ref": {"type": "string"}}
 _META: dict[str, Any] = {
     "$ref": f"#/$defs/{JSON_SCHEMA}",
     "$defs": {JSON_SCHEMA: {**DEFINITION, "properties": _CHECKED}},
@@ -188,7 +188,8 @@ def _endless_problems(schema: dict[str, Any], target: Target) -> list[ValueProbl
             for keyword in _IN_PLACE:
                 value = schema.get(keyword)
                 below += value if isinstance(value, list) else [value]
-            below += schema.get("dependentSchemas", {}).values()
+            dependent = schema.get("dependentSchemas")
+            below += dependent.values() if isinstance(dependent, dict) else ()
             deepest = max((depth(each, above + 1) for each in below), default=above)
             depths[id(schema)] = deepest - above + 1
         return depths[id(schema)] + above - 1

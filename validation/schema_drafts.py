@@ -111,7 +111,7 @@ class _Document:
                 made.update({key: bound} if value and bound is not None else {})
             case (("minimum" | "maximum"), _) if schema.get(f"exclusive{key.capitalize()}") is True:
                 pass
-            case "additionalItems", _ if draft < 2020 and not isinstance(schema.get("items"), list):
+            case "additionalItems", _ if not isinstance(schema.get("items"), list):
                 pass
             case "dependencies", dict():
                 names = {name: each for name, each in value.items() if isinstance(each, list)}

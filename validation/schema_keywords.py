@@ -69,10 +69,11 @@ def keyword_faults(schema: Any) -> Iterator[ValueProblem]:
         if not isinstance(properties, dict) or not isinstance(required, list):
             continue
         for n, name in enumerate(required[:MAX_NAMES_COMPARED]):
-            beside = () if name in properties else islice(properties, MAX_NAMES_COMPARED)
+            is_missing = isinstance(name, str) and name not in properties
+            beside = islice(properties, MAX_NAMES_COMPARED) if is_missing else ()
             if close := closest_names(str(name), beside, _NEARLY):
                 reason = f"{quote_value(name)} is required, and there is no such property"
-                fix = suggest_names(str(name), close)
+                fix = suggest_names(name, close)
                 yield ValueProblem((*where, "required", n), reason, fix)
 
 

@@ -18,6 +18,8 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"maxLength": -1}, "write 0 or more"),
     ({"pattern": "(a)\\1"}, "repeat the pattern of the group"),
     ({"allOf": [{"pattern": "(a{200}){100}"}] * 60}, "use smaller counts, or `minLength` and"),
+    ({"$ref": False}, "write a text"),
+    ({"properties": {}, "required": [{}]}, "write a text"),
     ({"$ref": "other.json#/a"}, "nothing is fetched: copy what it names under `$defs`"),
 ]
 
