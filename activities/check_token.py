@@ -60,7 +60,12 @@ class CheckTokenActivity:
             token = SignedToken.read(token_check.token)
             settings = await matching_key_set(token, self._sets, USES[token_check.purpose])
             if token_check.purpose == "principal":
-                return principal_claims(token)
+                principal = principal_claims(token)
+                if token.claims.get("jti") not in token_check.runs:
+                    raise InvalidTokenError(
+                        "the token is not for this run: sign one with its workflow id as `jti`"
+                    )
+                return principal
             claims = decision_claims(token)
             check_groups(claims.groups, settings.groups)
             if claims.nonce != token_check.nonce:

@@ -29,7 +29,7 @@ from holdfast.client.connection import connect
 from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import Signer, load_signer
 from holdfast.client.start import StartRequest, environment_caller, start_workflow
-from holdfast.runtime.text_safety import as_json, as_text, clean, holdfast_command
+from holdfast.runtime.text_safety import as_json, as_text, clean, format_date, holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.run import CallRequest, RunRequest
 
@@ -38,7 +38,7 @@ _TIMEOUT_HELP = "the time limit of the run, with the time of approvals, such as 
 
 
 def add_parsers(commands: Commands) -> None:
-    """Add `run`, `call`, `watch`, `send`, `close` and `cancel`."""
+    """Add `run`, `call`, `watch`, `send`, `renew`, `close` and `cancel`."""
     definition = option_values.name_or_definition
     run = commands.add_parser("run", help="start a run and follow it")
     add = run.add_argument
@@ -90,6 +90,11 @@ def add_parsers(commands: Commands) -> None:
         ending = commands.add_parser(name, help=text)
         ending.add_argument("run", **RUN)
         ending.set_defaults(command=command)
+    renewing = commands.add_parser("renew", help="continue with a new token of the principal")
+    renewing.add_argument("run", **RUN)
+    token = option_values.token
+    renewing.add_argument("--token", metavar="JWT", required=True, type=token, help=_TOKEN_HELP)
+    renewing.set_defaults(command=renew)
 
 
 def _add_starting(parser: argparse.ArgumentParser, whose: str) -> None:
@@ -228,6 +233,19 @@ async def close(*, run: str) -> int:
     await remote.observe()
     await remote.signal(names.CLOSE)
     print(f"{clean(run)} ends when its turn is over.")
+    return DONE
+
+
+async def renew(*, run: str, token: str) -> int:
+    """Send a new token of the principal to a run; raises as `send` does."""
+    remote = RunHandle(await connect(), run)
+    await remote.observe()
+    try:
+        renewed = await remote.renew(token)
+    except ApplicationError as refusal:
+        todo = f"see {holdfast_command('show', run)}"
+        raise wrong_command(f"run {run} refuses: {refusal.message}", todo) from refusal
+    print(f"{clean(run)} acts for {clean(renewed.id)} until {format_date(renewed.expires_at)}.")
     return DONE
 
 

@@ -99,6 +99,7 @@ OPTIONS: Final[dict[Kind, tuple[DecisionOption, ...]]] = {
         DecisionOption("f", "[f]inish the run", "deny", ("d", "deny", "n", "no")),
         _SKIP,
     ),
+    "principal_expired": (DecisionOption("d", "[d]eny", "deny", ("n", "no")), _SKIP),
 }
 
 # For a run that does not describe the effects itself.
@@ -112,6 +113,7 @@ _COMMANDS: Final[dict[Kind, str]] = {
     "plan": "approve [--strike CALL]|deny|edit",
     "reconcile": "happened|did_not_happen|give_up",
     "budget": "approve|edit|deny",
+    "principal_expired": "deny",
 }
 
 
@@ -192,14 +194,22 @@ def _terms(waiting: PendingApproval) -> str:
 def how_to_decide(run_id: str, waiting: PendingApproval) -> str:
     """Return the command that decides it, with its decisions."""
     signed = " --key FILE" if waiting.signed else ""
-    return (
-        f"{holdfast_command('decide', run_id, waiting.call_id)} {_COMMANDS[waiting.kind]}{signed}"
-    )
+    return f"{_command(run_id, waiting.call_id, waiting.kind)}{signed}"
+
+
+def _command(run_id: str, call_id: str, kind: Kind) -> str:
+    decide = f"{holdfast_command('decide', run_id, call_id)} {_COMMANDS[kind]}"
+    return f"{how_to_renew(run_id)}, or {decide}" if kind == "principal_expired" else decide
+
+
+def how_to_renew(run_id: str) -> str:
+    """Return the command that sends a new token of the principal."""
+    return f"{holdfast_command('renew', run_id, '--token')} @FILE"
 
 
 def delegate_line(there: DelegatePending) -> str:
     """Return the run, the call and the command for a pending approval of a delegate."""
-    how = f"{holdfast_command('decide', there.workflow_id, there.call_id)} {_COMMANDS[there.kind]}"
+    how = _command(there.workflow_id, there.call_id, there.kind)
     name = one_line(there.label or there.tool, _LABEL_CHARS)
     return f"in {clean(there.workflow_id)}: {name}: {how}"
 

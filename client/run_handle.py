@@ -49,6 +49,7 @@ from holdfast.runtime.text_safety import holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.internal.delegate import DelegatePending, DelegateView
+from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ShownTool
 
 _PAGE_ENTRIES = 200
@@ -231,6 +232,11 @@ class RunHandle:
         """
         answer = await self._update(names.DECIDE, decision.to_json(), WorkflowUpdateStage.COMPLETED)
         return Receipt.read(answer)
+
+    async def renew(self, token: str) -> Principal:
+        """Send a new token of the run's principal; raises as `decide` does."""
+        answer = await self._update(names.RENEW, {"token": token}, WorkflowUpdateStage.COMPLETED)
+        return Principal.model_validate(answer)
 
     async def send(self, message: dict[str, Any], wait_seconds: float | None = None) -> Any:
         """Send a conversation its next message and return the answer; raises as `decide` does.

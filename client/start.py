@@ -7,10 +7,12 @@ id would find the results of the first.
 import re
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Self
 
+import jwt
 from temporalio.client import (
     Client,
     Interceptor,
@@ -110,7 +112,7 @@ async def start_workflow(
     Args:
         client: the connection to Temporal.
         new: the workflow to start.
-        run_id: its id; None for a new one.
+        run_id: its id; None for that of the principal's token, or else a new one.
         task_queue: the task queue of its worker.
         timeout: Temporal's workflow execution timeout: the server ends the run after that time,
             including the time that it waits for people. None for no bound.
@@ -119,6 +121,7 @@ async def start_workflow(
         RunExistsError: a run with this id exists.
         CommandError: Temporal rejects the start, or does not answer.
     """
+    run_id = run_id or _run_of_token(new.payload)
     prefix = re.sub(r"[^A-Za-z0-9_.-]+", "-", new.name)[:100]
     run_id = run_id or f"{prefix}-{uuid.uuid4().hex[:8]}"
     try:
@@ -139,6 +142,16 @@ async def start_workflow(
     except RPCError as error:
         raise rpc_problem(error, run_id) from error
     return run_id
+
+
+def _run_of_token(payload: Mapping[str, Any]) -> str | None:
+    """Return the workflow id that the principal's token is for, if the request has one."""
+    principal = payload.get("principal")
+    token = principal.get("token", "") if isinstance(principal, Mapping) else ""
+    with suppress(jwt.InvalidTokenError):  # the worker reports it
+        run_id = jwt.decode(token, options={"verify_signature": False}).get("jti")
+        return run_id if isinstance(run_id, str) else None
+    return None
 
 
 def trace_caller(headers: Mapping[str, str]) -> Place | None:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
 from holdfast.schemas.base import Json, Lenient, Strict
 from holdfast.schemas.phrases import MAX_NAMES_TOLD, first_names, quote_value
@@ -18,7 +18,7 @@ _NO_TOKEN = (
 )
 Purpose = Literal["decision", "principal"]
 
-Kind = Literal["call", "reconcile", "plan", "budget"]
+Kind = Literal["call", "reconcile", "plan", "budget", "principal_expired"]
 Verdict = Literal["approve", "deny", "edit", "respond", "happened", "did_not_happen", "give_up"]
 
 
@@ -110,8 +110,8 @@ class PendingApproval(Lenient):
     call_id: str
     """What a decision names."""
     kind: Kind
-    """Why it waits: for leave, as a plan for all of its calls, with an unknown outcome, or for want
-    of budget."""
+    """Why it waits: for leave, as a plan for all of its calls, with an unknown outcome, for want
+    of budget, or since the token of the run's principal has expired."""
     tool: str
     """The tool."""
     label: str
@@ -175,6 +175,8 @@ class TokenCheck(Lenient):
     """Where it says when it was issued (`iat`), that is not to be before this time."""
     nonce: str = ""
     """Of the question that a decision is on."""
+    runs: list[str] = []
+    """The workflow ids that a principal's token may be for (`jti`)."""
 
 
 class DecisionClaims(Lenient):
@@ -233,6 +235,8 @@ class PrincipalClaims(Lenient):
     """Who it is: `sub`."""
     scopes: list[str] = []
     """What they may do: `scopes`, or `scope`."""
+    expires_at: AwareDatetime | None = None
+    """Until when: `exp`. Histories of before it was applied have claims without it."""
 
 
 class PlannedCall(Strict):

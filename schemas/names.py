@@ -96,6 +96,7 @@ DELEGATE_OF: Final = "DelegateOf"
 # Updates. The last is a memory's.
 DECIDE: Final = "decide"
 SEND: Final = "send"
+RENEW: Final = "renew"
 WRITE: Final = "write"
 
 # Queries. REQUEST is the worker's own: `generate` reads the conversation through it. The last two

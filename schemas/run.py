@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, JsonValue, Tag
+from pydantic import AwareDatetime, Discriminator, Field, JsonValue, Tag
 
 from holdfast.schemas.agent import AgentDefinition, Budget, ToolChoice
 from holdfast.schemas.base import Duration, Json, Lenient, Strict
@@ -33,6 +33,9 @@ class Principal(Strict):
     """Who it is."""
     scopes: list[str] = []
     """What they may do."""
+    expires_at: AwareDatetime | None = None
+    """Until when calls with side effects or required scopes start: until the token expires. From
+    then on they wait for the update `renew`."""
 
 
 class PrincipalToken(Strict):
@@ -40,7 +43,7 @@ class PrincipalToken(Strict):
 
     token: Annotated[str, Field(min_length=1, max_length=MAX_TOKEN_CHARACTERS)]
     """The JWT: `sub` is the principal's id; `scopes` (a list) or `scope` (a text, divided by
-    spaces) are theirs."""
+    spaces) are theirs; `jti` is the workflow id of the run, `aud` `holdfast:principal`."""
 
 
 def _which(principal: Any) -> str:

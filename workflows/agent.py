@@ -202,7 +202,8 @@ class AgentWorkflow(BaseWorkflow[Run]):
                 await workflow.wait_condition(lambda: True)
         if workflow.all_handlers_finished():
             assert self._origin is not None  # `_begin` has set it
-            request, snapshot = self._origin.request, self._origin.snapshot
+            snapshot, renewed = self._origin.snapshot, {"principal": run.state.principal}
+            request = self._origin.request.model_copy(update=renewed)
             continue_as_new(run, request, snapshot, self._note_count, self.trace)
 
     # Messages.

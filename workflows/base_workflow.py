@@ -29,7 +29,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.log_entry import NoticeEntry
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.phrases import quote_value, suggest_names
-    from holdfast.schemas.run import PageRequest
+    from holdfast.schemas.run import PageRequest, PrincipalToken
 
 from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.validation.work_budget import use_shared_budget
@@ -40,7 +40,7 @@ from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.engine.execution_base import ExecutionBase, Fail, Finish, Step
 from holdfast.workflows.engine.log.spans import SpansProgress
-from holdfast.workflows.engine.run_state import NoSuchTool
+from holdfast.workflows.engine.run_state import CannotRenew, NoSuchTool
 from holdfast.workflows.engine.state.data import Data
 from holdfast.workflows.engine.state.references import check_instance
 from holdfast.workflows.input import (
@@ -58,6 +58,7 @@ from holdfast.workflows.input import (
     raw_payload_handler,
     unverified_decision,
     verify_decision,
+    verify_principal,
 )
 
 MAX_EARLY_DECISIONS = 256
@@ -291,6 +292,41 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         except DecisionRejected as error:
             fail(error.code, str(error))
 
+    @workflow.update(
+        name=names.RENEW,
+        description="Continue with a new token of the principal, where theirs expires: {token}",
+    )
+    @raw_payload_handler
+    async def renew(self, token: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+        """Renew the principal's token, and return the `schemas.run.Principal`.
+
+        A delegate accepts a token for itself, or for the root run.
+        """
+        self._accept_input()
+        assert self._started is not None  # the validator has checked
+        info = workflow.info()
+        runs = [info.workflow_id, *([info.root.workflow_id] if info.root else [])]
+        try:
+            known = await verify_principal(_token(token).token, runs)
+            renewed = self._started.work.questions.renew(known)
+        except (TokenRejected, CannotRenew) as error:
+            fail(names.INVALID_TOKEN, str(error))
+        self._started.publisher.update()
+        return renewed.to_json()
+
+    @renew.validator
+    @raw_payload_handler
+    def _check_renew(self, token: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
+        use_shared_budget(self._task_budget.validation)
+        try:
+            self._task_budget.admit(token, trace=False)
+            _token(token)
+        except InvalidInputError as error:
+            fail(names.INVALID_REQUEST, str(error))
+        principal = None if self._work is None else self._work.state.principal
+        if principal is None or principal.expires_at is None:
+            fail(names.INVALID_REQUEST, "the run acts for no principal whose token expires")
+
     # Queries.
 
     @workflow.query(
@@ -405,6 +441,10 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             self._work.state.log.append(NoticeEntry(text=text))
         else:
             self._early_notes.append(text)
+
+
+def _token(raw: Any) -> PrincipalToken:
+    return parse_model(payload_value(raw), PrincipalToken, '{"token": …}')
 
 
 def _page(raw: Any) -> PageRequest:

@@ -95,7 +95,7 @@ HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 MISSING_PAYLOAD = RawValue(Payload())
 # Errors of the caller, which are benign for the operator of the worker.
 _CALLER_ERRORS = (
-    *(names.INVALID_REQUEST, names.INVALID_DECISION, names.NO_SUCH_CALL),
+    *(names.INVALID_REQUEST, names.INVALID_DECISION, names.INVALID_TOKEN, names.NO_SUCH_CALL),
     *(names.ALREADY_DECIDED, names.NOT_A_CONVERSATION, names.CONTINUED, names.MEMORY_FULL),
 )
 
@@ -426,6 +426,17 @@ async def _check(check: TokenCheck) -> Any:
         raise TokenRejected(failure.message) from None
 
 
+async def verify_principal(token: str, runs: list[str]) -> Principal:
+    """Return the principal of a token, which is for one of these runs.
+
+    Raises:
+        TokenRejected: The token is not accepted.
+    """
+    check = TokenCheck(token=token, purpose="principal", runs=runs)
+    claims = PrincipalClaims.read(await _check(check))
+    return Principal(id=claims.id, scopes=claims.scopes, expires_at=claims.expires_at)
+
+
 async def authorize(request: RequestT, facts: WorkerFacts, raw: Any) -> RequestT:
     """Return the request, with the verified principal of its token if it has one.
 
@@ -445,13 +456,12 @@ async def authorize(request: RequestT, facts: WorkerFacts, raw: Any) -> RequestT
         return request
     try:
         if isinstance(principal, Principal):
-            id_, scopes = _plain(principal.id, "principal.id"), principal.scopes
+            own_id = _plain(principal.id, "principal.id")
+            verified = principal.model_copy(update={"id": own_id})
         else:
-            claims = await _check(TokenCheck(token=principal.token, purpose="principal"))
-            known = PrincipalClaims.read(claims)
-            id_, scopes = known.id, known.scopes
+            verified = await verify_principal(principal.token, [workflow.info().workflow_id])
     except InvalidInputError as error:
         fail(names.INVALID_REQUEST, str(error))
     except TokenRejected as error:
         fail(names.INVALID_REQUEST, f"`principal.token`: {error}")
-    return request.model_copy(update={"principal": Principal(id=id_, scopes=scopes)})
+    return request.model_copy(update={"principal": verified})

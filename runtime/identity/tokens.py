@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 
 from jwt.utils import base64url_decode, base64url_encode
@@ -22,8 +23,8 @@ from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, DecisionClaims, Prin
 from holdfast.validation.text_safety import plain_name
 
 ALGORITHMS = ("EdDSA", "RS256")
-# Seconds since 1970: some ten thousand years.
-MAX_DATE_SECONDS = 2**38
+# Seconds since 1970: the year 9999, the last of `datetime`.
+MAX_DATE_SECONDS = 253_402_300_799
 _COMPACT = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)")
 _TYPES = ("jwt", "at+jwt")
 _DATES = ("exp", "nbf", "iat")
@@ -190,7 +191,9 @@ def principal_claims(token: SignedToken) -> dict[str, Any]:
         case _:
             scopes = token.claims.get("scopes", [])
     who = {"id": plain_name(token.claims["sub"])} if "sub" in token.claims else {}
-    return _read(PrincipalClaims, {**who, "scopes": scopes}, {"id": "sub"}).to_json()
+    until = datetime.fromtimestamp(token.claims["exp"], UTC)
+    claims = {**who, "scopes": scopes, "expiresAt": until}
+    return _read(PrincipalClaims, claims, {"id": "sub"}).to_json()
 
 
 def _read(model: type[Claims], said: Mapping[str, Any], spelt: Mapping[str, str]) -> Claims:

@@ -19,6 +19,7 @@ REQUESTS: Final[Mapping[Kind, str]] = {
     "plan": "Approval of a plan needed",
     "reconcile": "Outcome unknown",
     "budget": "Budget limit reached",
+    "principal_expired": "New token needed",
 }
 """The heading of a question; the name of the call follows it."""
 
@@ -50,6 +51,7 @@ _DECISIONS: Final[Mapping[Kind, Mapping[str, str]]] = {
     "plan": _APPROVALS,
     "reconcile": _OUTCOMES,
     "budget": {"approve": "extended", "edit": "limit changed", "deny": "not extended"},
+    "principal_expired": {"approve": "token renewed", "deny": "denied"},
 }
 
 _TIMEOUTS: Final[Mapping[Lapse, str]] = {

@@ -22,7 +22,7 @@ from holdfast.runtime.identity.key_sets import FileKeySet, LiveKeySet, UrlKeySet
 from holdfast.runtime.identity.public_keys import MAX_KEYS, parse_key_set
 from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.base import rfc3339
-from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, DecisionClaims, Purpose
+from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, DecisionClaims, PrincipalClaims, Purpose
 from holdfast.schemas.settings.keys import AUDIENCES, KeySet
 from tests.support.signing import (
     ADA,
@@ -56,7 +56,8 @@ def people(tmp_path: Path) -> CheckTokenActivity:
 async def said(
     checker: CheckTokenActivity, token: str, purpose: Purpose = "decision", **more: Any
 ) -> dict[str, Any]:
-    return await checker.check_token({"token": token, "purpose": purpose, "nonce": NONCE, **more})
+    held = {"token": token, "purpose": purpose, "nonce": NONCE, "runs": ["order-7"], **more}
+    return await checker.check_token(held)
 
 
 async def refusal(
@@ -83,7 +84,8 @@ async def check(checker: CheckTokenActivity, token: str, why: str | None, **more
 
 
 def principal(**claims: Any) -> dict[str, Any]:
-    return {"sub": "ada", "aud": AUDIENCES["principals"], "exp": time.time() + 60, **claims}
+    own = {"sub": "ada", "aud": AUDIENCES["principals"], "jti": "order-7"}
+    return {**own, "exp": int(time.time()) + 60, **claims}
 
 
 def compact(claims: dict[str, Any]) -> bytes:
@@ -125,7 +127,10 @@ async def test_a_principal_has_the_scopes_of_their_token(
     people: CheckTokenActivity, claims: dict[str, Any], scopes: list[str]
 ) -> None:
     token = ADA.signed({**principal(), **claims}, {"typ": "at+jwt"})
-    assert await said(people, token, "principal") == {"id": "ada", "scopes": scopes}
+    known = PrincipalClaims.read(await said(people, token, "principal"))
+    assert (known.id, known.scopes) == ("ada", scopes)
+    assert known.expires_at is not None
+    assert 0 < known.expires_at.timestamp() - time.time() <= 60
 
 
 async def test_a_token_is_known_by_what_was_signed_and_not_by_the_signature(
@@ -456,6 +461,9 @@ async def test_what_a_decision_says_is_read_strictly(
         ({"exp": None}, "does not say `exp`"),
         ({"exp": 1}, "has expired"),
         ({"scopes": "orders:read"}, "`scopes` is not of its type"),
+        ({"jti": None}, "is not for this run: sign one with its workflow id as `jti`"),
+        ({"jti": "order-8"}, "is not for this run"),
+        ({"jti": "order-7.t1c1"}, "is not for this run"),
         ({"scopes": ["a", None]}, "`scopes` is not of its type"),
         ({"scope": ["orders:read"]}, "`scope` is no text"),
         ({"scopes": [], "scope": "orders:refund"}, "both `scopes` and `scope`"),
@@ -464,7 +472,7 @@ async def test_what_a_decision_says_is_read_strictly(
 async def test_what_a_principal_says_is_read_strictly(
     people: CheckTokenActivity, claims: dict[str, Any], why: str
 ) -> None:
-    own = {"digest": None, "workflowId": None, "aud": AUDIENCES["principals"]}
+    own = {"digest": None, "workflowId": None, "aud": AUDIENCES["principals"], "jti": "order-7"}
     token = ADA.token(**{**own, **claims})
     assert why in await refusal(people, token, "principal")
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.model_server import Answer, call
-from tests.support.signing import Approver, write_keys
+from tests.support.signing import Approver, run_of, write_keys
 from tests.workflows.commands.test_child_workflows import agents, by_agent, waits
 
 ANN, EVE = Approver("ann"), Approver("ann")
@@ -46,7 +46,8 @@ def token(signer: Approver = ANN, **claims: Any) -> dict[str, str]:
 
 
 async def begin(home: Backend, kind: str, *request: Any) -> Run:
-    own_id = f"{kind}-{uuid.uuid4().hex[:8]}"
+    asked = request[0] if request and isinstance(request[0], dict) else {}
+    own_id = run_of(asked.get("principal")) or f"{kind}-{uuid.uuid4().hex[:8]}"
     handle = await home.client.start_workflow(
         kind, args=request, id=own_id, task_queue=home.task_queue
     )
@@ -82,6 +83,8 @@ def principals() -> list[Any]:
         {**token(), "id": "ada"},
         token(EVE),
         token(exp=1),
+        {"token": ANN.principal(jti=None)},
+        {"token": ANN.principal(jti=["run-1"])},
         token(sub=""),
         {"token": "ada"},
         "ada",
@@ -103,8 +106,8 @@ async def test_nobody_is_who_they_cannot_show_to_be(strict: Backend) -> None:
     asked = (("AgentWorkflow", DESK), ("CallWorkflow", single))
     runs = [
         await begin(strict, kind, each if who is None else {**each, "principal": who})
-        for who in principals()
         for kind, each in asked
+        for who in principals()
     ]
 
     assert [(await run.failure()).type for run in runs] == ["invalid_request"] * len(runs)

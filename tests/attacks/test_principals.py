@@ -1,17 +1,20 @@
 """§11: a principal's token, which anybody may have who reads histories, is good for what it is for,
 and for nothing else."""
 
+import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.check_token import CheckTokenActivity
 from holdfast.runtime.identity.key_sets import load_key_sets
 from holdfast.schemas.settings.keys import AUDIENCES
+from tests.support import tools
+from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.signing import NONCE, Approver, write_keys
 from tests.web.auth.test_sign_in_methods import bearer, for_programs
 
@@ -33,10 +36,120 @@ async def test_a_token_is_good_for_one_use(tmp_path: Path) -> None:
         assert (await inbox.http.get("/", headers=bearer(ANN.program()))).is_success
     for purpose, good in (("decision", "decisions"), ("principal", "principals")):
         for use, audience in AUDIENCES.items():
-            claims = DECISION if purpose == "decision" else {}
-            check = {"token": ANN.token(sub="ann", aud=audience, **claims), "nonce": NONCE}
+            claims = DECISION if purpose == "decision" else {"jti": "run-1"}
+            token = ANN.token(sub="ann", aud=audience, **claims)
+            check = {"token": token, "nonce": NONCE, "runs": ["run-1"]}
             if use == good:
                 await checker.check_token({**check, "purpose": purpose})
                 continue
             with pytest.raises(ApplicationError, match="another audience"):
                 await checker.check_token({**check, "purpose": purpose})
+
+
+PAY = {
+    "_tool": "pay_out",
+    "_activity": "pay",
+    "_sideEffects": True,
+    "_requires": ["pay"],
+    "properties": {"amount": {"type": "number"}},
+}
+NOT_ASKED = {**PAY, "_approval": {"require": "never"}}
+AGENT = {"name": "desk", "instructions": "Pay.", "model": {"endpoint": "fake", "name": "fake"}}
+
+
+@pytest.fixture
+async def strict(launch: Launch, tmp_path: Path) -> Backend:
+    """A backend that takes principals by token alone."""
+    keys = str(write_keys(tmp_path / "keys.json", ANN))
+    return await launch([], keys=keys, principal_tokens=True, **SIDE_BY_SIDE)
+
+
+def token(**claims: Any) -> str:
+    return ANN.principal(**{"scopes": ["pay", "look"], **claims})
+
+
+async def expired(home: Backend) -> Run:
+    """A payment that is approved when the token of its principal has expired. Within the leeway of
+    the clocks it does so right after the start."""
+    late = {"token": token(exp=time.time() - 1)}
+    run = await home.call(PAY, {"amount": 5}, principal=late)
+    assert [one["kind"] for one in await run.waiting()] == ["call"]
+    await run.decide("t1c1", "approve", by="bob")
+    return run
+
+
+async def renewal(run: Run, token: str) -> str:
+    """Why a token does not renew the principal's."""
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await renew(run, token)
+    return str(refused.value.cause)
+
+
+async def renew(run: Run, token: str) -> dict[str, Any]:
+    renewed: dict[str, Any] = await run.handle.execute_update("renew", {"token": token})
+    return renewed
+
+
+async def test_a_token_starts_nothing_but_its_own_run(strict: Backend) -> None:
+    """A copy of it, out of the history of the run that it was for."""
+    caught = {"token": token()}
+    run = await strict.call(PAY, {"amount": 5}, principal=caught)
+    await run.waiting()
+    for kind, request in (
+        ("CallWorkflow", {"tool": NOT_ASKED, "arguments": {"amount": 6}}),
+        ("AgentWorkflow", {"agent": AGENT, "input": "go"}),
+    ):
+        for id_ in (f"{run.id}-2", f"{run.id}.t1c1", run.id.upper()):
+            handle = await strict.client.start_workflow(
+                kind, {**request, "principal": caught}, id=id_, task_queue=strict.task_queue
+            )
+            assert "its workflow id as `jti`" in (await Run(handle).failure()).message
+    assert tools.read() == []
+
+
+async def test_who_is_no_longer_known_pays_nothing_until_they_are_again(strict: Backend) -> None:
+    run = await expired(strict)
+
+    [waiting] = await run.waiting()
+    assert (waiting["kind"], waiting["callId"]) == ("principal_expired", "t1c1")
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await run.decide("t1c1", "approve", by="bob", digest=waiting["digest"])
+    assert "send the update `renew`" in str(refused.value.cause)
+    for wrong, why in {
+        token(jti=run.id, sub="eve"): "another principal",
+        token(jti=f"{run.id}x"): "its workflow id as `jti`",
+        token(jti=run.id, exp=time.time() - 5): "expires no later",
+        Approver("ann").principal(jti=run.id): "signature is wrong",
+        ANN.program("ada", jti=run.id): "another audience",
+        "x": "no JWT",
+    }.items():
+        assert why in await renewal(run, wrong)
+    assert tools.read() == []
+    assert (await renew(run, token(jti=run.id)))["id"] == "ada"
+    assert (await run.result())["output"] == {"paid": 5}
+    assert tools.read() == [f"pay 5 {run.id}/t1c1"]
+
+
+async def test_who_is_no_longer_known_may_be_denied(strict: Backend) -> None:
+    run = await expired(strict)
+    await run.waiting()
+    await run.decide("t1c1", "deny", by="bob")
+    assert (await run.failure()).type == "denied"
+    assert tools.read() == []
+
+
+async def test_a_new_token_gives_no_scope_that_the_run_did_not_have(strict: Backend) -> None:
+    run = await expired(strict)
+    await run.waiting()
+    renewed = await renew(run, token(jti=run.id, scopes=["money", "look"]))
+    assert renewed["scopes"] == ["look"]
+    assert (await run.failure()).type == "token_scope_insufficient"
+    assert tools.read() == []
+
+
+async def test_where_nobody_is_waited_for_it_is_denied(strict: Backend) -> None:
+    late = token(exp=time.time() - 1)
+    principal = {"principal": {"token": late}, "approvals": "deny"}
+    run = await strict.call(NOT_ASKED, {"amount": 5}, **principal)
+    assert (await run.failure()).type == "denied"
+    assert tools.read() == []

@@ -410,7 +410,8 @@ async def test_a_run_acts_on_behalf_of_whom_a_token_names(
     model = {"endpoint": "fake", "name": "fake"}
     agent.write_text(json.dumps({"name": "desk", "instructions": "Help.", "model": model}))
     token = tmp_path / "token"
-    claims = {"sub": "ada", "aud": "holdfast:principal", "scope": "a b", "exp": time.time() + 60}
+    claims: dict[str, Any] = {"sub": "ada", "aud": "holdfast:principal", "scope": "a b"}
+    claims |= {"jti": "order-7", "exp": int(time.time()) + 60}
     token.write_text(ADA.signed(claims))
     words = ("run", f"@{agent}", "--input", "go", "--task-queue", backend.task_queue)
 
@@ -421,4 +422,5 @@ async def test_a_run_acts_on_behalf_of_whom_a_token_names(
     assert plain.code == 1
     assert "wants a token" in plain.out + plain.err
     assert signed.code == 0, signed.err
+    assert "order-7" in signed.out + signed.err, "the run that its token is for"
     assert (both.code, "not allowed with" in both.err) == (2, True)

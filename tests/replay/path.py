@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 from tests.support.backend import Answers, Backend, Run
+from tests.support.signing import Approver, write_keys
 from tests.support.told import SECRET, listening
 from tests.support.traces import Recorder
 
@@ -77,6 +79,31 @@ class CallPath(Path):
     async def start(self, backend: Backend) -> Run:
         """Start it."""
         return await backend.call(self.tool, self.arguments, **self.request)
+
+
+@dataclass
+class LatePath(CallPath):
+    """One path of a single call whose principal's token has expired, within the clocks' leeway."""
+
+    ann: Approver = field(default_factory=Approver)
+
+    @asynccontextmanager
+    async def told_to(self, folder: FilePath) -> AsyncIterator[dict[str, Any]]:
+        """The key of the principal, as a setting of the worker."""
+        yield {"keys": str(write_keys(folder / "keys.json", self.ann))}
+
+    async def start(self, backend: Backend) -> Run:
+        """Start it."""
+        late = {"token": self.ann.principal(exp=time.time() - 1)}
+        return await backend.call(self.tool, self.arguments, principal=late)
+
+    async def walk(self, run: Run) -> None:
+        """Approve it, renew the token, and see it to its end."""
+        await run.waiting()
+        await run.decide("t1c1", "approve", by="bob")
+        await run.waiting()
+        await run.handle.execute_update("renew", {"token": self.ann.principal(jti=run.id)})
+        await run.result()
 
 
 def single(

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from temporalio.client import WorkflowUpdateFailedError
 
-from tests.replay.path import Path, decides, says, single
+from tests.replay.path import LatePath, Path, decides, says, single
 from tests.replay.whole import WHOLE
 from tests.support import tools
 from tests.support.backend import Run
@@ -297,6 +297,7 @@ PATHS: dict[str, Path] = {
     "single_approved": single(
         "pay", AMOUNT, decides(says("t1c1", "approve", by="ada")), principal={"id": "bob"}
     ),
+    "principal_expired": LatePath([], tool="pay", arguments=AMOUNT),
     "single_edited": single(
         "pay", AMOUNT, decides(says("t1c1", "edit", arguments={"amount": "3"}))
     ),

@@ -17,6 +17,7 @@ from holdfast.hosting.resources import load_resources
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, serve
+from tests.support.signing import run_of
 
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(__file__).with_name("tools.py")
@@ -48,7 +49,7 @@ class Backend:
         handle = await self.client.start_workflow(
             "AgentWorkflow",
             {"agent": agent, "input": "go", **request},
-            id=f"run-{uuid.uuid4().hex[:12]}",
+            id=run_of(request.get("principal")) or f"run-{uuid.uuid4().hex[:12]}",
             task_queue=self.task_queue,
             task_timeout=task_timeout,
         )
@@ -61,7 +62,7 @@ class Backend:
         handle = await self.client.start_workflow(
             "CallWorkflow",
             {"tool": tool, "arguments": arguments or {}, **request},
-            id=f"call-{uuid.uuid4().hex[:12]}",
+            id=run_of(request.get("principal")) or f"call-{uuid.uuid4().hex[:12]}",
             task_queue=self.task_queue,
         )
         return Run(handle, self.client)

@@ -4,11 +4,13 @@ import base64
 import json
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import (
@@ -132,8 +134,9 @@ class Approver:
         return self._signer.signed({"exp": int(time.time()) + GOOD_FOR_SECONDS, **claims}, header)
 
     def principal(self, by: str = "ada", **claims: Any) -> str:
-        """A token of somebody on whose behalf a run acts."""
-        return self.token(**{"sub": by, "aud": AUDIENCES["principals"], **claims})
+        """A token of somebody on whose behalf a run acts, for one of a new id; see `run_of`."""
+        run_id = f"run-{uuid.uuid4().hex[:12]}"
+        return self.token(**{"sub": by, "aud": AUDIENCES["principals"], "jti": run_id, **claims})
 
     def program(self, by: str = "till", **claims: Any) -> str:
         """A token that a program sends to the inbox."""
@@ -146,6 +149,14 @@ class Approver:
         said["aud"] = AUDIENCES["decisions"]
         said |= {name: waiting[name] for name in ("digest", "nonce")}
         return self.token(**{**said, **claims})
+
+
+def run_of(principal: Any) -> str | None:
+    """The id of the run that a principal's token is for, if it is one."""
+    with suppress(jwt.InvalidTokenError, TypeError, KeyError):
+        said = jwt.decode(principal["token"], options={"verify_signature": False})["jti"]
+        return said if isinstance(said, str) else None
+    return None
 
 
 def write_keys(file: Path, *people: Approver) -> Path:

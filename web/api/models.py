@@ -8,7 +8,7 @@ from holdfast.schemas import names
 from holdfast.schemas.base import Lenient, Strict
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.message import Content
-from holdfast.schemas.run import CallRequest, RunRequest, RunResult, Spent
+from holdfast.schemas.run import CallRequest, PrincipalToken, RunRequest, RunResult, Spent
 
 RunId = Annotated[str, Field(min_length=1, max_length=200)]
 TaskQueue = Annotated[str, Field(min_length=1, max_length=200)]
@@ -38,6 +38,10 @@ class NewMessage(Strict):
     """The content: a text, or a list of parts."""
     delivery: Literal["steer", "followUp"] = "steer"
     """`steer`: before the next turn; `followUp`: when the run would end."""
+
+
+class NewToken(PrincipalToken):
+    """A new token of the principal of a run."""
 
 
 class Started(Lenient):

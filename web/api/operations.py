@@ -226,6 +226,19 @@ OPERATIONS: Final = [
     ),
     Operation(
         "POST",
+        "/runs/{run}/renew",
+        "renew",
+        "Renew the principal's token",
+        "A new token of the same principal, with the run's id as `jti`: calls that wait since the"
+        " token before it has expired (`principal_expired`) start.",
+        runs.renew,
+        {200: Answer("The token is accepted.", models.Started, example={"run": _RUN})},
+        (*_ASKED, *_BODY, "ended"),
+        models.NewToken,
+        {"token": "eyJhbGciOi…"},
+    ),
+    Operation(
+        "POST",
         "/runs/{run}/close",
         "closeRun",
         "End a conversation",

@@ -20,6 +20,7 @@ from holdfast.web.api.api_request import ApiRequest, read_number
 from holdfast.web.api.models import (
     FailureResponse,
     NewMessage,
+    NewToken,
     RunView,
     Started,
 )
@@ -155,6 +156,17 @@ async def say(asked: ApiRequest) -> Response:
                 code = "invalid_request" if why == names.INVALID_REQUEST else "refused"
                 raise HttpProblem(code, f"The run refuses: {refusal.message}.") from None
     return _accepted(run)
+
+
+async def renew(asked: ApiRequest) -> Response:
+    """Send a new token of the principal to a run."""
+    token, _ = await asked.read_json(NewToken, "token")
+    run = await asked.run()
+    try:
+        await run.renew(token.token)
+    except ApplicationError as refusal:
+        raise HttpProblem("invalid_request", f"The run refuses: {refusal.message}.") from None
+    return JSONResponse(Started(run=run.id).to_json())
 
 
 async def close(asked: ApiRequest) -> Response:

@@ -30,6 +30,8 @@ _IF_APPROVED: Final[Mapping[Kind, str]] = {
     "reconcile": "It was started, and its outcome is unknown. The run waits until a person says"
     " whether it happened",
     "budget": "The run is paused. If the budget is extended, it continues",
+    "principal_expired": "The token of the run's principal has expired. The call starts when the"
+    " run receives a new token of the same principal",
 }
 _STAGES: Final[Mapping[CallStage, str]] = {
     "ready": "Not started yet.",
@@ -132,7 +134,7 @@ def timeout_policy(approval: PendingApproval, policy: ApprovalPolicy | None) -> 
 
     A run of an older build reports its policy by its tools alone.
     """
-    if approval.kind in ("reconcile", "budget"):
+    if approval.kind not in ("call", "plan"):
         return ""
     on_timeout = approval.on_timeout or (policy and policy.on_timeout)
     return on_timeout if on_timeout in ("approve", "fail") else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holdfast.client.question_text import how_to_decide
+from holdfast.client.question_text import how_to_decide, how_to_renew
 from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS, filled_in_phrase
 from holdfast.runtime.text_safety import clean, holdfast_command, shorten
 from holdfast.schemas.decision import Decision, shown_calls
@@ -130,6 +130,7 @@ def build_call_page(
         "is_answer": is_answer,
         "selects_steps": selects_steps,
         "command": how_to_decide(pending.run_id, approval),
+        "renew_command": how_to_renew(pending.run_id),
         "show_command": holdfast_command("show", pending.run_id, "--json"),
     }
 

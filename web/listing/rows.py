@@ -38,11 +38,13 @@ _KINDS: Final[dict[Kind, str]] = {
     "reconcile": "outcome unknown",
     "plan": "plan",
     "budget": "budget limit reached",
+    "principal_expired": "token of the principal expired",
 }
 _OPEN_IT: Final[dict[Kind, str]] = {
     "reconcile": "Open it to decide what happened.",
     "plan": "Open it to see the steps.",
     "budget": "Open it to see the budget.",
+    "principal_expired": "Open it to see how to renew the token.",
 }
 # The text before the time of expiry, by the policy for a timeout.
 _ENDS: Final = {None: "expires", "approve": "executed", "fail": "the run fails"}

@@ -41,6 +41,7 @@ _PENDING_LINKS: Final[Mapping[Kind, str]] = {
     "plan": "Open the plan",
     "reconcile": "Decide what happened",
     "budget": "Open the budget",
+    "principal_expired": "Open the call",
 }
 
 

@@ -22,6 +22,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.internal.model_request import ConversationPointer
     from holdfast.schemas.internal.solution import Solution
     from holdfast.schemas.names import ErrorCode
+    from holdfast.schemas.tool import ActivityBinding
 
 from holdfast.workflows.commands import (
     activity_options,
@@ -201,6 +202,8 @@ class StepExecutor:
             work.planning.hold_back([call])
         else:
             outcome: Outcome | None = calls.doubt_after_reset(call)
+            if outcome is None and calls.withhold(turn.number, call):
+                return
             if outcome is None and call.tool.delegate is not None:
                 outcome = await child_workflows.execute_delegate(
                     call, turn, work, self._publisher, self
@@ -209,7 +212,9 @@ class StepExecutor:
                 outcome = await model_tools.execute_model_tool(
                     call, turn.number, work, self._facts, self.on_run_time
                 )
-            calls.apply_outcome(turn.number, call, outcome or await self._execute_activity(call))
+            outcome = outcome or await self._execute_activity(turn.number, call)
+            if outcome is not None:
+                calls.apply_outcome(turn.number, call, outcome)
 
     async def _decide(self, deciding: HookRequests[None]) -> None:
         """Run a decision of the engine with the hooks that it requests, one at a time."""
@@ -241,7 +246,8 @@ class StepExecutor:
         except ValueError as error:
             return Failure("other", str(error))
 
-    async def _execute_activity(self, call: ToolCall) -> Outcome:
+    async def _execute_activity(self, turn: int, call: ToolCall) -> Outcome | None:
+        """Execute a call as an activity; `None` if its principal's token expired before."""
         tool = call.tool
         assert tool.activity is not None  # only an activity is left to execute it
         arguments = activity_options.activity_arguments(call, tool, self._work.state)
@@ -250,31 +256,37 @@ class StepExecutor:
             bound = activity_options.MAX_INPUT_BYTES
             message = f"`{tool.name}` would be given {size} bytes; at most {bound} can be sent"
             return fail(ErrorCode.INVALID_ARGUMENTS, message)
+        async with self.in_flight(size):
+            if self._work.calls.withhold(turn, call):
+                return None
+            return await self._outcome_of_activity(call, tool.activity, arguments)
+
+    async def _outcome_of_activity(
+        self, call: ToolCall, activity: ActivityBinding, arguments: list[Any]
+    ) -> Outcome:
+        tool = call.tool
         start_timeout, scheduled_at = None, workflow.now()
         try:
-            async with self.in_flight(size):
-                remaining = self._work.state.meter.remaining(workflow.now())
-                decided = self._publisher.decision_on(call.id)
-                line = activity_options.call_summary(self._work.turn_number, call, decided)
-                running: Coroutine[Any, Any, Any]
-                if tool.activity.local:
-                    running = workflow.execute_local_activity(
-                        tool.activity.type,
-                        args=arguments,
-                        result_type=RawValue,
-                        **activity_options.local_activity_config(call, tool, line, remaining),
-                    )
-                else:
-                    config = activity_options.activity_config(call, tool, line, remaining)
-                    start_timeout = config.get("schedule_to_start_timeout")
-                    running = workflow.execute_activity(
-                        tool.activity.type, args=arguments, result_type=RawValue, **config
-                    )
-                scheduled_at = workflow.now()
-                result = await self.on_run_time(running)
-            if tool.once and is_foreign_result(
-                tool.activity, call.id, call.unknown_outcomes, result
-            ):
+            remaining = self._work.state.meter.remaining(workflow.now())
+            decided = self._publisher.decision_on(call.id)
+            line = activity_options.call_summary(self._work.turn_number, call, decided)
+            running: Coroutine[Any, Any, Any]
+            if activity.local:
+                running = workflow.execute_local_activity(
+                    activity.type,
+                    args=arguments,
+                    result_type=RawValue,
+                    **activity_options.local_activity_config(call, tool, line, remaining),
+                )
+            else:
+                config = activity_options.activity_config(call, tool, line, remaining)
+                start_timeout = config.get("schedule_to_start_timeout")
+                running = workflow.execute_activity(
+                    activity.type, args=arguments, result_type=RawValue, **config
+                )
+            scheduled_at = workflow.now()
+            result = await self.on_run_time(running)
+            if tool.once and is_foreign_result(activity, call.id, call.unknown_outcomes, result):
                 return Unknown(f"a result of `{tool.name}` came that its worker has not signed")
             return outcome_of_result(tool, payload_json(result))
         except FailureError as error:

@@ -25,7 +25,7 @@ from holdfast.schemas.internal.delegate import (
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import DataPart, Message
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.run import Principal, RunRequest, RunResult, Spent
+from holdfast.schemas.run import RunRequest, RunResult, Spent
 from holdfast.schemas.tool import ANONYMOUS, Tool
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.budget.meter import BudgetExhausted, BudgetShare, Meter, budget_share
@@ -142,7 +142,7 @@ def build_request(
             max_duration=share.duration,
             max_depth=None if depth is None else depth - 1,
         ),
-        principal=principal and Principal(id=principal.id, scopes=state.scopes()),
+        principal=principal and principal.model_copy(update={"scopes": state.scopes()}),
         approvals="ask" if state.asks_people else "deny",
     )
 

@@ -48,6 +48,8 @@ from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 
 # Temporal's limit is two megabytes; the tool of an external worker may come close to it.
 MAX_RESULT_BYTES = 2_000_000
+# Questions on calls that have not started.
+_VOID_WHEN_STEERED = ("call", "plan", "principal_expired")
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class ExecutionBase(ABC):
 
     def needs_no_decision(self, question: Question) -> bool:
         """Return whether a question is void: not if its call may have had effects."""
-        return self.is_halting or (self.is_steered and question.kind in ("call", "plan"))
+        return self.is_halting or (self.is_steered and question.kind in _VOID_WHEN_STEERED)
 
     @property
     def turn_number(self) -> int:

@@ -6,17 +6,17 @@ from datetime import datetime
 from typing import Any, Self
 
 from holdfast.schemas.agent import AgentRules
-from holdfast.schemas.base import Lenient, json_size
+from holdfast.schemas.base import Lenient, json_size, rfc3339
 from holdfast.schemas.internal.continue_as_new import (
     DescriptionSnapshot,
     RedactionSnapshot,
     ValueSnapshot,
 )
-from holdfast.schemas.log_entry import SkillEntry, WriteEntry
+from holdfast.schemas.log_entry import NoticeEntry, SkillEntry, WriteEntry
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
-from holdfast.schemas.tool import OutputMethod, ShownTool
+from holdfast.schemas.tool import OutputMethod, ShownTool, Tool
 from holdfast.validation.validator import new_errors
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.policy import effective_policy
@@ -35,6 +35,10 @@ _STEP_BYTES = 8
 
 class NoSuchTool(ValueError):
     """A run has no tool of this name."""
+
+
+class CannotRenew(ValueError):
+    """A token does not renew that of the run's principal."""
 
 
 class RunStateSnapshot(Lenient):
@@ -163,6 +167,31 @@ class RunState:
         held = self.principal.scopes if self.principal is not None else []
         most = self.rules.principal_scopes
         return held if most is None else [scope for scope in held if scope in most]
+
+    def principal_expired(self, tool: Tool) -> bool:
+        """Return whether a call needs a token of the principal, and the one of the run expired."""
+        until = self.principal.expires_at if self.principal is not None else None
+        is_expired = until is not None and until <= self.clock()
+        return is_expired and (tool.side_effects or bool(tool.requires))
+
+    def renew(self, principal: Principal) -> Principal:
+        """Continue with the principal of a new token, with no more scopes than before.
+
+        Raises:
+            CannotRenew: It is the token of another principal, or expires no later.
+        """
+        held, until = self.principal, principal.expires_at
+        if held is None or held.expires_at is None:
+            raise CannotRenew("the run acts for no principal whose token expires")
+        if principal.id != held.id:
+            raise CannotRenew("the token is for another principal (`sub`) than the run acts for")
+        if until is None or until <= max(held.expires_at, self.clock()):
+            raise CannotRenew("the token expires no later than the one before: sign a new one")
+        scopes = [scope for scope in held.scopes if scope in principal.scopes]
+        self.principal = held.model_copy(update={"scopes": scopes, "expires_at": until})
+        text = f"the principal's token was renewed: it expires at {rfc3339(until)}"
+        self.log.append(NoticeEntry(text=text))
+        return self.principal
 
     def set_data(self, kind: str, value: Any) -> None:
         """Make a value that the log already holds readable for calls."""

@@ -50,6 +50,7 @@ _COMMANDS = {
     "plan": ("approve", "approve --strike CALL", "deny --reason 'YOUR REASON'"),
     "reconcile": ("happened --result 'null'", "did_not_happen", "give_up"),
     "budget": ("approve", "deny"),
+    "principal_expired": ("deny --reason 'YOUR REASON'",),
 }
 OTHERWISE = (
     " Instead of `approve`, send `deny` (with a `reason`), `edit` (with all `arguments`) or"
@@ -96,6 +97,8 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
     options += " --key FILE" if question.policy.signed else ""
     options += f" --digest {question.digest}" if question.edited_by else ""
     ways = [code(f"{command} {verdict}{options}") for verdict in _COMMANDS[question.kind]]
+    if question.kind == "principal_expired":
+        ways.insert(0, _renewal(workflow_id))
     terms = [*_terms(question, is_whole), "**Command:** " + "\nor ".join(ways)]
     blocks = [
         f"### {REQUESTS[question.kind]}: {label}{whose} (`{question.call_id}`)",
@@ -111,9 +114,15 @@ def delegate_question(waiting: DelegatePending) -> str:
     arguments = prose(waiting.arguments, WORDS_BYTES)
     command = f"holdfast decide {shlex.quote(waiting.workflow_id)} {waiting.call_id}"
     ways = [code(f"{command} {verdict}") for verdict in _COMMANDS[waiting.kind]]
+    if waiting.kind == "principal_expired":
+        ways.insert(0, _renewal(waiting.workflow_id))
     head = f"- **{prose(waiting.label, NAME_BYTES)}** (`{waiting.call_id}`)"
     line = f"{head}: {arguments}" if arguments else head
     return "\n".join([line, f"  in the run {code(waiting.workflow_id)}", "  " + " or ".join(ways)])
+
+
+def _renewal(workflow_id: str) -> str:
+    return code(f"holdfast renew {shlex.quote(workflow_id)} --token @FILE")
 
 
 def _items(arguments: Mapping[str, Any], room_bytes: int) -> tuple[list[str], bool]:
@@ -193,7 +202,8 @@ def _decision(question: Question) -> str:
     if question.kind == "reconcile":
         decision |= {"decision": "happened", "result": None}
     else:
-        decision |= {"decision": "approve"}
+        is_deniable = question.kind == "principal_expired"
+        decision |= {"decision": "deny" if is_deniable else "approve"}
     if policy.signed:
         return json.dumps(decision | {"token": "YOUR TOKEN", "digest": question.digest}, indent=0)
     if policy.not_by or policy.approvers or (policy.quorum or 1) > 1:

@@ -79,7 +79,7 @@ FIELDS = [
     of(
         "a token and an id",
         run(principal={"token": "ey", "id": "anna"}),
-        "`principal.token`: unknown field `token`; known: `id`, `scopes`",
+        "`principal.token`: unknown field `token`; known: `expiresAt`, `id`, `scopes`",
     ),
     of(
         "a tool choice that the skill does not have",

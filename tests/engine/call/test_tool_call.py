@@ -24,9 +24,9 @@ P, N, W, Q, R, U, E = CallStage
 LEGAL = [
     *((P, N), (P, W), (P, Q), (P, R), (P, E)),
     *((N, W), (N, Q), (N, R), (N, E)),
-    *((W, Q), (W, R), (W, E)),
-    *((Q, R), (Q, E)),
-    *((R, U), (R, E), (U, R), (U, E)),
+    *((W, W), (W, Q), (W, R), (W, E)),
+    *((Q, W), (Q, R), (Q, E)),
+    *((R, W), (R, U), (R, E), (U, W), (U, R), (U, E)),
 ]
 ERROR = CallError(code=ErrorCode.TOOL_ERROR, message="no")
 

@@ -157,6 +157,13 @@ class PendingApprovals(Lenient, frozen=False):
         question.expire()
         self._close(question, "expired")
 
+    def renew(self, by: str, now: datetime) -> list[tuple[Question, Decided]]:
+        """Close the questions that wait for the principal's new token."""
+        waiting = [one for one in self._open.values() if one.kind == "principal_expired"]
+        for question in waiting:
+            self._close(question, f"token renewed by {by}")
+        return [(question, question.renew(by, now)) for question in waiting]
+
     def withdraw(self, question: Question) -> None:
         """Drop a question, because the run ends or a message arrived."""
         self._open.pop(question.call_id, None)

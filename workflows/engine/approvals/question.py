@@ -60,10 +60,17 @@ _USED_BY: dict[str, tuple[Verdict, ...]] = {
     "result": _RESULTS,
     "remember": ("approve", "edit"),
 }
+_RENEW = (
+    "the token of the run's principal has expired: send the update `renew` with a new one"
+    " (`holdfast renew`), or deny the call"
+)
 # The decisions that a question of this kind does not accept.
 _UNFIT: dict[tuple[Kind, Verdict], str] = {
     ("reconcile", "edit"): "a call that may have happened cannot be edited",
     ("budget", "respond"): "decide on a budget with approve, edit or deny",
+    ("principal_expired", "approve"): _RENEW,
+    ("principal_expired", "edit"): _RENEW,
+    ("principal_expired", "respond"): _RENEW,
     ("plan", "respond"): "decide on a plan with approve, edit or deny",
 }
 
@@ -177,6 +184,15 @@ class Question:
     def count_reminder(self) -> None:
         """Count a reminder."""
         self.reminders += 1
+
+    def renew(self, by: str, now: datetime) -> Decided:
+        """Count the principal's new token, which a question on its expiry waits for."""
+        decided = Decided(
+            decision="approve", by=by, at=rfc3339(now), digest=self.digest, signed=True
+        )
+        self.decisions.append((decided, b"approve"))
+        self.ruling = Approved(self.arguments)
+        return decided
 
     def expire(self) -> None:
         """Set the question's ruling when it expired without a decision."""

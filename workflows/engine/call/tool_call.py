@@ -6,8 +6,9 @@
         └──────────┴──────────┴─────────┴─► ended (refused before it ran)
 
 A call is pending while it needs the result of another call of its turn, waiting while people
-decide, and queued while an earlier call has yet to write to the same place. Most calls are in none
-of these stages. Only `ToolCall` itself changes a call. Results are logged in source order: when the
+decide, and queued while an earlier call has yet to write to the same place. Just before it starts,
+it goes (back) to waiting if the token of the run's principal has expired. Most calls are in none of
+these stages. Only `ToolCall` itself changes a call. Results are logged in source order: when the
 whole turn has ended, or, in a sequential turn, before the next call starts. Every expected ending
 is an outcome and a value, not an exception.
 """
@@ -123,10 +124,13 @@ TRANSITIONS = {
         *(CallStage.RUNNING, CallStage.ENDED),
     ),
     CallStage.PENDING: (CallStage.WAITING, CallStage.QUEUED, CallStage.RUNNING, CallStage.ENDED),
-    CallStage.WAITING: (CallStage.QUEUED, CallStage.RUNNING, CallStage.ENDED),
-    CallStage.QUEUED: (CallStage.RUNNING, CallStage.ENDED),
-    CallStage.RUNNING: (CallStage.UNSURE, CallStage.ENDED),
-    CallStage.UNSURE: (CallStage.RUNNING, CallStage.ENDED),
+    CallStage.WAITING: (
+        *(CallStage.WAITING, CallStage.QUEUED),
+        *(CallStage.RUNNING, CallStage.ENDED),
+    ),
+    CallStage.QUEUED: (CallStage.WAITING, CallStage.RUNNING, CallStage.ENDED),
+    CallStage.RUNNING: (CallStage.WAITING, CallStage.UNSURE, CallStage.ENDED),
+    CallStage.UNSURE: (CallStage.WAITING, CallStage.RUNNING, CallStage.ENDED),
     CallStage.ENDED: (),
 }
 

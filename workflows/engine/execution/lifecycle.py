@@ -79,6 +79,10 @@ _RECONCILE = (
     "{message}. Did it happen? `happened` takes `result` as what it returned, `did_not_happen`"
     " carries it out again, `give_up` leaves it unknown."  # durable text
 )
+_PRINCIPAL_EXPIRED = (
+    "The token of the run's principal has expired, so `{name}` is not started. The update `renew`"
+    " with a new token starts it, `deny` does not."
+)
 
 
 class CallLifecycle:
@@ -152,6 +156,8 @@ class CallLifecycle:
         except CallRefused as refusal:
             call.end(Refused(refusal.error))
             return
+        if self.withhold(turn, call):
+            return
         call.move(CallStage.RUNNING)
         self._state.log.append(
             ToolStartEntry(
@@ -166,6 +172,23 @@ class CallLifecycle:
             call.end(skills.answer(call))
         elif call.tool.latent and (answer := proposed_result(call)) is not None:
             call.end(answer)
+
+    def withhold(self, turn: int, call: ToolCall) -> bool:
+        """Withhold a call whose principal's token has expired; return whether this applies.
+
+        It waits for a new token, or for the denial. `start` checks this, and so does the moment
+        of the command: a call may wait for its slot.
+        """
+        if not self._state.principal_expired(call.tool):
+            return False
+        if self._state.asks_people:
+            call.move(CallStage.WAITING)
+            text = _PRINCIPAL_EXPIRED.format(name=call.name)
+            self._questions.ask_about(turn, call, "principal_expired", text)
+        else:
+            message = "the principal's token has expired, and this run does not wait for a new one"
+            self.refuse(call, ErrorCode.DENIED, message)
+        return True
 
     def apply_ruling(self, turn: int, call: ToolCall) -> None:
         """Apply the ruling on a call's question; without one, the run ends."""

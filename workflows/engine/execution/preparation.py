@@ -17,6 +17,7 @@ from holdfast.schemas.decision import Decision, Kind, Receipt
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
 from holdfast.schemas.names import FILLED_DEFAULTS, ErrorCode
 from holdfast.schemas.reference import Path, parse_output_path
+from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import REASONING, ActivityBinding, OutputMethod, Tool
 from holdfast.validation.arguments import (
     InvalidArguments,
@@ -320,6 +321,10 @@ class Questions:
     def ask_about(self, turn: int, call: ToolCall, kind: Kind, text: str) -> None:
         """Add a question on a call."""
         state, tool = self._state, call.tool
+        policy, round_ = effective_policy(tool, state.rules), call.unknown_outcomes
+        if kind == "principal_expired":
+            policy = policy.model_copy(update={"on_timeout": "deny", "quorum": 1})
+            round_ = max(1, round_)
         question = Question(
             call_id=call.id,
             kind=kind,
@@ -328,13 +333,13 @@ class Questions:
             arguments=call.arguments,
             reasoning=call.meta.reasoning,
             text=text,
-            policy=effective_policy(tool, state.rules),
+            policy=policy,
             requested_at=state.clock(),
             check_arguments=lambda arguments: fit_arguments(tool, arguments),
             principal=state.principal,
             instance=call.meta.instance,
             filled_in=places_filled_in(call, call.arguments),
-            round=call.unknown_outcomes,
+            round=round_,
         )
         self._of_calls[call.id] = question
         self.ask(turn, question)
@@ -373,6 +378,19 @@ class Questions:
             self.count(decision)
         except DecisionRejected as error:
             self.log_ignored(decision, str(error))
+
+    def renew(self, principal: Principal) -> Principal:
+        """Continue with a new token of the principal; the calls that wait for it start.
+
+        Raises:
+            CannotRenew: It is no token for that.
+        """
+        state = self._state
+        renewed = state.renew(principal)
+        for question, decided in state.pending.renew(renewed.id, state.clock()):
+            entry = DecisionEntry(call_id=question.call_id, decided=decided, outcome="decided")
+            state.log.append(entry)
+        return renewed
 
     def log_ignored(self, decision: Decision, why: str) -> None:
         """Log a rejected decision."""
