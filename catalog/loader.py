@@ -59,15 +59,12 @@ class Catalog:
 
     @cached_property
     def privileged_activities(self) -> frozenset[str]:
-        """Return the activities of this worker for tools with side effects or required scopes."""
-        queues = (None, self.definitions.task_queue)
-        return frozenset(
-            tool.activity.type
-            for tool in self.all_tools
-            if (tool.side_effects or tool.requires)
-            and tool.activity is not None
-            and tool.activity.task_queue in queues
-        )
+        """Return the activities of tools with side effects or required scopes, on any task queue.
+
+        This worker may have an activity too that its tool executes on another one.
+        """
+        tools = [tool for tool in self.all_tools if tool.side_effects or tool.requires]
+        return frozenset(tool.activity.type for tool in tools if tool.activity is not None)
 
     @property
     def unbound_activities(self) -> list[PythonActivity]:
