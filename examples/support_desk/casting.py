@@ -1,14 +1,15 @@
 """Which model plays the agent: what `--model` means for the worker's catalog and endpoints.
 
-The agent, its tools and its instructions are the same for every model. What changes is the
-agent's `model`, and that is all that its copy in the demonstration's folder differs in.
+The agent, its tools and its instructions are the same for every model but the local one, which gets
+a smaller task. Otherwise the agent's copy in the demonstration's folder differs in its `model`.
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -18,6 +19,10 @@ HERE = Path(__file__).resolve().parent
 AGENT = "support_desk"
 SCRIPT = "script"
 LOCAL = "local"
+# A model of 135 million parameters makes one call of one tool, which the message spells out.
+SMALL_REQUEST = "Refund 249 euros for order 1042. It arrived broken."
+SMALL: dict[str, Any] = {"tools": ["refund_order"], "budget": {"maxCalls": 1, "maxTurns": 3}}
+SMALL_INSTRUCTIONS = "You work at a support desk. Do what the message asks for with your tool."
 
 
 class MiscastError(Exception):
@@ -26,7 +31,7 @@ class MiscastError(Exception):
 
 @dataclass(frozen=True)
 class Cast:
-    """The worker's catalog and endpoints, and what people are told of the model.
+    """The worker's catalog and endpoints, what people are told of the model, and its task.
 
     Without `endpoints`, the worker takes those that the environment speaks of.
     """
@@ -34,6 +39,7 @@ class Cast:
     catalog: Path
     endpoints: Path | None
     told: str
+    request: str = field(default_factory=(HERE / "request.txt").read_text)
 
 
 @contextmanager
@@ -55,8 +61,9 @@ def cast(model: str, folder: Path) -> Iterator[Cast]:
             with _served() as url:
                 own = folder / "endpoints.yaml"
                 own.write_text(yaml.safe_dump({LOCAL: {"provider": "openai", "baseUrl": url}}))
-                told = f"{MODEL_NAME} on this machine, a very small mind: it may do little"
-                yield Cast(_played_by(LOCAL, MODEL_NAME, folder), own, told)
+                told = f"{MODEL_NAME} on this machine, a very small mind: it gets a small task"
+                catalog = _played_by(LOCAL, MODEL_NAME, folder, SMALL_INSTRUCTIONS, **SMALL)
+                yield Cast(catalog, own, told, SMALL_REQUEST)
         case (endpoint, ":", name) if endpoint and name:
             endpoints = _endpoints_with(endpoint)
             told = f"{name} of the endpoint {endpoint}"
@@ -88,13 +95,15 @@ def _endpoints_with(endpoint: str) -> Path | None:
     )
 
 
-def _played_by(endpoint: str, name: str, folder: Path) -> Path:
+def _played_by(
+    endpoint: str, name: str, folder: Path, instructions: str = "", **changes: Any
+) -> Path:
     """A catalog with a copy of the agent that another model plays."""
-    _, front, instructions = (HERE / "agents" / f"{AGENT}.md").read_text("utf-8").split("---\n", 2)
-    agent = yaml.safe_load(front)
+    _, front, own = (HERE / "agents" / f"{AGENT}.md").read_text("utf-8").split("---\n", 2)
+    agent = yaml.safe_load(front) | changes
     agent["model"] |= {"endpoint": endpoint, "name": name}
     copy = folder / "catalog" / "agents" / f"{AGENT}.md"
     copy.parent.mkdir(parents=True)
     front = yaml.safe_dump(agent, sort_keys=False)
-    copy.write_text(f"---\n{front}---\n{instructions}", encoding="utf-8")
+    copy.write_text(f"---\n{front}---\n{instructions or own}", encoding="utf-8")
     return folder / "catalog"

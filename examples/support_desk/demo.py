@@ -103,7 +103,7 @@ class _Demo:
         worker = await self._start_worker(**slow)
         _say(f"worker: pid {worker.pid}, log {short(worker.log)}")
         client = await Client.connect(self.place.address, data_converter=pydantic_data_converter)
-        await _start_run(client)
+        await _start_run(client, self.played.request)
         _tell_where_to_look(self.place, await _ready(inbox, INBOX_READY, "inbox"))
         # When a pipe ends nobody is left to answer; a terminal may wait for others to decide.
         following = follow(
@@ -165,11 +165,11 @@ async def _ready(child: Child, beginning: str, what: str) -> str:
         raise NotReadyError(f"the {what} does not start: {error}") from error
 
 
-async def _start_run(client: Client) -> None:
+async def _start_run(client: Client, request: str) -> None:
     """Start the run as any Temporal client does: a workflow's name, and one JSON object."""
     await client.start_workflow(
         names.AGENT_WORKFLOW,
-        {"agent": AGENT, "input": (HERE / "request.txt").read_text(encoding="utf-8")},
+        {"agent": AGENT, "input": request},
         id=RUN,
         task_queue=names.TASK_QUEUE,
         static_summary=f"{AGENT}: broken espresso machine",
