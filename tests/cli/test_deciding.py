@@ -424,3 +424,26 @@ async def test_a_run_acts_on_behalf_of_whom_a_token_names(
     assert signed.code == 0, signed.err
     assert "order-7" in signed.out + signed.err, "the run that its token is for"
     assert (both.code, "not allowed with" in both.err) == (2, True)
+
+
+async def test_a_new_token_starts_what_waits_for_it(
+    launch: Launch, keys: Path, holdfast: Holdfast
+) -> None:
+    backend = await launch([], keys=str(keys))
+    claims = {"sub": "ada", "aud": "holdfast:principal", "jti": "order-9"}
+    late = ADA.signed({**claims, "exp": int(time.time()) - 1})
+    run = await backend.call("pay", {"amount": 5}, principal={"token": late})
+    await run.waiting()
+    await run.decide("t1c1", "approve")
+
+    await run.listed()
+    shown = await holdfast("approvals")
+    assert "holdfast renew order-9 --token @FILE, or holdfast decide order-9 t1c1 deny" in shown.out
+    again = await holdfast("renew", run.id, "--token", late)
+    assert (again.code, "expires no later" in again.err) == (2, True)
+    new = await holdfast(
+        "renew", run.id, "--token", ADA.signed({**claims, "exp": int(time.time()) + 60})
+    )
+    assert new.code == 0, new.err
+    assert new.out.startswith("order-9 acts for ada until ")
+    assert (await run.result())["output"] == {"paid": 5}

@@ -322,3 +322,11 @@ def test_a_page_hears_of_everything_that_came_of_a_call() -> None:
     assert over().is_unexplained
     assert not over(*after[:1]).is_unexplained
     assert [over(*after[:count]).is_settled for count in range(4)] == [True, False, False, True]
+
+
+def test_a_call_whose_principal_is_no_longer_known_is_denied_or_waits_for_a_token() -> None:
+    text = page(question(kind="principal_expired"))
+
+    assert "New token needed" in text
+    assert "holdfast renew order-7 --token @FILE" in text
+    assert re.findall('<form id="([a-z_]+)"', text) == ["deny"]
