@@ -7,7 +7,7 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -100,9 +100,6 @@ class WorkerSettings:
     between_looks: timedelta = timedelta(seconds=1)
 
 
-_CHECK = ("json", "composed", "provider", "timeout")
-
-
 @dataclass(frozen=True)
 class CheckOptions:
     """The options of a check, such as the agent whose answer schema is printed."""
@@ -135,7 +132,8 @@ def read_options(arguments: Sequence[str]) -> Options:
     server = DevServer(**dev, encryption=keys) if values.pop("dev", False) else None
     if server is not None:
         values.setdefault("store", dev_store_location(server.db))
-    how = {name: values.pop(name) for name in _CHECK if name in values}
+    named = [each.name for each in fields(CheckOptions)]
+    how = {name: values.pop(name) for name in named if name in values}
     check = CheckOptions(**how) if values.pop("check", False) else None
     version = version_of(values.pop("deployment", None), values.pop("build", None))
     settings = WorkerSettings(**values, version=version)

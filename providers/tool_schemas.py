@@ -9,11 +9,11 @@ Gemini's API reference (`parametersJsonSchema`) and of Ollama's `ToolProperty` (
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from holdfast.providers.schema_cache import cached_by_value
-from holdfast.validation.schema_keywords import ONE_SCHEMA, SEVERAL_SCHEMAS, subschemas
+from holdfast.validation.schema_keywords import subschemas
 
 Schema = dict[str, Any]
 
@@ -52,19 +52,12 @@ def arguments_schema(provider: str, schema: Schema, description: str) -> tuple[S
     return plain, described
 
 
-def with_items(schema: Any) -> Any:
+def with_items(schema: Schema) -> Schema:
     """Return the schema with `items` in each list, which OpenAI requires."""
-    if not isinstance(schema, dict):
-        return schema
-    changed: Schema = {"items": {}} if _lacks_items(schema) else {}
-    for key, value in schema.items():
-        if key in ONE_SCHEMA:
-            value = with_items(value)
-        elif key in SEVERAL_SCHEMAS and isinstance(value, dict):
-            value = {name: with_items(each) for name, each in value.items()}
-        elif key in SEVERAL_SCHEMAS and isinstance(value, list):
-            value = [with_items(each) for each in value]
-        changed[key] = value
+    changed: Schema = json.loads(json.dumps(schema))  # shares no part, and can be changed
+    for _, part in subschemas(changed):
+        if _lacks_items(part):
+            part["items"] = {}
     return changed
 
 
@@ -83,24 +76,16 @@ def schema_notes(provider: str, schema: Schema, description: str = "") -> Iterat
         for keyword in hidden:
             if keyword in part:
                 yield f"`{keyword}` at {place} is not shown to the model"
-        yield from (each.format(place=place) for each in _refusals(provider, part))
-
-
-def _refusals(provider: str, part: Mapping[str, Any]) -> Iterator[str]:
-    if provider == "openai" and _lacks_items(part):
-        yield "the list at {place} has no `items`, and is sent with `items: {{}}`"
-    if provider == "gemini" and not all(map(_is_text_or_number, part.get("enum", ()))):
-        yield "the `enum` at {place} may be refused: write texts and numbers alone"
-    names = part.get("properties", ()) if provider == "anthropic" else ()
-    if not all(_ANTHROPIC_NAME.match(name) for name in names):
-        fix = "write letters, digits, `_`, `.` and `-`, at most 64"
-        yield f"a name of the properties at {{place}} is refused: {fix}"
+        if provider == "openai" and _lacks_items(part):
+            yield f"the list at {place} has no `items`, and is sent with `items: {{}}`"
+        enum, names = part.get("enum", ()), part.get("properties", ())
+        if provider == "gemini" and not all(type(each) in (str, int, float) for each in enum):
+            yield f"the `enum` at {place} may be refused: write texts and numbers alone"
+        if provider == "anthropic" and not all(map(_ANTHROPIC_NAME.match, names)):
+            fix = "write letters, digits, `_`, `.` and `-`, at most 64"
+            yield f"a name of the properties at {place} is refused: {fix}"
 
 
 def _lacks_items(schema: Any) -> bool:
     kinds = schema.get("type")
     return "array" in (kinds if isinstance(kinds, list) else [kinds]) and "items" not in schema
-
-
-def _is_text_or_number(value: Any) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool)

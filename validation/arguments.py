@@ -23,11 +23,10 @@ from holdfast.validation.keyword_checks import TYPES, is_of_types
 from holdfast.validation.lenient_json import (
     InexactNumber,
     Number,
-    ensure_exact,
     ensure_json,
     exact_number,
+    plain_numbers,
     read_json,
-    without_digits,
 )
 from holdfast.validation.rule_changes import applies
 from holdfast.validation.validator import errors, fits
@@ -100,12 +99,10 @@ def fit(value: Any, schema: Schema | bool, *, fill: bool = False) -> Any:
         InvalidArguments: the value does not fit; the message names each field.
     """
     with bounded():
-        coerced = coerce(value, schema, fill=fill)
         try:
-            ensure_exact(coerced)
+            coerced = plain_numbers(coerce(value, schema, fill=fill))
         except InexactNumber as error:
             raise InvalidArguments(str(error)) from None
-        coerced = without_digits(coerced)
         problems = errors(coerced, schema)
     if problems:
         raise InvalidArguments(*problems)

@@ -47,15 +47,6 @@ class Number(float):
         self.digits = digits
 
 
-def without_digits(value: Any) -> Any:
-    """Return the value with plain numbers."""
-    if isinstance(value, dict):
-        return {key: without_digits(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [without_digits(item) for item in value]
-    return float(value) if isinstance(value, Number) else value
-
-
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the object of these pairs, an `object_pairs_hook`.
 
@@ -66,7 +57,8 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         for key, value in pairs:
             other = found[key]
-            if other is not value and canonical_json(other) != canonical_json(value):
+            is_same = other is value or canonical_json(other) == canonical_json(value)
+            if not is_same and applies(EXACT_ARGUMENTS):
                 raise ValueError(f"the key {json.dumps(key)} is there twice, with different values")
     return found
 
@@ -122,19 +114,17 @@ def inexact_number(data: bytes) -> InexactNumber | None:
     return None
 
 
-def ensure_exact(value: Any) -> None:
-    """Check that float64 holds every number of a value.
+def plain_numbers(value: Any) -> Any:
+    """Return the value without the digits of its numbers.
 
     Raises:
-        InexactNumber: it does not hold one of them.
+        InexactNumber: float64 does not hold one of them.
     """
     match value:
         case dict():
-            for item in value.values():
-                ensure_exact(item)
+            return {key: plain_numbers(item) for key, item in value.items()}
         case list():
-            for item in value:
-                ensure_exact(item)
+            return [plain_numbers(item) for item in value]
         case int() if not is_exact(value) and applies(EXACT_NUMBERS):
             raise InexactNumber(str(value))
         case Number():
@@ -143,6 +133,9 @@ def ensure_exact(value: Any) -> None:
             except InexactNumber:
                 if applies(EXACT_NUMBERS):
                     raise
+            return float(value)
+        case _:
+            return value
 
 
 def read_json(text: str) -> Any:
@@ -195,7 +188,7 @@ def _strict(text: str) -> Any:
             parse_constant=_finite,
             parse_float=_finite,
             parse_int=_integer,
-            object_pairs_hook=_object,
+            object_pairs_hook=unique_keys,
         )
     except RecursionError:
         raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels") from None
@@ -206,15 +199,6 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text} is no JSON number")
     return number if repr(number) == text else Number(text)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    try:
-        return unique_keys(pairs)
-    except ValueError:
-        if applies(EXACT_ARGUMENTS):
-            raise
-        return dict(pairs)
 
 
 def _integer(text: str) -> int:

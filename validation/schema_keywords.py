@@ -21,11 +21,11 @@ MAX_NAMES_COMPARED = 200
 # Too short to be distinguished from other words: `note` is no misspelling of `not`.
 _CANDIDATES = sorted(KEYWORDS.keys() - {"not", "if", "then", "else"})
 # Keywords that hold several schemas, by name or in a list, and those that hold one.
-SEVERAL_SCHEMAS = (
+_SEVERAL = (
     *("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"),
     *("allOf", "anyOf", "oneOf", "prefixItems"),
 )
-ONE_SCHEMA = (
+_ONE = (
     *("items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames"),
     *("unevaluatedProperties", "not", "if", "then", "else", "contentSchema"),
 )
@@ -128,14 +128,14 @@ def _is_known(key: str) -> bool:
     return key in KEYWORDS or key in EXTENSIONS or key.startswith(("x-", "_"))
 
 
-def subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, Mapping[str, Any]]]:
+def subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, dict[str, Any]]]:
     """Yield the schema and its subschemas, where the draft has schemas: `examples` holds none."""
     if not isinstance(schema, dict):
         return
     yield where, schema
-    for key in ONE_SCHEMA:
+    for key in _ONE:
         yield from subschemas(schema.get(key), (*where, key))
-    for key in SEVERAL_SCHEMAS:
+    for key in _SEVERAL:
         several = schema.get(key)
         if isinstance(several, list):
             several = dict(enumerate(several))

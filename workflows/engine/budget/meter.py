@@ -330,6 +330,7 @@ def _rest(limit: int | None, *used: int | None) -> int | None:
 
 def _part(left: int | None, among: int) -> int | None:
     """Return an equal part of the rest, rounded up: the first parts take what is left over."""
-    if left is None or left % among == 0 or not applies(DELEGATE_SHARES):
-        return None if left is None else min(left, max(1, left // among))
-    return left // among + 1
+    if left is None:
+        return None
+    part, rest = divmod(left, among)
+    return part + 1 if rest and (part == 0 or applies(DELEGATE_SHARES)) else part

@@ -89,9 +89,10 @@ def parse_answer(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedA
         if cut and read.beside:  # a whole object inside of an answer that is none
             raise MalformedAnswer(cut)
     except MalformedAnswer as error:
-        before = " It was cut off: write less." if solution.stop_reason == "length" else ""
-        wrong = f"invalid_output: {cut}." if cut else f"invalid_output: {error}.{before}"
-        wrong = f"{wrong} {_COMPOSED}"
+        # An older run reads both.
+        was_cut = solution.stop_reason == "length"
+        problem = cut or (f"{error}. It was cut off: write less" if was_cut else error)
+        wrong = f"invalid_output: {problem}. {_COMPOSED}"
         return ParsedAnswer(solution.model_copy(update={"calls": []}), wrong=wrong)
     output = "" if read.output is MISSING else as_text(read.output)
     text = "\n\n".join(filter(None, (read.beside, output)))
@@ -107,7 +108,6 @@ def propose_calls(
     `seen` holds the ids so far, and grows.
     """
     known, calls = {tool.name: tool for tool in reversed(tools)}, []
-    cut = cut_off(solution) if solution.calls else None
     for index, written in enumerate(solution.calls, start=1):
         own = call_id(turn, index)
         own_id = written.provider_id
@@ -122,9 +122,9 @@ def propose_calls(
             arguments = read_arguments(written.arguments)
         except InvalidArguments as error:
             text, unreadable = written.arguments, error
-        is_cut = index == len(solution.calls) and (unreadable or written.arguments == "")
-        if cut is not None and is_cut:
-            text, unreadable = written.arguments, InvalidArguments(cut)
+        is_partial = index == len(solution.calls) and (unreadable or written.arguments == "")
+        if is_partial and (cut := cut_off(solution)):
+            unreadable = InvalidArguments(cut)
         if written.oversize_bytes is not None:
             unreadable = InvalidArguments(
                 f"{written.oversize_bytes} bytes were written; write far less"
@@ -170,13 +170,10 @@ def parse_output(solution: Solution, schema: Schema | bool | None, *, last: bool
     try:
         return fit(read_json(text), schema)
     except (ValueError, InvalidArguments) as error:
-        if cut and isinstance(error, ValueError):
-            raise InvalidOutput(f"invalid_output: {cut}.") from None
-        if not errors(text, schema):
+        if not (cut or errors(text, schema)):
             return text  # the schema accepts a text, and this is one without its quotes
-        raise InvalidOutput(
-            f"invalid_output: {error}. Answer with JSON alone that fits the schema."
-        ) from None
+        problem = cut or f"{error}. Answer with JSON alone that fits the schema"
+        raise InvalidOutput(f"invalid_output: {problem}.") from None
 
 
 # Results.
