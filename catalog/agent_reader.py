@@ -42,7 +42,7 @@ from holdfast.schemas.agent import (
 )
 from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.phrases import suggest_names
-from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool, binding_of
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, Tool, binding_of
 from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_drafts import to_current_draft
@@ -159,21 +159,24 @@ def _read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list
     for n, skill in enumerate(skills if isinstance(skills, list) else []):
         part = _ToolPart(("skills", n), own)
         parts.append((part, skill if isinstance(skill, dict) else {}))
-    inline: list[tuple[_ToolPart, int, dict[str, Any], Tool]] = []
     for part, holder in parts:
         tools = holder.get("tools")
         for n, entry in enumerate(tools if isinstance(tools, list) else []):
             try:
-                part.add_tool(tool := resolve_tool_entry(entry, world), "tools", n)
+                part.add_tool(resolve_tool_entry(entry, world), "tools", n)
             except InvalidValueError as refused:
                 part.add_problems(refused, "tools", n)
-                continue
-            inline += [(part, n, entry, tool)] if isinstance(entry, dict) else []
-    known = [*world.tools.values(), *(tool for part, _ in parts for tool in part.tools)]
-    for part, n, entry, tool in inline:
-        faults = unstated_effects(entry, tool, known, world)
-        part.faults += (fault.under(*part.where, "tools", n) for fault in faults)
+    known = _known_tools([part for part, _ in parts], world)
+    for part, holder in parts:
+        for tool, where in zip(part.tools, part.places, strict=True):
+            if isinstance(entry := holder["tools"][where[-1]], dict):
+                faults = unstated_effects(entry, tool, known, world)
+                part.faults += (fault.under(*where) for fault in faults)
     return [part for part, _ in parts]
+
+
+def _known_tools(parts: list[_ToolPart], world: DefinitionRegistry) -> list[Tool]:
+    return [*world.tools.values(), *(tool for part in parts for tool in part.tools)]
 
 
 def _skill_rules(
@@ -182,22 +185,9 @@ def _skill_rules(
     """List the tools that have rules for a skill's activity: its own, or those that it runs."""
     if skill.activity is None:
         return []
-    if skill.side_effects is not None:
-        is_idempotent = not skill.side_effects if skill.idempotent is None else skill.idempotent
-        approval = skill.approval or ApprovalPolicy()
-        return [
-            Tool(
-                name=skill.name,
-                parameters={"type": "object"},
-                side_effects=skill.side_effects,
-                idempotent=is_idempotent,
-                approval=approval,
-            )
-        ]
-    tools = [*world.tools.values(), *(tool for part in parts for tool in part.tools)]
-    found = tools_of_activity(binding_of(skill.activity), tools, world)
-    distinct = list({id(tool): tool for tool in found}.values())
-    return [tool for tool in distinct if tool.side_effects] or distinct[:1]
+    if (effects := skill.side_effects) is None:
+        return tools_of_activity(binding_of(skill.activity), _known_tools(parts, world), world)
+    return [Tool(name=skill.name, parameters={}, side_effects=effects, idempotent=not effects)]
 
 
 def _definition_problems(
@@ -221,13 +211,14 @@ def _definition_problems(
         seen.add(skill.name)
         if skill.activity is None:
             continue
-        faults = activity_problems(skill.activity, world)
+        rules = _skill_rules(skill, parts, world)
+        is_once = any(tool.once for tool in rules)
+        faults = [*activity_problems(skill.activity, world, is_once=is_once)]
+        if len(rules) > 1:
+            names = ", ".join(f"`{tool.name}`" for tool in rules)
+            reason = f"{names} run this activity, and the skill can follow one"
+            faults.append(ValueProblem((), reason, "write the skill's own `sideEffects`"))
         yield from (fault.under("skills", n, "activity") for fault in faults)
-        if len(owners := _skill_rules(skill, parts, world)) > 1:
-            names = ", ".join(f"`{tool.name}`" for tool in owners)
-            reason = f"{names} run this activity, and their rules differ"
-            fix = "write the skill's own `sideEffects`, and `approval`"
-            yield ValueProblem(("skills", n, "activity"), reason, fix)
         for key in FOR_A_MODEL:
             if key in skill.model_fields_set:
                 reason = "an activity does the work of this skill, without a model"

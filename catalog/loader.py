@@ -159,7 +159,6 @@ class _Loading:
         """Add the modules' activities, all of them before any tool is read."""
         self._problems = problems
         self._tools: dict[str, Tool] = {}
-        self._loaded_tools: list[tuple[Tool, Source]] = []
         self._broken: set[str] = set()
         self._agents: dict[str, Agent] = {}
         self._sources: dict[tuple[str, str], Source] = {}
@@ -219,7 +218,8 @@ class _Loading:
                     self._add_tool(source.child(n), None)
             else:
                 self._add_tool(source, Path(source.file).stem)
-        for tool, source in self._loaded_tools:
+        for name, tool in self._tools.items():
+            source = self._sources["tool", name]
             faults = unstated_effects(source.value, tool, self._tools.values(), self._world)
             self._problems += source.problems(faults)
         for source in written:
@@ -260,7 +260,6 @@ class _Loading:
             return
         if self._is_free("tool", tool.name, source):
             self._tools[tool.name] = tool
-            self._loaded_tools.append((tool, source))
             self._advice += source.problems(tool_advice(tool))
 
     def _is_free(self, kind: str, name: str, source: Source) -> bool:

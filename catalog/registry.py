@@ -46,39 +46,46 @@ class DefinitionRegistry:
     is_inline: bool = False
 
 
-def activity_problems(written: ActivityRef, world: DefinitionRegistry) -> Iterator[ValueProblem]:
-    """Yield the reasons why an activity cannot run calls, or the work of a skill."""
+def activity_problems(
+    written: ActivityRef, world: DefinitionRegistry, *, is_once: bool
+) -> Iterator[ValueProblem]:
+    """Yield the reasons why an activity cannot run calls, each at most once, or a skill's work."""
     yield from _presence_faults(written, world)
     binding = binding_of(written)
     if binding.local and binding.task_queue is not None:
         fix = "leave out `taskQueue`, or `local`"
         yield ValueProblem(("local",), "a local activity runs on the run's own worker", fix)
+    if binding.local and is_once:
+        fix = "leave out `local`, or say `_idempotent: true` if it is so"
+        yield ValueProblem(("local",), "a local activity may run twice", fix)
 
 
 def tools_of_activity(
-    binding: ActivityBinding | None, tools: Iterable[Tool], world: DefinitionRegistry
+    activity: ActivityBinding, tools: Iterable[Tool], world: DefinitionRegistry
 ) -> list[Tool]:
-    """List the tools that an activity runs."""
-
-    def identity(one: ActivityBinding | None) -> tuple[str, str] | None:
-        return None if one is None else (one.type, one.task_queue or world.task_queue)
-
-    return [tool for tool in tools if binding and identity(tool.activity) == identity(binding)]
+    """List the tools that an activity runs, each once."""
+    own = world.task_queue
+    wanted = (activity.type, activity.task_queue or own)
+    return list(
+        {
+            id(tool): tool
+            for tool in tools
+            if (one := tool.activity) and (one.type, one.task_queue or own) == wanted
+        }.values()
+    )
 
 
 def unstated_effects(
-    written: Any, tool: Tool, tools: Iterable[Tool], world: DefinitionRegistry
+    written: dict[str, Any], tool: Tool, tools: Iterable[Tool], world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
     """Yield a problem if a tool runs another one's side effects without a statement of its own."""
-    places = (written, written.get("properties"))
-    if any(isinstance(place, dict) and "_sideEffects" in place for place in places):
+    if tool.activity is None or "_sideEffects" in {**written, **written.get("properties", {})}:
         return
     for other in tools_of_activity(tool.activity, tools, world):
         if other.side_effects:
             reason = f"`{tool.name}` runs the activity of `{other.name}`, which has side effects"
             fix = "write its own `_sideEffects`: true, or false if this use has none"
             yield ValueProblem(("_activity",), reason, fix)
-            return
 
 
 def hook_problems(

@@ -263,12 +263,9 @@ def _executor_problems(
 ) -> Iterator[ValueProblem]:
     """Yield the problems of the activity, the agent, or the model that runs the tool."""
     if definition.activity is not None:
-        faults = activity_problems(definition.activity, world)
+        is_once = definition.side_effects and not definition.idempotent
+        faults = activity_problems(definition.activity, world, is_once=is_once)
         yield from (fault.under("_activity") for fault in faults)
-        is_local = binding_of(definition.activity).local
-        if is_local and definition.side_effects and not definition.idempotent:
-            fix = "leave out `local`, or say `_idempotent: true` if it is so"
-            yield ValueProblem(("_activity", "local"), "a local activity may run twice", fix)
     name, agent = definition.tool, definition.delegate
     if agent is not None:
         if world.agents is not None and agent not in (ANONYMOUS, *world.agents):

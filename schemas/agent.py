@@ -149,11 +149,7 @@ class SkillDefinition(Strict):
     model_config = ConfigDict(
         json_schema_extra={
             "dependentSchemas": {"activity": {"properties": dict.fromkeys(FOR_A_MODEL, False)}},
-            "dependentRequired": {
-                "sideEffects": ["activity"],
-                "idempotent": ["sideEffects"],
-                "approval": ["sideEffects"],
-            },
+            "dependentRequired": {"sideEffects": ["activity"]},
         }
     )
 
@@ -173,17 +169,11 @@ class SkillDefinition(Strict):
     """An activity that does the whole work of the skill: no model is asked."""
     side_effects: bool | None = None
     """Whether the activity changes the world; unset, the rules of the activity's tool hold."""
-    idempotent: bool | None = None
-    """Running the activity twice is as good as once (default: not `sideEffects`)."""
-    approval: ApprovalPolicy | None = None
-    """When the activity waits for a person."""
 
     @model_validator(mode="after")
-    def _rules_of_its_activity(self) -> "SkillDefinition":
+    def _effects_of_its_activity(self) -> "SkillDefinition":
         if self.side_effects is not None and self.activity is None:
             raise ValueError("`sideEffects` is of an `activity`; add it, or leave this out")
-        if self.side_effects is None and (self.idempotent, self.approval) != (None, None):
-            raise ValueError("`idempotent` and `approval` go with `sideEffects`; add it")
         return self
 
 

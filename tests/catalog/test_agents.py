@@ -93,14 +93,14 @@ def test_the_work_of_a_skill_may_be_one_activity(shop: Folder) -> None:
 
 def test_a_skill_by_an_activity_has_the_rules_of_its_tool_or_its_own(shop: Folder) -> None:
     shop.write("tools/pay.yaml", "_activity: charge\n_sideEffects: true\n_requires: [pay]")
-    own = {"activity": "charge", "sideEffects": False, "approval": {"require": "always"}}
+    own = {"activity": "look_up", "sideEffects": True}
     kept = agent(shop, skills=[{"name": "a", "activity": "charge"}, {"name": "b", **own}])
 
     followed, stated = (skill.rules for skill in kept.skills)
     assert followed is not None
     assert (followed.once, followed.requires) == (True, ["pay"])
     assert stated is not None
-    assert (stated.once, stated.approval.require) == (False, "always")
+    assert stated.once
 
 
 EFFECTS = "_activity: charge\n_sideEffects: true"
@@ -114,13 +114,13 @@ RULELESS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"tools": [{**PAY, "_tool": "b"}], "skills": [{"name": "s", "activity": "charge"}]},
-        "`skills[0].activity`: `pay`, `b` run this activity, and their rules differ; write the"
-        " skill's own `sideEffects`, and `approval`",
+        "`skills[0].activity`: `pay`, `b` run this activity, and the skill can follow one; write"
+        " the skill's own `sideEffects`",
     ),
     ({"skills": [{"name": "s", "sideEffects": True}]}, "`sideEffects` is of an `activity`"),
     (
-        {"skills": [{"name": "s", "activity": "charge", "idempotent": True}]},
-        "`idempotent` and `approval` go with `sideEffects`",
+        {"skills": [{"name": "s", "activity": {"type": "charge", "local": True}}]},
+        "`skills[0].activity.local`: a local activity may run twice",
     ),
 ]
 
