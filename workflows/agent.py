@@ -51,7 +51,6 @@ from holdfast.workflows.input import (
     MISSING_PAYLOAD,
     InvalidInputError,
     ParsedRequest,
-    authorize,
     exact_value,
     fail,
     parse_model,
@@ -62,6 +61,7 @@ from holdfast.workflows.input import (
     update_id,
 )
 from holdfast.workflows.permits import is_foreign_state
+from holdfast.workflows.token_verification import authorize
 
 _EXAMPLE = '{"agent": …, "input": …}'
 # A run that moves to another build starts on the current one.

@@ -11,7 +11,7 @@ Handlers finish before the workflow returns.
 """
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.log_entry import NoticeEntry
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.phrases import quote_value, suggest_names
-    from holdfast.schemas.run import PageRequest, PrincipalToken
+    from holdfast.schemas.run import PrincipalToken
 
 from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.validation.work_budget import use_shared_budget
@@ -40,22 +40,23 @@ from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.engine.execution_base import ExecutionBase, Fail, Finish, Step
 from holdfast.workflows.engine.log.spans import SpansProgress
-from holdfast.workflows.engine.run_state import CannotRenew, NoSuchTool
-from holdfast.workflows.engine.state.data import Data
-from holdfast.workflows.engine.state.references import check_instance
+from holdfast.workflows.engine.run_state import CannotRenew
 from holdfast.workflows.input import (
     FAILURES,
     MISSING_PAYLOAD,
     InvalidInputError,
     TaskBudget,
-    TokenRejected,
     activity_failure,
-    count_decision,
     fail,
     parse_decision,
     parse_model,
     payload_value,
     raw_payload_handler,
+)
+from holdfast.workflows.queries import RunQueries
+from holdfast.workflows.token_verification import (
+    TokenRejected,
+    count_decision,
     unverified_decision,
     verify_decision,
     verify_principal,
@@ -78,7 +79,7 @@ class StartedWork(Generic[WorkT]):
     executor: StepExecutor
 
 
-class BaseWorkflow(ABC, Generic[WorkT]):
+class BaseWorkflow(RunQueries, Generic[WorkT]):
     """A workflow around one `ExecutionBase`, from its start to its end.
 
     `signals` are the signals that people send to it.
@@ -327,84 +328,6 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         if principal is None or principal.expires_at is None:
             fail(names.INVALID_REQUEST, "the run acts for no principal whose token expires")
 
-    # Queries.
-
-    @workflow.query(
-        name=names.STATUS,
-        description="The state of the run: turn, usage, budget, pending approvals",
-    )
-    def status(self) -> dict[str, Any]:
-        """Return the status, the usage and the pending approvals of the run."""
-        if self._work is None:
-            return {
-                "status": "running",
-                "turn": 0,
-                "skill": None,
-                "instances": [],
-                "pending": [],
-                "calls": [],
-                "usage": {},
-                "budget": {},
-                "delegates": [],
-            }
-        work, meter, turn = self._work, self._work.state.meter, self._work.open_turn
-        waiting = [
-            question.to_pending_approval().to_json() for question in self._pending.list_open()
-        ]
-        return {
-            "status": work.status,
-            "turn": work.turn_number,
-            "skill": work.state.skill,
-            "instances": work.state.data.instances,
-            "pending": [
-                {key: one[key] for key in ("callId", "kind", "tool", "label")} for one in waiting
-            ],
-            "calls": [] if turn is None else turn.describe_calls(),
-            "usage": meter.usage().model_dump(mode="json", by_alias=True),
-            "budget": meter.view(workflow.now()),
-            "delegates": [delegate.to_json() for delegate in work.delegates.to_views()],
-            "log": {"entries": len(work.state.log), "digest": work.state.log.digest},
-        }
-
-    @workflow.query(name=names.APPROVALS, description="The pending approvals")
-    def approvals(self) -> list[dict[str, Any]]:
-        """Return each pending approval as `schemas.decision.PendingApproval`."""
-        return self._pending.describe_open(workflow.info().run_id)
-
-    @workflow.query(name=names.STATE, description="The value that †state reads from")
-    @raw_payload_handler
-    def state(self, instance: RawValue = MISSING_PAYLOAD, *_: Any) -> Any:
-        """Return the shared state, or what `†state` reads in an instance."""
-        name, data = (
-            payload_value(instance),
-            Data() if self._work is None else self._work.state.data,
-        )
-        if name is not None:
-            check_instance(name, data)
-        return data.visible_value("state", name) or {}
-
-    @workflow.query(name=names.TOOL, description="A tool of the run, by its name")
-    @raw_payload_handler
-    def tool(self, name: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
-        """Return a tool of the run as `schemas.tool.ShownTool`."""
-        if self._work is None:
-            raise NoSuchTool("the run has not started; query again in a moment")
-        return self._work.state.show_tool(payload_value(name)).to_json()
-
-    @workflow.query(name=names.CONTEXT, description="The run's log, page by page: {after, limit}")
-    @raw_payload_handler
-    def context(self, page: RawValue = MISSING_PAYLOAD, *_: Any) -> list[dict[str, Any]]:
-        """Return a page of the log."""
-        want = _page(page)
-        return [] if self._work is None else self._work.state.log.records(want.after, want.limit)
-
-    @workflow.query(name=names.EVENTS, description="What happened, by number: {after, limit}")
-    @raw_payload_handler
-    def events(self, page: RawValue = MISSING_PAYLOAD, *_: Any) -> list[dict[str, Any]]:
-        """Return a page of the events of the log."""
-        want = _page(page)
-        return [] if self._work is None else self._work.state.log.events(want.after, want.limit)
-
     def _applies(self, change: str) -> bool:
         """Return whether a changed rule applies: without a marker to a run that began with it."""
         version = names.RULE_CHANGES.get(change)
@@ -445,10 +368,6 @@ class BaseWorkflow(ABC, Generic[WorkT]):
 
 def _token(raw: Any) -> PrincipalToken:
     return parse_model(payload_value(raw), PrincipalToken, '{"token": …}')
-
-
-def _page(raw: Any) -> PageRequest:
-    return parse_model(payload_value(raw) or {}, PageRequest, '{"after": 0, "limit": 100}')
 
 
 def _result(step: Finish | Fail, work: ExecutionBase) -> dict[str, Any]:

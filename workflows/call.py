@@ -15,11 +15,11 @@ from holdfast.workflows.engine.execution_base import RunCalls, SingleCall, Step
 from holdfast.workflows.input import (
     FAILURES,
     MISSING_PAYLOAD,
-    authorize,
     fail,
     parse_request,
     raw_payload_handler,
 )
+from holdfast.workflows.token_verification import authorize
 
 
 @workflow.defn(name=names.CALL_WORKFLOW, failure_exception_types=FAILURES)

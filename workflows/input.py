@@ -7,12 +7,8 @@ Temporal fails a workflow task after two seconds. Senders can send many signals 
 hundred activities can end at once. So each task has three budgets of CPU work: one for the run, one
 for input from people, which cannot use up the run's, and one for validators. A rejected update is
 not in the history, so a replay does not have the third.
-
-A token is verified in a local activity, since verification needs keys and a clock. The history then
-has the claims, and does not have the token a second time.
 """
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +21,6 @@ from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
     ApplicationErrorCategory,
-    FailureError,
     TimeoutType,
 )
 
@@ -34,10 +29,10 @@ with workflow.unsafe.imports_passed_through():
 
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
-    from holdfast.schemas.base import Strict, parse_duration, rfc3339
-    from holdfast.schemas.decision import Decision, DecisionClaims, PrincipalClaims, TokenCheck
+    from holdfast.schemas.base import Strict
+    from holdfast.schemas.decision import Decision
     from holdfast.schemas.phrases import misfit_reason
-    from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest, Spent
+    from holdfast.schemas.run import Spent
     from holdfast.validation.problems import problems_of, summarize_problems
     from holdfast.validation.text_safety import plain_name
 
@@ -48,24 +43,7 @@ from holdfast.validation.work_budget import (
     SharedWorkBudget,
     ValidationRules,
 )
-from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.question import (
-    DecisionRejected,
-    SignedDecision,
-    sign_with_claims,
-)
 from holdfast.workflows.engine.call.tool_call import Failure
-from holdfast.workflows.engine.execution_base import ExecutionBase
-from holdfast.workflows.permits import is_delegate
-
-RequestT = TypeVar("RequestT", RunRequest, CallRequest)
-_NO_TOKEN = (
-    "`principal`: this worker wants a token of everybody: start the run with"
-    ' `"principal": {"token": …}`'
-)
-_WRITTEN = "this worker takes none that is written in a request: name one of its catalog"
-# The time for retries while a key set cannot be fetched.
-CHECK_TO_CLOSE = parse_duration("1m")
 
 # A payload with more values is neither a decision nor a message.
 MAX_INPUT_VALUES = 200_000
@@ -217,10 +195,10 @@ def parse_decision(payload: Any, *, recorded: bool) -> Decision:
     decision = parse_model(exact_value(payload, recorded=recorded), Decision, example)
     if decision.by is None:
         return decision
-    return decision.model_copy(update={"by": _plain(decision.by, "by", recorded=recorded)})
+    return decision.model_copy(update={"by": own_plain_name(decision.by, "by", recorded=recorded)})
 
 
-def _plain(name: str, field: str, *, recorded: bool = True) -> str:
+def own_plain_name(name: str, field: str, *, recorded: bool = True) -> str:
     """Return a plain name; a run that has recorded another one keeps that in its replay."""
     plain = plain_name(name)
     if plain == name or (recorded and not workflow.patched(names.PLAIN_NAMES)):
@@ -354,114 +332,3 @@ class TaskBudget:
         budget.steps -= work * budget.rules.work_steps
         if budget.steps < 0 and not is_first:
             raise InvalidInputError("too much came at once; send it again")
-
-
-class TokenRejected(Exception):
-    """A token is not accepted; the message has the reason."""
-
-
-def unverified_decision(decision: Decision) -> SignedDecision:
-    """Return the decision with its token's claims, without a check of the signature.
-
-    Raises:
-        TokenRejected: The text is not a token, or is for another run.
-    """
-    assert decision.token is not None  # the caller has checked
-    try:
-        return _signed(decision, DecisionClaims.unchecked(decision.token))
-    except ValueError as error:
-        raise TokenRejected(str(error)) from None
-
-
-async def verify_decision(desk: PendingApprovals, decision: Decision) -> Decision:
-    """Return the decision, with the content of its verified token if it has one.
-
-    A token that could not count is not verified.
-
-    Raises:
-        TokenRejected: The token is not accepted.
-        DecisionRejected: The decision is not accepted.
-    """
-    if decision.token is None:
-        return decision
-    question, _ = desk.check(unverified_decision(decision))
-    check = TokenCheck(
-        token=decision.token,
-        purpose="decision",
-        since=rfc3339(question.requested_at),
-        nonce=question.nonce(workflow.info().run_id),
-    )
-    return _signed(decision, DecisionClaims.read(await _check(check)))
-
-
-async def count_decision(work: ExecutionBase, decision: Decision) -> None:
-    """Count a decision of a signal; a rejected one is noted in the log."""
-    try:
-        meant = await verify_decision(work.state.pending, decision)
-    except (TokenRejected, DecisionRejected) as error:
-        work.questions.log_ignored(decision, str(error))
-    else:
-        work.questions.count_or_log(meant)
-
-
-def _signed(decision: Decision, claims: DecisionClaims) -> SignedDecision:
-    try:
-        return sign_with_claims(decision, claims, workflow.info().workflow_id)
-    except DecisionRejected as error:
-        raise TokenRejected(str(error)) from None
-
-
-async def _check(check: TokenCheck) -> Any:
-    try:
-        return await workflow.execute_local_activity(
-            names.CHECK_TOKEN,
-            check.to_json(),
-            schedule_to_close_timeout=CHECK_TO_CLOSE,
-            summary=f"Checks the token of a {check.purpose}",
-        )
-    except FailureError as error:
-        failure = activity_failure(error)
-        if failure.kind == "cancelled":
-            raise asyncio.CancelledError from error
-        raise TokenRejected(failure.message) from None
-
-
-async def verify_principal(token: str, runs: list[str]) -> Principal:
-    """Return the principal of a token, which is for one of these runs.
-
-    Raises:
-        TokenRejected: The token is not accepted.
-    """
-    check = TokenCheck(token=token, purpose="principal", runs=runs)
-    claims = PrincipalClaims.read(await _check(check))
-    return Principal(id=claims.id, scopes=claims.scopes, expires_at=claims.expires_at)
-
-
-async def authorize(request: RequestT, facts: WorkerFacts, raw: Any) -> RequestT:
-    """Return the request, with the verified principal of its token if it has one.
-
-    A delegate is authorized with its parent.
-
-    Raises:
-        ApplicationError: The worker does not accept the request, or its token.
-    """
-    principal = request.principal
-    if not is_delegate(raw):
-        field = "agent" if hasattr(request, "agent") else "tool"
-        if facts.catalog_only and not isinstance(getattr(request, field), str):
-            fail(names.INVALID_REQUEST, f"`{field}`: {_WRITTEN}")
-        if facts.principal_tokens and not isinstance(principal, PrincipalToken):
-            fail(names.INVALID_REQUEST, _NO_TOKEN)
-    if principal is None:
-        return request
-    try:
-        if isinstance(principal, Principal):
-            own_id = _plain(principal.id, "principal.id")
-            verified = principal.model_copy(update={"id": own_id})
-        else:
-            verified = await verify_principal(principal.token, [workflow.info().workflow_id])
-    except InvalidInputError as error:
-        fail(names.INVALID_REQUEST, str(error))
-    except TokenRejected as error:
-        fail(names.INVALID_REQUEST, f"`principal.token`: {error}")
-    return request.model_copy(update={"principal": verified})

@@ -55,11 +55,11 @@ from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.input import (
     activity_failure,
-    count_decision,
     model_failure_message,
     payload_json,
 )
 from holdfast.workflows.permits import is_foreign_result
+from holdfast.workflows.token_verification import count_decision
 
 # The commands of one workflow task stay far under the server's limit of four megabytes.
 MAX_BYTES_IN_FLIGHT = 2_000_000

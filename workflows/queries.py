@@ -1,0 +1,109 @@
+"""The queries of a run or a single call: what anybody may read while it runs, and after it."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RawValue
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.schemas import names
+    from holdfast.schemas.run import PageRequest
+
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
+from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.engine.run_state import NoSuchTool
+from holdfast.workflows.engine.state.data import Data
+from holdfast.workflows.engine.state.references import check_instance
+from holdfast.workflows.input import (
+    MISSING_PAYLOAD,
+    parse_model,
+    payload_value,
+    raw_payload_handler,
+)
+
+
+class RunQueries(ABC):
+    """The queries; before the work exists, they answer that nothing has happened."""
+
+    _pending: PendingApprovals
+
+    @property
+    @abstractmethod
+    def _work(self) -> ExecutionBase | None: ...
+
+    @workflow.query(
+        name=names.STATUS,
+        description="The state of the run: turn, usage, budget, pending approvals",
+    )
+    def status(self) -> dict[str, Any]:
+        """Return the status, the usage and the pending approvals of the run."""
+        if self._work is None:
+            return {
+                "status": "running",
+                "turn": 0,
+                "skill": None,
+                "instances": [],
+                "pending": [],
+                "calls": [],
+                "usage": {},
+                "budget": {},
+                "delegates": [],
+            }
+        work, meter, turn = self._work, self._work.state.meter, self._work.open_turn
+        return {
+            "status": work.status,
+            "turn": work.turn_number,
+            "skill": work.state.skill,
+            "instances": work.state.data.instances,
+            "pending": [
+                {"callId": one.call_id, "kind": one.kind, "tool": one.tool, "label": one.label}
+                for one in self._pending.list_open()
+            ],
+            "calls": [] if turn is None else turn.describe_calls(),
+            "usage": meter.usage().model_dump(mode="json", by_alias=True),
+            "budget": meter.view(workflow.now()),
+            "delegates": [delegate.to_json() for delegate in work.delegates.to_views()],
+            "log": {"entries": len(work.state.log), "digest": work.state.log.digest},
+        }
+
+    @workflow.query(name=names.APPROVALS, description="The pending approvals")
+    def approvals(self) -> list[dict[str, Any]]:
+        """Return each pending approval as `schemas.decision.PendingApproval`."""
+        return self._pending.describe_open(workflow.info().run_id)
+
+    @workflow.query(name=names.STATE, description="The value that †state reads from")
+    @raw_payload_handler
+    def state(self, instance: RawValue = MISSING_PAYLOAD, *_: Any) -> Any:
+        """Return the shared state, or what `†state` reads in an instance."""
+        name = payload_value(instance)
+        data = Data() if self._work is None else self._work.state.data
+        if name is not None:
+            check_instance(name, data)
+        return data.visible_value("state", name) or {}
+
+    @workflow.query(name=names.TOOL, description="A tool of the run, by its name")
+    @raw_payload_handler
+    def tool(self, name: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+        """Return a tool of the run as `schemas.tool.ShownTool`."""
+        if self._work is None:
+            raise NoSuchTool("the run has not started; query again in a moment")
+        return self._work.state.show_tool(payload_value(name)).to_json()
+
+    @workflow.query(name=names.CONTEXT, description="The run's log, page by page: {after, limit}")
+    @raw_payload_handler
+    def context(self, page: RawValue = MISSING_PAYLOAD, *_: Any) -> list[dict[str, Any]]:
+        """Return a page of the log."""
+        want = _page(page)
+        return [] if self._work is None else self._work.state.log.records(want.after, want.limit)
+
+    @workflow.query(name=names.EVENTS, description="What happened, by number: {after, limit}")
+    @raw_payload_handler
+    def events(self, page: RawValue = MISSING_PAYLOAD, *_: Any) -> list[dict[str, Any]]:
+        """Return a page of the events of the log."""
+        want = _page(page)
+        return [] if self._work is None else self._work.state.log.events(want.after, want.limit)
+
+
+def _page(raw: Any) -> PageRequest:
+    return parse_model(payload_value(raw) or {}, PageRequest, '{"after": 0, "limit": 100}')

@@ -1,0 +1,148 @@
+"""Verify tokens: of signed decisions, and of the principal that a run acts for.
+
+A token is verified in a local activity, since verification needs keys and a clock. The history then
+has the claims, and does not have the token a second time.
+"""
+
+import asyncio
+from typing import Any, TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.schemas import names
+    from holdfast.schemas.agent import WorkerFacts
+    from holdfast.schemas.base import parse_duration, rfc3339
+    from holdfast.schemas.decision import Decision, DecisionClaims, PrincipalClaims, TokenCheck
+    from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
+
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
+from holdfast.workflows.engine.approvals.question import (
+    DecisionRejected,
+    SignedDecision,
+    sign_with_claims,
+)
+from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.input import InvalidInputError, activity_failure, fail, own_plain_name
+from holdfast.workflows.permits import is_delegate
+
+RequestT = TypeVar("RequestT", RunRequest, CallRequest)
+_NO_TOKEN = (
+    "`principal`: this worker wants a token of everybody: start the run with"
+    ' `"principal": {"token": …}`'
+)
+_WRITTEN = "this worker takes none that is written in a request: name one of its catalog"
+# The time for retries while a key set cannot be fetched.
+CHECK_TO_CLOSE = parse_duration("1m")
+
+
+class TokenRejected(Exception):
+    """A token is not accepted; the message has the reason."""
+
+
+def unverified_decision(decision: Decision) -> SignedDecision:
+    """Return the decision with its token's claims, without a check of the signature.
+
+    Raises:
+        TokenRejected: The text is not a token, or is for another run.
+    """
+    assert decision.token is not None  # the caller has checked
+    try:
+        return _signed(decision, DecisionClaims.unchecked(decision.token))
+    except ValueError as error:
+        raise TokenRejected(str(error)) from None
+
+
+async def verify_decision(desk: PendingApprovals, decision: Decision) -> Decision:
+    """Return the decision, with the content of its verified token if it has one.
+
+    A token that could not count is not verified.
+
+    Raises:
+        TokenRejected: The token is not accepted.
+        DecisionRejected: The decision is not accepted.
+    """
+    if decision.token is None:
+        return decision
+    question, _ = desk.check(unverified_decision(decision))
+    check = TokenCheck(
+        token=decision.token,
+        purpose="decision",
+        since=rfc3339(question.requested_at),
+        nonce=question.nonce(workflow.info().run_id),
+    )
+    return _signed(decision, DecisionClaims.read(await _check(check)))
+
+
+async def count_decision(work: ExecutionBase, decision: Decision) -> None:
+    """Count a decision of a signal; a rejected one is noted in the log."""
+    try:
+        meant = await verify_decision(work.state.pending, decision)
+    except (TokenRejected, DecisionRejected) as error:
+        work.questions.log_ignored(decision, str(error))
+    else:
+        work.questions.count_or_log(meant)
+
+
+def _signed(decision: Decision, claims: DecisionClaims) -> SignedDecision:
+    try:
+        return sign_with_claims(decision, claims, workflow.info().workflow_id)
+    except DecisionRejected as error:
+        raise TokenRejected(str(error)) from None
+
+
+async def _check(check: TokenCheck) -> Any:
+    try:
+        return await workflow.execute_local_activity(
+            names.CHECK_TOKEN,
+            check.to_json(),
+            schedule_to_close_timeout=CHECK_TO_CLOSE,
+            summary=f"Checks the token of a {check.purpose}",
+        )
+    except FailureError as error:
+        failure = activity_failure(error)
+        if failure.kind == "cancelled":
+            raise asyncio.CancelledError from error
+        raise TokenRejected(failure.message) from None
+
+
+async def verify_principal(token: str, runs: list[str]) -> Principal:
+    """Return the principal of a token, which is for one of these runs.
+
+    Raises:
+        TokenRejected: The token is not accepted.
+    """
+    check = TokenCheck(token=token, purpose="principal", runs=runs)
+    claims = PrincipalClaims.read(await _check(check))
+    return Principal(id=claims.id, scopes=claims.scopes, expires_at=claims.expires_at)
+
+
+async def authorize(request: RequestT, facts: WorkerFacts, raw: Any) -> RequestT:
+    """Return the request, with the verified principal of its token if it has one.
+
+    A delegate is authorized with its parent.
+
+    Raises:
+        ApplicationError: The worker does not accept the request, or its token.
+    """
+    principal = request.principal
+    if not is_delegate(raw):
+        field = "agent" if hasattr(request, "agent") else "tool"
+        if facts.catalog_only and not isinstance(getattr(request, field), str):
+            fail(names.INVALID_REQUEST, f"`{field}`: {_WRITTEN}")
+        if facts.principal_tokens and not isinstance(principal, PrincipalToken):
+            fail(names.INVALID_REQUEST, _NO_TOKEN)
+    if principal is None:
+        return request
+    try:
+        if isinstance(principal, Principal):
+            own_id = own_plain_name(principal.id, "principal.id")
+            verified = principal.model_copy(update={"id": own_id})
+        else:
+            verified = await verify_principal(principal.token, [workflow.info().workflow_id])
+    except InvalidInputError as error:
+        fail(names.INVALID_REQUEST, str(error))
+    except TokenRejected as error:
+        fail(names.INVALID_REQUEST, f"`principal.token`: {error}")
+    return request.model_copy(update={"principal": verified})
