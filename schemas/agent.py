@@ -6,7 +6,6 @@ from pydantic import ConfigDict, Field, model_validator
 
 from holdfast.schemas.base import Duration, Lenient, Strict
 from holdfast.schemas.internal.tracing import Tracing
-from holdfast.schemas.names import RULE_CHANGES
 from holdfast.schemas.phrases import NAME_PATTERN
 from holdfast.schemas.settings.notify import Listener
 from holdfast.schemas.tool import (
@@ -282,7 +281,7 @@ class Agent(AgentRules):
     reasoning_for_call: bool = True
 
 
-RULES_VERSION = max(RULE_CHANGES.values())
+RULES_VERSION = 1
 
 
 class WorkerFacts(Lenient):

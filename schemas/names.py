@@ -53,32 +53,18 @@ FOR_STORE: Final = "holdfast-for-store"
 # What marks an encrypted payload that holds bytes, which a run hands on to itself.
 BYTES: Final = "holdfast-bytes"
 
-# The patch of runs that refuse ambiguous arguments: recorded where such are read.
-EXACT_ARGUMENTS: Final = "exact-arguments"
-# The patch of runs whose model reads that its answer was cut off: recorded at such an answer.
-CUT_OFF_ANSWERS: Final = "cut-off-answers"
-# The patch of runs that refuse numbers beyond float64: recorded where such are read.
-EXACT_NUMBERS: Final = "exact-numbers"
-# The patch of runs that remove invisible characters from names: recorded for such a name alone.
-PLAIN_NAMES: Final = "plain-names"
-# The patch of runs by which delegates finish within fair shares: recorded where that differs.
-DELEGATE_SHARES: Final = "delegate-shares"
-# That of runs that fill in defaults of arguments, and that of runs that refuse unused fields of
-# decisions.
-FILLED_DEFAULTS: Final = "filled-defaults"
-UNUSED_FIELDS: Final = "unused-fields"
-# That of runs whose values are validated in smaller steps, and by more formats.
-FAST_VALIDATION: Final = "fast-validation"
-# That of runs that guard edits, check scopes before they ask, mark untrusted errors, release calls
-# by `remember`, and ask about what a plan did not show.
+# Rules that changed while runs were open (`validation/rule_changes.py`), as patches name them.
+EXACT_ARGUMENTS: Final = "exact-arguments"  # ambiguous arguments are refused
+EXACT_NUMBERS: Final = "exact-numbers"  # numbers beyond float64 are refused
+CUT_OFF_ANSWERS: Final = "cut-off-answers"  # the model reads that its answer was cut off
+PLAIN_NAMES: Final = "plain-names"  # names of people lose their invisible characters
+DELEGATE_SHARES: Final = "delegate-shares"  # delegates finish within fair shares
+FILLED_DEFAULTS: Final = "filled-defaults"  # arguments have their defaults
+UNUSED_FIELDS: Final = "unused-fields"  # a decision has no field that it does not use
+LOST_REPLIES: Final = "outcome-unknown"  # an error can state that the outcome is unknown
+# Edits are guarded, scopes are checked before people are asked, errors from outside are marked,
+# `remember` releases calls, and people are asked about what a plan did not show.
 STRICTER_CALLS: Final = "stricter-calls"
-# The changes that a run has without a patch, by the version of the rules that it started with.
-RULE_CHANGES: Final = {
-    FILLED_DEFAULTS: 1,
-    UNUSED_FIELDS: 1,
-    STRICTER_CALLS: 1,
-    FAST_VALIDATION: 2,
-}
 
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"

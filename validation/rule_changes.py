@@ -1,7 +1,7 @@
 """Rules that changed while runs were open: a run that decided by the old rule continues with it.
 
-In a workflow, the check is `temporalio.workflow.patched`: it records a marker in the history, so
-that a replay decides the same. Elsewhere, every change applies.
+A run that began before them asks `temporalio.workflow.patched`, which records a marker in the
+history, so that a replay decides the same. Elsewhere, every change applies.
 """
 
 from collections.abc import Callable

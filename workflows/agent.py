@@ -122,13 +122,13 @@ class AgentWorkflow(BaseWorkflow[Run]):
         if self._previous_run is not None:
             previous, self._previous_run = self._previous_run, None
             self._origin = RunOrigin(previous.snapshot.request, previous.snapshot.snapshot)
-            self._task_budget.use_rules_of(self._origin.snapshot.worker)
+            self._use_rules_of(self._origin.snapshot.worker)
             return previous.resume(), self._origin.snapshot.worker
         if self._request.request is None:
             fail(names.INVALID_REQUEST, self._request.problem)
         resolved = await self._resolve(names.RESOLVE_AGENT, self._request.raw, "agent")
         snapshot = AgentSnapshot.read(resolved)
-        self._task_budget.use_rules_of(snapshot.worker)
+        self._use_rules_of(snapshot.worker)
         # The next run of the chain receives the verified principal, and no token.
         request = await authorize(self._request.request, snapshot.worker, self._request.raw)
         self._origin = RunOrigin(request, snapshot)

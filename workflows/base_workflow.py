@@ -32,7 +32,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import PrincipalToken
 
 from holdfast.validation.rule_changes import use_rule_changes
-from holdfast.validation.work_budget import use_shared_budget
+from holdfast.validation.work_budget import FIRST_RULES, RULES, use_shared_budget
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.commands.step_executor import StepExecutor
@@ -181,7 +181,6 @@ class BaseWorkflow(RunQueries, Generic[WorkT]):
             raise
         self.is_admitted = True
         work.state.was_reset |= self._is_reset
-        self._rules_version = facts.rules_version
         work.state.is_delegate = workflow.memo_value(names.DELEGATE_OF, default=None) is not None
         self.trace.begin(work, facts, self._previous_spans)
         publisher = Publisher(work, facts)
@@ -330,9 +329,12 @@ class BaseWorkflow(RunQueries, Generic[WorkT]):
 
     def _applies(self, change: str) -> bool:
         """Return whether a changed rule applies: without a marker to a run that began with it."""
-        version = names.RULE_CHANGES.get(change)
-        is_known = version is not None and self._rules_version >= version
-        return is_known or workflow.patched(change)
+        return self._rules_version > 0 or workflow.patched(change)
+
+    def _use_rules_of(self, facts: WorkerFacts) -> None:
+        """Decide and validate as the worker did on which the run started."""
+        self._rules_version = facts.rules_version
+        self._task_budget.rules = RULES if facts.rules_version > 0 else FIRST_RULES
 
     # Input from people.
 

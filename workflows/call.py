@@ -46,7 +46,7 @@ class CallWorkflow(BaseWorkflow[SingleCall]):
             fail(names.INVALID_REQUEST, self._request.problem)
         resolved = await self._resolve(names.RESOLVE_TOOL, self._request.raw, "tool")
         snapshot = ToolSnapshot.read(resolved)
-        self._task_budget.use_rules_of(snapshot.worker)
+        self._use_rules_of(snapshot.worker)
         request = await authorize(self._request.request, snapshot.worker, self._request.raw)
         call = SingleCall(request, snapshot.tool, self._pending, workflow.now)
         return call, snapshot.worker

@@ -28,7 +28,6 @@ with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
     from holdfast.schemas import names
-    from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import Strict
     from holdfast.schemas.decision import Decision
     from holdfast.schemas.phrases import misfit_reason
@@ -38,7 +37,6 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.validation.lenient_json import inexact_number
 from holdfast.validation.work_budget import (
-    FIRST_RULES,
     RULES,
     SharedWorkBudget,
     ValidationRules,
@@ -306,11 +304,6 @@ class TaskBudget:
         self.run = _PerTaskBudget(self, "run")
         self.input = _PerTaskBudget(self, "input")
         self.validation = _PerTaskBudget(self, "input")
-
-    def use_rules_of(self, facts: WorkerFacts) -> None:
-        """Validate as the worker did on which the run started."""
-        is_fast = facts.rules_version >= names.RULE_CHANGES[names.FAST_VALIDATION]
-        self.rules = RULES if is_fast else FIRST_RULES
 
     def admit(self, payload: Any, *, trace: bool = True) -> None:
         """Charge for reading a payload; the first one in a workflow task is always admitted.

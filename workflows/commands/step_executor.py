@@ -21,9 +21,10 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.base import json_size
     from holdfast.schemas.internal.model_request import ConversationPointer
     from holdfast.schemas.internal.solution import Solution
-    from holdfast.schemas.names import ErrorCode
+    from holdfast.schemas.names import LOST_REPLIES, ErrorCode
     from holdfast.schemas.tool import ActivityBinding
 
+from holdfast.validation.rule_changes import applies
 from holdfast.workflows.commands import (
     activity_options,
     child_workflows,
@@ -63,8 +64,6 @@ from holdfast.workflows.token_verification import count_decision
 
 # The commands of one workflow task stay far under the server's limit of four megabytes.
 MAX_BYTES_IN_FLIGHT = 2_000_000
-# The id of a patch: an activity reports an unknown outcome by the type of its error.
-OUTCOME_UNKNOWN = "outcome-unknown"
 # After an operator's command, Temporal reports of an activity that was started before that it was
 # not started in time. Only a timeout at its own time proves that it never was.
 MAX_EARLY, MAX_LATE = timedelta(seconds=1), timedelta(seconds=10)
@@ -298,17 +297,13 @@ class StepExecutor:
                 and not start_timeout - MAX_EARLY <= waited <= start_timeout + MAX_LATE
             )
             # In older runs, the type is an error like any other, and a timeout is what it claims.
-            if may_have_started and workflow.patched(OUTCOME_UNKNOWN):
+            if may_have_started and applies(LOST_REPLIES):
                 failure = Failure("other", "its last attempt did not start in time")
-            if failure.type == ErrorCode.OUTCOME_UNKNOWN and not workflow.patched(OUTCOME_UNKNOWN):
+            if failure.type == ErrorCode.OUTCOME_UNKNOWN and not applies(LOST_REPLIES):
                 failure = replace(failure, type="")
             outcome = outcome_of_failure(tool, failure)
             is_reported = failure.type == ErrorCode.OUTCOME_UNKNOWN
-            if (
-                isinstance(outcome, Unknown)
-                and not is_reported
-                and workflow.patched(OUTCOME_UNKNOWN)
-            ):
+            if isinstance(outcome, Unknown) and not is_reported and applies(LOST_REPLIES):
                 since = f"it was scheduled at {scheduled_at:%Y-%m-%d %H:%M:%S} UTC"
                 return Unknown(f"{outcome.message}; {since}, and may still be running")
             return outcome
