@@ -1,6 +1,7 @@
 """The keywords of JSON Schema, draft 2020-12: for editors, and to report a misspelt one."""
 
 from typing import Any, Final
+from urllib.parse import unquote
 
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
@@ -15,7 +16,7 @@ IS_JSON_SCHEMA: Final = {"type": "object", "format": "json-schema"}
 
 _SCHEMA = {"$ref": f"#/$defs/{JSON_SCHEMA}"}
 # Of a tool, `$schema` may also name the schema that an editor is to check it with.
-_DRAFTS = r"^https?://json-schema\.org/(draft-0[467]|draft/20(19-09|20-12))/schema#?$"
+_DRAFTS = r"^https?://json-schema\.org/(draft-0[67]|draft/20(19-09|20-12))/schema#?$"
 _DIALECT = rf"{_DRAFTS}|(^|/)tool\.schema\.json$|^urn:holdfast:tool$"
 _SCHEMAS = {"type": "array", "items": _SCHEMA, "minItems": 1}
 _NAMED = {"type": "object", "additionalProperties": _SCHEMA}
@@ -110,3 +111,17 @@ DEFINITION: Final[dict[str, Any]] = {
     "properties": KEYWORDS,
 }
 """What a JSON Schema looks like. Keywords of one's own are allowed."""
+
+
+def target_of(reference: str, root: Any) -> Any:
+    """Return the part of a schema that a reference such as `#/$defs/money` names, or None."""
+    place, *path = unquote(reference).split("/")
+    found = root if place == "#" else None
+    for key in path:
+        key = key.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list):
+            is_index = key.isdecimal() and len(key) < 10 and int(key) < len(found)
+            found = found[int(key)] if is_index else None
+        else:
+            found = found.get(key) if isinstance(found, dict) else None
+    return found

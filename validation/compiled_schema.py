@@ -7,8 +7,8 @@ goes through; a step takes a tenth of a microsecond.
 
 from collections.abc import Iterable, Iterator
 from typing import Any
-from urllib.parse import unquote
 
+from holdfast.schemas.json_schema import target_of
 from holdfast.validation import unevaluated  # noqa: F401  # registers its keywords
 from holdfast.validation.keyword_checks import KEYWORD_CHECKS, Check, Fault, Faults, is_of_types
 from holdfast.validation.work_budget import (
@@ -18,34 +18,21 @@ from holdfast.validation.work_budget import (
     WorkBudget,
 )
 
-MAX_KEPT_NODES = 20_000
 # The parts of a schema that count as one step.
 _PARTS_A_STEP = 4
-
-# By the ids of a schema and its base, which a node keeps alive.
-_nodes: dict[tuple[int, int], "Node"] = {}
-
-
-def node_of(schema: Any, base: Any) -> "Node":
-    """Return the node of a schema; `base` is the schema with the `$id` around it, or the root."""
-    found = _nodes.get((id(schema), id(base)))
-    if found is None:
-        if len(_nodes) >= MAX_KEPT_NODES:
-            _nodes.clear()
-        found = _nodes[id(schema), id(base)] = Node(schema, base)
-    return found
+# To choose the checks takes as long as so many applications of a schema.
+_CHOICES = 20
 
 
 class Node:
     """One schema of a document, and its checks by the type of a value."""
 
-    __slots__ = ("_base", "_checks", "_cost", "_outer", "_targets", "schema")
-
-    def __init__(self, schema: Any, base: Any) -> None:
-        self.schema, self._outer = schema, base
-        self._base = schema if isinstance(schema, dict) and "$id" in schema else base
+    def __init__(self, schema: Any, root: "Node | None" = None) -> None:
+        self.schema = schema
+        self.root = root or self
+        # By the id of its schema, which the document keeps alive, or a reference to it.
+        self.nodes: dict[int | str, Node] = {} if root is None else root.nodes
         self._checks: dict[type, list[tuple[str, Check, Any]]] = {}
-        self._targets: dict[str, Node] = {}
         rules = schema.items() if isinstance(schema, dict) else ()
         self._cost = sum(
             1 + (len(rule) // _PARTS_A_STEP if isinstance(rule, dict | list) else 0)
@@ -62,6 +49,7 @@ class Node:
         budget.spend(self._cost + budget.application)
         checks = self._checks.get(value.__class__)
         if checks is None:
+            budget.spend(_CHOICES * budget.application)
             checks = self._checks[value.__class__] = list(self._chosen(value))
         return self._found(checks, value, budget) if checks else ()
 
@@ -71,7 +59,7 @@ class Node:
         Of an object or a list, the verdict is kept: choices within choices would check it again and
         again.
         """
-        key = (id(self), id(value))
+        key = (self, id(value))
         if key in budget.verdicts:
             return budget.verdicts[key]
         budget.spend(4 * budget.application)
@@ -83,22 +71,25 @@ class Node:
         return fits
 
     def part(self, schema: Any) -> "Node":
-        """Return the node of a schema within this one."""
-        return node_of(schema, self._base)
+        """Return the node of a schema within the document."""
+        found = self.nodes.get(id(schema))
+        if found is None:
+            found = self.nodes[id(schema)] = Node(schema, self.root)
+        return found
 
     def target(self, reference: str) -> "Node":
-        """Return the node of a local reference within this schema.
+        """Return the node of a local reference.
 
         Raises:
             CannotCheck: there is none.
         """
-        if reference not in self._targets:
-            found, base = _resolved(reference, self._base)
+        if reference not in self.nodes:
+            found = find_target(reference, self.root.schema)
             if found is None:
                 why = f"{reference[:200]} is nowhere in it"
                 raise CannotCheck(f"the schema cannot be applied: {why}")
-            self._targets[reference] = node_of(found, base)
-        return self._targets[reference]
+            self.nodes[reference] = self.part(found)
+        return self.nodes[reference]
 
     def _found(
         self, checks: list[tuple[str, Check, Any]], value: Any, budget: WorkBudget
@@ -127,31 +118,23 @@ class Node:
                 yield keyword, check, rule
 
 
-def _nothing(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
-    yield Fault("False schema does not allow {value!r}", value, rule)
-
-
-def _resolved(reference: str, base: Any) -> tuple[Any, Any]:
-    """Return the target of a local reference and its base; None if there is none."""
-    place, *path = unquote(reference).split("/")
-    found = base if place == "#" else None if path else _anchored(place.removeprefix("#"), base)
-    for key in path:
-        key = key.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-            found = found[int(key)]
-        else:
-            found = found.get(key) if isinstance(found, dict) else None
-        base = found if isinstance(found, dict) and "$id" in found else base
-    return found, base
-
-
-def _anchored(name: str, base: Any) -> Any:
-    """Return the schema with an anchor, in no schema with another `$id`; None if there is none."""
-    rest = [base]
+def find_target(reference: str, root: Any) -> Any:
+    """Return the schema that a local reference names by its place or an anchor, or None."""
+    if reference[:1] != "#" or reference[1:2] in ("", "/"):
+        return target_of(reference, root)
+    rest = [root]
     while rest:
         each = rest.pop()
-        if isinstance(each, dict) and name in (each.get("$anchor"), each.get("$dynamicAnchor")):
+        anchors = (
+            [each.get("$anchor"), each.get("$dynamicAnchor")] if isinstance(each, dict) else []
+        )
+        if reference[1:] in anchors:
             return each
         parts = each.values() if isinstance(each, dict) else each
+        # A schema with an `$id` has anchors of its own.
         rest += (part for part in parts if isinstance(part, dict | list) and "$id" not in part)
     return None
+
+
+def _nothing(rule: Any, value: Any, node: Node, budget: WorkBudget) -> Faults:
+    yield Fault("False schema does not allow {value!r}", value, rule)

@@ -102,24 +102,17 @@ def _is_multiple(value: Any, rule: Any) -> bool:
         return (Fraction(value) / Fraction(rule)).denominator == 1
 
 
-def _is_at_least(value: Any, rule: Any) -> bool:
-    return bool(len(value) >= rule)
-
-
-def _is_at_most(value: Any, rule: Any) -> bool:
-    return bool(len(value) <= rule)
-
-
 _EMPTY = {
     **{(f"min{kind}", 1): "should be non-empty" for kind in "LIP"},
     **{(f"max{kind}", 0): "is expected to be empty" for kind in "LIP"},
 }
-_compares("minLength", "string", _is_at_least, "is too short")
-_compares("maxLength", "string", _is_at_most, "is too long")
-_compares("minItems", "array", _is_at_least, "is too short")
-_compares("maxItems", "array", _is_at_most, "is too long")
-_compares("minProperties", "object", _is_at_least, "does not have enough properties")
-_compares("maxProperties", "object", _is_at_most, "has too many properties")
+for _size, _types, _less, _more in (
+    ("Length", "string", "is too short", "is too long"),
+    ("Items", "array", "is too short", "is too long"),
+    ("Properties", "object", "does not have enough properties", "has too many properties"),
+):
+    _compares(f"min{_size}", _types, lambda value, rule: len(value) >= rule, _less)
+    _compares(f"max{_size}", _types, lambda value, rule: len(value) <= rule, _more)
 _compares("minimum", "number", ge, "is less than the minimum of {rule!r}")
 _compares("maximum", "number", le, "is greater than the maximum of {rule!r}")
 _compares("exclusiveMinimum", "number", gt, "is less than or equal to the minimum of {rule!r}")

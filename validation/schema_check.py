@@ -6,19 +6,19 @@ to nothing that is missing, its validation ends, and its size is bounded.
 """
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
 from typing import Any
 
 from holdfast.schemas.base import json_size
 from holdfast.schemas.json_schema import DEFINITION, DRAFT, JSON_SCHEMA, KEYWORDS
 from holdfast.schemas.phrases import quote_value, suggest_names
-from holdfast.validation.compiled_schema import node_of
+from holdfast.validation.compiled_schema import find_target
 from holdfast.validation.problems import ValueProblem, Where
 from holdfast.validation.regex import PatternRefused, pattern, steps_of
 from holdfast.validation.schema_drafts import draft_of, to_current_draft
 from holdfast.validation.schema_keywords import keyword_faults, value_fault
 from holdfast.validation.validator import faults
-from holdfast.validation.work_budget import CannotCheck
 
 MAX_SCHEMA_BYTES = 256_000
 MAX_SCHEMA_DEPTH = 64
@@ -36,6 +36,15 @@ _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentS
 # Keywords that apply a schema to the same value again: a cycle of these never ends.
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 _REFERENCES = ("$ref", "$dynamicRef")
+
+# Keywords that a translation would ignore, each beside another.
+_IGNORED = (
+    ("additionalItems", "prefixItems", "write `items`, the schema of the items after them"),
+    ("dependencies", "dependentRequired", "write them as `dependentRequired`, too"),
+    ("dependencies", "dependentSchemas", "write them as `dependentSchemas`, too"),
+    ("$dynamicRef", "$ref", "write one of them within `allOf`"),
+    ("$recursiveRef", "$ref", "write one of them within `allOf`"),
+)
 
 Target = Callable[[str], Any]
 """The target of a local reference, or None if it does not exist."""
@@ -63,13 +72,10 @@ def schema_problems(schema: Any) -> list[ValueProblem]:
     malformed += islice(_pattern_problems(schema), MAX_FAULTS)
     if malformed:
         return [*problems, *malformed]
-    root = node_of(schema, schema)
 
+    @cache
     def target(reference: str) -> Any:
-        try:
-            return root.target(reference).schema
-        except CannotCheck:
-            return None
+        return find_target(reference, schema)
 
     wrong = list(islice(_reference_problems(schema, target), MAX_FAULTS))
     problems += wrong or _endless_problems(schema, target)
@@ -82,11 +88,11 @@ def _draft_problems(schema: dict[str, Any]) -> Iterator[ValueProblem]:
     for where, each in _subschemas(schema):
         written = each.get("$schema", DRAFT)
         if draft_of(written) is None:
-            fix = f"leave it out, or write {DRAFT}; drafts 04 to 07 and 2019-09 are read, too"
+            fix = f"leave it out, or write {DRAFT}; drafts 06, 07 and 2019-09 are read, too"
             yield ValueProblem((*where, "$schema"), f"`{str(written)[:200]}` is not read", fix)
-        if "additionalItems" in each and "prefixItems" in each:
-            fix = "write `items`, the schema of the items after `prefixItems`"
-            yield ValueProblem((*where, "additionalItems"), "it would be ignored", fix)
+        for key, beside, fix in _IGNORED:
+            if key in each and beside in each:
+                yield ValueProblem((*where, key), f"it would be ignored beside `{beside}`", fix)
         for key in ("$dynamicAnchor", "$recursiveAnchor"):
             name = f"{key}: {str(each.get(key))[:200]}"
             if each.get(key) and name in anchors:
@@ -96,17 +102,21 @@ def _draft_problems(schema: dict[str, Any]) -> Iterator[ValueProblem]:
 
 
 def _pattern_problems(schema: dict[str, Any]) -> Iterator[ValueProblem]:
+    for where, text in _patterns(schema):
+        try:
+            pattern(text)
+        except PatternRefused as refused:
+            reason = f"{quote_value(text)} is no regular expression to check with"
+            yield ValueProblem(where, f"{reason}: {refused.reason}", refused.fix)
+
+
+def _patterns(schema: dict[str, Any]) -> Iterator[tuple[Where, str]]:
     for where, each in _subschemas(schema):
+        if isinstance(text := each.get("pattern"), str):
+            yield (*where, "pattern"), text
         named = each.get("patternProperties")
-        written = [((*where, "pattern"), each.get("pattern"))]
-        keys = named if isinstance(named, dict) else ()
-        written += [((*where, "patternProperties"), key) for key in keys]
-        for place, text in written:
-            try:
-                _ = isinstance(text, str) and pattern(text)
-            except PatternRefused as refused:
-                reason = f"{quote_value(text)} is no regular expression to check with"
-                yield ValueProblem(place, f"{reason}: {refused.reason}", refused.fix)
+        for text in named if isinstance(named, dict) else ():
+            yield (*where, "patternProperties"), text
 
 
 def _size_problem(schema: Any) -> ValueProblem | None:
@@ -128,11 +138,7 @@ def _size_problem(schema: Any) -> ValueProblem | None:
     if size_bytes > MAX_SCHEMA_BYTES:
         reason = f"the schema has {size_bytes} bytes"
         return ValueProblem((), reason, f"at most {MAX_SCHEMA_BYTES}")
-    patterns: list[Any] = []
-    for _, each in _subschemas(schema):
-        properties = each.get("patternProperties")
-        patterns += [each.get("pattern"), *(properties if isinstance(properties, dict) else ())]
-    if sum(steps_of(text) for text in patterns if isinstance(text, str)) > MAX_PATTERNS_STEPS:
+    if sum(steps_of(text) for _, text in _patterns(schema)) > MAX_PATTERNS_STEPS:
         reason = "the schema's patterns together take too much to search for"
         fix = "use smaller counts, or `minLength` and `maxLength`"
         return ValueProblem((), reason, fix)

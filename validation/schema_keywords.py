@@ -21,11 +21,11 @@ MAX_NAMES_COMPARED = 200
 # Too short to be distinguished from other words: `note` is no misspelling of `not`.
 _CANDIDATES = sorted(KEYWORDS.keys() - {"not", "if", "then", "else"})
 # Keywords that hold several schemas, by name or in a list, and those that hold one.
-_SEVERAL = (
+SEVERAL_SCHEMAS = (
     *("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"),
     *("allOf", "anyOf", "oneOf", "prefixItems"),
 )
-_ONE = (
+ONE_SCHEMA = (
     *("items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames"),
     *("unevaluatedProperties", "not", "if", "then", "else", "contentSchema"),
 )
@@ -133,9 +133,9 @@ def subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, dict[str
     if not isinstance(schema, dict):
         return
     yield where, schema
-    for key in _ONE:
+    for key in ONE_SCHEMA:
         yield from subschemas(schema.get(key), (*where, key))
-    for key in _SEVERAL:
+    for key in SEVERAL_SCHEMAS:
         several = schema.get(key)
         if isinstance(several, list):
             several = dict(enumerate(several))

@@ -4,7 +4,7 @@ They are about the parts of a value that no other keyword is about: none beside 
 the schemas that are applied to the same value and fit it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from holdfast.validation.keyword_checks import Fault, Faults, keyword_check, list_extras
@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from holdfast.validation.compiled_schema import Node
 
 REFERENCES = ("$ref", "$dynamicRef")
-Parts = Callable[["Node", Any, WorkBudget], Iterator[Any]]
 
 
 @keyword_check("unevaluatedProperties", dict)
 def _unevaluated_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
-    if wrong := _unfit(rule, value, node, budget, _keys):
+    if wrong := _unfit(rule, value, node, budget):
         text = "Unevaluated properties are not allowed ({rule} unexpected)"
         if rule is not False:
             why = "under the given schema ({rule} unevaluated and invalid)"
@@ -29,17 +28,17 @@ def _unevaluated_properties(rule: Any, value: Any, node: "Node", budget: WorkBud
 
 @keyword_check("unevaluatedItems", list)
 def _unevaluated_items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
-    if wrong := _unfit(rule, value, node, budget, _indexes):
+    if wrong := _unfit(rule, value, node, budget):
         extras = list_extras([value[n] for n in wrong])
         yield Fault("Unevaluated items are not allowed ({rule} unexpected)", value, extras)
 
 
-def _unfit(rule: Any, value: Any, node: "Node", budget: WorkBudget, parts: Parts) -> list[Any]:
+def _unfit(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> list[Any]:
     """Return the keys or indexes of the unevaluated parts that do not fit the rule."""
-    known = {each for one in _applied(node, value, budget) for each in parts(one, value, budget)}
-    part, every = node.part(rule), value if isinstance(value, dict) else range(len(value))
+    known = {step for each in _applied(node, value, budget) for step in _own(each, value, budget)}
+    part, steps = node.part(rule), value if isinstance(value, dict) else range(len(value))
     budget.spend(len(value))
-    return [each for each in every if each not in known and not part.fits(value[each], budget)]
+    return [step for step in steps if step not in known and not part.fits(value[step], budget)]
 
 
 def _applied(node: "Node", value: Any, budget: WorkBudget) -> "Iterator[Node]":
@@ -63,30 +62,21 @@ def _applied(node: "Node", value: Any, budget: WorkBudget) -> "Iterator[Node]":
             yield from _applied(node.part(each), value, budget)
 
 
-def _keys(node: "Node", value: Any, budget: WorkBudget) -> Iterator[str]:
-    """Yield the properties that the schema itself evaluates."""
+def _own(node: "Node", value: Any, budget: WorkBudget) -> Iterator[Any]:
+    """Yield the keys or indexes of the parts that the schema itself evaluates."""
     budget.spend(1 + len(value))
-    schema = node.schema
-    if "additionalProperties" in schema:
-        yield from value
+    schema, is_object = node.schema, isinstance(value, dict)
+    steps = value if is_object else range(len(value))
+    if ("additionalProperties" if is_object else "items") in schema:
+        yield from steps
         return
-    yield from (key for key in schema.get("properties", ()) if key in value)
-    for pattern in schema.get("patternProperties", ()):
-        yield from (key for key in value if budget.matches(pattern, key))
-    if "unevaluatedProperties" in schema:
-        others = node.part(schema["unevaluatedProperties"])
-        yield from (key for key, each in value.items() if others.fits(each, budget))
-
-
-def _indexes(node: "Node", value: Any, budget: WorkBudget) -> Iterator[int]:
-    """Yield the items that the schema itself evaluates."""
-    budget.spend(1 + len(value))
-    schema = node.schema
-    if "items" in schema:
-        yield from range(len(value))
-        return
-    yield from range(len(schema.get("prefixItems", ())))
-    for name in ("contains", "unevaluatedItems"):
+    if is_object:
+        yield from schema.get("properties", ())
+        for pattern in schema.get("patternProperties", ()):
+            yield from (key for key in value if budget.matches(pattern, key))
+    else:
+        yield from range(len(schema.get("prefixItems", ())))
+    for name in ("unevaluatedProperties",) if is_object else ("contains", "unevaluatedItems"):
         if name in schema:
             part = node.part(schema[name])
-            yield from (n for n, each in enumerate(value) if part.fits(each, budget))
+            yield from (step for step in steps if part.fits(value[step], budget))

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from holdfast.schemas.tool import Schema
-from holdfast.validation.compiled_schema import node_of
+from holdfast.validation.compiled_schema import Node
 from holdfast.validation.keyword_checks import Fault
 from holdfast.validation.work_budget import CannotCheck, bounded
 
@@ -82,7 +82,10 @@ def faults(value: Any, schema: Schema | bool, most: int, part: Any = None) -> li
         budget.verdicts.clear()
         budget.spend(_STARTS * budget.application)
         try:
-            node = node_of(schema if part is None else part, schema)
+            root = budget.roots.get(id(schema))
+            if root is None:
+                root = budget.roots[id(schema)] = Node(schema)
+            node = root if part is None else root.part(part)
             return list(islice(node.faults(value, budget), most))
         except CannotCheck:
             raise

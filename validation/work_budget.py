@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast.validation.formats import FORMATS
 from holdfast.validation.regex import Pattern, PatternRefused, pattern
+
+if TYPE_CHECKING:
+    from holdfast.validation.compiled_schema import Node
 
 
 @dataclass(frozen=True)
@@ -64,19 +67,8 @@ class WorkBudget:
     """A remaining budget, and what the checks that use it share.
 
     `nested` are the schemas around the current one; `verdicts` those so far of schemas in choices,
-    by the ids of a schema's node and of a value.
+    by the schema's node and the id of a value; `roots` the nodes of whole schemas by their ids.
     """
-
-    __slots__ = (
-        "_patterns",
-        "_shared",
-        "_steps",
-        "application",
-        "most",
-        "nested",
-        "rules",
-        "verdicts",
-    )
 
     def __init__(self, shared: SharedWorkBudget | None = None) -> None:
         rules = RULES if shared is None else shared.rules
@@ -86,7 +78,8 @@ class WorkBudget:
         self.rules = rules
         self.application = rules.application_steps
         self.nested = 0
-        self.verdicts: dict[tuple[int, int], bool] = {}
+        self.verdicts: dict[tuple[Node, int], bool] = {}
+        self.roots: dict[int, Node] = {}
 
     def spend(self, steps: int) -> None:
         """Subtract steps from the budget.

@@ -8,9 +8,9 @@ the types have. Arguments are checked by the tool's own schema anyway.
 
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import unquote
 
 from holdfast.providers.schema_cache import cached_by_value
+from holdfast.schemas.json_schema import target_of
 
 # Definitions can use each other without end: expanded, they have a bound.
 MAX_SCHEMAS = 2_000
@@ -74,11 +74,7 @@ class _Expansion:
         """Yield the schemas that must hold besides the schema's own keywords."""
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            document, *path = unquote(reference).split("/")
-            target: Any = self._root if document == "#" else None
-            for key in path:
-                key = key.replace("~1", "/").replace("~0", "~")
-                target = target.get(key) if isinstance(target, dict) else None
+            target = target_of(reference, self._root)
             if reference not in within:
                 yield self.schema(target, (*within, reference), depth + 1)
             elif isinstance(target, dict) and "type" in target:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from holdfast.runtime.text_safety import as_json, clean, one_line
+from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.reference import MARK
 from holdfast.web.forms.form_values import MISSING
 
@@ -151,11 +152,7 @@ class ShapeReader:
         parts = every[:MAX_BRANCHES] if isinstance(every, list) else []
         if isinstance(reference, str):
             del rules["$ref"]
-            found: Any = self.root if re.match("#(/|$)", reference) else None
-            for step in reference.split("/")[1:]:
-                key = step.replace("~1", "/").replace("~0", "~")
-                found = found.get(key) if isinstance(found, Mapping) else None
-            parts = [found, *parts]
+            parts = [target_of(reference, self.root), *parts]
         for part in parts:
             rules = _merged(rules, self._whole(part, depth + 1))
         return rules

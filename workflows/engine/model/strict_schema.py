@@ -15,8 +15,8 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import unquote
 
+from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.tool import Schema, Tool
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import fits as fits_schema
@@ -113,7 +113,7 @@ class StrictForms:
             others = {key: each for key, each in schema.items() if key not in ("$ref", "allOf")}
             match schema:
                 case {"$ref": str(reference)} if "allOf" not in schema:
-                    found = None if reference in within else self._at(reference)
+                    found = None if reference in within else target_of(reference, self._root)
                     within = (*within, reference)
                 case {"allOf": [found]} if "$ref" not in schema:
                     pass
@@ -243,18 +243,6 @@ class StrictForms:
         if own and len(text) <= MAX_TOLD_CHARACTERS:
             note += f", which fits this JSON Schema: {text}"
         return json_text({"type": "string", **_described(schema, [note])}, self.fits(schema))
-
-    def _at(self, reference: str) -> Any:
-        """Return the target of a reference within the schema; None if there is none."""
-        place, *path = unquote(reference).split("/")
-        found: Any = self._root if place == "#" else None
-        for key in path:
-            key = key.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-                found = found[int(key)]
-            else:
-                found = found.get(key) if isinstance(found, dict) else None
-        return found
 
 
 def read_properties(written: dict[str, Any], properties: dict[str, Property]) -> dict[str, Any]:
