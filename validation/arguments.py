@@ -37,7 +37,7 @@ _LOOKED_AT = 8
 # Parsing a text of this length as JSON takes ten microseconds.
 _READ = 1_000
 # Parts of a call that models write as if they were arguments.
-_WRAPPERS = ("arguments", "args", "parameters", "params", "input", "kwargs")
+_WRAPPERS = ("arguments", "args", "parameters", "params", "input", "kwargs", "function")
 _NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][+-]?[0-9]{1,3})?\Z")
 
 
@@ -72,7 +72,7 @@ def unwrapped(arguments: dict[str, Any], schema: Schema, tool: str) -> dict[str,
     That is `{"arguments": {…}}`, and may name the tool, where neither is a parameter.
 
     Raises:
-        InvalidArguments: what is inside are no arguments of the tool.
+        InvalidArguments: it is such a call, and not certainly one of the tool.
     """
     named = schema.get("properties")
     others = schema.get("additionalProperties")
@@ -80,15 +80,15 @@ def unwrapped(arguments: dict[str, Any], schema: Schema, tool: str) -> dict[str,
         return arguments
     own = {key: item for key, item in arguments.items() if key[:1] == "_"}
     call = {key: item for key, item in arguments.items() if key not in own and item != tool}
-    if len(call) != 1 or arguments.keys() & named:
+    if call.keys() & named:
         return arguments
-    [(wrapper, inner)] = call.items()
-    with bounded() as budget:
-        inner = _parsed(inner, "{", budget) if isinstance(inner, str) else inner
-    if isinstance(inner, dict) and all(key in named or key[:1] == "_" for key in inner):
-        return {**own, **inner} if applies(EXACT_ARGUMENTS) else arguments
-    if wrapper in (*_WRAPPERS, tool) and applies(EXACT_ARGUMENTS):
-        raise InvalidArguments(f"`{wrapper}` is no parameter; write the parameters themselves")
+    for wrapper, inner in call.items():
+        inner = _parsed(inner, "{") if isinstance(inner, str) else inner
+        is_known = isinstance(inner, dict) and all(key in named or key[:1] == "_" for key in inner)
+        if is_known and len(call) == 1 and applies(EXACT_ARGUMENTS):
+            return {**own, **inner}
+        if wrapper in (*_WRAPPERS, tool) and applies(EXACT_ARGUMENTS):
+            raise InvalidArguments(f"`{wrapper}` is no parameter; write the parameters themselves")
     return arguments
 
 
@@ -300,10 +300,11 @@ def _object_or_list(text: str, name: str, budget: WorkBudget) -> Any:
     return text if is_broken and applies(EXACT_ARGUMENTS) else [text]
 
 
-def _parsed(text: str, opening: str, budget: WorkBudget) -> Any:
+def _parsed(text: str, opening: str, budget: WorkBudget | None = None) -> Any:
     if not text.lstrip().startswith(opening):
         return text
-    budget.work(len(text), _READ)
+    if budget is not None:
+        budget.work(len(text), _READ)
     try:
         return read_json(text)
     except ValueError:
