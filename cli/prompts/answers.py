@@ -18,12 +18,12 @@ from holdfast.client.signing import Signer
 _READ_BYTES = 65_536
 # Edits a line on a terminal, in a process of its own, so that it can be ended.
 _LINE_EDITOR = """
-import os, readline, sys
-readline.set_startup_hook(lambda: readline.insert_text(os.environ["DRAFT"]))
-os.write(2, input(sys.argv[1]).encode("utf-8", "replace"))
+import readline, sys
+readline.set_startup_hook(lambda: readline.insert_text(sys.argv[2]))
+sys.stderr.write(input(sys.argv[1]))
 """
-# The longest text that a variable of the environment can have is 128 KiB.
-_MAX_DRAFT_BYTES = 100_000
+# A longer text is no argument of a program.
+_MAX_DRAFT_CHARACTERS = 30_000
 MAX_LINE_BYTES = 1_000_000
 
 
@@ -35,7 +35,7 @@ class AnswerSource:
     """The lines of one input, and their author.
 
     On a `terminal`, an editor can be opened, and lines that were typed before a question was seen
-    do not answer it. `signer` is the author's key.
+    do not answer it. `signer` is the author's key, `draft` the arguments that were edited last.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class AnswerSource:
         self.by = by or user_name()
         self.groups = list(groups)
         self.signer = signer
+        self.draft = ""
         self.terminal = os.isatty(descriptor)
         self._descriptor = descriptor
         self._buffer = b""
@@ -71,6 +72,10 @@ class AnswerSource:
             self._buffer = b""
             with contextlib.suppress(termios.error):
                 termios.tcflush(self._descriptor, termios.TCIFLUSH)
+
+    def keep_draft(self, text: str) -> None:
+        """Keep a text to be edited further."""
+        self.draft = text
 
     async def line(self) -> str:
         """Return the next line, without its end.
@@ -98,18 +103,16 @@ class AnswerSource:
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode("utf-8", "replace").rstrip("\r")
 
-    async def edited_line(self, prompt: str, draft: str) -> str:
-        """Return the next line of a terminal, which has the text `draft` at first.
+    async def edited_line(self, prompt: str) -> str:
+        """Return the next line of a terminal, which has the draft at first, if it is not too long.
 
         Raises:
             InputEndedError: the input has ended.
         """
-        self.forget_typed()
         before = termios.tcgetattr(self._descriptor)
-        draft = draft if len(draft.encode("utf-8", "replace")) < _MAX_DRAFT_BYTES else ""
+        draft = self.draft if len(self.draft) < _MAX_DRAFT_CHARACTERS else ""
         editor = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-c", _LINE_EDITOR, prompt),
-            env={**os.environ, "DRAFT": draft},
+            *(sys.executable, "-I", "-c", _LINE_EDITOR, prompt, draft.replace("\0", "")),
             stdin=self._descriptor,
             stderr=asyncio.subprocess.PIPE,
         )

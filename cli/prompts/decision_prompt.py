@@ -26,37 +26,25 @@ from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.validation.lenient_json import InexactNumber, exact_json
 from holdfast.validation.problems import problems_of, summarize_problems
 
-_MAX_TRIES = 100
+MAX_TRIES = 100
 
 
 class _Back(Exception):
-    """Back to the options: the reason, empty if the person wants it, and the arguments' text."""
-
-    def __init__(self, reason: str = "", draft: str = "") -> None:
-        super().__init__(reason)
-        self.draft = draft
+    """Back to the options; the message is the reason, empty if the person wants it."""
 
 
 async def ask_decision(
-    waiting: PendingApproval,
-    answers: AnswerSource,
-    screen: Screen,
-    refused: Decision | None = None,
+    waiting: PendingApproval, answers: AnswerSource, screen: Screen
 ) -> Decision | None:
     """Show the call, ask, and return the decision; `None` where it was skipped.
-
-    After a `refused` edit, its arguments are edited further.
 
     Raises:
         InputEndedError: there are no more answers.
     """
     screen.show_approval(waiting, asked=True)
     options = question_text.OPTIONS[waiting.kind]
-    draft = ""
-    if refused is not None and refused.decision == "edit" and waiting.kind != "plan":
-        draft = as_json(refused.arguments, indent=2 if _editor(answers) else None)
     with screen.pause_for_input():
-        for _ in range(_MAX_TRIES):
+        for _ in range(MAX_TRIES):
             answers.forget_typed()
             answer = (await _line(question_text.prompt(waiting), answers, screen)).strip().lower()
             option = next((option for option in options if option.means(answer)), None)
@@ -67,20 +55,15 @@ async def ask_decision(
                 return None
             else:
                 try:
-                    return await _decision(waiting, option, answers, screen, draft)
+                    return await _decision(waiting, option, answers, screen)
                 except _Back as back:
-                    draft = back.draft or draft
                     if reason := str(back):
                         screen.print_note(reason)
     return None
 
 
 async def _decision(
-    waiting: PendingApproval,
-    option: DecisionOption,
-    answers: AnswerSource,
-    screen: Screen,
-    draft: str,
+    waiting: PendingApproval, option: DecisionOption, answers: AnswerSource, screen: Screen
 ) -> Decision:
     """Ask for the values of a decision, and return it."""
     fields: dict[str, Any] = {}
@@ -95,7 +78,7 @@ async def _decision(
             except CannotStrikeError as error:
                 raise _Back(f"That is not possible: {error}.") from error
         case "edit":
-            fields["arguments"] = await _edited(waiting, answers, screen, draft)
+            fields["arguments"] = await _edited(waiting, answers, screen)
         case "deny":
             # The decision itself was given, even if the input ends before the reason.
             with contextlib.suppress(InputEndedError):
@@ -120,25 +103,22 @@ async def _decision(
         raise _Back(f"That is not possible: {clean(problems)}") from error
 
 
-async def _edited(
-    waiting: PendingApproval, answers: AnswerSource, screen: Screen, draft: str
-) -> Any:
-    if editor := _editor(answers):
-        text = _edited_text(editor, draft or as_json(waiting.arguments, indent=2))
+async def _edited(waiting: PendingApproval, answers: AnswerSource, screen: Screen) -> Any:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if answers.terminal and editor:
+        text = _edited_text(editor, answers.draft or as_json(waiting.arguments, indent=2))
     else:
         screen.print_note(f"Arguments now: {as_json(waiting.arguments)}")
-        text = await _filled_line("All arguments as JSON (empty: back): ", answers, screen, draft)
+        prompt = "All arguments as JSON (empty: back): "
+        text = await _filled_line(prompt, answers, screen, has_draft=bool(answers.draft))
+    answers.keep_draft(text)
     try:
         arguments = exact_json(text)
     except (ValueError, RecursionError) as error:
-        raise _Back(f"That is no JSON: {error}.", text) from error
+        raise _Back(f"That is no JSON: {error}.") from error
     if arguments == waiting.arguments:
         raise _Back("Nothing was changed.")
     return arguments
-
-
-def _editor(answers: AnswerSource) -> str | None:
-    return (os.environ.get("VISUAL") or os.environ.get("EDITOR")) if answers.terminal else None
 
 
 def _edited_text(editor: str, text: str) -> str:
@@ -164,9 +144,11 @@ def _edited_text(editor: str, text: str) -> str:
         return edited
 
 
-async def _filled_line(prompt: str, answers: AnswerSource, screen: Screen, draft: str = "") -> str:
-    if draft and answers.terminal:
-        line = await answers.edited_line(prompt, draft)
+async def _filled_line(
+    prompt: str, answers: AnswerSource, screen: Screen, *, has_draft: bool = False
+) -> str:
+    if has_draft and answers.terminal:
+        line = await answers.edited_line(prompt)
     else:
         line = await _line(prompt, answers, screen)
     if not line.strip():

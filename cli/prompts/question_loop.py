@@ -11,7 +11,7 @@ from typing import Final
 from temporalio.exceptions import ApplicationError
 
 from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
-from holdfast.cli.prompts.decision_prompt import ask_decision
+from holdfast.cli.prompts.decision_prompt import MAX_TRIES, ask_decision
 from holdfast.cli.screens.screen import Screen
 from holdfast.client.command_errors import CommandError, NoWorkerError
 from holdfast.client.question_text import how_to_decide, title
@@ -63,18 +63,15 @@ class ApprovalPrompts:
         """Ask, unless and until it is decided elsewhere."""
         if any(is_same_person(decided.by, answers.by) for decided in waiting.decisions):
             return
-        refused: Decision | None = None
-        while True:
-            decision = await self._decision(waiting, answers, refused)
+        answers.keep_draft("")
+        for _ in range(MAX_TRIES):
+            decision = await self._decision(waiting, answers)
             if decision is None or not await self._is_refused(decision, waiting, answers):
                 return
-            refused = decision
 
-    async def _decision(
-        self, waiting: PendingApproval, answers: AnswerSource, refused: Decision | None
-    ) -> Decision | None:
+    async def _decision(self, waiting: PendingApproval, answers: AnswerSource) -> Decision | None:
         """Return the decision; `None` if it was skipped or is decided elsewhere."""
-        asking = asyncio.ensure_future(ask_decision(waiting, answers, self._screen, refused))
+        asking = asyncio.ensure_future(ask_decision(waiting, answers, self._screen))
         watching = asyncio.ensure_future(self._until_decided(waiting))
         try:
             await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
