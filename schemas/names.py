@@ -132,6 +132,8 @@ NO_PERMIT: Final = "no_permit"
 TELLING_FAILED: Final = "telling_failed"
 # What Temporal's SDKs call an activity type that the worker does not have.
 ACTIVITY_NOT_FOUND: Final = "NotFoundError"
+# And an attempt that a worker that stops has cut off.
+WORKER_SHUTDOWN: Final = "WorkerShutdown"
 
 # Types with which the updates `decide` and `send` refuse.
 INVALID_DECISION: Final = "invalid_decision"

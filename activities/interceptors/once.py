@@ -32,10 +32,11 @@ class _Once(ActivityInboundInterceptor):
         mark = call.headers.get(names.ONCE)
         if mark is None:
             return await super().execute_activity(call)
-        if (why := _repetition(activity.info(), mark.data.decode())) is not None:
-            raise _unknown(
-                f"{why}; an attempt before may have taken effect, and may still be running"
-            )
+        info = activity.info()
+        if (why := _repetition(info, mark.data.decode())) is not None:
+            since = f"{info.scheduled_time:%Y-%m-%d %H:%M:%S} UTC"
+            before = f"an attempt before may have taken effect since {since}"
+            raise _unknown(f"{why}; {before}, and may still be running")
         try:
             return await super().execute_activity(call)
         except (asyncio.CancelledError, CancelledError):

@@ -2,14 +2,19 @@
 resets its run; on a real server. It happens once, and where nobody knows, a person is asked."""
 
 import asyncio
+import re
+import uuid
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType, PendingActivityState
+from temporalio.client import Client
 
 from tests.support import tools
-from tests.support.backend import SIDE_BY_SIDE, Launch, Run
+from tests.support.backend import SIDE_BY_SIDE, Launch, Run, backend
 from tests.support.eventually import eventually
 from tests.support.operators import Operator
 
@@ -98,6 +103,7 @@ RUNS_AGAIN: list[Commands] = [
     *(retried, reset_between, unpaused_between, restored_between, reset_run)
 ]
 RUNS_ON: list[Commands] = [paused, unpaused, reset, restored]
+STILL_RUNS = r"(since|scheduled at) \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, and may still be running"
 
 
 async def paying(run: Run) -> list[str]:
@@ -120,6 +126,7 @@ async def test_what_may_have_happened_is_not_run_again(launch: Launch) -> None:
         run = Run(home.client.get_workflow_handle(run.id))  # it may have been reset
         [question] = await run.waiting()
         assert question["kind"] == "reconcile"
+        assert re.search(STILL_RUNS, question["question"]), question
         assert len(await paying(run)) == 1, commands
         tools.write(f"open {commands.__name__}")
         await run.decide("t1c1", "did_not_happen", digest=question["digest"])
@@ -127,6 +134,22 @@ async def test_what_may_have_happened_is_not_run_again(launch: Launch) -> None:
         assert len(await paying(run)) == 2, commands
 
     await asyncio.gather(*(attacked(commands) for commands in RUNS_AGAIN))
+
+
+@pytest.mark.usefixtures("ledger")
+async def test_a_payment_that_a_stopping_worker_cuts_off_is_not_run_again(
+    client: Client, tmp_path: Path
+) -> None:
+    """Its SDK reports an error like any other, after the payment."""
+    where: dict[str, Any] = {"task_queue": uuid.uuid4().hex, "graceful_timeout": SOON}
+    async with backend(client, tmp_path, [], **where) as home:
+        run = await home.call(PAYS, {"name": "cut off"})
+        await paying(run)
+    async with backend(client, tmp_path, [], **where):
+        [question] = await run.waiting()
+        assert question["kind"] == "reconcile"
+        assert re.search(STILL_RUNS, question["question"]), question
+        await run.handle.terminate()
 
 
 @pytest.mark.usefixtures("ledger")

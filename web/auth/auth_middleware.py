@@ -75,8 +75,7 @@ class SignInMethod(Protocol):
 class BearerTokens:
     """Authenticates programs by JWTs, checked as the workers check a principal's.
 
-    The audience is the inbox's own: a principal's token that somebody has read in a history is
-    rejected.
+    The audience is the inbox's own: a principal's token that was read in a history is rejected.
 
     Beside `sub` and `scopes`, a token may have `groups`: the approver groups that the program
     decides for, as far as its key may sign for them. Without keys, no token is accepted.

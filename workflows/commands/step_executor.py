@@ -296,17 +296,17 @@ class StepExecutor:
                 not (failure.started or start_timeout is None)
                 and not start_timeout - MAX_EARLY <= waited <= start_timeout + MAX_LATE
             )
-            # In older runs, the type is an error like any other, and a timeout is what it claims.
-            if may_have_started and applies(LOST_REPLIES):
-                failure = Failure("other", "its last attempt did not start in time")
-            if failure.type == ErrorCode.OUTCOME_UNKNOWN and not applies(LOST_REPLIES):
-                failure = replace(failure, type="")
-            outcome = outcome_of_failure(tool, failure)
-            is_reported = failure.type == ErrorCode.OUTCOME_UNKNOWN
-            if isinstance(outcome, Unknown) and not is_reported and applies(LOST_REPLIES):
-                since = f"it was scheduled at {scheduled_at:%Y-%m-%d %H:%M:%S} UTC"
-                return Unknown(f"{outcome.message}; {since}, and may still be running")
-            return outcome
+            late = Failure("other", "its last attempt did not start in time")
+            outcome = outcome_of_failure(tool, late if may_have_started else failure)
+            if not isinstance(outcome, Unknown):
+                return outcome
+            if not applies(LOST_REPLIES):
+                # In older runs, the type is an error like any other, and a timeout what it claims.
+                return outcome_of_failure(tool, replace(failure, type=""))
+            if failure.type == ErrorCode.OUTCOME_UNKNOWN:
+                return outcome
+            since = f"it was scheduled at {scheduled_at:%Y-%m-%d %H:%M:%S} UTC"
+            return Unknown(f"{outcome.message}; {since}, and may still be running")
         except ValueError as error:
             return fail(
                 ErrorCode.INVALID_OUTPUT,

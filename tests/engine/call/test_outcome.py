@@ -49,6 +49,7 @@ def application(message: str, type_: str = "ValueError") -> Failure:
         (Failure("cancelled", "it was cancelled", started=False), "timeout", "timeout"),
         (Failure("other", "the server said no"), "tool_error", Unknown),
         (application("enough", STOP_RUN), Stopped, Stopped),
+        (application("shutting down", "WorkerShutdown"), "tool_error", Unknown),
     ],
 )
 def test_what_became_of_a_call_whose_activity_failed(

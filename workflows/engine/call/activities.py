@@ -230,7 +230,9 @@ def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
             return fail(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {why}")
         case Failure(kind="application", type=ErrorCode.OUTCOME_UNKNOWN, message=message):
             return Unknown(f"the outcome of `{tool.name}` is unknown: {message}")
-        case Failure(kind="application"):
+        case Failure(kind="application", type=type_) if not (
+            tool.once and type_ == names.WORKER_SHUTDOWN
+        ):
             message = failure.message or f"`{tool.name}` failed, and did not say why."
             return fail(ErrorCode.TOOL_ERROR, message)
         case Failure(started=False):
