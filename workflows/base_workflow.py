@@ -53,7 +53,7 @@ from holdfast.workflows.input import (
     payload_value,
     raw_payload_handler,
 )
-from holdfast.workflows.queries import RunQueries
+from holdfast.workflows.queries import QueryHandlers
 from holdfast.workflows.token_verification import (
     TokenRejected,
     count_decision,
@@ -79,7 +79,7 @@ class StartedWork(Generic[WorkT]):
     executor: StepExecutor
 
 
-class BaseWorkflow(RunQueries, Generic[WorkT]):
+class BaseWorkflow(QueryHandlers, Generic[WorkT]):
     """A workflow around one `ExecutionBase`, from its start to its end.
 
     `signals` are the signals that people send to it.

@@ -23,7 +23,7 @@ from holdfast.workflows.input import (
 )
 
 
-class RunQueries(ABC):
+class QueryHandlers(ABC):
     """The queries; before the work exists, they answer that nothing has happened."""
 
     _pending: PendingApprovals

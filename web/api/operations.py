@@ -229,8 +229,8 @@ OPERATIONS: Final = [
         "/runs/{run}/renew",
         "renew",
         "Renew the principal's token",
-        "A new token of the same principal, with the run's id as `jti`: calls that wait since the"
-        " token before it has expired (`principal_expired`) start.",
+        "A new token of the same principal, with the run's id as `jti`. The calls that are pending"
+        " because the token before it has expired (`principal_expired`) start.",
         runs.renew,
         {200: Answer("The token is accepted.", models.Started, example={"run": _RUN})},
         (*_ASKED, *_BODY, "ended"),

@@ -380,7 +380,7 @@ class Questions:
             self.log_ignored(decision, str(error))
 
     def renew(self, principal: Principal) -> Principal:
-        """Continue with a new token of the principal; the calls that wait for it start.
+        """Continue with a new token of the principal; its pending calls start.
 
         Raises:
             CannotRenew: It is no token for that.
