@@ -32,6 +32,8 @@ class Node:
         self.root = root or self
         # By the id of its schema, which the document keeps alive, or a reference to it.
         self.nodes: dict[int | str, Node] = {} if root is None else root.nodes
+        # The keys of the values of `enum`, once it was applied.
+        self.values: frozenset[Any] | None = None
         self._checks: dict[type, list[tuple[str, Check, Any]]] = {}
         rules = schema.items() if isinstance(schema, dict) else ()
         self._cost = sum(

@@ -71,7 +71,7 @@ def _own(node: "Node", value: Any, budget: WorkBudget) -> Iterator[Any]:
         yield from steps
         return
     if is_object:
-        yield from schema.get("properties", ())
+        yield from (key for key in value if key in schema.get("properties", ()))
         for pattern in schema.get("patternProperties", ()):
             yield from (key for key in value if budget.matches(pattern, key))
     else:

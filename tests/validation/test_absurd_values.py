@@ -73,6 +73,14 @@ ABSURD: dict[str, tuple[Any, Schema]] = {
         [{}] * 20_000, {"items": {"required": [f"k{n}" for n in range(9_000)]}},
     ),
     "many values": (["x"] * 40_000, {"items": {"enum": [f"k{n}" for n in range(9_000)]}}),
+    "many values, of which the last fits": (
+        ["k8999"] * 40_000, {"items": {"enum": [f"k{n}" for n in range(9_000)]}},
+    ),
+    "many unevaluated": (
+        [{}] * 20_000,
+        {"items": {"properties": {f"k{n}": {} for n in range(9_000)},
+                   "unevaluatedProperties": False}},
+    ),
     "many types": ([1] * 20_000, {"items": {"type": ["string"] * 9_000}}),
     "a large constant, again and again": (
         [[0] * 60_000] * 4,
