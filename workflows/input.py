@@ -12,7 +12,8 @@ not in the history, so a replay does not have the third.
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NoReturn, TypeVar, cast
+from functools import partial
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from temporalio import exceptions, workflow
 from temporalio.api.common.v1 import Payload
@@ -278,32 +279,23 @@ def model_failure_message(error: ActivityError) -> str:
     return f"the model did not answer in time: {innermost}"
 
 
-class _PerTaskBudget:
-    """A budget that is full again in each workflow task; `share` is the run's, or that of input."""
-
-    def __init__(self, budgets: "TaskBudget", share: Literal["run", "input"]) -> None:
-        self._budgets = budgets
-        self._share = share
-        self._task = -1
-        self._budget = SharedWorkBudget(0)
-
-    def __call__(self) -> SharedWorkBudget:
-        task = workflow.info().get_current_history_length()
-        rules = self._budgets.rules
-        if task != self._task or self._budget.rules is not rules:
-            steps = rules.task_steps if self._share == "run" else rules.input_steps
-            self._task, self._budget = task, SharedWorkBudget(steps, rules)
-        return self._budget
-
-
 class TaskBudget:
-    """The budgets of one workflow, for `use_shared_budget`."""
+    """The budgets of one workflow, for `use_shared_budget`: full again in each workflow task."""
 
     def __init__(self) -> None:
         self.rules: ValidationRules = RULES
-        self.run = _PerTaskBudget(self, "run")
-        self.input = _PerTaskBudget(self, "input")
-        self.validation = _PerTaskBudget(self, "input")
+        self.run, self.input, self.validation = (
+            partial(self._budget, name) for name in ("run", "input", "validation")
+        )
+        self._filled_at: tuple[int, ValidationRules] = (-1, RULES)
+        self._budgets: dict[str, SharedWorkBudget] = {}
+
+    def _budget(self, name: str) -> SharedWorkBudget:
+        now = (workflow.info().get_current_history_length(), self.rules)
+        if now != self._filled_at:
+            self._filled_at, self._budgets = now, {}
+        steps = self.rules.task_steps if name == "run" else self.rules.input_steps
+        return self._budgets.setdefault(name, SharedWorkBudget(steps, self.rules))
 
     def admit(self, payload: Any, *, trace: bool = True) -> None:
         """Charge for reading a payload; the first one in a workflow task is always admitted.

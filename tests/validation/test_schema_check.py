@@ -19,6 +19,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"pattern": "(a)\\1"}, "repeat the pattern of the group"),
     ({"allOf": [{"pattern": "(a{200}){100}"}] * 60}, "use smaller counts, or `minLength` and"),
     ({"$ref": False}, "write a text"),
+    ({"$ref": "#/allOf/" + "9" * 5_000, "allOf": [{}]}, "write it under this schema's own"),
     ({"properties": {}, "required": [{}]}, "write a text"),
     ({"$ref": "other.json#/a"}, "nothing is fetched: copy what it names under `$defs`"),
 ]
