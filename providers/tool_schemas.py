@@ -39,8 +39,7 @@ def arguments_schema(provider: str, schema: Schema, description: str) -> tuple[S
     """Return the schema and the description of a tool for `openai` or `anthropic`."""
     moved = {name: schema[name] for name in _NOT_AT_TOP[provider] if name in schema}
     plain = {name: value for name, value in schema.items() if name not in moved}
-    if provider == "openai":
-        plain = {**with_items(plain), "type": "object"}
+    plain = {**(with_items(plain) if provider == "openai" else plain), "type": "object"}
     if not moved:
         return plain, description
     note = "The arguments must also fit this JSON Schema: "

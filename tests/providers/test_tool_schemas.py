@@ -39,9 +39,10 @@ def test_openai_gets_no_such_keyword_at_the_top(keyword: str) -> None:
     assert json.dumps({keyword: value}) in description
 
 
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
 @pytest.mark.parametrize("top", [{}, {"type": ["object", "null"]}])
-def test_openai_gets_an_object(top: Any) -> None:
-    assert arguments_schema("openai", top, "")[0]["type"] == "object"
+def test_the_parameters_are_an_object(provider: str, top: Any) -> None:
+    assert arguments_schema(provider, top, "")[0]["type"] == "object"
 
 
 def test_openai_gets_no_longer_description_than_it_accepts() -> None:
