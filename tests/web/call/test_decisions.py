@@ -229,8 +229,8 @@ async def test_of_a_call_that_may_have_happened_people_say_what_they_know(desk: 
     await runs[1].result()
     assert (await runs[1].error())["code"] == "outcome_unknown"
     said = words(await ann.open(runs[1]))
-    assert re.search(r"Give up \(you\) , .*? its outcome stays unknown\.", said)
-    assert "Requested before: It did not happen, run it again (you)" in said
+    assert re.search(r"Give up \(you, unverified\) , .*? its outcome stays unknown\.", said)
+    assert "Requested before: It did not happen, run it again (you, unverified)" in said
 
 
 async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> None:

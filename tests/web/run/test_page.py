@@ -183,9 +183,9 @@ async def test_without_a_worker_it_says_what_temporal_knows_and_soon(
     page = await stage.get(f"/run/{run.id}")
     assert "Waiting for approval: pay." in text(page.text)
     assert "The run has not answered the query for its log." in text(page.text)
-    assert "no worker answers" not in text(page.text), "it has not waited until that was clear"
+    assert "does not answer" not in text(page.text), "it has not waited until that was clear"
     news = text(await shown(stage, run, "/news"))
-    assert "no worker answers queries on task queue" in news
+    assert "a worker does not answer, though one polled task queue" in news, news
     over = text((await stage.get(f"/run/{ended.id}")).text)
     assert "Output Paid." in over
     assert "2 turns, 1 call, 20 tokens in, 10 out" in over
