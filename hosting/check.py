@@ -35,7 +35,6 @@ from holdfast.runtime.settings_files.file_problems import FileProblem
 from holdfast.runtime.storage.locations import check_store_location
 from holdfast.runtime.storage.store import StoreError
 from holdfast.schemas.phrases import suggest_names
-from holdfast.schemas.tool import Tool
 from holdfast.validation.problems import ValueProblem
 from holdfast.workflows.engine.model.composed import composed_schema
 from holdfast.workflows.engine.skills import allowed_tools
@@ -59,7 +58,8 @@ class CheckResult(NamedTuple):
 def check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) -> int:
     """Load everything as at a start, report each problem, and return the exit code.
 
-    Problems are lines on standard error. As JSON they are an array on standard output, of
+    Problems are lines on standard error, and warnings on standard output, which change no exit
+    code. As JSON, either are an array on standard output, of
     `{"file", "line", "reason", "mend", "field"}`: `line` from 1 or null, `field` the place within
     the file.
     """
@@ -86,9 +86,6 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
     except ResourcesError as error:
         return _failure([*error.problems, *problems], options)
     unfit = list(_unfit_schemas(resources, options.provider)) if options.provider else []
-    if options.json:
-        listed = json.dumps([each.to_json() for each in unfit], indent=2)
-        return CheckResult(STOPPED, f"{listed}\n")
     # Settings that are valid, but perhaps not intended.
     reason = "is registered, and is no tool: its one parameter is no pydantic model"
     fix = "give it one, or bind it in `tools/`, if models are to call it"
@@ -99,40 +96,35 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
         if each.name != settings.notify
     ]
     own = {each.name for each in catalog.python_activities}
-    once = [
-        f"`{tool.name}`"
-        for tool in _all_tools(resources).values()
+    once = {
+        f"`{tool.name}`": None
+        for tool in catalog.all_tools
         if tool.once and tool.activity is not None and tool.activity.type in own
-    ]
+    }
     if once:
         reason = f"the outcome of {', '.join(once)} is unknown after a lost reply ({_LIBRARIES})"
         notes.append(FileProblem("--tools", None, reason, ""))
-    warnings = [*permit_warnings(settings, resources), *unfit]
-    lines = [*catalog.advice, *notes, *warnings, f"{summarize_resources(resources)}: OK"]
+    warnings = [*catalog.advice, *notes, *permit_warnings(settings, resources), *unfit]
+    warnings = [*dict.fromkeys(warnings)]  # agents share tools
+    if options.json:
+        return CheckResult(STOPPED, _as_json(warnings))
+    lines = [*warnings, f"{summarize_resources(resources)}: OK"]
     return CheckResult(STOPPED, "".join(f"{line}\n" for line in lines))
 
 
 def _unfit_schemas(resources: WorkerResources, provider: str) -> Iterator[FileProblem]:
     """Yield what a provider does not accept or enforce of the tools and the agents' outputs."""
     fits: dict[str, Callable[[Any], Any]] = {"openai": fits_strict_mode, "anthropic": answer_schema}
-    for agent in resources.current_catalog.catalog.agents.values():
+    catalog = resources.current_catalog.catalog
+    for agent in catalog.agents.values():
         is_checked = isinstance(agent.output, dict) and provider in fits
         if is_checked and not fits[provider](agent.output):
             reason = f"an answer is not held to the output of agent `{agent.name}`"
             yield FileProblem(f"--provider {provider}", None, reason, "it is checked by the run")
-    for tool in _all_tools(resources).values():
+    for tool in catalog.all_tools:
         for note in schema_notes(provider, tool.parameters, tool.description):
             reason = f"tool `{tool.name}`: {note}"
             yield FileProblem(f"--provider {provider}", None, reason, "")
-
-
-def _all_tools(resources: WorkerResources) -> dict[str, Tool]:
-    catalog = resources.current_catalog.catalog
-    tools = dict(catalog.definitions.tools)
-    for agent in catalog.agents.values():
-        for tool in (*agent.tools, *(each for skill in agent.skills for each in skill.tools)):
-            tools.setdefault(tool.name, tool)
-    return tools
 
 
 def _composed_schema(resources: WorkerResources, target: str) -> str:
@@ -156,9 +148,12 @@ def _composed_schema(resources: WorkerResources, target: str) -> str:
 
 def _failure(problems: Sequence[FileProblem], options: CheckOptions) -> CheckResult:
     if options.json:
-        written = json.dumps([problem.to_json() for problem in problems], indent=2)
-        return CheckResult(WRONG_SETUP, out=f"{written}\n")
+        return CheckResult(WRONG_SETUP, _as_json(problems))
     return CheckResult(WRONG_SETUP, err="".join(f"{problem}\n" for problem in problems))
+
+
+def _as_json(problems: Sequence[FileProblem]) -> str:
+    return f"{json.dumps([each.to_json() for each in problems], indent=2)}\n"
 
 
 def run_isolated(

@@ -167,7 +167,7 @@ def _http_clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.As
         raise LoadError([FileProblem("the environment", None, reason, fix)]) from None
 
 
-def permit_warnings(settings: WorkerSettings, resources: WorkerResources) -> list[str]:
+def permit_warnings(settings: WorkerSettings, resources: WorkerResources) -> list[FileProblem]:
     """Return a warning if the worker is to be strict, and executes its tools for any program."""
     catalog = resources.current_catalog.catalog
     policies = [tool.approval for tool in catalog.all_tools]
@@ -177,7 +177,8 @@ def permit_warnings(settings: WorkerSettings, resources: WorkerResources) -> lis
         return []
     reason = "its tools run without a decision for each program of the Temporal namespace"
     how = "`--catalog-only`, `--principal-tokens` or a `signed` tool"
-    return [f"the worker has {how}, but {reason}; give it the keys of `--permits`"]
+    reason = f"the worker has {how}, but {reason}"
+    return [FileProblem("--permits", None, reason, "give it the keys of `--permits`")]
 
 
 def summarize_resources(resources: WorkerResources) -> str:

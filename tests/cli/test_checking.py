@@ -146,6 +146,8 @@ async def test_what_loads_and_may_not_be_meant_is_told(place: Path, holdfast: Ho
         " `maxIterations: 2`: the model is then asked to finish",
         f"agents/desk.yaml:9: `skills[0].tools[0].required[0]`: `n` {required} `required`",
     ]
+    listed = json.loads((await holdfast("check", *ALL, "--json")).out)
+    assert [each["line"] for each in listed][:-1] == [2, 3, 5, 2, 9]
 
 
 async def test_strict_options_and_signed_tools_without_permits_are_reported(
