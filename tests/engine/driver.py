@@ -189,8 +189,6 @@ class Playing(Generic[WorkT]):
                 self.ask(question)
                 if question.ruling is None and self.run.is_steered:
                     self.run.planning.hold_back([one])
-                elif question.ruling is not None and calls.has_guarded_edit(one):
-                    self.decided(calls.apply_guarded_edit(turn.number, one))
                 else:
                     calls.apply_ruling(turn.number, one)
 

@@ -167,8 +167,6 @@ class StepExecutor:
                     await self.wait_for_ruling(question)
                     if work.is_steered and question.ruling is None:
                         work.planning.hold_back([call])
-                    elif question.ruling is not None and work.calls.has_guarded_edit(call):
-                        await self._decide(work.calls.apply_guarded_edit(turn.number, call))
                     else:
                         work.calls.apply_ruling(turn.number, call)
             self._publisher.update()

@@ -24,7 +24,7 @@ P, N, W, Q, R, U, E = CallStage
 LEGAL = [
     *((P, N), (P, W), (P, Q), (P, R), (P, E)),
     *((N, W), (N, Q), (N, R), (N, E)),
-    *((W, W), (W, Q), (W, R), (W, E)),
+    *((W, N), (W, W), (W, Q), (W, R), (W, E)),
     *((Q, W), (Q, R), (Q, E)),
     *((R, W), (R, U), (R, E), (U, W), (U, R), (U, E)),
 ]

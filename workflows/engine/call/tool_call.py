@@ -125,7 +125,7 @@ TRANSITIONS = {
     ),
     CallStage.PENDING: (CallStage.WAITING, CallStage.QUEUED, CallStage.RUNNING, CallStage.ENDED),
     CallStage.WAITING: (
-        *(CallStage.WAITING, CallStage.QUEUED),
+        *(CallStage.PENDING, CallStage.WAITING, CallStage.QUEUED),
         *(CallStage.RUNNING, CallStage.ENDED),
     ),
     CallStage.QUEUED: (CallStage.WAITING, CallStage.RUNNING, CallStage.ENDED),
@@ -185,7 +185,7 @@ class ToolCall:
     are not a JSON object. `raw_arguments` hold references, unless the call `is_literal`;
     `arguments` hold their values. `model_result` is the result that the model itself proposed. A
     call is `resolved_late` if its arguments were resolved after it was pending and no person has
-    seen them since; it is `covered_by_plan` if the approval of its plan approves it, and
+    seen them since; it is `is_approved` if the approval of its plan, or of an edit, covers it, and
     `is_counted` if it counts against the limits of its tool.
     """
 
@@ -203,7 +203,7 @@ class ToolCall:
     hook_uses: dict[str, int] = field(default_factory=dict)
     edited_by: str | None = None
     is_counted: bool = False
-    covered_by_plan: bool = False
+    is_approved: bool = False
     bound: dict[str, Any] | None = None
     stage: CallStage = CallStage.PROPOSED
     resolved_late: bool = False
@@ -331,9 +331,9 @@ class ToolCall:
         """Set the schema that resolved arguments have to fit, for the plan's approval to hold."""
         self.bound = bound
 
-    def cover(self, *, by_plan: bool) -> None:
-        """Set whether the approval of the plan approves the call."""
-        self.covered_by_plan = by_plan
+    def cover(self, *, is_approved: bool) -> None:
+        """Set whether an approval of its plan, or of a person's edit, covers the call."""
+        self.is_approved = is_approved
 
     def mark_counted(self, *, is_counted: bool) -> None:
         """Set whether the call counts against the limits of its tool."""

@@ -5,7 +5,7 @@ The workflow acts and reports in this order: `check_and_start` some calls; wait 
 pending calls and `start` queued ones; then `finish` them. Log entries are in source order.
 """
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from holdfast.schemas.log_entry import (
     ToolCallEntry,
@@ -100,13 +100,6 @@ class CallLifecycle:
         """
         if not turn.is_plan:
             yield from self.check(turn.number, calls)
-        for call in calls if turn.is_plan else ():
-            is_edited = call.edited_by is not None and call.stage is CallStage.PROPOSED
-            if is_edited and self._has_guards(call):
-                edited = call.arguments
-                yield from self._guard_edit(call)
-                is_same = is_same_json(call.arguments, edited)
-                call.cover(by_plan=call.covered_by_plan and is_same)
         for call in calls:
             if turn.stop_message is not None and call.stage is not CallStage.ENDED:
                 self.cancel(call, "the run ended before this call")
@@ -205,50 +198,23 @@ class CallLifecycle:
         else:
             self._decide(turn, call, ruling, question)
 
-    def has_guarded_edit(self, call: ToolCall) -> bool:
-        """Return whether hooks `_before` have to see what a person has approved with changes."""
-        ruling = self._questions.of(call).ruling
-        is_edit = isinstance(ruling, Approved) and ruling.edited_by is not None
-        return is_edit and call.stage is CallStage.WAITING and self._has_guards(call)
-
-    def apply_guarded_edit(self, turn: int, call: ToolCall) -> HookRequests[None]:
-        """Start a call with a person's changes, unless a hook objects; ask about a hook's own."""
-        question = self._questions.close(call)
-        assert question is not None
-        assert isinstance(question.ruling, Approved)  # as `has_guarded_edit` has seen
-        call.edit(question.ruling.arguments, question.ruling.edited_by)
-        yield from self._guard_edit(call)
-        if call.stage is CallStage.ENDED:
-            return
-        if is_same_json(call.arguments, question.ruling.arguments):
-            self.start(turn, call)
-            return
-        call.edit(call.arguments, question.ruling.edited_by)
-        self._questions.ask_about(turn, call, "call", _APPROVAL.format(call.name))
-
-    def _has_guards(self, call: ToolCall) -> bool:
-        guards = hook_activities(call, self._state.rules, "before")
-        return bool(guards) and applies(STRICTER_CALLS)
-
-    def _guard_edit(self, call: ToolCall) -> HookRequests[None]:
-        """Run the hooks `_before` on a person's changes."""
-
-        def guard() -> HookRequests[None]:
-            outcome = yield from run_before_hooks(call, self._state)
-            if outcome is not None:
-                call.end(outcome)
-
-        yield from self._end_if_refused(call, guard())
-        if isinstance(call.outcome, Refused):
-            uncount_call(call, self._state)
+    def edit(self, call: ToolCall, arguments: dict[str, Any], edited_by: str | None) -> None:
+        """Set a person's arguments; a call is pending until its hooks `_before` have seen them."""
+        call.edit(arguments, edited_by)
+        has_guards = bool(hook_activities(call, self._state.rules, "before"))
+        if call.stage is not CallStage.PENDING and has_guards and applies(STRICTER_CALLS):
+            call.move(CallStage.PENDING)
 
     def _decide(self, turn: int, call: ToolCall, ruling: Ruling, question: Question) -> None:
         """Apply the ruling on a call that needs an approval."""
         match ruling:
             case Approved(arguments, edited_by):
                 if edited_by is not None:
-                    call.edit(arguments, edited_by)
-                self.start(turn, call)
+                    self.edit(call, arguments, edited_by)
+                if call.stage is CallStage.PENDING:
+                    call.cover(is_approved=True)
+                else:
+                    self.start(turn, call)
             case Denied(reason):
                 call.end(refuse(ErrorCode.DENIED, reason or "A person denied this call."))
             case AnsweredByPerson(result):
@@ -369,22 +335,23 @@ class CallLifecycle:
         sources = call.dependencies.sources
         check_order(call, state, [one for one in sources if isinstance(one.outcome, Succeeded)])
         seen = visible_data(call, state.data) if sources else VisibleData(state.data)
+        repairs = call.hook_uses.get("repair", 0)
         yield from resolve_arguments(call, state, seen)
         if call.stage is not CallStage.PENDING:
             count_call(call, state)
-        resolved = call.arguments
+        resolved, is_repaired = call.arguments, call.hook_uses.get("repair", 0) > repairs
         outcome = yield from run_before_hooks(call, state)
         if outcome is not None:
             call.end(outcome)
-        # The approval of a plan does not cover later changes by hooks.
-        if call.covered_by_plan:
-            is_changed = not is_same_json(call.arguments, resolved) or "repair" in call.hook_uses
-            call.cover(by_plan=not is_changed and is_within(call.arguments, call.bound))
+        # An approval does not cover later changes by hooks.
+        if call.is_approved:
+            is_changed = is_repaired or not is_same_json(call.arguments, resolved)
+            call.cover(is_approved=not is_changed and is_within(call.arguments, call.bound))
 
     def _ask_or_start(self, turn: int, calls: list[ToolCall]) -> None:
         rules, pending = self._state.rules, self._state.pending
         for call in calls:
-            if call.covered_by_plan or call.name in (*rules.approval.auto, *pending.remembered):
+            if call.is_approved or call.name in (*rules.approval.auto, *pending.remembered):
                 continue
             policy = effective_policy(call.tool, rules)
             if not requires_approval(call.tool, policy, call.arguments):

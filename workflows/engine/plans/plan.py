@@ -227,7 +227,8 @@ def _check_bound(call: ToolCall) -> None:
 
 def is_unseen(call: ToolCall) -> bool:
     """Return whether a call has arguments that a plan shows as references without a value."""
-    return call.stage is CallStage.PENDING and has_references(call.raw_arguments)
+    is_read = call.stage is CallStage.PENDING and not call.is_literal
+    return is_read and has_references(call.raw_arguments)
 
 
 def has_references(value: Any) -> bool:

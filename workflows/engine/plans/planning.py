@@ -198,7 +198,7 @@ class Planning:
                 id=call.id,
                 tool=call.name,
                 given=call.raw_arguments,
-                covered=call.covered_by_plan and call.bound is None,
+                covered=call.is_approved and call.bound is None,
                 held=call in self._held,
                 key=self._held.get(call),
                 error=error_of(call.ended),
@@ -210,7 +210,7 @@ class Planning:
         """Continue with the approved plan of a snapshot."""
         for step in steps:
             proposal = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
-            call = ToolCall(proposal, raw_arguments=step.given, covered_by_plan=step.covered)
+            call = ToolCall(proposal, raw_arguments=step.given, is_approved=step.covered)
             call.end(Succeeded(None) if step.error is None else Refused(step.error))
             self._approved[call] = None
             if step.held:
@@ -225,7 +225,7 @@ class Planning:
                 return False
             taken[old] = call
         for old, call in taken.items():
-            call.cover(by_plan=old.covered_by_plan and old.bound is None)
+            call.cover(is_approved=old.is_approved and old.bound is None)
         self._held = {call: key for call, key in self._held.items() if call not in taken}
         self._approved = {taken.get(call, call): None for call in self._approved}
         return True
@@ -284,7 +284,7 @@ class Planning:
             if arguments is None:
                 self._refuse([call], ErrorCode.DENIED, STRUCK)
             elif not is_same_json(arguments, known_arguments(call)):
-                call.edit(arguments, edited_by)
+                self._calls.edit(call, arguments, edited_by)
         connect(turn.calls, is_sequential=turn.is_sequential)
 
     def _approve(self, calls: Sequence[ToolCall], question: Question) -> None:
@@ -296,14 +296,14 @@ class Planning:
             if is_covered and is_unseen(call):
                 is_bound = call.bound is not None or not applies(STRICTER_CALLS)
                 is_covered = is_bound and not policy.signed
-            call.cover(by_plan=is_covered)
+            call.cover(is_approved=is_covered)
 
     def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
         self._questions.log_expiry(question)
         if question.policy.on_timeout == "approve":
             self._approved = dict.fromkeys(calls)
             for call in calls:
-                call.cover(by_plan=True)
+                call.cover(is_approved=True)
             return
         message = "the approval of the plan expired"
         self._refuse(calls, ErrorCode.APPROVAL_TIMEOUT, message)
