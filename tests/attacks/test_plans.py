@@ -127,6 +127,13 @@ def test_a_plan_covers_no_value_that_nobody_has_seen() -> None:
     assert as_before(lambda: later(999_999, "approve")).paid == [{"amount": 999_999}]
 
 
+def test_a_plan_that_nobody_decided_on_covers_no_later_value_either() -> None:
+    waits = {"approval": {"onTimeout": "approve"}}
+    play = lazy(call("quote"), LATER, tools=(QUOTE, pay()), definition=waits).to_end()
+
+    assert [one["callId"] for one in play.shown] == [PLAN, "t1c2"]
+
+
 def test_a_call_that_needs_no_approval_by_its_value_is_not_asked_about() -> None:
     when = {"properties": {"amount": {"exclusiveMinimum": 100}}}
 

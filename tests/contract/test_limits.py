@@ -19,7 +19,7 @@ from holdfast.workflows.commands import activity_options, publisher
 from holdfast.workflows.engine import continue_as_new, run_state
 from holdfast.workflows.engine.approvals import notifications, pending, question
 from holdfast.workflows.engine.conversation import data_messages, scopes
-from holdfast.workflows.engine.execution import preparation
+from holdfast.workflows.engine.execution import preparation, questions
 from holdfast.workflows.engine.log import compressed_pages
 from holdfast.workflows.engine.state import references
 from holdfast.workflows.input import MAX_INPUT_VALUES
@@ -36,7 +36,7 @@ def kb(size_bytes: int) -> str:
 
 
 LIMITS: dict[str, list[str]] = {
-    "arguments that are named as filled in": [str(preparation.MAX_FILLED_IN_SHOWN)],
+    "arguments that are named as filled in": [str(questions.MAX_FILLED_IN_SHOWN)],
     "a tool's result": [kb(results.MAX_RESULT_BYTES), kb(results.MAX_STORED_BYTES)],
     "the text of a failure": [
         kb(results.MAX_FAILURE_BYTES),

@@ -41,7 +41,7 @@ from holdfast.workflows.engine.call.tool_call import (
 )
 from holdfast.workflows.engine.delegation import Delegates
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
-from holdfast.workflows.engine.execution.preparation import Questions
+from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model.answer import propose_calls
 from holdfast.workflows.engine.plans.planning import Planning
 from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot

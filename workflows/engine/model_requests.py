@@ -35,7 +35,7 @@ from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.question import Approved, Question
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.conversation.summaries import Summaries, SummariesProgress
-from holdfast.workflows.engine.execution.preparation import Questions
+from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.execution_base import AskPeople
 from holdfast.workflows.engine.model import prompt
 from holdfast.workflows.engine.model.answer import (

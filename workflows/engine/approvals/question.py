@@ -4,10 +4,6 @@ Decisions on a `Question` are checked, then counted; a quorum of equal ones is i
 Decisions are equal if they have the same effect: to run with the same arguments, or to use the same
 result. An edit therefore restarts the count, and the digest of an approval of another person's edit
 proves that the approver saw that edit.
-
-A client that may send decisions may write anything into them. The holder of a key signs the claims
-of a token: the person who decides, the run, and the call. So every field of a signed decision but
-its reason is read from its token, which counts once. An activity verifies signature and dates.
 """
 
 from collections.abc import Callable
@@ -19,7 +15,6 @@ from holdfast.schemas.base import canonical_json, rfc3339, sha256
 from holdfast.schemas.decision import (
     Decided,
     Decision,
-    DecisionClaims,
     Kind,
     PendingApproval,
     Verdict,
@@ -31,11 +26,12 @@ from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.rule_changes import applies
 from holdfast.validation.text_safety import normalized_person
-
-# The verdicts of a token without a verdict.
-_UNSAID = ("approve", "deny")
-# Decisions that provide a result.
-_RESULTS: tuple[Verdict, ...] = ("respond", "happened")
+from holdfast.workflows.engine.approvals.signed_decision import (
+    RESULTS,
+    DecisionRejected,
+    SignedDecision,
+    check_token,
+)
 
 MAX_COUNTED_DECISIONS = 200
 MAX_REMINDERS = 100
@@ -57,7 +53,7 @@ _AGAIN = (
 # The decisions that use a field of their own.
 _USED_BY: dict[str, tuple[Verdict, ...]] = {
     "arguments": ("edit",),
-    "result": _RESULTS,
+    "result": RESULTS,
     "remember": ("approve", "edit"),
 }
 _RENEW = (
@@ -73,25 +69,6 @@ _UNFIT: dict[tuple[Kind, Verdict], str] = {
     ("principal_expired", "respond"): _RENEW,
     ("plan", "respond"): "decide on a plan with approve, edit or deny",
 }
-
-
-class DecisionRejected(Exception):
-    """A decision is rejected; `code` is a type of `schemas.names`."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class SignedDecision(Decision):
-    """A decision whose token was verified; no client can send one."""
-
-    claims: DecisionClaims
-
-    @property
-    def token_use(self) -> str:
-        """Return the use of its token: a call and a verdict."""
-        return f"{self.call_id} {self.decision}"
 
 
 @dataclass(frozen=True)
@@ -393,34 +370,3 @@ class Question:
 
 def _invalid(why: str) -> DecisionRejected:
     return DecisionRejected(INVALID_DECISION, why)
-
-
-def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) -> SignedDecision:
-    """Take the person from a token's claims, or raise `DecisionRejected`: it is for another run."""
-    if claims.workflow_id != run_id:
-        raise _unbound("another run")
-    fields = {name: getattr(decision, name) for name in decision.model_fields_set}
-    who = {"by": claims.sub, "groups": claims.groups}
-    return SignedDecision.model_validate({**fields, **who, "claims": claims})
-
-
-def check_token(decision: SignedDecision, call_id: str, digest: str) -> None:
-    """Raise `DecisionRejected` unless a token is for this call, this digest, and the verdict."""
-    claims, verdict = decision.claims, decision.decision
-    if claims.call_id is not None and claims.call_id != call_id:
-        raise _unbound("another call")
-    if claims.digest != digest:
-        what = "other arguments" if verdict == "edit" else "another call, or as it was before"
-        raise _unbound(f"{what}: look at it again, then sign")
-    if claims.decision is None and verdict not in (*_UNSAID, "edit"):
-        raise _unbound(f"an approval or a denial: sign `decision` as `{verdict}`")
-    if claims.decision not in (None, verdict):
-        raise _unbound("another decision")
-    if verdict in _RESULTS and claims.result_digest != sha256(canonical_json(decision.result)):
-        raise _unbound("another result: sign its digest as `resultDigest`")
-    if decision.remember and not claims.remember:
-        raise _unbound("this call alone: sign `remember` as well")
-
-
-def _unbound(what: str) -> DecisionRejected:
-    return DecisionRejected(INVALID_DECISION, f"the token is for {what}")

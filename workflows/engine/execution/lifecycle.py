@@ -61,7 +61,6 @@ from holdfast.workflows.engine.execution.dependency_graph import (
 )
 from holdfast.workflows.engine.execution.preparation import (
     MAX_REFERENCES_IN_TURN,
-    Questions,
     check_order,
     check_scopes,
     count_call,
@@ -70,6 +69,7 @@ from holdfast.workflows.engine.execution.preparation import (
     run_before_hooks,
     uncount_call,
 )
+from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model.latent_calls import proposed_result
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import VisibleData, is_same_json

@@ -154,13 +154,14 @@ def edit_plan(
     new_arguments = _given(turn, shown, plan)
     bounds = {entry.id: entry.bound for entry in shown.calls}
     bounds |= {entry.id: entry.bound for entry in plan.calls if "bound" in entry.model_fields_set}
-    trial = [replace(call, dependencies=Dependencies()) for call in turn.calls]
+    trial = [
+        replace(call, dependencies=Dependencies(), bound=bounds.get(call.id)) for call in turn.calls
+    ]
     staying = [copy for copy in trial if copy.id in new_arguments]
     for copy in staying:
         copy.edit(new_arguments[copy.id], None)
-        copy.set_bound(bounds[copy.id] if is_unseen(copy) else None)
-        if bounds[copy.id] is not None:
-            _check_bound(copy)
+        if copy.bound is not None:
+            _check_bound(copy, copy.bound)
     connect(trial, is_sequential=turn.is_sequential)
     for call in staying:
         if call.stage is CallStage.PENDING:
@@ -216,12 +217,12 @@ def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str
         raise InvalidArguments(f"{call.id}: {error}") from None
 
 
-def _check_bound(call: ToolCall) -> None:
-    if call.bound is None:
+def _check_bound(call: ToolCall, bound: dict[str, Any]) -> None:
+    if not is_unseen(call):
         raise InvalidArguments(f"{call.id}: `bound` is for arguments that are not known yet")
-    if not call.bound:
+    if not bound:
         raise InvalidArguments(f"{call.id}: `bound` is empty; write what the arguments have to fit")
-    for problem in schema_problems(call.bound):
+    for problem in schema_problems(bound):
         raise InvalidArguments(f"{call.id}: `bound`: {problem.reason}; {problem.fix}")
 
 

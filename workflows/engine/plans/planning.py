@@ -57,11 +57,10 @@ from holdfast.workflows.engine.call.tool_call import (
 from holdfast.workflows.engine.execution.dependency_graph import connect, visible_data
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.execution.preparation import (
-    Questions,
     check_scopes,
     fit_arguments,
-    places_filled_in,
 )
+from holdfast.workflows.engine.execution.questions import Questions, places_filled_in
 from holdfast.workflows.engine.plans.plan import (
     check_known_arguments,
     edit_plan,
@@ -303,7 +302,7 @@ class Planning:
         if question.policy.on_timeout == "approve":
             self._approved = dict.fromkeys(calls)
             for call in calls:
-                call.cover(is_approved=True)
+                call.cover(is_approved=not (is_unseen(call) and applies(STRICTER_CALLS)))
             return
         message = "the approval of the plan expired"
         self._refuse(calls, ErrorCode.APPROVAL_TIMEOUT, message)

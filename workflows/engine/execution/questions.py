@@ -1,0 +1,134 @@
+"""The questions of a run to people: asked, decided, renewed and logged."""
+
+from itertools import islice
+from typing import Any
+
+from holdfast.schemas.decision import Decision, Kind, Receipt
+from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
+from holdfast.schemas.names import FILLED_DEFAULTS
+from holdfast.schemas.run import Principal
+from holdfast.validation.arguments import filled_in, unwrapped
+from holdfast.validation.rule_changes import applies
+from holdfast.workflows.engine.approvals.policy import effective_policy
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
+from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.execution.preparation import fit_arguments
+from holdfast.workflows.engine.run_state import RunState
+
+MAX_FILLED_IN_SHOWN = 100
+
+
+class Questions:
+    """The questions of one run, and which of them are on calls."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._of_calls: dict[str, Question] = {}
+
+    def of(self, call: ToolCall) -> Question:
+        """Return the question on a call whose approval is pending."""
+        return self._of_calls[call.id]
+
+    def close(self, call: ToolCall) -> Question | None:
+        """Forget the question on a call; return it if there was one."""
+        return self._of_calls.pop(call.id, None)
+
+    def ask_about(self, turn: int, call: ToolCall, kind: Kind, text: str) -> None:
+        """Add a question on a call."""
+        state, tool = self._state, call.tool
+        policy, round_ = effective_policy(tool, state.rules), call.unknown_outcomes
+        if kind == "principal_expired":
+            policy = policy.model_copy(update={"on_timeout": "deny", "quorum": 1})
+            round_ = max(1, round_)
+        question = Question(
+            call_id=call.id,
+            kind=kind,
+            tool=tool.name,
+            label=call.label,
+            arguments=call.arguments,
+            reasoning=call.meta.reasoning,
+            text=text,
+            policy=policy,
+            requested_at=state.clock(),
+            check_arguments=lambda arguments: fit_arguments(tool, arguments),
+            principal=state.principal,
+            instance=call.meta.instance,
+            filled_in=places_filled_in(call, call.arguments),
+            round=round_,
+        )
+        self._of_calls[call.id] = question
+        self.ask(turn, question)
+
+    def ask(self, turn: int, question: Question) -> None:
+        """Add a question, and count the decisions that arrived before it."""
+        early = self._state.pending.add(question)
+        self._log(turn, question)
+        for decision in early:
+            self.count_or_log(decision)
+
+    def remind(self, turn: int, question: Question) -> None:
+        """Log a reminder of a question."""
+        question.count_reminder()
+        self._log(turn, question)
+
+    def count(self, decision: Decision) -> Receipt:
+        """Count a decision, or raise `DecisionRejected` with the reason."""
+        state, question = self._state, self._state.pending.find(decision.call_id)
+        receipt, decided = state.pending.count(decision, state.clock())
+        state.log.append(
+            DecisionEntry(
+                call_id=decision.call_id,
+                decided=decided,
+                arguments=decision.arguments,
+                outcome="decided" if receipt.decided else None,
+            )
+        )
+        for call_id, same in state.pending.release_remembered(question) if question else ():
+            state.log.append(DecisionEntry(call_id=call_id, decided=same, outcome="decided"))
+        return receipt
+
+    def count_or_log(self, decision: Decision) -> None:
+        """Count a decision of a sender who gets no answer; log the reason if it is rejected."""
+        try:
+            self.count(decision)
+        except DecisionRejected as error:
+            self.log_ignored(decision, str(error))
+
+    def renew(self, principal: Principal) -> Principal:
+        """Continue with a new token of the principal; its pending calls start.
+
+        Raises:
+            CannotRenew: It is no token for that.
+        """
+        state = self._state
+        renewed = state.renew(principal)
+        for question, decided in state.pending.renew(renewed.id, state.clock()):
+            entry = DecisionEntry(call_id=question.call_id, decided=decided, outcome="decided")
+            state.log.append(entry)
+        return renewed
+
+    def log_ignored(self, decision: Decision, why: str) -> None:
+        """Log a rejected decision."""
+        self._state.log.append(DecisionEntry(call_id=decision.call_id, ignored=why))
+
+    def log_expiry(self, question: Question) -> None:
+        """Log that the timeout for a decision passed."""
+        self._state.log.append(DecisionEntry(call_id=question.call_id, outcome="expired"))
+
+    def _log(self, turn: int, question: Question) -> None:
+        self._state.log.append(
+            ConfirmationRequiredEntry(
+                turn=turn,
+                call_id=question.call_id,
+                reminder=question.reminders,
+                approval=question.to_pending_approval(),
+            )
+        )
+
+
+def places_filled_in(call: ToolCall, arguments: dict[str, Any]) -> list[str]:
+    """List the arguments that the model left out, at most `MAX_FILLED_IN_SHOWN`."""
+    written = unwrapped(call.proposal.arguments, call.tool.parameters, call.name)
+    places = list(islice(filled_in(written, arguments), MAX_FILLED_IN_SHOWN))
+    return places if places and applies(FILLED_DEFAULTS) else []
