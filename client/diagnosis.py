@@ -100,12 +100,9 @@ async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) ->
     Raises:
         CommandError: Temporal does not answer.
     """
-    has_timed_out = False
-    if run.raw_description.pending_workflow_task.attempt > 1:
+    is_repeated = run.raw_description.pending_workflow_task.attempt > 1
+    if is_repeated:
         end = await _latest_end(client, run)
-        has_timed_out = (
-            end is not None and end.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT
-        )
         if end is not None and end.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
             failed = end.workflow_task_failed_event_attributes
             error = await client.data_converter.decode_failure(failed.failure)
@@ -132,7 +129,7 @@ async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) ->
         return NoWorkerError(name)
     polled = max(each.last_access_time.ToMilliseconds() for each in found.pollers) / 1000
     seconds = max(time.time() - polled, 0)
-    if has_timed_out:
+    if is_repeated:
         return TaskTimedOutError(name, seconds, f"a worker did not finish a task of run {run.id}")
     return BusyWorkerError(name, seconds)
 

@@ -106,8 +106,8 @@ class RunFollower:
         self._drawn: tuple[object, ...] = ()
         self._last_entry = 0
         self._waiting: list[PendingApproval] = []
-        self._is_silent = False
-        self._silent_since: float | None = None
+        # 0: the run answers; infinite: it is reported that it does not.
+        self._silent_since = 0.0
         self._takes_messages = False
 
     async def follow(self) -> int:
@@ -166,14 +166,13 @@ class RunFollower:
         except EncryptedError:
             raise  # it is permanent
         except CommandError as error:
-            now = monotonic()
-            self._silent_since = now if self._silent_since is None else self._silent_since
-            waits = isinstance(error, BusyWorkerError) and now < self._silent_since + _BUSY_SECONDS
-            if not (waits or self._is_silent):
+            self._silent_since = self._silent_since or monotonic()
+            wait_seconds = _BUSY_SECONDS if isinstance(error, BusyWorkerError) else 0
+            if monotonic() >= self._silent_since + wait_seconds:
                 self.screen.print_note(clean(str(error)))
-                self._is_silent = True
+                self._silent_since = inf
             return
-        self._is_silent, self._silent_since, self._drawn = False, None, look.position
+        self._silent_since, self._drawn = 0.0, look.position
         self.people.show_delegate_approvals(delegate_approvals(status))
         takes_messages = status.get("status") == "awaiting_message"
         if takes_messages and not self._takes_messages:
