@@ -18,6 +18,7 @@ from holdfast.validation.problems import ValueProblem, Where
 from holdfast.validation.regex import PatternRefused, pattern, steps_of
 from holdfast.validation.schema_drafts import draft_of, to_current_draft
 from holdfast.validation.schema_keywords import keyword_faults, value_fault
+from holdfast.validation.unevaluated import REFERENCES
 from holdfast.validation.validator import faults
 
 MAX_SCHEMA_BYTES = 256_000
@@ -35,7 +36,6 @@ _DATA = ("const", "enum", "default", "examples", "required")
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 # Keywords that apply a schema to the same value again: a cycle of these never ends.
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
-_REFERENCES = ("$ref", "$dynamicRef")
 
 # Keywords that a translation would ignore, each beside another.
 _IGNORED = (
@@ -72,11 +72,7 @@ def schema_problems(schema: Any) -> list[ValueProblem]:
     malformed += islice(_pattern_problems(schema), MAX_FAULTS)
     if malformed:
         return [*problems, *malformed]
-
-    @cache
-    def target(reference: str) -> Any:
-        return find_target(reference, schema)
-
+    target = cache(lambda reference: find_target(reference, schema))
     wrong = list(islice(_reference_problems(schema, target), MAX_FAULTS))
     problems += wrong or _endless_problems(schema, target)
     return problems
@@ -150,7 +146,7 @@ def _reference_problems(schema: dict[str, Any], target: Target) -> Iterator[Valu
     references = (
         ((*where, keyword), each[keyword])
         for where, each in _subschemas(schema)
-        for keyword in _REFERENCES
+        for keyword in REFERENCES
         if isinstance(each.get(keyword), str)
     )
     for where, reference in references:
@@ -189,7 +185,7 @@ def _endless_problems(schema: dict[str, Any], target: Target) -> list[ValueProbl
         if id(schema) not in depths:
             # Until the depth is known, a path back to the schema is a cycle.
             depths[id(schema)] = MAX_SCHEMA_DEPTH + 1
-            references = (schema.get(keyword) for keyword in _REFERENCES)
+            references = (schema.get(keyword) for keyword in REFERENCES)
             below = [target(each) for each in references if isinstance(each, str)]
             for keyword in _IN_PLACE:
                 value = schema.get(keyword)

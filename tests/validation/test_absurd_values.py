@@ -4,7 +4,9 @@ Each of these takes jsonschema alone, or what was here before, from seconds to y
 """
 
 import contextlib
+import gc
 import time
+import weakref
 from typing import Any
 
 import pytest
@@ -225,6 +227,18 @@ def test_what_comes_in_one_workflow_task_shares_one_budget() -> None:
     assert found[0] == []
     assert found[-1] == ["too large to be checked beside all else that came with it"]
     assert errors(MANY, {"items": INTEGER}) == []
+
+
+def test_no_schema_is_kept_after_its_use() -> None:
+    class Kept(dict[str, Any]):
+        """A schema that can be watched."""
+
+    schema = Kept(INTEGER)
+    watched = weakref.ref(schema)
+    assert errors(1, schema) == []
+    del schema
+    gc.collect()
+    assert watched() is None
 
 
 def test_what_is_checked_together_shares_one_budget() -> None:
