@@ -121,8 +121,8 @@ async def start_workflow(
         RunExistsError: a run with this id exists.
         CommandError: Temporal rejects the start, or does not answer.
     """
-    run_id = run_id or _run_of_token(new.payload)
     prefix = re.sub(r"[^A-Za-z0-9_.-]+", "-", new.name)[:100]
+    run_id = run_id or run_of_token(new.payload.get("principal"))
     run_id = run_id or f"{prefix}-{uuid.uuid4().hex[:8]}"
     try:
         await client_in_trace(client, new.caller).start_workflow(
@@ -144,13 +144,12 @@ async def start_workflow(
     return run_id
 
 
-def _run_of_token(payload: Mapping[str, Any]) -> str | None:
-    """Return the workflow id that the principal's token is for, if the request has one."""
-    principal = payload.get("principal")
-    token = principal.get("token", "") if isinstance(principal, Mapping) else ""
+def run_of_token(principal: Mapping[str, Any] | None) -> str | None:
+    """Return the workflow id that a principal's token is for, if the principal has one."""
+    token = (principal or {}).get("token", "")
     with suppress(jwt.InvalidTokenError):  # the worker reports it
         run_id = jwt.decode(token, options={"verify_signature": False}).get("jti")
-        return run_id if isinstance(run_id, str) else None
+        return run_id if isinstance(run_id, str) and run_id.isprintable() else None
     return None
 
 

@@ -11,7 +11,14 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from holdfast.client.start import FIELDS, RunExistsError, StartRequest, start_workflow, trace_caller
+from holdfast.client.start import (
+    FIELDS,
+    RunExistsError,
+    StartRequest,
+    run_of_token,
+    start_workflow,
+    trace_caller,
+)
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken
 from holdfast.web.api.api_request import ApiRequest
@@ -68,7 +75,7 @@ def principal_of(
                 raise HttpProblem(
                     "principal_not_yours", f"You do not hold {', '.join(more)[:500]}; {todo}."
                 )
-            return Principal(id=id, scopes=scopes).to_json()
+            return given.to_json()
     return Principal(id=person.name, scopes=list(person.scopes)).to_json()
 
 
@@ -87,7 +94,8 @@ async def _start(asked: ApiRequest, said: NewRun | NewCall, written: dict[str, A
     request, person = asked.request, asked.person
     own = principal_of(said.principal, person, any_principal=asked.parts.takes_principals)
     sent = {name: value for name, value in written.items() if name not in _OWN}
-    key, run_id, memo = request.headers.get(KEY_HEADER), said.id, {}
+    named = said.id or run_of_token(own)
+    key, run_id, memo = request.headers.get(KEY_HEADER), named, {}
     if key is not None:
         if not re.fullmatch(rf"[!-~]{{1,{MAX_KEY_CHARS}}}", key):
             todo = f"write 1 to {MAX_KEY_CHARS} characters of ASCII, without spaces"
@@ -108,7 +116,7 @@ async def _start(asked: ApiRequest, said: NewRun | NewCall, written: dict[str, A
         assert run_id is not None  # a new id is not in use
         there = await asked.parts.run(run_id).describe()
         if not memo or await there.memo_value(_MEMO, default=None) != memo[_MEMO]:
-            if said.id is None:
+            if named is None:
                 todo = "send another key, or the same request"
                 raise HttpProblem(
                     "key_reused", f"This `{KEY_HEADER}` was sent with another request; {todo}."

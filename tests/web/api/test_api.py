@@ -26,7 +26,7 @@ from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox, opened
 from tests.support.model_server import Answer, call
-from tests.support.signing import Approver, write_keys
+from tests.support.signing import Approver, run_of, write_keys
 from tests.support.traces import Recorder
 
 pytestmark = pytest.mark.usefixtures("ledger")
@@ -134,6 +134,20 @@ async def test_a_run_acts_for_whoever_starts_it_and_for_nobody_else(
     assert problem(more) == (403, "principal_not_yours")
     assert "admin" in more.json()["detail"]
     assert token.status_code == 201
+
+
+async def test_a_token_of_a_principal_names_its_run(stage: Stage, desk: Backend) -> None:
+    """Also beside an idempotency key; a copy of it starts no second run."""
+    named = {"token": Approver().principal()}
+    asked: dict[str, Any] = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue}
+    asked["principal"] = named
+
+    first = await stage.send("/runs", asked, idempotency_key="order-7")
+    again = await stage.send("/runs", asked, idempotency_key="order-7")
+    copied = await stage.send("/runs", asked)
+
+    assert first.json()["run"] == again.json()["run"] == run_of(named)
+    assert problem(copied) == (409, "run_exists")
 
 
 async def test_settings_let_programs_speak_for_others_and_bring_agents(
