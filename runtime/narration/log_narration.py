@@ -170,7 +170,8 @@ class LogNarration:
             # To show what an edit changes.
             calls = shown_calls(approval.arguments)
             self._planned[call_id] = {call["id"]: call.get("arguments") for call in calls}
-        return NarrationLine(at, "approval requested", name, tone="asks", minor=True)
+        what = "token expired" if approval.kind == "principal_expired" else "approval requested"
+        return NarrationLine(at, what, name, tone="asks", minor=True)
 
     def _decision(self, at: str, entry: DecisionEntry) -> NarrationLine:
         name = self.name(entry.call_id)

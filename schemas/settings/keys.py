@@ -71,8 +71,6 @@ class KeySet(Strict):
                 "tokens of one `audience` are good for one use; add `for: [decisions]`,"
                 " `[principals]` or `[inbox]`, or leave `audience` out"
             )
-        if any(self.audience == AUDIENCES[use] and use not in self.for_ for use in AUDIENCES):
-            raise ValueError(f"`audience` {self.audience} is of another use; write one of its own")
         return self
 
     def audience_for(self, use: Use) -> str:
@@ -88,7 +86,7 @@ class KeySets(RootModel[Annotated[dict[str, KeySet], Field(min_length=1, max_len
 
     @model_validator(mode="after")
     def _distinct(self) -> "KeySets":
-        uses: dict[str, Use] = {}
+        uses = {audience: use for use, audience in AUDIENCES.items()}
         for name, each in self.root.items():
             use = each.for_[0]
             if each.audience is not None and uses.setdefault(each.audience, use) != use:

@@ -120,6 +120,8 @@ class Publisher:
         described = pending.describe_open(workflow.info().run_id) if activity else []
         for question, shown in zip(questions, described, strict=True):
             key = f"{question.call_id} {question.kind} {question.round}"
+            if question.kind == "principal_expired":  # the next token may expire, too
+                key += shown["requestedAt"]
             if self._notified.get(key) == question.reminders:
                 continue
             self._notified[key] = question.reminders

@@ -48,8 +48,6 @@ from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 
 # Temporal's limit is two megabytes; the tool of an external worker may come close to it.
 MAX_RESULT_BYTES = 2_000_000
-# Questions on calls that have not started.
-_VOID_WHEN_STEERED = ("call", "plan", "principal_expired")
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,8 @@ class ExecutionBase(ABC):
 
     def needs_no_decision(self, question: Question) -> bool:
         """Return whether a question is void: not if its call may have had effects."""
-        return self.is_halting or (self.is_steered and question.kind in _VOID_WHEN_STEERED)
+        has_started = question.kind in ("reconcile", "budget")
+        return self.is_halting or (self.is_steered and not has_started)
 
     @property
     def turn_number(self) -> int:

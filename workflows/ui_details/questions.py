@@ -20,7 +20,7 @@ with workflow.unsafe.imports_passed_through():
         timeout_phrase,
     )
     from holdfast.schemas import names
-    from holdfast.schemas.decision import example_edit, shown_calls
+    from holdfast.schemas.decision import Kind, example_edit, shown_calls
     from holdfast.schemas.internal.delegate import DelegatePending
 
 from holdfast.workflows.engine.approvals.question import Question
@@ -92,13 +92,10 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
             facts = f"{facts}\n{example}" if facts else example
     else:
         arguments, is_whole = _items(question.arguments, room_bytes)
-    command = f"holdfast decide {shlex.quote(workflow_id)} {question.call_id}"
     options = " --groups 'YOUR GROUP'" if question.policy.approvers else ""
     options += " --key FILE" if question.policy.signed else ""
     options += f" --digest {question.digest}" if question.edited_by else ""
-    ways = [code(f"{command} {verdict}{options}") for verdict in _COMMANDS[question.kind]]
-    if question.kind == "principal_expired":
-        ways.insert(0, _renewal(workflow_id))
+    ways = _ways(workflow_id, question.call_id, question.kind, options)
     terms = [*_terms(question, is_whole), "**Command:** " + "\nor ".join(ways)]
     blocks = [
         f"### {REQUESTS[question.kind]}: {label}{whose} (`{question.call_id}`)",
@@ -112,17 +109,18 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
 def delegate_question(waiting: DelegatePending) -> str:
     """Return a delegate's pending approval, with the commands to decide it there."""
     arguments = prose(waiting.arguments, WORDS_BYTES)
-    command = f"holdfast decide {shlex.quote(waiting.workflow_id)} {waiting.call_id}"
-    ways = [code(f"{command} {verdict}") for verdict in _COMMANDS[waiting.kind]]
-    if waiting.kind == "principal_expired":
-        ways.insert(0, _renewal(waiting.workflow_id))
+    ways = _ways(waiting.workflow_id, waiting.call_id, waiting.kind)
     head = f"- **{prose(waiting.label, NAME_BYTES)}** (`{waiting.call_id}`)"
     line = f"{head}: {arguments}" if arguments else head
     return "\n".join([line, f"  in the run {code(waiting.workflow_id)}", "  " + " or ".join(ways)])
 
 
-def _renewal(workflow_id: str) -> str:
-    return code(f"holdfast renew {shlex.quote(workflow_id)} --token @FILE")
+def _ways(workflow_id: str, call_id: str, kind: Kind, options: str = "") -> list[str]:
+    """Return the commands that decide, or bring a new token."""
+    run = shlex.quote(workflow_id)
+    renewals = [f"holdfast renew {run} --token @FILE"] if kind == "principal_expired" else []
+    decide = (f"holdfast decide {run} {call_id} {each}{options}" for each in _COMMANDS[kind])
+    return [code(command) for command in (*renewals, *decide)]
 
 
 def _items(arguments: Mapping[str, Any], room_bytes: int) -> tuple[list[str], bool]:
@@ -202,8 +200,7 @@ def _decision(question: Question) -> str:
     if question.kind == "reconcile":
         decision |= {"decision": "happened", "result": None}
     else:
-        is_deniable = question.kind == "principal_expired"
-        decision |= {"decision": "deny" if is_deniable else "approve"}
+        decision["decision"] = "deny" if question.kind == "principal_expired" else "approve"
     if policy.signed:
         return json.dumps(decision | {"token": "YOUR TOKEN", "digest": question.digest}, indent=0)
     if policy.not_by or policy.approvers or (policy.quorum or 1) > 1:

@@ -155,6 +155,7 @@ def test_what_a_tool_says_to_people_is_told_with_the_end_in_any_case() -> None:
         ("reconcile", "respond", "it happened (ada, unverified)"),
         ("reconcile", "deny", "give up (ada, unverified)"),
         ("budget", "approve", "extended by ada (unverified)"),
+        ("principal_expired", "approve", "token renewed by ada (unverified)"),
     ],
 )
 def test_a_decision_has_the_words_of_its_question(
@@ -165,9 +166,10 @@ def test_a_decision_has_the_words_of_its_question(
     decided = Decided(decision=decision, by="ada", at=AT, digest="d")
     entry = DecisionEntry(call_id="t1c1", decided=decided, outcome="decided")
     narration = LogNarration("order-7")
-    narration.lines(LogRecord(1, AT, asked))
+    [request] = narration.lines(LogRecord(1, AT, asked))
     [line] = narration.lines(LogRecord(2, AT, entry))
-    assert line.text == f"t1c1 Pay: {phrase}"
+    expired = "token expired" if kind == "principal_expired" else "approval requested"
+    assert (request.word, line.text) == (expired, f"t1c1 Pay: {phrase}")
 
 
 def test_a_timeout_has_the_words_of_its_policy() -> None:
