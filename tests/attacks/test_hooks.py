@@ -94,6 +94,19 @@ def edited(said: Any, *decisions: Any, plan: bool = False) -> Vault:
     )
 
 
+def test_an_edit_of_a_call_that_was_repaired_is_asked_about_once() -> None:
+    hooks = Hooks(before=ActivityBinding(type="guard"), repair=ActivityBinding(type="mend"))
+    play = Vault(
+        [call("pay", {"amount": "much"})],
+        tools=[pay(hooks=hooks)],
+        hooks={"guard": None, "mend": {"amount": 5}},
+        decisions={"t1c1": [{"decision": "edit", "arguments": {"amount": 7}}]},
+    ).to_end()
+
+    assert [one["arguments"] for one in play.shown] == [{"amount": 5}]
+    assert play.paid == [{"amount": 7}]
+
+
 @pytest.mark.parametrize("plan", [False, True])
 @pytest.mark.parametrize(
     ("said", "code"),

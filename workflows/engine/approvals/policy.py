@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.schemas.agent import AgentRules
 from holdfast.schemas.decision import Decided
 from holdfast.schemas.run import Principal
-from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Schema, Tool
 from holdfast.validation.text_safety import is_same_person
 from holdfast.validation.validator import fits
 from holdfast.validation.work_budget import CannotCheck
@@ -28,20 +28,12 @@ def effective_policy(tool: Tool, rules: AgentRules) -> ApprovalPolicy:
 def requires_approval(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) -> bool:
     """Return whether a call needs an approval; it does if `when` cannot be checked."""
     required = may_require_approval(tool, policy)
-    if not required or policy.when is None:
-        return required
-    try:
-        return fits(arguments, policy.when)
-    except CannotCheck:
-        return True
+    return required and _fits(arguments, policy.when, otherwise=True)
 
 
 def is_within(arguments: dict[str, Any], bound: dict[str, Any] | None) -> bool:
     """Return whether arguments fit the bound of a plan's approval, if it has one."""
-    try:
-        return bound is None or fits(arguments, bound)
-    except CannotCheck:
-        return False
+    return _fits(arguments, bound, otherwise=False)
 
 
 def may_require_approval(tool: Tool, policy: ApprovalPolicy) -> bool:
@@ -81,3 +73,10 @@ def satisfies(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principa
         and not (policy.signed and not decided.signed)
     ]
     return len(entitled) >= (policy.quorum or 1)
+
+
+def _fits(arguments: dict[str, Any], schema: Schema | bool | None, *, otherwise: bool) -> bool:
+    try:
+        return schema is None or fits(arguments, schema)
+    except CannotCheck:
+        return otherwise

@@ -144,10 +144,8 @@ class CallLifecycle:
         if call.open_dependencies:
             call.move(CallStage.QUEUED)
             return
-        try:
-            check_scopes(call, self._state)
-        except CallRefused as refusal:
-            call.end(Refused(refusal.error))
+        if (refused := self._missing_scope(call)) is not None:
+            call.end(refused)
             return
         if self.withhold(turn, call):
             return
@@ -357,7 +355,8 @@ class CallLifecycle:
             if not requires_approval(call.tool, policy, call.arguments):
                 continue
             if self._state.asks_people:
-                if self._is_refused_for_scope(call):
+                if (refused := self._missing_scope(call)) and applies(STRICTER_CALLS):
+                    call.end(refused)
                     continue
                 call.move(CallStage.WAITING)
                 self._questions.ask_about(turn, call, "call", _APPROVAL.format(call.name))
@@ -368,14 +367,12 @@ class CallLifecycle:
             if call.stage in (CallStage.PROPOSED, CallStage.PENDING):
                 self.start(turn, call)
 
-    def _is_refused_for_scope(self, call: ToolCall) -> bool:
+    def _missing_scope(self, call: ToolCall) -> Refused | None:
         try:
             check_scopes(call, self._state)
         except CallRefused as refusal:
-            if applies(STRICTER_CALLS):
-                call.end(Refused(refusal.error))
-                return True
-        return False
+            return Refused(refusal.error)
+        return None
 
     def _log_call(self, turn: int, call: ToolCall) -> None:
         arguments = call.raw_arguments if call.stage is CallStage.PENDING else call.arguments
