@@ -1,8 +1,8 @@
 """Probes over HTTP for an orchestrator that restarts workers and rolls them out.
 
     GET /live    200 while the event loop runs; otherwise there is no answer
-    GET /ready   200 while every worker of the process polls, Temporal answers, and an activity slot
-                 has been free within the last minute; else 503, and why
+    GET /ready   200 while every worker of the process polls, Temporal answers, and not too many
+                 activities run on after their attempts; else 503, and why
 
 The probes listen from before the worker connects until after it has stopped: a worker that lets its
 activities finish is alive, and not ready. They reveal nothing of any run and read only the first
@@ -22,7 +22,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.activities.interceptors.activity_slots import ActivitySlots
+from holdfast.activities.interceptors.auto_heartbeat import OutlivedAttempts
 from holdfast.hosting.process_exit import wrong_setup
 
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -31,7 +31,7 @@ MAX_REQUEST_BYTES: Final = 8_192
 MAX_CONNECTIONS: Final = 32
 REQUEST_TIMEOUT_SECONDS: Final = 2.0
 ASK_TIMEOUT_SECONDS: Final = 2.0
-# For so long no activity slot may be free.
+# For so long as many activities as there are slots may run on after their attempts.
 MAX_FULL_SECONDS: Final = 60.0
 
 
@@ -62,24 +62,24 @@ class WorkerHealth:
     """The state of this process's worker: starting, running or stopping."""
 
     def __init__(self) -> None:
-        self._started: tuple[Callable[[], bool], Client, ActivitySlots] | None = None
+        self._started: tuple[Callable[[], bool], Client, OutlivedAttempts] | None = None
         self._stopping = False
 
-    def started(self, is_running: Callable[[], bool], client: Client, slots: ActivitySlots) -> None:
+    def started(
+        self, is_running: Callable[[], bool], client: Client, outlived: OutlivedAttempts
+    ) -> None:
         """Record that the workers started, with a client for requests to Temporal."""
-        self._started = is_running, client, slots
+        self._started = is_running, client, outlived
 
     def stopping(self) -> None:
         """Record that the worker accepts no more work."""
         self._stopping = True
 
-    def describe_slots(self) -> str:
-        """Return how many slots outlived activities take; empty if none does."""
-        slots = None if self._started is None else self._started[2]
-        if slots is None or not slots.outlived:
+    def describe_outlived(self) -> str:
+        """Return how many activities run on after their attempts; empty if none does."""
+        if self._started is None or not (count := len(self._started[2])):
             return ""
-        taken = f"{slots.outlived} of {slots.size} slots are taken by activities"
-        return f"{taken} that run on although Temporal has given their attempts up"
+        return f"activities that run on although Temporal has given their attempts up: {count}"
 
     async def unready_reason(self) -> str | None:
         """Return the reason why the worker accepts no work, or None if it does."""
@@ -87,14 +87,11 @@ class WorkerHealth:
             return "the worker is stopping"
         if self._started is None:
             return "the worker is starting"
-        is_running, client, slots = self._started
+        is_running, client, outlived = self._started
         if not is_running():
             return "the worker has stopped"
-        if slots.full_seconds >= MAX_FULL_SECONDS:
-            return (
-                f"no activity slot has been free for {slots.full_seconds:.0f} s:"
-                f" {self.describe_slots() or 'all attempts still run'}; restart the worker"
-            )
+        if outlived.full_seconds >= MAX_FULL_SECONDS:
+            return f"{self.describe_outlived()}; restart the worker"
         request = DescribeNamespaceRequest(namespace=client.namespace)
         timeout = timedelta(seconds=ASK_TIMEOUT_SECONDS)
         try:
@@ -160,7 +157,7 @@ async def _answer(reader: asyncio.StreamReader, health: WorkerHealth) -> bytes:
     why = await health.unready_reason()
     if why is not None:
         return _response(HTTPStatus.SERVICE_UNAVAILABLE, why, method)
-    said = "; ".join(filter(None, ("the worker takes work", health.describe_slots())))
+    said = "; ".join(filter(None, ("the worker takes work", health.describe_outlived())))
     return _response(HTTPStatus.OK, said, method)
 
 

@@ -22,9 +22,11 @@ from temporalio.worker import Interceptor, Worker
 
 from holdfast.activities.check_token import CheckTokenActivity
 from holdfast.activities.generate import GenerateActivity
-from holdfast.activities.interceptors.activity_slots import ActivitySlots
 from holdfast.activities.interceptors.attempt_spans import AttemptSpanInterceptor, current_tracing
-from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeatInterceptor
+from holdfast.activities.interceptors.auto_heartbeat import (
+    AutoHeartbeatInterceptor,
+    OutlivedAttempts,
+)
 from holdfast.activities.interceptors.once import OnceInterceptor
 from holdfast.activities.interceptors.permits import PermitInterceptor
 from holdfast.activities.interceptors.results import ResultInterceptor
@@ -83,7 +85,7 @@ class WorkerGroup:
     """A main worker, other workers beside it, and a context around all of them.
 
     `around` is entered before the first worker starts, and left after the last has stopped: their
-    activities can use it until they end. `slots` are those of the main worker.
+    activities can use it until they end. `outlived` are activities of the main worker.
     """
 
     def __init__(
@@ -91,11 +93,11 @@ class WorkerGroup:
         main: Worker,
         others: Sequence[Worker],
         around: AbstractAsyncContextManager[Any],
-        slots: ActivitySlots,
+        outlived: OutlivedAttempts,
     ) -> None:
         self.main = main
         self.others = others
-        self.slots = slots
+        self.outlived = outlived
         self._around = around
         self._stack = AsyncExitStack()
 
@@ -162,9 +164,9 @@ async def build_worker(
         },
     )
     prefetch = PagePrefetch(ConversationCache())
-    slots = ActivitySlots(MAX_ACTIVITIES)
+    outlived = OutlivedAttempts(MAX_ACTIVITIES)
     if resources.telemetry is not None:
-        resources.telemetry.metrics.observe_outlived(lambda: slots.outlived)
+        resources.telemetry.metrics.observe_outlived(lambda: len(outlived))
     generate = GenerateActivity(
         resources.models,
         RunQueries(client),
@@ -198,7 +200,7 @@ async def build_worker(
         ],
         activity_executor=threads,
         workflow_runner=runner,
-        interceptors=_interceptors(client, resources, prefetch, settings, slots),
+        interceptors=_interceptors(client, resources, prefetch, settings, outlived),
         max_cached_workflows=settings.max_cached_workflows,
         max_concurrent_local_activities=MAX_ACTIVITIES,
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
@@ -219,7 +221,7 @@ async def build_worker(
         )
         for endpoint, limit in limits.items()
     ]
-    return WorkerGroup(main, endpoint_workers, _around(resources, threads, settings), slots)
+    return WorkerGroup(main, endpoint_workers, _around(resources, threads, settings), outlived)
 
 
 def _interceptors(
@@ -227,7 +229,7 @@ def _interceptors(
     resources: WorkerResources,
     prefetch: PagePrefetch,
     settings: WorkerSettings,
-    slots: ActivitySlots,
+    outlived: OutlivedAttempts,
 ) -> list[Interceptor]:
     """Return the interceptors, the outermost first: heartbeats go on while a result is stored."""
     current, keys = resources.current_catalog, resources.permit_keys
@@ -240,7 +242,7 @@ def _interceptors(
     return [
         AttemptSpanInterceptor(resources.telemetry),
         *([] if permits is None else [permits]),
-        AutoHeartbeatInterceptor(in_process, slots),
+        AutoHeartbeatInterceptor(in_process, outlived),
         ResultInterceptor(writer, resources.secrets, permits.sign_result if permits else None),
         OnceInterceptor(),
         CommandInterceptor(in_process, settings.heartbeat_timeout, keys),
@@ -311,7 +313,7 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
             await asyncio.sleep(0.01)
         summary = f"task queue {settings.task_queue}, {summarize_resources(resources)}"
         print(f"holdfast worker ready: {summary}", flush=True)
-        health.started(lambda: worker.is_running, client, worker.slots)
+        health.started(lambda: worker.is_running, client, worker.outlived)
         stack.callback(health.stopping)
         if settings.version and (todo := await deployment.routing_advice(client, settings.version)):
             logger.info("%s", todo)

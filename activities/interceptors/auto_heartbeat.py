@@ -11,12 +11,13 @@ the activity. An activity that sends none is not interrupted by that, so that a 
 stop half-way: it runs to its end, and its result is reported.
 
 An attempt that has timed out, and one of a worker that stops, is cancelled. The worker waits
-`GRACE_SECONDS` for its end. Then its slot is free, and what still runs is counted
-(`activity_slots.py`): otherwise, calls to a hanging service would take all slots for ever.
+`GRACE_SECONDS` for its end. Then its slot is free, and what still runs is counted: otherwise, calls
+to a hanging service would take all slots for ever.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
@@ -32,7 +33,6 @@ from temporalio.worker import (
     Interceptor,
 )
 
-from holdfast.activities.interceptors.activity_slots import ActivitySlots
 from holdfast.schemas import names
 
 # One heartbeat may be late by two thirds of the timeout, or get lost.
@@ -45,31 +45,52 @@ _CHECK_SECONDS = 0.5
 logger = logging.getLogger("holdfast")
 
 
-class AutoHeartbeatInterceptor(Interceptor):
-    """Ends the attempts of all activities, and sends heartbeats for those of some types.
+class OutlivedAttempts:
+    """The functions that run on after their attempts: a thread cannot be interrupted.
 
-    Args:
-        activity_types: the activities that the worker sends heartbeats for.
-        slots: where attempts are counted.
+    They take threads or memory of the worker, which can bear `most` of them.
     """
 
-    def __init__(self, activity_types: Collection[str], slots: ActivitySlots) -> None:
-        self._activity_types, self._slots = activity_types, slots
+    def __init__(self, most: int) -> None:
+        self._most, self._full_since = most, 0.0
+        self._functions: set[asyncio.Future[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    @property
+    def full_seconds(self) -> float:
+        """Return for how long there have been too many; 0 if there are not."""
+        return time.monotonic() - self._full_since if len(self) >= self._most else 0.0
+
+    def add(self, function: asyncio.Future[Any]) -> None:
+        """Count a function until it ends."""
+        self._functions.add(function)
+        function.add_done_callback(self._forget)
+        if len(self) == self._most:
+            self._full_since = time.monotonic()
+
+    def _forget(self, function: asyncio.Future[Any]) -> None:
+        self._functions.discard(function)
+        if not function.cancelled():
+            function.exception()  # no one else reads it
+
+
+class AutoHeartbeatInterceptor(Interceptor):
+    """Ends the attempts of all activities, and sends heartbeats for those of some types."""
+
+    def __init__(self, activity_types: Collection[str], outlived: OutlivedAttempts) -> None:
+        self.activity_types, self.outlived = activity_types, outlived
 
     def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Wrap one execution; the SDK calls this."""
-        return _WithHeartbeats(inner, self._activity_types, self._slots)
+        return _WithHeartbeats(inner, self)
 
 
 class _WithHeartbeats(ActivityInboundInterceptor):
-    def __init__(
-        self,
-        inner: ActivityInboundInterceptor,
-        activity_types: Collection[str],
-        slots: ActivitySlots,
-    ) -> None:
+    def __init__(self, inner: ActivityInboundInterceptor, worker: AutoHeartbeatInterceptor) -> None:
         super().__init__(inner)
-        self._activity_types, self._slots = activity_types, slots
+        self._worker = worker
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
         self._heartbeats = _Heartbeats(outbound)
@@ -78,7 +99,8 @@ class _WithHeartbeats(ActivityInboundInterceptor):
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
         info = activity.info()
         has_own_timeout = (
-            info.activity_type not in self._activity_types or names.BEATS_ITSELF in call.headers
+            info.activity_type not in self._worker.activity_types
+            or names.BEATS_ITSELF in call.headers
         )
         is_protected = not (has_own_timeout or info.is_local or info.heartbeat_timeout is None)
         if is_protected and info.heartbeat_timeout is not None:
@@ -89,15 +111,13 @@ class _WithHeartbeats(ActivityInboundInterceptor):
             call.fn = _in_thread(call.fn, running, is_protected=is_protected)
         execution = asyncio.ensure_future(super().execute_activity(call))
         running.append(execution)
-        # Local activities have slots of their own, and are short.
-        with nullcontext() if info.is_local else self._slots.take():
-            try:
-                await _wait_for_end(execution, is_protected=is_protected, is_threaded=is_threaded)
-            finally:
-                self._heartbeats.stop()
+        try:
+            await _wait_for_end(execution, is_protected=is_protected, is_threaded=is_threaded)
+        finally:
+            self._heartbeats.stop()
         for function in running:
             if not function.done():
-                self._slots.outlive(function)
+                self._worker.outlived.add(function)
                 logger.warning(
                     "`%s` (%s of %s) still runs although its attempt was cancelled",
                     *(info.activity_type, info.activity_id, info.workflow_id),
@@ -114,18 +134,16 @@ async def _wait_for_end(
     info, now = activity.info(), asyncio.get_running_loop().time
     longest = info.start_to_close_timeout or info.schedule_to_close_timeout or timedelta()
     ends_at = now() + longest.total_seconds()
-    is_cancelled, stops_at = False, float("inf")
-    is_interrupted = False
+    is_interrupted, is_cancelled, stops_at = False, False, float("inf")
     while now() < stops_at:
+        pause = _CHECK_SECONDS if is_threaded or is_interrupted else None
         try:
-            is_polled = is_threaded or is_interrupted
-            await asyncio.wait([execution], timeout=_CHECK_SECONDS if is_polled else None)
+            await asyncio.wait([execution], timeout=pause)
         except asyncio.CancelledError:
             is_interrupted = True
         if execution.done():
             return
-        is_interrupted = is_interrupted or activity.is_cancelled()
-        if not is_interrupted:
+        if not (is_interrupted := is_interrupted or activity.is_cancelled()):
             continue
         details = activity.cancellation_details()
         is_given_up = (
@@ -150,10 +168,10 @@ def _in_thread(
 ) -> Callable[..., Any]:
     """Return the function with its run in a thread added to a list, protected from interruption."""
     loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
 
     @wraps(function)
     def run(*args: Any) -> Any:
-        ended: asyncio.Future[None] = loop.create_future()
         running.append(ended)
         results: list[Any] = []
         try:

@@ -9,34 +9,25 @@ Python that it was made from.
 from collections.abc import Iterator
 from typing import Final
 
-# By the package of the type.
+# The names of types, by their package.
 LOST_REPLIES: Final = {
-    "httpx": ("ReadTimeout", "ReadError", "WriteTimeout", "WriteError", "RemoteProtocolError"),
-    "requests": ("ReadTimeout", "ChunkedEncodingError"),
-    "urllib3": ("ReadTimeoutError", "ProtocolError", "IncompleteRead", "InvalidChunkLength"),
-    "aiohttp": (
-        *("ServerDisconnectedError", "SocketTimeoutError", "ServerTimeoutError"),
-        *("ClientOSError", "ClientPayloadError"),
-    ),
-    "botocore": (
-        *("ReadTimeoutError", "ConnectionClosedError", "HTTPClientError"),
-        *("ResponseStreamingError", "IncompleteReadError"),
-    ),
-    "http": ("RemoteDisconnected", "IncompleteRead", "BadStatusLine"),
-    "asyncio": ("IncompleteReadError",),
-    "builtins": (
-        "ConnectionResetError",
-        "ConnectionAbortedError",
-        "BrokenPipeError",
-        "TimeoutError",
-    ),
+    "httpx": "ReadTimeout ReadError WriteTimeout WriteError RemoteProtocolError",
+    "requests": "ReadTimeout ChunkedEncodingError",
+    "urllib3": "ReadTimeoutError ProtocolError IncompleteRead InvalidChunkLength",
+    "aiohttp": "ServerDisconnectedError SocketTimeoutError ServerTimeoutError ClientOSError"
+    " ClientPayloadError",
+    "botocore": "ReadTimeoutError ConnectionClosedError HTTPClientError ResponseStreamingError"
+    " IncompleteReadError",
+    "http": "RemoteDisconnected IncompleteRead BadStatusLine",
+    "asyncio": "IncompleteReadError",
+    "builtins": "ConnectionResetError ConnectionAbortedError BrokenPipeError TimeoutError",
 }
 NOT_SENT: Final = {
-    "httpx": ("ConnectTimeout", "ConnectError", "PoolTimeout"),
-    "requests": ("ConnectTimeout", "ProxyError", "SSLError"),
-    "urllib3": ("NewConnectionError", "ConnectTimeoutError", "NameResolutionError"),
-    "aiohttp": ("ConnectionTimeoutError", "ClientConnectorError", "ClientConnectorDNSError"),
-    "botocore": ("ConnectTimeoutError", "EndpointConnectionError", "ProxyConnectionError"),
+    "httpx": "ConnectTimeout ConnectError PoolTimeout",
+    "requests": "ConnectTimeout ProxyError SSLError",
+    "urllib3": "NewConnectionError ConnectTimeoutError NameResolutionError",
+    "aiohttp": "ConnectionTimeoutError ClientConnectorError ClientConnectorDNSError",
+    "botocore": "ConnectTimeoutError EndpointConnectionError ProxyConnectionError",
 }
 # The status codes of gRPC's errors, which all have the same types.
 LOST_STATUSES: Final = ("CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE")
@@ -50,9 +41,8 @@ def lost_reply(error: BaseException) -> str | None:
     was_not_sent = False
     for each in _chain(error):
         package, name = type(each).__module__.partition(".")[0], type(each).__name__
-        if name in NOT_SENT.get(package, ()):
-            was_not_sent = True
-        is_lost = name in LOST_REPLIES.get(package, ()) or _has_lost_status(package, each)
+        was_not_sent = was_not_sent or name in NOT_SENT.get(package, "").split()
+        is_lost = name in LOST_REPLIES.get(package, "").split() or _has_lost_status(package, each)
         if is_lost and not (was_not_sent and package == "builtins"):
             return f"{package}.{name}: {each}" if str(each) else f"{package}.{name}"
     return None

@@ -13,7 +13,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.activities.interceptors.activity_slots import ActivitySlots
+from holdfast.activities.interceptors.auto_heartbeat import OutlivedAttempts
 from holdfast.hosting import probes
 from holdfast.hosting.options import read_options
 from holdfast.hosting.probes import (
@@ -53,7 +53,7 @@ async def test_a_worker_is_ready_from_its_start_to_its_stop(
     health, running = WorkerHealth(), [True]
     asking = await answers(health, stack)
     assert await said(asking) == (503, "the worker is starting")
-    health.started(lambda: bool(running), client, ActivitySlots(1))
+    health.started(lambda: bool(running), client, OutlivedAttempts(1))
     assert await said(asking) == (200, "the worker takes work")
     assert await said(asking, "/live") == (200, "the worker lives")
     running.clear()
@@ -63,25 +63,24 @@ async def test_a_worker_is_ready_from_its_start_to_its_stop(
     assert await said(asking, "/live") == (200, "the worker lives")
 
 
-async def test_a_worker_without_a_free_slot_is_not_ready(
+async def test_a_worker_full_of_activities_that_run_on_is_not_ready(
     client: Client, stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    health, slots = WorkerHealth(), ActivitySlots(2)
+    health, outlived = WorkerHealth(), OutlivedAttempts(2)
     asking = await answers(health, stack)
-    health.started(lambda: True, client, slots)
-    hangs = asyncio.get_running_loop().create_future()
-    slots.outlive(hangs)
-    taken = "1 of 2 slots are taken by activities"
-    taken += " that run on although Temporal has given their attempts up"
-    assert await said(asking) == (200, f"the worker takes work; {taken}")
-    with slots.take():
-        assert (await said(asking))[0] == 200
-        monkeypatch.setattr(probes, "MAX_FULL_SECONDS", 0.0)
-        full = f"no activity slot has been free for 0 s: {taken}; restart the worker"
-        assert await said(asking) == (503, full)
-        hangs.set_exception(ValueError("at last"))
-        await asyncio.sleep(0)
-        assert slots.full_seconds == 0
+    health.started(lambda: True, client, outlived)
+    hangs = [asyncio.get_running_loop().create_future() for _ in range(2)]
+    counted = "activities that run on although Temporal has given their attempts up"
+    outlived.add(hangs[0])
+    assert outlived.full_seconds == 0
+    assert await said(asking) == (200, f"the worker takes work; {counted}: 1")
+    outlived.add(hangs[1])
+    assert (await said(asking))[0] == 200
+    monkeypatch.setattr(probes, "MAX_FULL_SECONDS", 1e-9)
+    assert await said(asking) == (503, f"{counted}: 2; restart the worker")
+    hangs[0].set_exception(ValueError("at last"))
+    await asyncio.sleep(0)
+    assert (await said(asking))[0] == 200
 
 
 @dataclass
@@ -114,7 +113,7 @@ async def test_temporal_is_asked_whether_it_serves_and_not_for_long(
     status: RPCStatusCode, why: str | None
 ) -> None:
     temporal, works = Answering(status), WorkerHealth()
-    works.started(lambda: True, cast(Client, temporal), ActivitySlots(1))
+    works.started(lambda: True, cast(Client, temporal), OutlivedAttempts(1))
     assert await works.unready_reason() == why
     assert temporal.given == [timedelta(seconds=probes.ASK_TIMEOUT_SECONDS)]
 

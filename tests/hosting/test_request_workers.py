@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from holdfast.activities.interceptors.activity_slots import ActivitySlots
+from holdfast.activities.interceptors.auto_heartbeat import OutlivedAttempts
 from holdfast.hosting.worker import WorkerGroup
 from holdfast.schemas import names
 
@@ -41,7 +41,7 @@ async def test_all_are_told_to_stop_at_once_and_none_outlives_what_is_around_the
     told: list[str] = []
     let = asyncio.Event()
     main, asking = (Fake(name, told, let) for name in ("main", "asking"))
-    workers: Any = WorkerGroup(main, [asking], around(told), ActivitySlots(1))  # type: ignore[arg-type, list-item]
+    workers: Any = WorkerGroup(main, [asking], around(told), OutlivedAttempts(1))  # type: ignore[arg-type, list-item]
     async with workers:
         assert workers.is_running
         asking.is_running = False
