@@ -256,6 +256,8 @@ def _is(value: Any, name: Any) -> bool:
 
 def _converted(value: Any, name: Any, budget: WorkBudget) -> Any:
     match name, value:
+        case "integer", Number():
+            return _number(value.digits, name)
         case "integer", float() if value.is_integer():
             return int(value)
         case (("number" | "integer"), str()) if _NUMBER.match(text := value.strip()):

@@ -4,13 +4,14 @@ What parsing would silently change is an error (a key that is there twice, half 
 pair, a number that float64 does not hold), or kept (a `Number` has its digits). `ensure_json`
 checks that a value can be stored as JSON.
 
-Most readers of JSON have float64 only. So an integer is exactly a float64, and a decimal is in its
-range and has at most 17 significant digits.
+Most readers of JSON have float64 only. So an integer is exactly a float64, and a decimal is one
+that a float64 is written as: exactly, in the fewest digits, or in 17.
 """
 
 import json
 import math
 import re
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from holdfast.schemas.base import MAX_JSON_DEPTH, canonical_json, is_deeper
@@ -19,7 +20,7 @@ from holdfast.validation.rule_changes import applies
 
 MAX_INTEGER_DIGITS = 1_000
 MAX_DECIMAL_DIGITS = 17
-_FLOAT64_BITS, _FLOAT64_MAX_BITS = 53, 1024
+_LONGEST = MAX_DECIMAL_DIGITS - 1  # digits after the first
 # A text without a match holds no number that float64 may not hold.
 _UNUSUAL_NUMBER = re.compile(rb"[0-9][0-9.]{15}|[0-9.][eE]")
 _SHOWN_DIGITS = 40
@@ -84,22 +85,17 @@ def exact_number(digits: str) -> int | float:
     Raises:
         InexactNumber: float64 does not hold it.
     """
-    if digits.lstrip("-").isdigit():
-        if len(digits) <= MAX_INTEGER_DIGITS and is_exact(integer := int(digits)):
-            return integer
+    number, is_integer = float(digits), digits.lstrip("-").isdigit()
+    try:
+        written = Decimal(digits)
+        is_held = number == written
+        if not (is_integer or is_held):
+            is_held = written in (Decimal(repr(number)), Decimal(f"{number:.{_LONGEST}e}"))
+    except InvalidOperation:  # an absurd exponent
+        is_held = False
+    if not is_held:
         raise InexactNumber(digits)
-    number = float(digits)
-    significant = re.split("[eE]", digits)[0].replace(".", "").lstrip("-").strip("0")
-    is_held = math.isfinite(number) and (number != 0) == bool(significant)
-    if not is_held or len(significant) > MAX_DECIMAL_DIGITS:
-        raise InexactNumber(digits)
-    return number
-
-
-def is_exact(integer: int) -> bool:
-    """Return whether float64 holds the integer exactly."""
-    bits = integer.bit_length()
-    return bits <= _FLOAT64_MAX_BITS and bits - (integer & -integer).bit_length() < _FLOAT64_BITS
+    return int(digits) if is_integer else number
 
 
 def inexact_number(data: bytes) -> InexactNumber | None:
@@ -125,15 +121,15 @@ def plain_numbers(value: Any) -> Any:
             return {key: plain_numbers(item) for key, item in value.items()}
         case list():
             return [plain_numbers(item) for item in value]
-        case int() if not is_exact(value) and applies(EXACT_NUMBERS):
-            raise InexactNumber(str(value))
-        case Number():
+        case bool():
+            return value
+        case int() | Number():
             try:
-                exact_number(value.digits)
+                return exact_number(value.digits if isinstance(value, Number) else str(value))
             except InexactNumber:
                 if applies(EXACT_NUMBERS):
                     raise
-            return float(value)
+            return float(value) if isinstance(value, Number) else value
         case _:
             return value
 

@@ -558,6 +558,7 @@ def test_what_was_filled_in_is_named_by_its_place() -> None:
     [
         *("9007199254740993", "-9007199254740993", f"1{'0' * 400}", "100000000000000000000001"),
         *("1e400", "1e-400", "0.1000000000000000055", "[{}, [9007199254740993]]"),
+        *("9007199254740993.0", "9007199254740993e0", "90071992547409.93e2", "0e" + "9" * 30),
     ],
 )
 def test_a_number_that_float64_would_change_is_refused(written: str) -> None:
@@ -575,6 +576,7 @@ def test_a_number_that_float64_would_change_is_refused(written: str) -> None:
             "1.7976931348623157e308",
             "5e-324",
             "0.30000000000000004",
+            "0.10000000000000001",
             "1.000000000000000000",
             "-0.0",
         ),
@@ -588,5 +590,9 @@ def test_a_number_that_float64_holds_is_kept(written: str) -> None:
 def test_a_number_for_a_text_may_have_any_digits_and_a_text_for_a_number_may_not() -> None:
     schema = {"properties": {"a": STRING, "b": {"type": "number"}}}
     assert fit({"a": 9007199254740993}, schema) == {"a": "9007199254740993"}
+    whole = read_arguments('{"a": 9007199254740993.0}')
+    assert fit(whole, schema) == {"a": "9007199254740993.0"}
+    with pytest.raises(InvalidArguments, match="float64"):
+        fit(whole, {"properties": {"a": {"type": "integer"}}})
     with pytest.raises(InvalidArguments, match="'9007199254740993' is not of type 'number'"):
         fit({"b": "9007199254740993"}, schema)

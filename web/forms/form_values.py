@@ -18,9 +18,7 @@ from holdfast.validation.lenient_json import InexactNumber, exact_json
 # The place of an item in a list, as a form writes it.
 _NUMBERED: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_INEXACT: Final = (
-    "A number is too large or too long: 17 digits at most, whole numbers up to 9007199254740992."
-)
+_INEXACT: Final = "A number is too large or too long: write 15 digits at most."
 _NO_NUMBER: Final = "Enter a number in digits, such as 12 or 12.50."
 Place = tuple[str | int, ...]
 # The content of a control: a text; the kind of value that the text is; one of several values as
