@@ -57,6 +57,7 @@ BYTES: Final = "holdfast-bytes"
 EXACT_ARGUMENTS: Final = "exact-arguments"  # ambiguous arguments are refused
 EXACT_NUMBERS: Final = "exact-numbers"  # numbers beyond float64 are refused
 CUT_OFF_ANSWERS: Final = "cut-off-answers"  # the model reads that its answer was cut off
+COPIED_ERRORS: Final = "copied-errors"  # a copy of a call's error is no output
 PLAIN_NAMES: Final = "plain-names"  # names of people lose their invisible characters
 DELEGATE_SHARES: Final = "delegate-shares"  # delegates finish within fair shares
 FILLED_DEFAULTS: Final = "filled-defaults"  # arguments have their defaults

@@ -148,6 +148,11 @@ CUT_OFF = [
     Answer("Once upon", finish="length"),
     DONE,
 ]
+COPIED_ERROR = Path(
+    [PAYS[0], Answer('{"error": {"code": "denied", "message": "no"}}'), DONE],
+    ["pay"],
+    people=decides(says("t1c1", "deny", reason="no")),
+)
 
 PATHS: dict[str, Path] = {
     "text": Path([Answer("hello")]),
@@ -175,6 +180,8 @@ PATHS: dict[str, Path] = {
     "odd_edit": ODD_EDIT,
     "cut_off_before": Path(CUT_OFF, [NOTE]),
     "cut_off": Path(CUT_OFF, [NOTE]),
+    "copied_error_before": COPIED_ERROR,
+    "copied_error": COPIED_ERROR,
     "failed_calls": Path(
         [Answer(calls=[call("raises"), call("never_ends"), call("misfit")]), DONE],
         ["raises", "never_ends", "misfit"],

@@ -43,6 +43,7 @@ from holdfast.workflows.engine.model.answer import (
     ParsedAnswer,
     answer_output,
     cut_off,
+    is_copied_error,
 )
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.plans.planning import Planning
@@ -201,6 +202,12 @@ class ModelRequests:
         if forced and first and not called and self.offers:
             raise InvalidOutput("A call of a tool was required, and none was made. Call one.")
         output = answer_output(answer, self._agent, state.data, last=last)
+        is_copy = isinstance(output, str) and is_copied_error(output, state.log)
+        if is_copy and applies(names.COPIED_ERRORS):
+            raise InvalidOutput(
+                "invalid_output: the answer is only a copy of a call's error."
+                " Describe in your own words what was not done, and why."
+            )
         is_text = self._agent.calling == "native" and self._agent.output is None
         cut = cut_off(answer.solution) if is_text else None
         if cut and not (last or self.cut_told):

@@ -10,7 +10,7 @@ from holdfast.schemas.names import MODEL_ERROR, ErrorCode
 from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.workflows.engine.call.tool_call import Unknown, fail
 from holdfast.workflows.engine.execution_base import AskModel, RunCalls
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, as_before, call, says, tool
 
 TERMINATE = {"_result": {"content": "bye", "terminate": True}}
 
@@ -108,6 +108,47 @@ def test_an_open_run_reads_answers_that_were_cut_off_as_before() -> None:
         assert (play.result["output"], play.records("notice")) == ("Once", [])
 
     copy_context().run(old)
+
+
+DENIED = '{"error": {"code": "denied", "message": "not < now"}}'
+COPIES = [DENIED, f"<tool_response>\n{DENIED}\n</tool_response>", f"```json\n{DENIED}\n```"]
+NO_OUTPUT = (
+    "invalid_output: the answer is only a copy of a call's error."
+    " Describe in your own words what was not done, and why."
+)
+
+
+def denied(text: str, **definition: Any) -> Play:
+    """A run whose model says this of a call that was denied, and then something of its own."""
+    return Play(
+        tool("pay", side_effects=True),
+        model=[says("", call("pay")), says(text), says("It was not paid.")],
+        decisions={"t1c1": [{"decision": "deny", "reason": "not < now"}]},
+        definition=definition,
+    ).to_end()
+
+
+@pytest.mark.parametrize("text", COPIES)
+def test_a_copy_of_an_error_is_no_output(text: str) -> None:
+    play = denied(text)
+
+    assert play.engine_messages() == [NO_OUTPUT]
+    assert play.result["output"] == "It was not paid."
+
+
+def test_a_model_that_only_copies_an_error_uses_its_budget_up() -> None:
+    play = denied(DENIED, budget={"max_turns": 2})
+
+    assert (play.result["status"], play.result["output"]) == ("budget_exceeded", None)
+
+
+@pytest.mark.parametrize("text", [f"It says {DENIED}", '{"error": "none"}'])
+def test_what_is_more_than_a_copy_of_an_error_is_an_output(text: str) -> None:
+    assert denied(text).result["output"] == text
+
+
+def test_a_copy_of_an_error_is_the_output_of_an_open_run_as_before() -> None:
+    assert as_before(lambda: denied(DENIED)).result["output"] == DENIED
 
 
 def test_a_model_that_cannot_be_asked_fails_the_run() -> None:

@@ -1,5 +1,6 @@
 """The model's answer: its calls, its output or why it is invalid; and the results that it reads."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ from holdfast.workflows.engine.call.tool_call import (
     Succeeded,
     ToolCall,
 )
+from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.model.composed import MalformedAnswer, read_answer
 from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
 from holdfast.workflows.engine.state.redaction import Redaction, untrusted_value
@@ -44,6 +46,8 @@ MAX_PROVIDER_ID_CHARACTERS = 200
 MAX_SHOWN_CHARACTERS = 8_000
 PREVIEW_CHARACTERS = 2_000
 
+# Tags and fences, in which small models repeat what they have read.
+_MARKUP = re.compile(r"<[^<>]*>|```(?:json)?|\s")
 _COMPOSED = 'Answer with one JSON object alone: {"calls": [...], "output": ...}.'
 
 
@@ -174,6 +178,17 @@ def parse_output(solution: Solution, schema: Schema | bool | None, *, last: bool
             return text  # the schema accepts a text, and this is one without its quotes
         problem = cut or f"{error}. Answer with JSON alone that fits the schema"
         raise InvalidOutput(f"invalid_output: {problem}.") from None
+
+
+def is_copied_error(text: str, log: Log) -> bool:
+    """Return whether a text is nothing but the error of a call, as the model has read it."""
+    if '"error"' not in text:
+        return False
+    bare = _MARKUP.sub("", text)
+    messages = (ChatMessage.read(record["message"]) for record in log.messages())
+    # A note about changed arguments is a line before the error.
+    errors = (str(each.content).rpartition("\n")[2] for each in messages if each.is_error)
+    return any(_MARKUP.sub("", error) == bare for error in errors)
 
 
 # Results.
