@@ -1,4 +1,4 @@
-"""Remove a run from the cache as soon as it has answered a query, if it may be ahead of history.
+"""Check runs for divergence, and remove one that may be ahead of history once it was queried.
 
 `query_divergence` describes the error of the SDK: a run that was replayed, went on, and was queried
 before its next task; or that went on with events whose task was not started. Once removed, the run
@@ -16,14 +16,14 @@ from typing import Any
 from temporalio import workflow
 from temporalio.worker import Worker, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 
-from holdfast.hosting.sdk_workarounds.query_divergence import TaskClock
+from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
 
 # The SDK's prefix for the id of a query that comes without a workflow task.
 _STANDALONE_QUERY = "legacy"
 
 
 class CacheEvictingRunner(WorkflowRunner):
-    """Run workflows with another runner, and evict those that may be ahead of their history."""
+    """Run workflows with another runner, and check and evict those ahead of their history."""
 
     def __init__(
         self, inner: WorkflowRunner, evict: Callable[[str], None] = lambda run_id: None
@@ -54,13 +54,13 @@ class _TrackedRun(WorkflowInstance):
         self._inner = inner
         self._evict = evict
         self._was_replayed = False
-        self._task = TaskClock()
+        self._divergence = DivergenceDetector()
         # It went on after a replay, or without a task, and no task has come since.
         self._may_be_ahead = False
 
     def activate(self, act: Any) -> Any:
         jobs = [job.WhichOneof("variant") for job in act.jobs]
-        is_task = self._task.starts(act)
+        is_task = self._divergence.check(act)
         if jobs == ["query_workflow"]:
             query_id = act.jobs[0].query_workflow.query_id
             if self._may_be_ahead and query_id.startswith(_STANDALONE_QUERY):
@@ -70,7 +70,9 @@ class _TrackedRun(WorkflowInstance):
             self._was_replayed = True
         else:
             self._may_be_ahead, self._was_replayed = self._was_replayed or not is_task, False
-        return self._inner.activate(act)
+        completion = self._inner.activate(act)
+        self._divergence.record(act, completion)
+        return completion
 
     def get_serialization_context(self, command_info: Any) -> Any:
         return self._inner.get_serialization_context(command_info)

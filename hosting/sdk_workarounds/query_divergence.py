@@ -49,47 +49,35 @@ _RECORDED_JOBS = frozenset(
 )
 
 
-class TaskClock:
-    """Distinguish the events of a started workflow task from events that a query came with.
-
-    The time of an activation is that at which its task started.
-    """
-
-    def __init__(self) -> None:
-        self._length = self._time = 0
-
-    def starts(self, activation: WorkflowActivation) -> bool:
-        """Return whether a task was started for the new events of an activation, if there are any.
-
-        Each activation has to be passed, once, in order.
-        """
-        length, time = activation.history_length, activation.timestamp.ToNanoseconds()
-        is_query = 0 < self._length < length and 0 < time == self._time
-        self._length, self._time = length, time
-        return not is_query
-
-
 class DivergenceDetector:
     """Compare the length of one run's history with the commands that it made since."""
 
     def __init__(self) -> None:
         self._length = 0
         self._recorded = 0
-        self._task = TaskClock()
+        # The length and the time of the last activation.
+        self._last = (0, 0)
 
-    def check(self, activation: WorkflowActivation) -> None:
-        """Check that an activation follows the recorded history.
+    def check(self, activation: WorkflowActivation) -> bool:
+        """Check that an activation follows the recorded history; each is passed once, in order.
+
+        Returns:
+            False if it has new events, and no task was started for them: a query came with them.
+            The time of an activation is that at which its task started.
 
         Raises:
-            ApplicationError: it does not, so that the workflow task has to fail.
+            ApplicationError: it does not follow, so that the workflow task has to fail.
         """
-        is_task = self._task.starts(activation)
+        length, time = activation.history_length, activation.timestamp.ToNanoseconds()
+        is_task = not (0 < self._last[0] < length and 0 < time == self._last[1])
+        self._last = (length, time)
         if not is_task or not _is_live(activation) or not self._recorded:
-            return
+            return is_task
         incoming = sum(map(_events_of, activation.jobs))
         least = self._length + _EVENTS_BETWEEN + self._recorded + incoming
         if self._length < activation.history_length < least:
             raise ApplicationError(AHEAD_MESSAGE, type=AHEAD_OF_HISTORY)
+        return True
 
     def record(
         self, activation: WorkflowActivation, completion: WorkflowActivationCompletion

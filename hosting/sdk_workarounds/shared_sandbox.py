@@ -28,8 +28,6 @@ from temporalio.worker.workflow_sandbox._importer import Importer
 from temporalio.worker.workflow_sandbox._in_sandbox import InSandbox
 from temporalio.worker.workflow_sandbox._restrictions import RestrictionContext
 
-from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
-
 
 class _Context(RestrictionContext):
     """A restriction context that exempts imports in the importing thread alone."""
@@ -93,7 +91,6 @@ class _SandboxedRun(WorkflowInstance):
         self._sandbox = sandbox
         self._info = details.info
         self._thread_id: int | None = None
-        self._divergence = DivergenceDetector()
         class_ = sandbox.sandboxed_class(details.defn.cls)
         with sandbox.entered():
             self._inside = InSandbox(details, UnsandboxedWorkflowRunner, class_)
@@ -101,11 +98,8 @@ class _SandboxedRun(WorkflowInstance):
     def activate(self, act: Any) -> Any:
         self._thread_id = get_ident()
         try:
-            self._divergence.check(act)
             with self._sandbox.entered():
-                completion = self._inside.activate(act)
-            self._divergence.record(act, completion)
-            return completion
+                return self._inside.activate(act)
         finally:
             self._thread_id = None
 
