@@ -20,6 +20,7 @@ from holdfast.validation.work_budget import (
 
 # The parts of a schema that count as one step.
 _PARTS_A_STEP = 4
+ANCHORS = ("$anchor", "$dynamicAnchor")
 # To choose the checks takes as long as so many applications of a schema.
 _CHOICES = 20
 
@@ -43,11 +44,7 @@ class Node:
         )
 
     def faults(self, value: Any, budget: WorkBudget) -> Iterable[Fault]:
-        """Return the errors of the value, found one by one.
-
-        Raises:
-            CannotCheck: the budget is used up, also while they are found.
-        """
+        """Return the errors of the value, found one by one within the budget."""
         budget.spend(self._cost + budget.application)
         checks = self._checks.get(value.__class__)
         if checks is None:
@@ -80,11 +77,7 @@ class Node:
         return found
 
     def target(self, reference: str) -> "Node":
-        """Return the node of a local reference.
-
-        Raises:
-            CannotCheck: there is none.
-        """
+        """Return the node of a local reference, or raise `CannotCheck`."""
         if reference not in self.nodes:
             found = find_target(reference, self.root.schema)
             if found is None:
@@ -127,10 +120,7 @@ def find_target(reference: str, root: Any) -> Any:
     rest = [root]
     while rest:
         each = rest.pop()
-        anchors = (
-            [each.get("$anchor"), each.get("$dynamicAnchor")] if isinstance(each, dict) else []
-        )
-        if reference[1:] in anchors:
+        if isinstance(each, dict) and reference[1:] in map(each.get, ANCHORS):
             return each
         parts = each.values() if isinstance(each, dict) else each
         # A schema with an `$id` has anchors of its own.

@@ -46,8 +46,8 @@ _IGNORED = (
     ("$recursiveRef", "$ref", "write one of them within `allOf`"),
 )
 
+# The target of a local reference, or None if it does not exist.
 Target = Callable[[str], Any]
-"""The target of a local reference, or None if it does not exist."""
 
 # As for editors; which texts fit the first two, has messages of its own.
 _CHECKED = {**KEYWORDS, "$schema": {"type": "string"}, "$ref": {"type": "string"}}

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from holdfast.schemas.json_schema import target_of
+from holdfast.validation.compiled_schema import ANCHORS
 from holdfast.validation.problems import Where
 from holdfast.validation.schema_keywords import ONE_SCHEMA, SEVERAL_SCHEMAS
 
@@ -87,7 +88,7 @@ class _Translation:
             address = _joined(base, address)
             self._schemas.setdefault(address.rstrip("#"), schema)
             base = urldefrag(address).url
-        for anchor in ("$anchor", "$dynamicAnchor"):
+        for anchor in ANCHORS:
             if anchor in schema:
                 self._schemas[f"{base}#{schema[anchor]}"] = schema
         return base

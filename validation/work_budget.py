@@ -96,19 +96,11 @@ class WorkBudget:
             raise CannotCheck("too large to be checked beside all else that came with it")
 
     def work(self, amount: int, in_ten_microseconds: int) -> None:
-        """Subtract the steps of work that is not an application of a keyword.
-
-        Raises:
-            CannotCheck: the budget is used up.
-        """
+        """Subtract the steps of work that is not an application of a keyword."""
         self.spend(self.rules.work_steps * amount // in_ten_microseconds)
 
     def matches(self, written: str, text: str) -> bool:
-        """Return whether a text contains a match of a pattern, which is compiled once.
-
-        Raises:
-            CannotCheck: the pattern is rejected, or the budget is used up.
-        """
+        """Return whether a text contains a match of a pattern, which is compiled once."""
         ready = self._patterns.get(written)
         if ready is None:
             try:
