@@ -6,7 +6,6 @@ request is sent, such as a refused connection, is none of them; it also explains
 Python that it was made from.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 # The names of types, by their package.
@@ -53,18 +52,11 @@ def _has_lost_status(package: str, error: BaseException) -> bool:
     return callable(code) and getattr(code(), "name", "") in LOST_STATUSES
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, and those that it was raised from, the outermost first."""
-    seen: list[BaseException] = []
-    pending: list[BaseException | None] = [error]
-    while pending:
-        each = pending.pop(0)
-        if each is None or each in seen:
-            continue
-        seen.append(each)
-        yield each
-        if isinstance(each, BaseExceptionGroup):
-            pending.extend(each.exceptions)
-        pending.append(each.__cause__)
-        if not each.__suppress_context__:
-            pending.append(each.__context__)
+def _chain(error: BaseException) -> list[BaseException]:
+    """List an error, and those that it was raised from, the outermost first."""
+    errors = [error]
+    for each in errors:  # it grows meanwhile
+        causes = list(each.exceptions) if isinstance(each, BaseExceptionGroup) else []
+        causes += [each.__cause__, None if each.__suppress_context__ else each.__context__]
+        errors += [cause for cause in causes if cause is not None and cause not in errors]
+    return errors
