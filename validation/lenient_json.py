@@ -20,7 +20,6 @@ from holdfast.validation.rule_changes import applies
 
 MAX_INTEGER_DIGITS = 1_000
 MAX_DECIMAL_DIGITS = 17
-_LONGEST = MAX_DECIMAL_DIGITS - 1  # digits after the first
 # A text without a match holds no number that float64 may not hold.
 _UNUSUAL_NUMBER = re.compile(rb"[0-9][0-9.]{15}|[0-9.][eE]")
 _SHOWN_DIGITS = 40
@@ -90,7 +89,10 @@ def exact_number(digits: str) -> int | float:
         written = Decimal(digits)
         is_held = number == written
         if not (is_integer or is_held):
-            is_held = written in (Decimal(repr(number)), Decimal(f"{number:.{_LONGEST}e}"))
+            is_held = written in (
+                Decimal(repr(number)),
+                Decimal(f"{number:.{MAX_DECIMAL_DIGITS - 1}e}"),
+            )
     except InvalidOperation:  # an absurd exponent
         is_held = False
     if not is_held:

@@ -189,9 +189,7 @@ def _parse(text: str, kind: str) -> Any:
     except (ValueError, RecursionError) as error:
         return UnreadableText(text, kind, f"{invalid}: {error}.")
     try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return UnreadableText(text, kind, "It contains half a character (an unpaired surrogate).")
-    except ValueError:
-        return UnreadableText(text, kind, "A number is too large.")
     return value
