@@ -15,8 +15,11 @@ from holdfast.runtime.identity.key_sets import load_key_sets
 from holdfast.schemas.settings.keys import AUDIENCES
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
+from tests.support.model_server import Answer, call
 from tests.support.signing import NONCE, Approver, write_keys
 from tests.web.auth.test_sign_in_methods import bearer, for_programs
+from tests.workflows.commands.test_child_workflows import ASK, agents, by_agent, waits
+from tests.workflows.test_continue_as_new import runs_of
 
 ANN = Approver("ann")
 DECISION: dict[str, Any] = {"digest": "0" * 64, "nonce": NONCE, "workflowId": "run-1"}
@@ -153,3 +156,47 @@ async def test_where_nobody_is_waited_for_it_is_denied(strict: Backend) -> None:
     run = await strict.call(NOT_ASKED, {"amount": 5}, **principal)
     assert (await run.failure()).type == "denied"
     assert tools.read() == []
+
+
+async def test_a_renewed_token_is_good_after_the_run_continues_as_new(
+    launch: Launch, tmp_path: Path
+) -> None:
+    keys = str(write_keys(tmp_path / "keys.json", ANN))
+    pays = [Answer(calls=[call("pay_out", amount=each)]) for each in (1, 2)]
+    home = await launch(
+        [*pays, Answer("paid")], keys=keys, principal_tokens=True, continue_after=10, **SIDE_BY_SIDE
+    )
+    run = await home.start([NOT_ASKED], principal={"token": token(exp=time.time() - 1)})
+    await run.waiting()
+    await renew(run, token(jti=run.id, scopes=["pay"]))
+    await run.result()
+
+    assert len(await runs_of(run)) > 1
+    asked = [one for one in await run.context() if one["type"] == "confirmation_required"]
+    assert [one["callId"] for one in asked] == ["t1c1"]
+    assert tools.read() == [f"pay {each} {run.id}/t{each}c1" for each in (1, 2)]
+
+
+async def test_a_delegate_waits_for_a_token_that_is_for_it_or_its_root(
+    launch: Launch, tmp_path: Path
+) -> None:
+    """One for a run in between, or for a sibling, is for another."""
+    catalog = agents(tmp_path / "catalog", helper={"tools": [NOT_ASKED]})
+    asks = [Answer(calls=[call("ask", task="Pay 5.")]), Answer("done")]
+    pays = [Answer(calls=[call("pay_out", amount=5)]), Answer("paid")]
+    keys = str(write_keys(tmp_path / "keys.json", ANN))
+    said = by_agent(Test=asks, helper=pays)
+    home = await launch(said, catalog=catalog, keys=keys, principal_tokens=True, **SIDE_BY_SIDE)
+    late = {"token": token(exp=time.time() - 1)}
+    run = await home.start([ASK], principal=late)
+    child = run.delegate("t1c1")
+    assert [one["kind"] for one in await waits(child)] == ["principal_expired"]
+
+    for other in (f"{run.id}.t1c2", f"{child.id}.t1c1"):
+        assert "its workflow id as `jti`" in await renewal(child, token(jti=other))
+    assert "its workflow id as `jti`" in await renewal(run, token(jti=child.id))
+    assert (await renew(run, token(jti=run.id)))["id"] == "ada"
+    assert [one["kind"] for one in await child.waiting()] == ["principal_expired"]
+    assert (await renew(child, token(jti=run.id)))["id"] == "ada"
+    await run.result()
+    assert tools.read() == [f"pay 5 {child.id}/t1c1"]
