@@ -138,7 +138,7 @@ async def test_with_the_endpoint_the_page_tells_all_of_it_and_takes_a_decision(
     async with reading(stage, endpoint), stage.visitor(run) as visitor:
         waits = "Turn 3: decision needed (see User Metadata): Refund an order: order_id=1042"
         labels = await visitor.timeline(waits)
-        assert "search_orders • Turn 1: Search orders: customer=ada@example.com" in labels
+        assert any(label.startswith("search_orders • Turn 1: Search orders") for label in labels)
         assert any(label.startswith(waits) for label in labels)
         await expect(visitor.page.get_by_text("cracked water tank").first).to_be_visible()
         details = await visitor.details()

@@ -118,7 +118,7 @@ async def test_the_timeline_tells_the_run_turn_by_turn_with_who_decided_what(
         await visitor.page.reload()
         labels = await visitor.timeline("Refund an order, approved by grace (unverified)")
     assert "generate • Turn 1: the model decides what to do (script)" in labels
-    assert "search_orders • Turn 1: Search orders: customer=ada@example.com" in labels
+    assert "search_orders • Turn 1: Search orders: customer=ada@example.com, limit=10" in labels
     assert "look_up_order • Turn 2: Look up an order: order_id=1057" in labels
     approved = [label for label in labels if label.startswith("refund_order • ")]
     assert approved[0].startswith(

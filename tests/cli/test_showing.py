@@ -49,7 +49,7 @@ async def test_everything_that_happened_is_shown_in_full(
         "call t1c1 look_up  id=7",
         'wrote †state.item = {"id": 7, "name": "item 7"}',
         "approval requested t1c2 Pay",
-        "decided t1c2 Pay: approved with changes by bea\n  reason: five is too much",
+        "decided t1c2 Pay: approved with changes by bea (unverified)\n  reason: five is too much",
         'arguments: {"amount": 4}',
         '{"paid": 4.0}',
         LONG,

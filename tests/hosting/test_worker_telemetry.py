@@ -179,14 +179,15 @@ def own_series() -> set[str]:
     found = {
         name
         for instrument in vars(recorder.telemetry.metrics).values()
-        if hasattr(instrument, "name")
+        if hasattr(instrument, "unit")
         for name in in_prometheus(
             instrument.name,
             instrument.unit,
             "histogram" if "Histogram" in type(instrument).__name__ else "sum",
         )
     }
-    return found | {"holdfast_approvals_waiting", "holdfast_approvals_oldest_seconds"}
+    observed = {"holdfast_approvals_oldest_seconds", "holdfast_activities_outlived"}
+    return found | observed | {"holdfast_approvals_waiting"}
 
 
 def test_what_the_sdk_measures_is_told_where_metrics_are_and_nowhere_else() -> None:

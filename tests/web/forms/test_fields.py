@@ -89,7 +89,7 @@ def named(schema: Any, value: Any) -> dict[str, Field]:
 texts = some.text() | some.sampled_from(["", " ", "\n", "\nx\n", "a\r\nb", "†state.x", "null", "1"])
 floats = some.floats(allow_nan=False, allow_infinity=False)
 scalars: some.SearchStrategy[Any] = some.one_of(
-    some.none(), some.booleans(), some.integers(), floats, texts
+    some.none(), some.booleans(), some.integers(-(2**53), 2**53), floats, texts
 )
 values = some.recursive(
     scalars,
