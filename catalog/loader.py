@@ -59,9 +59,9 @@ class Catalog:
 
     @cached_property
     def privileged_activities(self) -> frozenset[str]:
-        """Return the activities of tools with side effects or required scopes, on any task queue.
+        """Return the activities with side effects or required scopes, also those of other queues.
 
-        This worker may have an activity too that its tool executes on another one.
+        This worker may have them too.
         """
         tools = [tool for tool in self.all_tools if tool.side_effects or tool.requires]
         return frozenset(tool.activity.type for tool in tools if tool.activity is not None)
@@ -79,13 +79,18 @@ class Catalog:
 
     @property
     def all_tools(self) -> list[Tool]:
-        """Return the tools of the catalog, and those of its agents and skills alone."""
+        """Return the tools of the catalog, of its agents and skills alone, and of skills' rules."""
         agents = self.agents.values()
         skills = [skill for agent in agents for skill in agent.skills]
         return [
             *self.definitions.tools.values(),
             *(tool for agent in agents for tool in agent.tools),
             *(tool for skill in skills for tool in skill.tools),
+            *(
+                skill.rules.model_copy(update={"activity": skill.activity})
+                for skill in skills
+                if skill.rules is not None
+            ),
         ]
 
 

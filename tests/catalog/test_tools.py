@@ -391,6 +391,8 @@ def test_the_activities_of_tools_with_side_effects_or_scopes_have_privileges(sho
     )
     shop.write("tools/read.yaml", "_activity: {type: read, taskQueue: tills}\n")
     own = "{_tool: own, _activity: {type: own, taskQueue: tills}, _requires: [orders]}"
-    shop.write("agents/desk.yaml", f"model: {{endpoint: m}}\ntools: [{own}]\n")
+    whole = "{type: whole, taskQueue: tills}"
+    skill = f"skills: [{{name: one, activity: {whole}, sideEffects: true}}]\n"
+    shop.write("agents/desk.yaml", f"model: {{endpoint: m}}\ntools: [{own}]\n{skill}")
 
-    assert shop.load().privileged_activities == {"charge", "own"}
+    assert shop.load().privileged_activities == {"charge", "own", "whole"}
