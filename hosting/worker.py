@@ -53,6 +53,7 @@ from holdfast.hosting.resources import (
     summarize_resources,
 )
 from holdfast.hosting.sdk_workarounds.activity_definitions import with_raw_arguments
+from holdfast.hosting.sdk_workarounds.own_runs import OwnRunsRunner
 from holdfast.hosting.sdk_workarounds.workflow_runner import runner_for_worker
 from holdfast.hosting.temporal import (
     connect,
@@ -188,6 +189,8 @@ async def build_worker(
     # For all activities and local activities that run at once, and for reloading the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
     runner, attach_runner = runner_for_worker()
+    if resources.permit_keys is not None:
+        runner = OwnRunsRunner(runner, client)
     tools = resources.current_catalog.catalog.activities
     # A memory outlives every build, so its workflow moves to the current one.
     memory = MemoryWorkflow if settings.version is None else MovingMemoryWorkflow

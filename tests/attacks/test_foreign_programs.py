@@ -12,9 +12,15 @@ from typing import Any
 
 import pytest
 from temporalio import workflow
+from temporalio.api.command.v1 import Command
 from temporalio.api.common.v1 import Payload, WorkflowExecution
-from temporalio.api.enums.v1 import EventType
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.api.enums.v1 import CommandType, EventType, TaskQueueKind
+from temporalio.api.taskqueue.v1 import StickyExecutionAttributes, TaskQueue
+from temporalio.api.workflowservice.v1 import (
+    PollWorkflowTaskQueueRequest,
+    ResetWorkflowExecutionRequest,
+    RespondWorkflowTaskCompletedRequest,
+)
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import (
@@ -240,6 +246,40 @@ async def test_no_state_is_continued_that_a_foreign_workflow_has_left(
     assert started.continued_execution_run_id
     tried = await steal(client, foreign, ForeignState.run, home.task_queue, *state)
     assert tried == "invalid_request"
+
+
+async def test_no_history_is_continued_that_a_foreign_worker_has_written(
+    strict: Any, client: Client
+) -> None:
+    home = await strict()
+    queue = f"foreign-{uuid.uuid4().hex[:8]}"
+    request = {"agent": EVIL_AGENT, "input": "go", "principal": CEO}
+    run = await client.start_workflow("AgentWorkflow", request, id=queue, task_queue=queue)
+    polled = PollWorkflowTaskQueueRequest(
+        namespace=client.namespace, task_queue=TaskQueue(name=queue)
+    )
+    task = await client.workflow_service.poll_workflow_task_queue(polled)
+    # Where its next task goes. Anything could be in this one: here it is a timer.
+    timer = Command(command_type=CommandType.COMMAND_TYPE_START_TIMER)
+    timer.start_timer_command_attributes.timer_id = "1"
+    timer.start_timer_command_attributes.start_to_fire_timeout.FromMilliseconds(1)
+    sticky = StickyExecutionAttributes(worker_task_queue=TaskQueue(name=home.task_queue))
+    sticky.worker_task_queue.kind = TaskQueueKind.TASK_QUEUE_KIND_STICKY
+    sticky.schedule_to_start_timeout.FromSeconds(20)
+    done = RespondWorkflowTaskCompletedRequest(
+        namespace=client.namespace,
+        task_token=task.task_token,
+        sticky_attributes=sticky,
+        commands=[timer],
+    )
+    await client.workflow_service.respond_workflow_task_completed(done)
+
+    async def failed() -> bool:
+        events = await Run(run).history()
+        failures = [each.workflow_task_failed_event_attributes.failure.message for each in events]
+        return any(f"the run is of the task queue `{queue}`" in each for each in failures)
+
+    await eventually(failed)
 
 
 async def test_no_agent_of_another_worker_makes_it_pay(strict: Any, launch: Launch) -> None:
