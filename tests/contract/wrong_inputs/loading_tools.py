@@ -162,7 +162,7 @@ TOOLS = [
         "another draft",
         CHARGED + "$schema: http://json-schema.org/draft-03/schema#\n",
         "2: `$schema`: `http://json-schema.org/draft-03/schema#` is not read; leave it "
-        "out, or write https://json-schema.org/draft/2020-12/schema; drafts 04 to 07 and 2019-09 "
+        "out, or write https://json-schema.org/draft/2020-12/schema; drafts 06, 07 and 2019-09 "
         "are read, too",
     ),
     tool(
