@@ -359,12 +359,12 @@ async def has_grown(run: Run, length: int) -> bool:
 
 
 async def paid_times(name: str, times: int) -> None:
-    """Wait until `held_payment` has begun so many times."""
+    """Wait until `held_payment` has started this many times."""
 
-    async def begun() -> bool:
+    async def has_started() -> bool:
         return sum(line.startswith(f"paid {name} ") for line in tools.read()) == times
 
-    await eventually(begun)
+    await eventually(has_started)
 
 
 async def test_a_reset_run_does_what_the_run_before_was_admitted_to_do(strict: Any) -> None:
@@ -392,7 +392,7 @@ async def test_a_reset_run_goes_on_with_its_delegate_or_with_its_state(strict: A
     delegate = chief.delegate("t1c1")
     await waits(delegate)
     chief = await reset(home, chief, -1)
-    delegate = await reset(home, delegate, 0)  # where its present execution has begun
+    delegate = await reset(home, delegate, 0)  # to the start of its current execution
     await waits(delegate)
     await delegate.decide("t5c1", "approve", by="ann")
     await chief.result()

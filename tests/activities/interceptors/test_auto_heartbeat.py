@@ -113,7 +113,7 @@ class Begin:
 
 @workflow.defn
 class Briefly:
-    """Has an activity carried out, which may take half a second."""
+    """Execute an activity, which may take half a second."""
 
     @workflow.run
     async def run(self, name: str) -> Any:
