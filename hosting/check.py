@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, TextIO
 
 from holdfast.activities.interceptors.lost_replies import LOST_REPLIES
@@ -32,7 +33,7 @@ from holdfast.providers.openai.schema import fits_strict_mode
 from holdfast.providers.tool_schemas import schema_notes
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.file_problems import FileProblem
-from holdfast.runtime.storage.locations import check_store_location
+from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import StoreError
 from holdfast.schemas.phrases import suggest_names
 from holdfast.validation.problems import ValueProblem
@@ -74,7 +75,8 @@ def check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) -> 
 def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) -> CheckResult:
     problems = []
     try:
-        check_store_location(settings.store)
+        if isinstance(settings.store, Path):  # a bucket is not requested
+            FolderStore(settings.store).check_writable()
     except StoreError as error:
         problems = [FileProblem("--store", None, error.reason, error.fix)]
     try:

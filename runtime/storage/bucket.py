@@ -6,15 +6,14 @@ requests. The keys are ours, since that driver's keys name the run: a log that p
 run would be stored once for each.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from temporalio.contrib.aws.s3driver import S3StorageDriverClient
 
 from holdfast.runtime.storage.store import Store, StoreError
 
 _MAX_REASON_CHARS = 300
-_SHARD_CHARS = 2
 
 
 class BucketStore(Store):
@@ -26,23 +25,16 @@ class BucketStore(Store):
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
 
-    async def _write(self, digest: str, data: bytes) -> None:
-        key = self._key(digest)
-        try:
+    async def _write(self, key: str, data: bytes) -> None:
+        key = f"{self._prefix}{key}"
+        with _explained(f"{self.shown} does not take {key}"):
             if not await self._client.object_exists(bucket=self._bucket, key=key):
                 await self._client.put_object(bucket=self._bucket, key=key, data=data)
-        except Exception as error:
-            raise _failed(f"{self.shown} does not take {key}", error) from error
 
-    async def _read(self, digest: str) -> bytes:
-        key = self._key(digest)
-        try:
+    async def _read(self, key: str) -> bytes:
+        key = f"{self._prefix}{key}"
+        with _explained(f"{self.shown} does not give {key}"):
             return await self._client.get_object(bucket=self._bucket, key=key)
-        except Exception as error:
-            raise _failed(f"{self.shown} does not give {key}", error) from error
-
-    def _key(self, digest: str) -> str:
-        return f"{self._prefix}{digest[:_SHARD_CHARS]}/{digest}"
 
 
 @asynccontextmanager
@@ -59,18 +51,20 @@ async def open_bucket(bucket: str, prefix: str) -> AsyncIterator[BucketStore]:
     except ImportError as error:
         wrong = f"{shown} needs the package {error.name}, which is not installed"
         raise StoreError(wrong, 'pip install "holdfast[s3]"') from None
-    try:
+    with _explained(f"the store {shown} cannot be reached"):
         connecting = aioboto3.Session().client("s3")
-    except Exception as error:
-        raise _failed(f"the store {shown} cannot be reached", error) from error
     async with connecting as client:
-        try:
+        with _explained(f"the store {shown} does not answer"):
             await client.head_bucket(Bucket=bucket)
-        except Exception as error:
-            raise _failed(f"the store {shown} does not answer", error) from error
         yield BucketStore(new_aioboto3_client(client), bucket, prefix)
 
 
-def _failed(what: str, error: Exception) -> StoreError:
-    why = " ".join(str(error).split())[:_MAX_REASON_CHARS] or type(error).__name__
-    return StoreError(f"{what}: {why}", "check the bucket, the AWS settings and what they permit")
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Raise a `StoreError` for any error: clients of S3 have many kinds of their own."""
+    try:
+        yield
+    except Exception as error:
+        why = " ".join(str(error).split())[:_MAX_REASON_CHARS] or type(error).__name__
+        fix = "check the bucket, the AWS settings and what they permit"
+        raise StoreError(f"{what}: {why}", fix) from error

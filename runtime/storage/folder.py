@@ -12,9 +12,6 @@ from pathlib import Path
 
 from holdfast.runtime.storage.store import Store, StoreError
 
-# The first characters of a digest, which name the folder of its file.
-_SHARD_CHARS = 2
-
 
 class FolderStore(Store):
     """Store each value in a file."""
@@ -54,25 +51,21 @@ class FolderStore(Store):
                 with suppress(OSError):  # it was not created, or is in use already
                     each.rmdir()
 
-    async def _write(self, digest: str, data: bytes) -> None:
+    async def _write(self, key: str, data: bytes) -> None:
         try:
-            await asyncio.to_thread(_keep, self._place(digest), data)
+            await asyncio.to_thread(_keep, self._root / key, data)
         except OSError as error:
             raise self._unwritable(error) from error
 
-    async def _read(self, digest: str) -> bytes:
-        place = self._place(digest)
+    async def _read(self, key: str) -> bytes:
         try:
-            return await asyncio.to_thread(place.read_bytes)
+            return await asyncio.to_thread((self._root / key).read_bytes)
         except FileNotFoundError as error:
             todo = "name the store that the run's worker uses"
-            raise StoreError(f"{self.shown} has no file {_within(place)}", todo) from error
+            raise StoreError(f"{self.shown} has no file {key}", todo) from error
         except OSError as error:
-            wrong = f"{self.shown}: {_within(place)} cannot be read: {error.strerror}"
+            wrong = f"{self.shown}: {key} cannot be read: {error.strerror}"
             raise StoreError(wrong, "let the worker and the command read it") from error
-
-    def _place(self, digest: str) -> Path:
-        return self._root / digest[:_SHARD_CHARS] / digest
 
     def _unwritable(self, error: OSError) -> StoreError:
         wrong = f"{self.shown} cannot be written to: {error.strerror}"
@@ -104,7 +97,3 @@ def _keep(place: Path, data: bytes) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _within(place: Path) -> str:
-    return f"{place.parent.name}/{place.name}"

@@ -23,13 +23,6 @@ _KINDS = "name a folder, or s3://BUCKET/PREFIX"
 
 
 @dataclass(frozen=True)
-class FolderLocation:
-    """A folder, by its absolute path."""
-
-    path: Path
-
-
-@dataclass(frozen=True)
 class BucketLocation:
     """A bucket, and the prefix of its keys."""
 
@@ -37,7 +30,8 @@ class BucketLocation:
     prefix: str = ""
 
 
-StoreLocation = FolderLocation | BucketLocation
+StoreLocation = Path | BucketLocation
+"""A folder by its absolute path, or a bucket."""
 
 
 def parse_store_location(text: str) -> StoreLocation | None:
@@ -57,7 +51,7 @@ def parse_store_location(text: str) -> StoreLocation | None:
         raise ValueError(_KINDS)
     try:
         # Absolute: a running tool may change the working folder.
-        return FolderLocation(Path(text).expanduser().absolute())
+        return Path(text).expanduser().absolute()
     except RuntimeError:  # `~user`
         raise ValueError(f"there is no such user: {_KINDS}") from None
 
@@ -69,30 +63,19 @@ async def open_store_at(place: StoreLocation, *, writing: bool) -> AsyncIterator
     Raises:
         StoreError: the store cannot be opened.
     """
-    match place:
-        case FolderLocation(path):
-            folder = FolderStore(path)
-            if writing:
-                folder.open()
-            yield folder
-        case BucketLocation(name, prefix):
-            async with open_bucket(name, prefix) as bucket:
-                yield bucket
+    if isinstance(place, BucketLocation):
+        async with open_bucket(place.name, place.prefix) as bucket:
+            yield bucket
+    else:
+        folder = FolderStore(place)
+        if writing:
+            folder.open()
+        yield folder
 
 
-def check_store_location(place: StoreLocation | None) -> None:
-    """Check that a start could open the store, without leaving a trace; a bucket is not requested.
-
-    Raises:
-        StoreError: the store could not be opened.
-    """
-    if isinstance(place, FolderLocation):
-        FolderStore(place.path).check_writable()
-
-
-def dev_store_location(database: Path) -> FolderLocation:
+def dev_store_location(database: Path) -> Path:
     """Return the default store of the embedded server's worker."""
-    return FolderLocation(database.with_suffix(".store").absolute())
+    return database.with_suffix(".store").absolute()
 
 
 def reader_store_location(environ: Mapping[str, str]) -> StoreLocation | None:
@@ -104,7 +87,7 @@ def reader_store_location(environ: Mapping[str, str]) -> StoreLocation | None:
     named = environ.get(VARIABLE)
     if not named:
         local = dev_store_location(DEV_DATABASE)
-        return local if local.path.is_dir() else None
+        return local if local.is_dir() else None
     try:
         return parse_store_location(named)
     except ValueError as error:

@@ -43,7 +43,10 @@ class StoreError(FixableError):
 
 
 class Store(ABC):
-    """A map from SHA-256 to bytes; `display_name` is for people."""
+    """A map from SHA-256 to bytes; `display_name` is for people.
+
+    A subclass stores the bytes under a key: the digest, in a folder named by its beginning.
+    """
 
     def __init__(self, display_name: str) -> None:
         self.shown = display_name
@@ -55,7 +58,7 @@ class Store(ABC):
             StoreError: the bytes cannot be stored.
         """
         digest = await asyncio.to_thread(sha256, data)
-        await self._write(digest, data)
+        await self._write(_key(digest), data)
         return digest
 
     async def fetch(self, digest: str) -> bytes:
@@ -66,17 +69,21 @@ class Store(ABC):
         """
         if not _DIGEST.fullmatch(digest):
             raise StoreError(f"{quote_value(digest)} is no SHA-256", "take it as the run has it")
-        data = await self._read(digest)
+        data = await self._read(_key(digest))
         if await asyncio.to_thread(sha256, data) != digest:
             wrong = f"{self.shown} has {digest}, and it is damaged"
             raise StoreError(wrong, "put it back from a copy of the store")
         return data
 
     @abstractmethod
-    async def _write(self, digest: str, data: bytes) -> None: ...
+    async def _write(self, key: str, data: bytes) -> None: ...
 
     @abstractmethod
-    async def _read(self, digest: str) -> bytes: ...
+    async def _read(self, key: str) -> bytes: ...
+
+
+def _key(digest: str) -> str:
+    return f"{digest[:2]}/{digest}"
 
 
 class StoreDriver(StorageDriver):

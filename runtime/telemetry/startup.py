@@ -21,11 +21,7 @@ from holdfast.runtime.telemetry.trace_context import TraceContextFilter
 BETWEEN_TROUBLES_SECONDS: Final = 300
 
 _SENDING: Final = "opentelemetry"
-_SEVERITIES: Final = (
-    (logging.ERROR, SeverityNumber.ERROR, "ERROR"),
-    (logging.WARNING, SeverityNumber.WARN, "WARN"),
-    (logging.INFO, SeverityNumber.INFO, "INFO"),
-)
+_SEVERITIES: Final = {logging.ERROR: "ERROR", logging.WARNING: "WARN", logging.INFO: "INFO"}
 
 
 def start_telemetry(
@@ -70,7 +66,7 @@ def start_telemetry(
         provider = LoggerProvider(about, shutdown_on_exit=False)
         provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
         logging.getLogger().addHandler(OtlpLogHandler(provider.get_logger(SCOPE), secrets))
-        telemetry.shut_down_with(provider)
+        telemetry.on_close(provider.shutdown)
     return telemetry
 
 
@@ -101,16 +97,14 @@ class OtlpLogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send a record; logging calls this."""
-        number, text = next(
-            ((number, text) for level, number, text in _SEVERITIES if record.levelno >= level),
-            (SeverityNumber.DEBUG, "DEBUG"),
-        )
+        severities = (name for level, name in _SEVERITIES.items() if record.levelno >= level)
+        severity = next(severities, "DEBUG")
         place = getattr(record, "at", {})
         self._logger.emit(
             LogRecord(
                 timestamp=int(record.created * 1e9),
-                severity_number=number,
-                severity_text=text,
+                severity_number=SeverityNumber[severity],
+                severity_text=severity,
                 body=self._secrets.clean_for_operator(self.format(record)),
                 attributes={f"holdfast.{name}": each for name, each in place.items()}
                 | {"logger": record.name},

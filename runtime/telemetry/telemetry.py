@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from time import monotonic
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from opentelemetry.context import Context
 from opentelemetry.metrics import Meter
@@ -35,18 +35,13 @@ SCOPE: Final = "holdfast"
 FLUSH_SECONDS: Final = 5.0
 
 
-class _Stops(Protocol):
-    def shutdown(self) -> Any:
-        """Send what is queued, and shut down."""
-
-
 class Telemetry:
     """The traces and metrics of one process.
 
     Args:
         processor: receives the spans; None for no spans.
         reader: reads the metrics; None for no metrics.
-        content: true to include arguments, results and messages in spans.
+        content: whether spans include arguments, results and messages.
         secrets: the values to remove from all signals.
     """
 
@@ -73,7 +68,7 @@ class Telemetry:
         self._tracer = self.spans.get_tracer(SCOPE)
         self.meter: Meter = provider.get_meter(SCOPE)
         self.metrics = Metrics(self.meter)
-        self._stops: list[_Stops] = [self.spans, provider]
+        self._stops: list[Callable[[], object]] = [self.spans.shutdown, provider.shutdown]
 
     @property
     def identity(self) -> dict[str, str]:
@@ -94,58 +89,50 @@ class Telemetry:
     def start_span(
         self,
         name: str,
-        place: Place,
+        place: Place | None,
         attributes: Mapping[str, Any],
         kind: SpanKind = SpanKind.INTERNAL,
+        start: int | None = None,
     ) -> Span:
-        """Start a span under a place in a trace."""
-        return self._tracer.start_span(
-            self._secrets.clean(name), context_below(place), kind, self.clean(attributes)
-        )
+        """Start a span, now or at `start` (ns since 1970), under a place in a trace if any."""
+        parent = Context() if place is None else context_below(place)
+        about = self.clean(attributes)
+        name = self._secrets.clean(name)
+        return self._tracer.start_span(name, parent, kind, about, start_time=start)
 
     def record_span(self, span: SpanRecord, told: SpanBatch) -> None:
         """Record a span that has ended."""
-        self.metrics.record_span_end(
-            span, (_nanoseconds(span.end) - _nanoseconds(span.start)) / 1e9
-        )
+        start, end = _nanoseconds(span.start), _nanoseconds(span.end)
+        self.metrics.record_span_end(span, (end - start) / 1e9)
         if told.flags != SAMPLED:
             return
-        parent = Context()
+        parent = None
         if span.parent_id is not None:
-            parent = context_below(Place(told.trace_id, span.parent_id, told.flags))
-        attributes = dict(span.attributes)
-        if span.error is not None:
-            attributes["error.type"] = span.error
+            parent = Place(told.trace_id, span.parent_id, told.flags)
         with preset_ids(told.trace_id, span.span_id):
-            made = self._tracer.start_span(
-                self._secrets.clean(span.name),
-                parent,
-                SpanKind.INTERNAL,
-                self.clean(attributes),
-                start_time=_nanoseconds(span.start),
-            )
+            made = self.start_span(span.name, parent, span.attributes, start=start)
         if span.error is not None:
+            made.set_attribute("error.type", span.error)
             made.set_status(Status(StatusCode.ERROR, span.error))
-        made.end(_nanoseconds(span.end))
+        made.end(end)
 
     def clean(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Return attributes without the secrets of this process."""
         return {name: self._secrets.clean_value(value) for name, value in attributes.items()}
 
-    def shut_down_with(self, also: _Stops) -> None:
-        """Shut another provider down with this one."""
-        self._stops.append(also)
+    def on_close(self, stop: Callable[[], object]) -> None:
+        """Call a function when this is closed, such as the shutdown of another provider."""
+        self._stops.append(stop)
 
     def close(self) -> None:
         """Send what is queued, within the time limit; never raises."""
 
-        def quietly(stop: Callable[[], Any]) -> None:
+        def quietly(stop: Callable[[], object]) -> None:
             with suppress(Exception):
                 stop()
 
         threads = [
-            threading.Thread(target=quietly, args=[one.shutdown], daemon=True)
-            for one in self._stops
+            threading.Thread(target=quietly, args=[stop], daemon=True) for stop in self._stops
         ]
         for thread in threads:
             thread.start()

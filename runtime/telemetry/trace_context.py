@@ -13,6 +13,7 @@ from typing import Any, Final
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadConverter
@@ -113,15 +114,7 @@ def preset_ids(trace_id: str, span_id: str) -> Iterator[None]:
 
 def context_below(place: Place) -> Context:
     """Return the context for spans under a span of another process."""
-    state = trace.TraceState.from_header([place.more.get("tracestate", "")])
-    context = trace.SpanContext(
-        trace_id=int(place.trace_id, 16),
-        span_id=int(place.span_id, 16),
-        is_remote=True,
-        trace_flags=trace.TraceFlags(int(place.flags, 16)),
-        trace_state=state,
-    )
-    return trace.set_span_in_context(trace.NonRecordingSpan(context), Context())
+    return TraceContextTextMapPropagator().extract(place.header())
 
 
 def place_from_headers(headers: Mapping[str, Payload]) -> Place | None:

@@ -26,7 +26,7 @@ from holdfast.hosting.resources import load_resources
 from holdfast.hosting.temporal import connect, usable_search_attributes, with_store
 from holdfast.hosting.worker import WorkerGroup, WorkerSettings, build_worker
 from holdfast.runtime.storage.folder import FolderStore
-from holdfast.runtime.storage.locations import BucketLocation, FolderLocation
+from holdfast.runtime.storage.locations import BucketLocation
 from holdfast.schemas import names
 from holdfast.schemas.agent import RULES_VERSION
 from tests.support.eventually import eventually
@@ -379,7 +379,7 @@ def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_embedded_server_comes_with_a_store_beside_its_file(tmp_path: Path) -> None:
     dev = ["--dev", "--dev-db", str(tmp_path / "t.db")]
-    assert read_options(dev).settings.store == FolderLocation(tmp_path / "t.store")
+    assert read_options(dev).settings.store == tmp_path / "t.store"
     assert read_options([*dev, "--store", "s3://runs"]).settings.store == BucketLocation("runs")
     assert read_options([*dev, "--store", "none"]).settings.store is None
     assert read_options([]).settings.store is None

@@ -291,13 +291,12 @@ def test_a_trouble_of_the_sending_is_told_now_and_then(caplog: pytest.LogCapture
 def test_what_cannot_stop_keeps_nothing_from_stopping() -> None:
     stopped: list[str] = []
 
-    class Broken:
-        def shutdown(self) -> None:
-            stopped.append("broken")
-            raise RuntimeError
+    def broken() -> None:
+        stopped.append("broken")
+        raise RuntimeError
 
     telemetry = Recorder().telemetry
-    telemetry.shut_down_with(Broken())
+    telemetry.on_close(broken)
     telemetry.close()
     assert stopped == ["broken"]
 

@@ -10,7 +10,6 @@ from temporalio.contrib.aws.s3driver import S3StorageDriverClient
 from holdfast.runtime.storage.bucket import BucketStore
 from holdfast.runtime.storage.locations import (
     BucketLocation,
-    FolderLocation,
     StoreLocation,
     dev_store_location,
     open_store_at,
@@ -76,17 +75,17 @@ async def test_what_is_needed_for_it_is_named(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("/var/lib/holdfast", FolderLocation(Path("/var/lib/holdfast"))),
-        ("kept", FolderLocation(Path.cwd() / "kept")),
-        ("~/kept", FolderLocation(Path.home() / "kept")),
+        ("/var/lib/holdfast", Path("/var/lib/holdfast")),
+        ("kept", Path.cwd() / "kept"),
+        ("~/kept", Path.home() / "kept"),
         ("s3://runs", BucketLocation("runs")),
         ("s3://runs/", BucketLocation("runs")),
         ("s3://runs.eu-1/logs/a/", BucketLocation("runs.eu-1", "logs/a")),
-        ("c:/runs", FolderLocation(Path.cwd() / "c:/runs")),
-        ("./s3:/runs", FolderLocation(Path.cwd() / "s3:/runs")),
+        ("c:/runs", Path.cwd() / "c:/runs"),
+        ("./s3:/runs", Path.cwd() / "s3:/runs"),
         ("none", None),
         ("None", None),
-        ("./none", FolderLocation(Path.cwd() / "none")),
+        ("./none", Path.cwd() / "none"),
     ],
 )
 def test_a_place_is_a_folder_or_a_bucket_or_none(text: str, place: StoreLocation | None) -> None:
@@ -117,7 +116,7 @@ def test_a_command_finds_the_store_that_is_named_or_that_of_dev_beside_it(
     monkeypatch.chdir(tmp_path)
     assert reader_store_location({}) is None
     (tmp_path / ".holdfast/temporal.store").mkdir(parents=True)
-    assert reader_store_location({}) == FolderLocation(tmp_path / ".holdfast/temporal.store")
+    assert reader_store_location({}) == tmp_path / ".holdfast/temporal.store"
     assert reader_store_location({}) == dev_store_location(tmp_path / ".holdfast/temporal.db")
     assert reader_store_location({"HOLDFAST_STORE": "s3://runs"}) == BucketLocation("runs")
     assert reader_store_location({"HOLDFAST_STORE": "none"}) is None
