@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from holdfast.schemas.base import Duration, Lenient, Strict
+from holdfast.schemas.base import Duration, Lenient, OneOf, Strict
 from holdfast.schemas.internal.tracing import Tracing
 from holdfast.schemas.phrases import NAME_PATTERN
 from holdfast.schemas.settings.notify import Listener
@@ -110,15 +110,13 @@ class AgentApproval(ApprovalPolicy):
     """The tools whose calls need no person."""
 
 
-class Knowledge(Strict):
+class Knowledge(OneOf):
     """Something to know, offered as a tool and fetched only when that is called.
 
     One of a file of the catalog, an address that the worker allows, and a text.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": [key]} for key in ("file", "url", "text")]}
-    )
+    one_of = ("file", "url", "text")
 
     name: Name
     """The name that the model calls it by."""
@@ -130,12 +128,6 @@ class Knowledge(Strict):
     """An address; the worker says which are allowed."""
     text: str | None = None
     """The text itself."""
-
-    @model_validator(mode="after")
-    def _one_source(self) -> "Knowledge":
-        if sum(each is not None for each in (self.file, self.url, self.text)) != 1:
-            raise ValueError("knowledge has one source; write `file`, `url` or `text`")
-        return self
 
 
 # What a skill has for a model, which is not asked where an activity does its work.

@@ -18,6 +18,7 @@ from pydantic import (
     JsonValue,
     PlainSerializer,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic.alias_generators import to_camel
 
@@ -62,6 +63,28 @@ class Strict(_Written):
     """An object that a person or a model writes."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+def _publish_one_of(schema: dict[str, Any], model: type["OneOf"]) -> None:
+    schema["oneOf"] = [{"required": [to_camel(name)]} for name in model.one_of]
+
+
+class OneOf(Strict):
+    """An object that has one of several fields, and no two of them."""
+
+    model_config = ConfigDict(json_schema_extra=_publish_one_of)
+
+    one_of: ClassVar[tuple[str, ...]]
+
+    @model_validator(mode="after")
+    def _has_one(self) -> Self:
+        found = [f"`{to_camel(name)}`" for name in self.one_of if getattr(self, name) is not None]
+        if len(found) > 1:
+            raise ValueError(f"{' and '.join(found)} stand beside each other; keep one of them")
+        if not found:
+            names = " or ".join(f"`{to_camel(name)}`" for name in self.one_of)
+            raise ValueError(f"{names} is missing; add one of them")
+        return self
 
 
 class Lenient(_Written):

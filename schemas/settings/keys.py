@@ -3,9 +3,9 @@
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue, RootModel, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, RootModel, model_validator
 
-from holdfast.schemas.base import SCHEMA_URI, Duration, Strict, format_duration, parse_duration
+from holdfast.schemas.base import SCHEMA_URI, Duration, OneOf, format_duration, parse_duration
 from holdfast.schemas.decision import Purpose
 
 MAX_LEEWAY = timedelta(minutes=10)
@@ -27,14 +27,10 @@ def _small(leeway: timedelta) -> timedelta:
     return leeway
 
 
-# For editors: what `_complete` checks.
-_ONE_OF: dict[str, JsonValue] = {"oneOf": [{"required": ["file"]}, {"required": ["url"]}]}
-
-
-class KeySet(Strict):
+class KeySet(OneOf):
     """Public keys, and what a token that one of them has signed must say to count."""
 
-    model_config = ConfigDict(json_schema_extra=_ONE_OF)
+    one_of = ("file", "url")
 
     file: Annotated[str, Field(min_length=1)] | None = None
     """A file with the keys: a JWK set in JSON, or PEM. It is read again whenever it changes."""
@@ -61,11 +57,7 @@ class KeySet(Strict):
     """How long the last good keys are used while they cannot be read again."""
 
     @model_validator(mode="after")
-    def _complete(self) -> "KeySet":
-        if self.file is None and self.url is None:
-            raise ValueError("a key set needs `file` or `url`; add one of them")
-        if self.file is not None and self.url is not None:
-            raise ValueError("`file` and `url` stand beside each other; keep one of them")
+    def _one_use(self) -> "KeySet":
         if self.audience is not None and len(set(self.for_)) > 1:
             raise ValueError(
                 "tokens of one `audience` are good for one use; add `for: [decisions]`,"

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from holdfast.schemas.base import SCHEMA_URI, Lenient, Strict
+from holdfast.schemas.base import SCHEMA_URI, Lenient, OneOf, Strict
 from holdfast.schemas.decision import Decided, PendingApproval
 
 NewsKind = Literal["asked", "reminder", "expired", "decided"]
@@ -27,12 +27,10 @@ _MailTo = Annotated[
 _MailList = Annotated[list[_MailTo], Field(max_length=MAX_ADDRESSES)]
 
 
-class Webhook(Strict):
+class Webhook(OneOf):
     """A program that is notified over HTTP, signed as Standard Webhooks has it."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["url"]}, {"required": ["urlEnv"]}]}
-    )
+    one_of = ("url", "url_env")
 
     url: Annotated[
         str | None, Field(json_schema_extra={"pattern": "^https?://[^/@]"}, max_length=2_000)
@@ -43,12 +41,6 @@ class Webhook(Strict):
     secret_env: Annotated[Variable, _Named]
     """The environment variable that holds the secret it knows us by: `whsec_…`; while it is
     changed, the new one and the old one, with a space between."""
-
-    @model_validator(mode="after")
-    def _complete(self) -> "Webhook":
-        if (self.url is None) == (self.url_env is None):
-            raise ValueError("a webhook has one address; write either `url` or `urlEnv`")
-        return self
 
 
 class Slack(Strict):
@@ -104,12 +96,10 @@ class Mail(Strict):
         return self
 
 
-class Channel(Strict):
+class Channel(OneOf):
     """One way to tell people, and of what."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": [kind]} for kind in ("webhook", "mail", "slack")]}
-    )
+    one_of = ("webhook", "mail", "slack")
 
     webhook: Webhook | None = None
     """A program, over HTTP."""
@@ -125,13 +115,6 @@ class Channel(Strict):
     content: Content = "brief"
     """How much is sent: `full` with the arguments and the model's reasons, `brief` without,
     `none` nothing but that there is something, and where."""
-
-    @model_validator(mode="after")
-    def _complete(self) -> "Channel":
-        ways = [self.webhook, self.mail, self.slack]
-        if sum(way is not None for way in ways) != 1:
-            raise ValueError("a channel has one way; write one of `webhook`, `mail` and `slack`")
-        return self
 
 
 def _with_schema_uri(schema: dict[str, Any]) -> None:

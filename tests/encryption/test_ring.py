@@ -64,8 +64,7 @@ def test_what_has_another_length_or_other_letters_is_none(text: str) -> None:
         ("{}", "encryption.yaml:1: `keys` is missing; add it"),
         (
             "keys:\n- {id: a}",
-            "encryption.yaml:2: `keys[0]`: a key needs `env` or `file`; add the one that says "
-            "where it is kept",
+            "encryption.yaml:2: `keys[0]`: `env` or `file` is missing; add one of them",
         ),
         (
             "keys:\n- {id: a, env: A, file: a}",

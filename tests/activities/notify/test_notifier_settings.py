@@ -38,7 +38,7 @@ LONG_SECRET = "whsec_" + base64.b64encode(bytes(65)).decode()
         (HOOK, {"S": LONG_SECRET}, "it holds 65 bytes; make"),
         (HOOK, {"S": " ".join([SECRET] * 5)}, "write one `whsec_…`, or up to 4"),
         ("webhook: {url: 'ftp://x', secretEnv: S}", {}, "`ftp://x` is no web address"),
-        ("webhook: {secretEnv: S}", {}, "write either `url` or `urlEnv`"),
+        ("webhook: {secretEnv: S}", {}, "`url` or `urlEnv` is missing; add one of them"),
         ("webhook: {urlEnv: U, secretEnv: S}", {"U": "hooks"}, "the variable U holds no address"),
         ("mail: {host: h, port: '25', from: a@b.org, to: [a@b.org]}", {}, "`25` does not fit"),
         ("webhook: {urlEnv: 'x y', secretEnv: S}", {}, "this names no environment variable"),

@@ -138,7 +138,7 @@ AGENTS = [
     agent(
         "knowledge from two places",
         MODEL + "knowledge:\n- {name: faq, text: Five days., file: faq.md}\n",
-        "3: `knowledge[0]`: knowledge has one source; write `file`, `url` or `text`",
+        "3: `knowledge[0]`: `file` and `text` stand beside each other; keep one of them",
     ),
     agent(
         "a delegate of an agent's own tool that does not exist",

@@ -87,7 +87,7 @@ KEYS = [
     keys(
         "a key set without keys",
         "people: {issuer: acme}\n",
-        "1: `people`: a key set needs `file` or `url`; add one of them",
+        "1: `people`: `file` or `url` is missing; add one of them",
     ),
     keys(
         "a key set in two places",
@@ -167,7 +167,7 @@ NOTIFIERS = [
     notifiers(
         "a channel without a way",
         "    on: [asked]\n",
-        "3: `channels.desk`: a channel has one way; write one of `webhook`, `mail` and `slack`",
+        "3: `channels.desk`: `webhook` or `mail` or `slack` is missing; add one of them",
         editor=True,
     ),
     notifiers(
