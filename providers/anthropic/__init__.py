@@ -1,1 +1,1 @@
-"""Anthropic's Messages API: `format` of requests, `answer`, `schema`, `provider_data`."""
+"""Anthropic's Messages API: `format` of requests, `answer`, `schema`."""

@@ -12,8 +12,14 @@ from holdfast.providers.answer_reader import (
     read_object,
     read_text,
 )
-from holdfast.providers.anthropic.provider_data import BlockOrder, ThinkingBlock
-from holdfast.providers.streamed_answer import CallDraft, StreamedAnswer
+from holdfast.providers.part_order import Part, PartOrder
+from holdfast.providers.streamed_answer import (
+    MAX_PROVIDER_DATA_BYTES,
+    BoundedText,
+    CallDraft,
+    StreamedAnswer,
+    well_formed,
+)
 from holdfast.providers.transport.error_response import shortened
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
@@ -27,6 +33,7 @@ _STOP_REASONS: dict[str, StopReason] = {
     "refusal": "filtered",
 }
 _INPUT_TOKENS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_THOUGHTS = ("thinking", "signature")
 _EVENTS = ("message_", "content_block_", "ping")
 _REFUSED = "the provider's filters ended the answer"
 _PAUSED = "the provider paused a long turn: what came until then is the answer"
@@ -40,8 +47,8 @@ class AnthropicAnswerReader(AnswerReader):
 
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
-        self._order = BlockOrder()
-        self._blocks: dict[int | None, CallDraft | ThinkingBlock | None] = {}
+        self._order = PartOrder()
+        self._blocks: dict[int | None, CallDraft | Part | None] = {}
         # Some servers send the arguments of a call whole, with its name.
         self._calls: list[tuple[CallDraft, Any]] = []
         self._tokens: dict[str, int] = {}
@@ -75,7 +82,10 @@ class AnthropicAnswerReader(AnswerReader):
         for call, whole in self._calls if self.is_finished else ():
             if not call.arguments.bytes:
                 self.answer.add_arguments(call, arguments_text(whole))
-        self.answer.provider_data = self._order.data()
+        # No thinking is accepted back without its signature.
+        blocks = [each for each in self._order.items() if each.get("signature") != ""]
+        is_thinking = any("thinking" in each["type"] for each in blocks)
+        self.answer.provider_data = blocks if is_thinking else None
         return super().solution()
 
     def _read_message(self, message: dict[str, Any]) -> None:
@@ -83,7 +93,7 @@ class AnthropicAnswerReader(AnswerReader):
         self._read_usage(message.get("usage"))
 
     def _read_block(self, index: Any, block: Any) -> None:
-        started: CallDraft | ThinkingBlock | None = None
+        started: CallDraft | Part | None = None
         match block:
             case {"type": "text"}:
                 self._add_text(block)
@@ -91,11 +101,14 @@ class AnthropicAnswerReader(AnswerReader):
                 provider_id = read_text(block.get("id")) or None
                 started = self.answer.add_call(read_text(block.get("name")), provider_id)
                 self._calls.append((started, block.get("input")))
-                self._order.add_call()
+                self._order.add("tool_use")
             case {"type": "thinking"}:
-                started = self._order.add_thinking(block)
+                # A solution stores no longer data than that, so the rest is never sent back.
+                texts = {name: BoundedText(MAX_PROVIDER_DATA_BYTES) for name in _THOUGHTS}
+                started = self._order.add("thinking", **texts)
+                _add_thoughts(started, block)
             case {"type": "redacted_thinking", "data": str(data)}:
-                self._order.add_redacted_thinking(data)
+                self._order.add("redacted_thinking", data=well_formed(data))
         self._blocks[_position(index)] = started
 
     def _read_delta(self, index: Any, delta: dict[str, Any]) -> None:
@@ -104,8 +117,8 @@ class AnthropicAnswerReader(AnswerReader):
                 self._add_text(delta)
             case "input_json_delta", CallDraft() as call:
                 self.answer.add_arguments(call, read_text(delta.get("partial_json")))
-            case "thinking_delta" | "signature_delta", ThinkingBlock() as thinking:
-                thinking.add(delta)
+            case "thinking_delta" | "signature_delta", dict(thinking):
+                _add_thoughts(thinking, delta)
 
     def _add_text(self, block: dict[str, Any]) -> None:
         piece = read_text(block.get("text"))
@@ -140,3 +153,8 @@ class AnthropicAnswerReader(AnswerReader):
 
 def _position(index: Any) -> int | None:
     return index if isinstance(index, int) else None
+
+
+def _add_thoughts(thinking: Part, piece: dict[str, Any]) -> None:
+    for name in _THOUGHTS:
+        thinking[name].add(read_text(piece.get(name)))

@@ -18,7 +18,6 @@ import httpx
 
 from holdfast.providers.answer_reader import read_object
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
-from holdfast.providers.anthropic.provider_data import Block, in_order, texts
 from holdfast.providers.anthropic.schema import answer_schema
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
@@ -34,6 +33,7 @@ from holdfast.providers.content import (
     unsupported_image_text,
 )
 from holdfast.providers.message_list import ANSWER_FIRST, encode_parts, merge_neighbours
+from holdfast.providers.part_order import Part, in_order
 from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
@@ -47,9 +47,12 @@ DEFAULT_OUTPUT_TOKENS = 8_192
 _VERSION = "2023-06-01"
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _USER, _ASSISTANT = (b'{"role":"%s","content":[' % role for role in (b"user", b"assistant"))
-_MARK: Block = {"cache_control": {"type": "ephemeral"}}
+_MARK: Part = {"cache_control": {"type": "ephemeral"}}
 _ENCODED_MARK = b',"cache_control":{"type":"ephemeral"}'
 _LOOSE_SCHEMA = "Anthropic cannot hold an answer to the output's schema: it is only checked by it"
+# Required back with the calls that they led to, unchanged and in their place ("Extended thinking",
+# "Preserving thinking blocks").
+_THOUGHTS = ("thinking", "redacted_thinking")
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
 
@@ -85,7 +88,7 @@ class AnthropicFormat(ProviderFormat):
         """
         match message.role:
             case "assistant":
-                calls: list[Block] = [
+                calls: list[Part] = [
                     {
                         "type": "tool_use",
                         "id": _id(call.provider_id),
@@ -94,23 +97,33 @@ class AnthropicFormat(ProviderFormat):
                     }
                     for call in message.calls
                 ]
-                blocks = in_order(message.provider_data, text_of(message.content), calls)
+                text = text_of(message.content)
+                blocks = []
+                order = in_order(message.provider_data, text, calls, "tool_use", _THOUGHTS)
+                for item, part in order:
+                    match item:
+                        case {"type": "thinking", "thinking": str(), "signature": str()}:
+                            blocks.append(item)
+                        case {"type": "redacted_thinking", "data": str()}:
+                            blocks.append(item)
+                        case _:
+                            blocks += _texts(part) if isinstance(part, str) else [part]
                 images = [_image(part) for part in images_of(message.content)]
-                introduction = texts(images_introduction(message, names)) if images else []
+                introduction = _texts(images_introduction(message, names)) if images else []
                 return EncodedMessage(
                     encode_parts(_ASSISTANT, blocks), encode_parts(_USER, [*introduction, *images])
                 )
             case "tool" if not is_orphan_result(message):
-                result: Block = {
+                result: Part = {
                     "type": "tool_result",
                     "tool_use_id": _id(message.provider_id or message.call_id or ""),
-                    "content": parts_of(message.content, texts, _image),
+                    "content": parts_of(message.content, _texts, _image),
                 }
                 blocks = [result | {"is_error": True} if message.is_error else result]
             case "system":
-                blocks = texts(system_text(message.content))
+                blocks = _texts(system_text(message.content))
             case _:
-                blocks = parts_of(message.content, texts, _image) or texts(EMPTY_MESSAGE)
+                blocks = parts_of(message.content, _texts, _image) or _texts(EMPTY_MESSAGE)
         return EncodedMessage(encode_parts(_USER, blocks))
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
@@ -121,24 +134,29 @@ class AnthropicFormat(ProviderFormat):
         mark = _MARK if is_marked else {}
         fragments = list(request.fragments)
         if fragments and fragments[0].startswith(_ASSISTANT):
-            fragments[:0] = encode_parts(_USER, texts(ANSWER_FIRST))
+            fragments[:0] = encode_parts(_USER, _texts(ANSWER_FIRST))
         messages = merge_neighbours(fragments, (_USER, _ASSISTANT))
         if is_marked:
             # The ends of this request and of the one before it.
             users = [index for index, each in enumerate(messages) if each.startswith(_USER)]
             for index in users[-2:]:
                 messages[index] = messages[index].removesuffix(b"}]}") + _ENCODED_MARK + b"}]}"
-        tail = encode_parts(_USER, texts(ask.tail or ""))
+        tail = encode_parts(_USER, _texts(ask.tail or ""))
         end = merge_neighbours([*messages[-1:], *tail], (_USER, _ASSISTANT))
         settings = _settings(ask, request.tool_names) | options
         schema, own = _schema(ask), read_object(options.get("output_config"))
         held = {"format": {"type": "json_schema", "schema": schema}} if schema else {}
         settings["output_config"] = held | own or None
-        settings["system"] = [block | mark for block in texts(ask.instructions)] or None
+        settings["system"] = [block | mark for block in _texts(ask.instructions)] or None
         if settings["tools"]:
             *others, last = settings["tools"]
             settings["tools"] = [*others, last | mark]
         return request_body([*messages[:-1], *end], settings)
+
+
+def _texts(text: str) -> list[Part]:
+    """Return the text as a block; a text of only spaces is rejected, so it gives none."""
+    return [{"type": "text", "text": text}] if text.strip() else []
 
 
 def _schema(ask: Ask) -> dict[str, Any] | None:
@@ -153,7 +171,7 @@ def _id(provider_id: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", provider_id)
 
 
-def _image(part: ImagePart) -> Block:
+def _image(part: ImagePart) -> Part:
     inline = inline_image(part)
     if inline is None:
         return {"type": "image", "source": {"type": "url", "url": part.url}}

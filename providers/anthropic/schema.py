@@ -10,7 +10,7 @@ that may be missing, and the choices of types or branches ("Explicit limits").
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from holdfast.providers.schema_cache import cached_by_value
+from holdfast.providers.tool_schemas import cached_by_value
 from holdfast.validation.schema_keywords import subschemas
 
 MAX_OPTIONAL = 24

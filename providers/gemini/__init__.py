@@ -1,1 +1,1 @@
-"""Google's Gemini API: `format` of requests, `answer`, `schema`, `provider_data`."""
+"""Google's Gemini API: `format` of requests, `answer`, `schema`."""

@@ -16,7 +16,7 @@ from holdfast.providers.answer_reader import (
     read_text,
 )
 from holdfast.providers.base import ProviderRefused
-from holdfast.providers.gemini.provider_data import PartOrder
+from holdfast.providers.part_order import PartOrder
 from holdfast.providers.streamed_answer import StreamedAnswer, well_formed
 from holdfast.providers.transport.error_response import shortened
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
@@ -80,7 +80,9 @@ class GeminiAnswerReader(AnswerReader):
 
     def solution(self) -> Solution:
         """Return the whole answer; an empty one where it holds a broken call."""
-        self.answer.provider_data = self._order.data()
+        parts = self._order.items()
+        is_signed = any("signature" in part for part in parts)
+        self.answer.provider_data = parts if is_signed else None
         solution = super().solution()
         if self._reason not in _BROKEN:
             return solution
@@ -93,16 +95,17 @@ class GeminiAnswerReader(AnswerReader):
             if part.get("thought") is True:
                 continue
             signature = well_formed(read_text(part.get("thoughtSignature")))
+            signed = {"signature": signature} if signature else {}
             call = part.get("functionCall")
             if isinstance(call, dict):
                 provider_id = read_text(call.get("id")) or None
                 draft = self.answer.add_call(read_text(call.get("name")), provider_id)
                 self.answer.add_arguments(draft, arguments_text(call.get("args")))
-                self._order.add_call(signature)
+                self._order.add("call", **signed)
             else:
                 piece = read_text(part.get("text"))
                 self.answer.add_text(piece)
-                self._order.add_text(well_formed(piece), signature)
+                self._order.add_text(piece, **signed)
         reason = read_text(candidate.get("finishReason"))
         if reason and reason != "FINISH_REASON_UNSPECIFIED":
             self.is_finished = True

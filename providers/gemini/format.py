@@ -30,9 +30,9 @@ from holdfast.providers.content import (
     unsupported_image_text,
 )
 from holdfast.providers.gemini.answer import GeminiAnswerReader
-from holdfast.providers.gemini.provider_data import Part, in_order
 from holdfast.providers.gemini.schema import gemini_schema
 from holdfast.providers.message_list import ANSWER_FIRST, encode_parts, merge_neighbours
+from holdfast.providers.part_order import Part, in_order
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
@@ -56,6 +56,8 @@ _TYPE_OF_ENDING = {each.removeprefix("image/"): each for each in _IMAGE_TYPES} |
 # Addresses that Gemini fetches ("File input methods").
 _FETCHED = ("https://", "gs://")
 _USER, _MODEL = (b'{"role":"%s","parts":[' % role for role in (b"user", b"model"))
+# Replaces a signature where there is none ("Thought signatures", the first of the FAQs).
+UNSIGNED = "skip_thought_signature_validator"
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _SCHEMA_WITH_TOOLS = (
     "Gemini cannot hold an answer to a form while it is offered tools: it is only checked"
@@ -110,8 +112,7 @@ class GeminiFormat(ProviderFormat):
                     }
                     for call in message.calls
                 ]
-                parts = in_order(message.provider_data, text_of(message.content), calls)
-                encoded = encode_parts(_MODEL, parts)
+                encoded = encode_parts(_MODEL, _answer(message, calls))
             case "tool" if not is_orphan_result(message):
                 key = "error" if message.is_error else "output"
                 named = {
@@ -157,6 +158,28 @@ class GeminiFormat(ProviderFormat):
         if request.fragments and request.fragments[0].startswith(_MODEL):
             fragments[:0] = encode_parts(_USER, _texts(ANSWER_FIRST))
         return request_body(merge_neighbours(fragments, (_USER, _MODEL)), settings, "contents")
+
+
+def _answer(message: ChatMessage, calls: list[Part]) -> list[Part]:
+    """Return the parts of an answer, each with its signature.
+
+    Gemini signs parts of its answers, and requires each signature back with the very part that it
+    came with; without that of the first call of an answer, Gemini 3 rejects the request ("Thought
+    signatures"). Without any, the first call is marked as unsigned: the signature was lost, or the
+    model signs nothing.
+    """
+    parts: list[Part] = []
+    text = text_of(message.content)
+    for item, each in in_order(message.provider_data, text, calls, "call"):
+        part = {"text": each} if isinstance(each, str) else each
+        if isinstance(signature := item.get("signature"), str) and signature:
+            parts.append(part | {"thoughtSignature": signature})
+        elif part != {"text": ""}:
+            parts.append(part)
+    if calls and not any("thoughtSignature" in part for part in parts):
+        first = next(part for part in parts if "functionCall" in part)
+        first["thoughtSignature"] = UNSIGNED
+    return parts
 
 
 def _texts(text: str) -> list[Part]:

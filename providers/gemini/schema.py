@@ -7,7 +7,7 @@ expressed by keywords that it knows. Arguments and answers are checked by the wh
 
 from typing import Any
 
-from holdfast.providers.schema_cache import cached_by_value
+from holdfast.providers.tool_schemas import cached_by_value
 
 _DEFINITIONS = "#/definitions/"
 _SCHEMAS_BY_NAME = ("properties", "$defs", "definitions")

@@ -9,7 +9,7 @@ the types have. Arguments are checked by the tool's own schema anyway.
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.providers.schema_cache import cached_by_value
+from holdfast.providers.tool_schemas import cached_by_value
 from holdfast.schemas.json_schema import target_of
 
 # Definitions can use each other without end: expanded, they have a bound.

@@ -8,7 +8,7 @@ schemas are sent without strict mode, and the model follows them as well as it c
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.providers.schema_cache import cached_by_value
+from holdfast.providers.tool_schemas import cached_by_value
 
 MAX_PROPERTIES = 5_000
 MAX_LEVELS = 10

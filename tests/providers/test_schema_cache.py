@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.providers import schema_cache
-from holdfast.providers.schema_cache import cached_by_value
+from holdfast.providers.tool_schemas import MAX_CACHED_SCHEMAS, cached_by_value
 
 made: list[Any] = []
 
@@ -45,18 +44,8 @@ def test_how_it_is_asked_for_counts() -> None:
     assert make({}) != make({}, kind="other")
 
 
-def test_what_was_not_asked_for_the_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_cache, "MAX_CACHED_BYTES", 40_000)
+def test_what_was_not_asked_for_the_longest_makes_room() -> None:
     make = maker()
-    for name in "abcdaeab":
-        make(name * 1_000)
-    assert [text[0] for text in made] == list("abcdeb"), "there is room for four"
-
-
-def test_what_cannot_be_written_is_made_each_time() -> None:
-    deep: list[Any] = []
-    for _ in range(100_000):
-        deep = [deep]
-    make = maker()
-    assert make(deep) == make(deep)
-    assert len(made) == 2
+    for number in (*range(MAX_CACHED_SCHEMAS), 0, "new", 0, 1):
+        make(number)
+    assert made[MAX_CACHED_SCHEMAS:] == ["new", 1]

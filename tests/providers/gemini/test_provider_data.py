@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.providers.gemini.provider_data import UNSIGNED
+from holdfast.providers.gemini.format import UNSIGNED
 from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES
 from tests.providers.fakes import said
 from tests.providers.gemini.gemini_exchange import (

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.catalog.endpoints import FORMATS
-from holdfast.providers.gemini.format import GeminiFormat
-from holdfast.providers.gemini.provider_data import UNSIGNED
+from holdfast.providers.gemini.format import UNSIGNED, GeminiFormat
 from tests.providers.fakes import KEY, TOOLS, ask, said
 from tests.providers.gemini.gemini_exchange import BASE, CALL, OWN, PICTURE, at, contents, sent
 

@@ -1,0 +1,63 @@
+"""The order of an answer's parts, stored where the model's thoughts belong between them.
+
+A run stores an answer as one text and its calls. Beside it, as the answer's `providerData`, is a
+list of `{"type": "text", "characters"}`, an item for each call, and what must be sent back in its
+place: Anthropic's thinking blocks, Gemini's signatures.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from holdfast.providers.streamed_answer import BoundedText, well_formed
+
+Part = dict[str, Any]
+
+
+class PartOrder:
+    """Records the order of an answer's texts, calls and thoughts."""
+
+    def __init__(self) -> None:
+        self._items: list[Part] = []
+
+    def add_text(self, piece: str, **signature: str) -> None:
+        """Add a text, or a piece of one; a signed one is never joined with another."""
+        length = len(well_formed(piece))
+        last = self._items[-1] if self._items else {}
+        if not signature and last.keys() == {"type", "characters"}:
+            last["characters"] += length
+        elif piece or signature:
+            self.add("text", characters=length, **signature)
+
+    def add(self, kind: str, **fields: Any) -> Part:
+        """Add a part of another kind, and return it; a text in it may be one that still grows."""
+        self._items.append({"type": kind, **fields})
+        return self._items[-1]
+
+    def items(self) -> list[Part]:
+        """Return the data to store beside the answer."""
+        return [
+            {key: str(each) if isinstance(each, BoundedText) else each for key, each in one.items()}
+            for one in self._items
+        ]
+
+
+def in_order(
+    data: Any, text: str, calls: list[Part], call_kind: str, others: tuple[str, ...] = ()
+) -> Iterator[tuple[Part, Part | str]]:
+    """Yield each item of the data with its call, or its piece of the text; then the rest of both.
+
+    Items of the `others` kinds come with an empty text.
+    """
+    remaining = iter(calls)
+    for item in data if isinstance(data, list) else ():
+        match item:
+            case {"type": "text", "characters": int(length)}:
+                yield item, text[:length]
+                text = text[length:]
+            case {"type": kind} if kind == call_kind:
+                yield from ((item, call) for call in islice(remaining, 1))
+            case {"type": kind} if kind in others:
+                yield item, ""
+    yield {}, text
+    yield from (({}, call) for call in remaining)
