@@ -70,7 +70,6 @@ from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
-from holdfast.workflows.ui_details.page import DetailsInterceptor
 
 # The heartbeat of a model's activity holds its text so far, so it must not be throttled for long.
 HEARTBEAT_INTERVAL = timedelta(milliseconds=200)
@@ -250,7 +249,6 @@ def _interceptors(
         OnceInterceptor(),
         CommandInterceptor(in_process, settings.heartbeat_timeout, keys),
         PagePrefetchInterceptor(prefetch),
-        DetailsInterceptor(),
     ]
 
 

@@ -77,16 +77,13 @@ async def _end_of(
 
     try:
         while not is_over():
-            if work.delegates.has_pending(call.id):
-                await workflow.wait_condition(
-                    lambda: is_over() or not work.delegates.has_pending(call.id)
-                )
-            else:
-                await clock.on_run_time(
-                    workflow.wait_condition(
-                        lambda: is_over() or work.delegates.has_pending(call.id)
-                    )
-                )
+            pending = work.delegates.has_pending(call.id)
+
+            def has_changed(was: bool = pending) -> bool:
+                return is_over() or work.delegates.has_pending(call.id) != was
+
+            change = workflow.wait_condition(has_changed)
+            await (change if pending else clock.on_run_time(change))
         if running.done():
             return await running
         return DelegateFailed("abandoned", "the run ended before its delegate")

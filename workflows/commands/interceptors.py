@@ -1,4 +1,4 @@
-"""Set headers and heartbeat timeouts on what a run starts, and record its spans.
+"""Set headers and heartbeat timeouts on what a run starts, record its spans, and show its page.
 
 A workflow creates no span: another process may replay it tomorrow. It passes on the header of
 Temporal's own tracing, and a local activity records the spans that have ended. Nothing that a run
@@ -22,6 +22,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import FailureError
 from temporalio.worker import (
     ContinueAsNewInput,
+    HandleQueryInput,
     Interceptor,
     StartActivityInput,
     StartChildWorkflowInput,
@@ -55,6 +56,9 @@ from holdfast.workflows.permits import EXTERN, sign
 RECORD_TIMEOUT = timedelta(seconds=5)
 MAX_RECORD_ATTEMPTS = 3
 MAX_SPANS_AT_ONCE = 500
+
+# The SDK's own query, with which Temporal's UI reads current details.
+_METADATA = "__temporal_workflow_metadata"
 
 AnyInput = (
     StartActivityInput | StartLocalActivityInput | StartChildWorkflowInput | ContinueAsNewInput
@@ -129,25 +133,16 @@ class Trace:
                 # Also if the run is cancelled meanwhile: the batch is not recorded again.
                 await asyncio.shield(recording)
 
-    def header(self, call_id: str) -> Payload | None:
-        """Return the header for an activity or a delegate.
+    def header(self, call_id: str | None) -> Payload | None:
+        """Return the header for the activity or the delegate of a call: the span of the call.
 
-        It is the span of the call; if the run is not traced, or not yet, it is the run's own
-        header.
+        If the run is not traced, or not yet, and for the next run of the chain (without a call), it
+        is the run's own header.
         """
-        if self._tracing is not None:
+        place = self._starter
+        if call_id is not None and self._tracing is not None:
             place = self._own().at(self._origin.span_id(call_id), self._tracing.flags)
-        elif self._starter is not None:
-            place = self._starter
-        else:
-            return None
-        return workflow.payload_converter().to_payload(place.header())
-
-    def next_run_header(self) -> Payload | None:
-        """Return the header for the next run of the chain, which is this run's own."""
-        if self._starter is None:
-            return None
-        return workflow.payload_converter().to_payload(self._starter.header())
+        return None if place is None else workflow.payload_converter().to_payload(place.header())
 
     def _own(self) -> Place:
         return self._starter or self._origin.place()
@@ -191,13 +186,17 @@ def _add_header(input: AnyInput, id: str | None) -> None:
     """
     trace: Trace | None = getattr(workflow.instance(), "trace", None)
     if trace is not None:
-        header = trace.next_run_header() if id is None else trace.header(names.call_of(id))
+        header = trace.header(None if id is None else names.call_of(id))
         if header is not None:
             input.headers = {**input.headers, HEADER: header}
 
 
 class CommandInterceptor(Interceptor):
-    """Sets headers, and heartbeat timeouts of the activities that the worker executes."""
+    """Sets headers, and heartbeat timeouts of the activities that the worker executes.
+
+    It also writes the page of a run during the query for it, so that an unread page costs nothing:
+    the SDK stores current details as a text that has to be ready at all times.
+    """
 
     def __init__(
         self, activities: Collection[str], timeout: timedelta, permit_keys: KeyRing | None = None
@@ -228,5 +227,11 @@ class CommandInterceptor(Interceptor):
         class Inbound(WorkflowInboundInterceptor):
             def init(self, outbound: WorkflowOutboundInterceptor) -> None:
                 super().init(Outbound(outbound))
+
+            async def handle_query(self, input: HandleQueryInput) -> Any:
+                answer = await super().handle_query(input)
+                if input.query == _METADATA:
+                    answer.current_details = workflow.instance().details()
+                return answer
 
         return Inbound

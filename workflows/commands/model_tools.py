@@ -1,11 +1,11 @@
 """Execute calls that the model itself answers, each by a request of its own."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
+from temporalio.workflow import ActivityConfig
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
@@ -29,6 +29,7 @@ from holdfast.workflows.engine.run import Run
 from holdfast.workflows.input import model_failure_message
 
 OnRunTime = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
+AnswerPage = Callable[[ConversationPageRequest], ConversationPage]
 
 
 async def execute_model_tool(
@@ -48,14 +49,9 @@ async def execute_model_tool(
             pointer, line = latent.pointer(turn), activity_options.answer_summary(turn, call)
             config = activity_options.model_request_config(work, facts, line, meter.remaining(now))
             config["activity_id"] = names.answer_id(call.id, latent.requests)
-            prefetch_page(pointer, latent.page)
             try:
-                result = await on_run_time(
-                    workflow.execute_activity(names.GENERATE, pointer.to_json(), **config)
-                )
+                solution = await request_model(pointer, config, latent.page, on_run_time)
             except ActivityError as error:
-                if workflow.cancellation_reason() is not None:
-                    raise asyncio.CancelledError from error
                 if meter.out_of_time:
                     return fail(ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time.")
                 # The reason goes to the log, not to the model.
@@ -64,7 +60,6 @@ async def execute_model_tool(
                 return fail(ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now.")
             finally:
                 meter.held.pop(call.id, None)
-            solution = Solution.read(result)
             work.charge_answer(solution, meter.charge)
             outcome = latent.answered(solution)
             if outcome is not None:
@@ -73,10 +68,12 @@ async def execute_model_tool(
         del work.pages.latents[call.id]
 
 
-def prefetch_page(
-    pointer: ConversationPointer, answer: Callable[[ConversationPageRequest], ConversationPage]
-) -> None:
-    """Offer the page up to the pointer, if the process accepts it."""
+async def request_model(
+    pointer: ConversationPointer, config: ActivityConfig, page: AnswerPage, on_run_time: OnRunTime
+) -> Solution:
+    """Make one request, and offer its page to the process, if that accepts it."""
     take = workflow.extern_functions().get(HAND_OVER)
     if take is not None and not workflow.unsafe.is_replaying():
-        take(workflow.info().workflow_id, pointer, answer)
+        take(workflow.info().workflow_id, pointer, page)
+    request = workflow.execute_activity(names.GENERATE, pointer.to_json(), **config)
+    return Solution.read(await on_run_time(request))

@@ -20,7 +20,6 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import json_size
     from holdfast.schemas.internal.model_request import ConversationPointer
-    from holdfast.schemas.internal.solution import Solution
     from holdfast.schemas.names import LOST_REPLIES, ErrorCode
     from holdfast.schemas.tool import ActivityBinding
 
@@ -31,7 +30,6 @@ from holdfast.workflows.commands import (
     model_tools,
 )
 from holdfast.workflows.commands.interceptors import Trace
-from holdfast.workflows.commands.model_tools import prefetch_page
 from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.activities import (
@@ -99,22 +97,19 @@ class StepExecutor:
         line = activity_options.model_summary(pointer, run.agent.model)
         left = meter.remaining(workflow.now())
         config = activity_options.model_request_config(run, self._facts, line, left)
-        prefetch_page(pointer, run.pages.page)
         with self._group(pointer.turn).scope():
             try:
-                answer = await self.on_run_time(
-                    workflow.execute_activity(names.GENERATE, pointer.to_json(), **config),
+                solution = await model_tools.request_model(
+                    pointer, config, run.pages.page, self.on_run_time
                 )
             except ActivityError as error:
-                if workflow.cancellation_reason() is not None:
-                    raise asyncio.CancelledError from error
                 if left is not None and meter.out_of_time:
                     run.turn_timed_out()
                 else:
                     run.fail(names.MODEL_ERROR, model_failure_message(error))
                 return
         take = run.summary_answered if pointer.summary else run.model_answered
-        take(Solution.read(answer))
+        take(solution)
 
     async def execute_turn(self, turn: Turn) -> None:
         """Execute every call of a turn, together or one after the other."""
@@ -237,8 +232,6 @@ class StepExecutor:
             )
             return Succeeded(payload_json(answer))
         except FailureError as error:
-            if workflow.cancellation_reason() is not None:
-                raise asyncio.CancelledError from error
             return activity_failure(error)
         except ValueError as error:
             return Failure("other", str(error))
@@ -287,8 +280,6 @@ class StepExecutor:
                 return Unknown(f"a result of `{tool.name}` came that its worker has not signed")
             return outcome_of_result(tool, payload_json(result))
         except FailureError as error:
-            if workflow.cancellation_reason() is not None:
-                raise asyncio.CancelledError from error
             failure, waited = activity_failure(error), workflow.now() - scheduled_at
             may_have_started = (
                 not (failure.started or start_timeout is None)
@@ -312,7 +303,11 @@ class StepExecutor:
             )
 
     async def on_run_time(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Await a coroutine while the run's time passes, bounded by a timer."""
+        """Await a coroutine while the run's time passes, bounded by a timer.
+
+        Raises:
+            CancelledError: The run is cancelled: a failure of an activity reports only that.
+        """
         meter = self._work.state.meter
         meter.begin_work(workflow.now())
         left = meter.remaining(workflow.now())
@@ -325,6 +320,10 @@ class StepExecutor:
             self._timer = asyncio.create_task(end_time(left))
         try:
             return await coroutine
+        except FailureError as error:
+            if workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError from error
+            raise
         finally:
             # Not while the SDK discards a run that was evicted from the cache.
             if workflow.in_workflow():

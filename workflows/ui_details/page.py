@@ -6,15 +6,8 @@ wide gap between blocks, so related lines are one block.
 """
 
 from functools import lru_cache
-from typing import Any
 
 from temporalio import workflow
-from temporalio.worker import (
-    HandleQueryInput,
-    Interceptor,
-    WorkflowInboundInterceptor,
-    WorkflowInterceptorClassInput,
-)
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.runtime.narration.call_summaries import CallSummaries
@@ -41,9 +34,6 @@ from holdfast.workflows.ui_details.questions import (
     omitted_questions,
     question_block,
 )
-
-# The SDK's own query, with which the UI reads current details.
-_METADATA = "__temporal_workflow_metadata"
 
 # A proxy rejects an address of more than 8 KB, and the UI needs the rest of it.
 MAX_PAGE_BYTES = 7_500
@@ -199,24 +189,3 @@ def _call_line(turn: int, label: str, arguments: str, outcome: str) -> str:
     where = f"Turn {turn}: " if turn else ""
     so_far = f": {prose(outcome, WORDS_BYTES)}" if outcome else ""
     return f"- {where}**{prose(label, NAME_BYTES)}**{in_brackets}{so_far}"
-
-
-class DetailsInterceptor(Interceptor):
-    """Writes the page of a run during the query for it, so that an unread page costs nothing.
-
-    The SDK stores current details as a text that has to be ready at all times.
-    """
-
-    def workflow_interceptor_class(
-        self, input: WorkflowInterceptorClassInput
-    ) -> type[WorkflowInboundInterceptor]:
-        """Return the interceptor of each workflow; the SDK calls this."""
-        return _Inbound
-
-
-class _Inbound(WorkflowInboundInterceptor):
-    async def handle_query(self, input: HandleQueryInput) -> Any:
-        answer = await super().handle_query(input)
-        if input.query == _METADATA:
-            answer.current_details = workflow.instance().details()
-        return answer
