@@ -150,7 +150,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         )
         await self._continue_as_new_if_due(started)
         if run.is_ending:
-            await started.publisher.wait_for_delivery(unless=lambda: not run.is_ending)
+            await started.publisher.notifier.wait_for_delivery(unless=lambda: not run.is_ending)
         return run.next()
 
     async def _execute(self, started: StartedWork[Run], step: Step) -> None:
@@ -193,8 +193,8 @@ class AgentWorkflow(BaseWorkflow[Run]):
             self._releases_senders = False
         if workflow.all_handlers_finished():
             # Wait until the parent's signals are sent, and for a moment until notifications are.
-            await workflow.wait_condition(lambda: started.publisher.is_settled)
-            await started.publisher.wait_for_delivery()
+            await workflow.wait_condition(lambda: started.publisher.parent.is_settled)
+            await started.publisher.notifier.wait_for_delivery()
             # The SDK delivers a cancellation in the same workflow task as input only after the
             # input has been processed, so one more workflow task has to pass.
             if self._input_at == workflow.info().get_current_history_length():
@@ -359,7 +359,8 @@ def continue_as_new(
         # A copy, since the update below is for this history and not for the next run.
         attributes = TypedSearchAttributes(list(workflow.info().typed_search_attributes))
         run.continued_as_new = True
-        left = publisher.continued_updates(snapshot.worker.search_attributes)
+        status = {names.AGENT_STATUS: names.CONTINUED}
+        left = publisher.updates({}, status, snapshot.worker.search_attributes)
         if left:
             workflow.upsert_search_attributes(left)
         workflow.continue_as_new(

@@ -138,7 +138,7 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
 
     def details(self) -> str:
         """Return the current details that Temporal's UI shows, in Markdown."""
-        return self._start_details if self._started is None else self._started.publisher.details()
+        return self._start_details if self._started is None else self._started.publisher.page.read()
 
     # From start to end.
 
@@ -214,7 +214,7 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         """Publish the end, give notifications a moment to be delivered, and let handlers finish."""
         started.publisher.update()
         await self.trace.record_spans(started.work)
-        await started.publisher.wait_for_delivery()
+        await started.publisher.notifier.wait_for_delivery()
         await workflow.wait_condition(workflow.all_handlers_finished)
 
     def _note_reset(self, _: int) -> None:

@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import ModelSettings, WorkerFacts
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.internal.model_request import ConversationPointer
-    from holdfast.schemas.tool import ActivityBinding, Retry, Tool
+    from holdfast.schemas.tool import ActivityBinding, Retry
 
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.activities import Hook
@@ -43,18 +43,19 @@ OVERTIME = parse_duration("10s")
 _FINAL_ERRORS = (names.STOP_RUN, names.ACTIVITY_NOT_FOUND, names.RESULT_TOO_LARGE)
 
 
-def activity_arguments(call: ToolCall, tool: Tool, state: RunState) -> list[Any]:
+def activity_arguments(call: ToolCall, binding: ActivityBinding, state: RunState) -> list[Any]:
     """Return the arguments of a tool's activity.
 
     They are the model's arguments, or the call, the tool and the scoped context. An activity of the
     worker itself also receives values that no model may choose.
     """
+    tool = call.tool
     if tool.knowledge is not None:
         return [tool.knowledge.to_json()]
     if tool.memory is not None:
         principal = state.principal.id if state.principal is not None else None
         return [call.arguments, tool.memory.of(principal).to_json()]
-    if _bound(tool).input == "arguments":
+    if binding.input == "arguments":
         return [call.arguments]
     described = {
         "id": call.id,
@@ -73,16 +74,15 @@ def activity_arguments(call: ToolCall, tool: Tool, state: RunState) -> list[Any]
 
 
 def activity_config(
-    call: ToolCall, tool: Tool, line: str, remaining: timedelta | None
+    call: ToolCall, binding: ActivityBinding, line: str, remaining: timedelta | None
 ) -> ActivityConfig:
     """Return the options of a tool's activity on a task queue.
 
     A call that may run only once has one attempt, and a separate schedule-to-start timeout, so that
     a call that never started is recognized.
     """
-    binding = _bound(tool)
     config = _queued_config(call.id, binding, line, SCHEDULE_TO_CLOSE, remaining)
-    if tool.once:
+    if call.tool.once:
         config["retry_policy"] = _retry(binding.retry, once=True)
         config["schedule_to_start_timeout"] = config.pop("schedule_to_close_timeout")
     return config
@@ -113,13 +113,12 @@ def _queued_config(
 
 
 def local_activity_config(
-    call: ToolCall, tool: Tool, line: str, remaining: timedelta | None
+    id: str, binding: ActivityBinding, line: str, remaining: timedelta | None
 ) -> LocalActivityConfig:
     """Return the options of a short, repeatable activity, which runs within the workflow task."""
-    binding = _bound(tool)
     longest = _least(binding.schedule_to_close_timeout or SCHEDULE_TO_CLOSE, remaining)
     return LocalActivityConfig(
-        activity_id=call.id,
+        activity_id=id,
         summary=line,
         schedule_to_close_timeout=longest,
         start_to_close_timeout=binding.start_to_close_timeout or min(START_TO_CLOSE, longest),
@@ -155,11 +154,6 @@ def model_request_config(
         config["start_to_close_timeout"] = config["schedule_to_close_timeout"]
         config["schedule_to_close_timeout"] = _least(longest, remaining)
     return config
-
-
-def _bound(tool: Tool) -> ActivityBinding:
-    assert tool.activity is not None  # only an activity executes it
-    return tool.activity
 
 
 def _retry(retry: Retry, *, once: bool = False) -> RetryPolicy:
@@ -214,8 +208,7 @@ def call_summary(turn: int, call: ToolCall, decided: str) -> str:
 
 def hook_summary(turn: int, hook: Hook) -> str:
     """Summarize a hook for a call."""
-    where = f"Turn {turn}: " if turn else ""
-    return summary(f"{where}the hook _{hook.name} is asked about {hook.call_id}")
+    return _line(turn, f"the hook _{hook.name} is asked about {hook.call_id}", {})
 
 
 def question_summary(turn: int, question: Question) -> str:

@@ -78,26 +78,13 @@ class Publisher:
     def __init__(self, work: ExecutionBase, facts: WorkerFacts) -> None:
         self._work = work
         self._facts = facts
-        self._details = DetailsPage(work, workflow.info().workflow_id)
+        self.page = DetailsPage(work, workflow.info().workflow_id)
         # Only calls of later turns are looked up.
         self._call_summaries = CallSummaries(short_arguments, last_entry=len(work.state.log))
         self._attributes: dict[str, Any] = {}
         self._notified: dict[str, int] = {}
-        self._parent = ParentNotification(work)
-        self._notifier = ApprovalNotifier(work, facts)
-
-    def details(self) -> str:
-        """Return the page that Temporal's UI shows."""
-        return self._details.read()
-
-    @property
-    def is_settled(self) -> bool:
-        """Return whether no signal to the parent is pending."""
-        return self._parent.is_settled
-
-    async def wait_for_delivery(self, unless: Callable[[], bool] = lambda: False) -> None:
-        """Give pending notifications a moment, unless the run continues."""
-        await self._notifier.wait_for_delivery(unless)
+        self.parent = ParentNotification(work)
+        self.notifier = ApprovalNotifier(work, facts)
 
     def decision_on(self, call_id: str) -> str:
         """Return the phrase for a person's decision on a call of the current turn."""
@@ -133,8 +120,8 @@ class Publisher:
                 start_to_close_timeout=_START_TO_CLOSE,
                 retry_policy=RetryPolicy(maximum_attempts=5),
             )
-        self._notifier.update()
-        self._parent.update()
+        self.notifier.update()
+        self.parent.update()
 
 
 class ParentNotification:
@@ -211,11 +198,6 @@ def updates(
     ]
 
 
-def continued_updates(known: list[str]) -> list[SearchAttributeUpdate[Any]]:
-    """Return the changes for a history that the run leaves by continuing as new."""
-    return updates({}, {names.AGENT_STATUS: names.CONTINUED}, known)
-
-
 def _fitting(found: Iterable[str]) -> list[str]:
     """Return the distinct names, from the first, that fit."""
     fitting: list[str] = []
@@ -268,7 +250,7 @@ class ApprovalNotifier:
             if kind is not None:
                 self._notify(question, kind)
 
-    async def wait_for_delivery(self, unless: Callable[[], bool]) -> None:
+    async def wait_for_delivery(self, unless: Callable[[], bool] = lambda: False) -> None:
         """Wait a moment for pending notifications, once, unless the run continues."""
         if self._has_waited or self.is_settled:
             return

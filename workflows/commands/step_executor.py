@@ -238,18 +238,18 @@ class StepExecutor:
 
     async def _execute_activity(self, turn: int, call: ToolCall) -> Outcome | None:
         """Execute a call as an activity; `None` if its principal's token expired before."""
-        tool = call.tool
-        assert tool.activity is not None  # only an activity is left to execute it
-        arguments = activity_options.activity_arguments(call, tool, self._work.state)
+        activity = call.tool.activity
+        assert activity is not None  # only an activity is left to execute it
+        arguments = activity_options.activity_arguments(call, activity, self._work.state)
         size = json_size(arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
-            message = f"`{tool.name}` would be given {size} bytes; at most {bound} can be sent"
+            message = f"`{call.name}` would be given {size} bytes; at most {bound} can be sent"
             return fail(ErrorCode.INVALID_ARGUMENTS, message)
         async with self.in_flight(size):
             if self._work.calls.withhold(turn, call):
                 return None
-            return await self._outcome_of_activity(call, tool.activity, arguments)
+            return await self._outcome_of_activity(call, activity, arguments)
 
     async def _outcome_of_activity(
         self, call: ToolCall, activity: ActivityBinding, arguments: list[Any]
@@ -266,10 +266,10 @@ class StepExecutor:
                     activity.type,
                     args=arguments,
                     result_type=RawValue,
-                    **activity_options.local_activity_config(call, tool, line, remaining),
+                    **activity_options.local_activity_config(call.id, activity, line, remaining),
                 )
             else:
-                config = activity_options.activity_config(call, tool, line, remaining)
+                config = activity_options.activity_config(call, activity, line, remaining)
                 start_timeout = config.get("schedule_to_start_timeout")
                 running = workflow.execute_activity(
                     activity.type, args=arguments, result_type=RawValue, **config

@@ -257,11 +257,11 @@ async def test_there_is_a_moment_for_all_that_is_on_its_way_and_another_for_what
     told = telling(play, "desk")
     told.update()
     for _ in range(2):
-        await told.wait_for_delivery(lambda: False)
+        await told.wait_for_delivery()
     assert deaf.waited == 1
     decides(play, approve())
     told.update()
-    await told.wait_for_delivery(lambda: False)
+    await told.wait_for_delivery()
     assert deaf.waited == 2
 
 
