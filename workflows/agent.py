@@ -5,7 +5,6 @@ makes, until the engine returns the end. Between two turns it may continue as ne
 messages (signal `message`, update `send`) and decisions (see `base_workflow`).
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, assert_never
 
@@ -29,7 +28,6 @@ from holdfast.workflows.engine.continue_as_new import (
     WorkflowSnapshot,
     is_due,
     read_start_arguments,
-    should_move,
     snapshot_of,
     start_arguments,
     stay_in_history,
@@ -77,14 +75,8 @@ _FOREIGN_STATE = (
     " if a worker of yours left the state, give each worker the same `--permits`"
 )
 _ANSWERED = "the message is answered already: the answer is in the run's context"
-
-
-@dataclass(frozen=True)
-class RunOrigin:
-    """The request and the agent of a run, which each run of its chain receives."""
-
-    request: RunRequest
-    snapshot: AgentSnapshot
+# The state that the previous run of the chain has passed on, and the pages of its log.
+PreviousRun = tuple[WorkflowSnapshot, list[bytes]]
 
 
 @workflow.defn(name=names.AGENT_WORKFLOW, failure_exception_types=FAILURES)
@@ -101,10 +93,11 @@ class AgentWorkflow(BaseWorkflow[Run]):
         # The numbers of the messages with a sender that waits for the answer.
         self._senders: list[int] = []
         self._releases_senders = False
-        self._origin: RunOrigin | None = None
+        # The request and the agent of the run, which each run of its chain receives.
+        self._origin: tuple[RunRequest, AgentSnapshot] | None = None
         self._request, self._previous_run = read_start(request, more)
         if self._previous_run is not None:
-            snapshot = self._previous_run.snapshot
+            snapshot, _ = self._previous_run
             self._mailbox = snapshot.run.mailbox
             self._pending = snapshot.run.kept.desk
             self._note_count = snapshot.notes
@@ -120,10 +113,14 @@ class AgentWorkflow(BaseWorkflow[Run]):
 
     async def _begin(self) -> tuple[Run, WorkerFacts]:
         if self._previous_run is not None:
-            previous, self._previous_run = self._previous_run, None
-            self._origin = RunOrigin(previous.snapshot.request, previous.snapshot.snapshot)
-            self._use_rules_of(self._origin.snapshot.worker)
-            return previous.resume(), self._origin.snapshot.worker
+            previous, pages = self._previous_run
+            self._previous_run = None
+            request, snapshot = previous.request, previous.snapshot
+            self._origin = request, snapshot
+            self._use_rules_of(snapshot.worker)
+            # With its state, and the input that has arrived since.
+            run = Run(previous.run, request, snapshot.agent, workflow.now, pages)
+            return run, snapshot.worker
         if self._request.request is None:
             fail(names.INVALID_REQUEST, self._request.problem)
         resolved = await self._resolve(names.RESOLVE_AGENT, self._request.raw, "agent")
@@ -131,7 +128,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         self._use_rules_of(snapshot.worker)
         # The next run of the chain receives the verified principal, and no token.
         request = await authorize(self._request.request, snapshot.worker, self._request.raw)
-        self._origin = RunOrigin(request, snapshot)
+        self._origin = request, snapshot
         try:
             run = Run.start(request, snapshot.agent, self._mailbox, self._pending, workflow.now)
         except InvalidRequest as error:
@@ -185,7 +182,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         now = history_length(facts)
         if not run.is_between_turns:
             return
-        if not should_move(now, run) and not is_due(now, run.state.log, stored=facts.store):
+        if not is_due(now, run, stored=facts.store):
             return
         if now.is_pressing:
             self._releases_senders = True
@@ -202,8 +199,8 @@ class AgentWorkflow(BaseWorkflow[Run]):
                 await workflow.wait_condition(lambda: True)
         if workflow.all_handlers_finished():
             assert self._origin is not None  # `_begin` has set it
-            snapshot, renewed = self._origin.snapshot, {"principal": run.state.principal}
-            request = self._origin.request.model_copy(update=renewed)
+            request, snapshot = self._origin
+            request = request.model_copy(update={"principal": run.state.principal})
             continue_as_new(run, request, snapshot, self._note_count, self.trace)
 
     # Messages.
@@ -292,25 +289,10 @@ def _delivered(message: Any) -> Delivered:
     return parse_model(value, Delivered, '{"content": …}')
 
 
-@dataclass(frozen=True)
-class PreviousRun:
-    """The state that the previous run of the chain passed on, with the pages of its log."""
-
-    snapshot: WorkflowSnapshot
-    pages: list[bytes]
-
-    def resume(self) -> Run:
-        """Return the run with its state, and with the input that has arrived since."""
-        snapshot = self.snapshot
-        return Run(
-            snapshot.run, snapshot.request, snapshot.snapshot.agent, workflow.now, self.pages
-        )
-
-
 def read_start(
     request: Any, more: tuple[Any, ...]
 ) -> tuple[ParsedRequest[RunRequest], PreviousRun | None]:
-    """Return the request of a run, and the previous run that it continues, if any.
+    """Return the request of a run, and what the run has left that it continues, if any.
 
     Only Temporal marks a run as a continuation; no client can. It marks automatic restarts too,
     which have the arguments of the first run: `parse_request` rejects those. But any workflow can
@@ -322,10 +304,10 @@ def read_start(
     if is_foreign_state(previous_id, values):
         return ParsedRequest(problem=_FOREIGN_STATE), None
     try:
-        previous = PreviousRun(*read_start_arguments(values))
+        snapshot, pages = read_start_arguments(values)
     except ValueError as error:
         return ParsedRequest(problem=str(error)), None
-    return ParsedRequest(request=previous.snapshot.request), previous
+    return ParsedRequest(request=snapshot.request), (snapshot, pages)
 
 
 def history_length(facts: WorkerFacts) -> HistoryLength:

@@ -272,8 +272,6 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         try:
             meant = await verify_decision(self._pending, parse_decision(decision, recorded=True))
             receipt = self._started.work.questions.count(meant)
-        except TokenRejected as error:
-            fail(names.INVALID_DECISION, str(error))
         except DecisionRejected as error:
             fail(error.code, str(error))
         self._started.publisher.update()
@@ -286,8 +284,8 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         try:
             self._task_budget.admit(decision, trace=False)
             meant = parse_decision(decision, recorded=False)
-            self._pending.check(meant if meant.token is None else unverified_decision(meant))
-        except (InvalidInputError, TokenRejected) as error:
+            self._pending.check(unverified_decision(meant))
+        except InvalidInputError as error:
             fail(names.INVALID_DECISION, str(error))
         except DecisionRejected as error:
             fail(error.code, str(error))

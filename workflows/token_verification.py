@@ -20,7 +20,6 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.signed_decision import (
     DecisionRejected,
-    SignedDecision,
     sign_with_claims,
 )
 from holdfast.workflows.engine.execution_base import ExecutionBase
@@ -41,17 +40,19 @@ class TokenRejected(Exception):
     """A token is not accepted; the message has the reason."""
 
 
-def unverified_decision(decision: Decision) -> SignedDecision:
+def unverified_decision(decision: Decision) -> Decision:
     """Return the decision with its token's claims, without a check of the signature.
 
     Raises:
-        TokenRejected: The text is not a token, or is for another run.
+        DecisionRejected: The text is not a token, or is for another run.
     """
-    assert decision.token is not None  # the caller has checked
+    if decision.token is None:
+        return decision
     try:
-        return _signed(decision, DecisionClaims.unchecked(decision.token))
+        claims = DecisionClaims.unchecked(decision.token)
     except ValueError as error:
-        raise TokenRejected(str(error)) from None
+        raise DecisionRejected(names.INVALID_DECISION, str(error)) from None
+    return sign_with_claims(decision, claims, workflow.info().workflow_id)
 
 
 async def verify_decision(desk: PendingApprovals, decision: Decision) -> Decision:
@@ -60,8 +61,7 @@ async def verify_decision(desk: PendingApprovals, decision: Decision) -> Decisio
     A token that could not count is not verified.
 
     Raises:
-        TokenRejected: The token is not accepted.
-        DecisionRejected: The decision is not accepted.
+        DecisionRejected: The decision, or its token, is not accepted.
     """
     if decision.token is None:
         return decision
@@ -72,24 +72,21 @@ async def verify_decision(desk: PendingApprovals, decision: Decision) -> Decisio
         since=rfc3339(question.requested_at),
         nonce=question.nonce(workflow.info().run_id),
     )
-    return _signed(decision, DecisionClaims.read(await _check(check)))
+    try:
+        claims = DecisionClaims.read(await _check(check))
+    except TokenRejected as error:
+        raise DecisionRejected(names.INVALID_DECISION, str(error)) from None
+    return sign_with_claims(decision, claims, workflow.info().workflow_id)
 
 
 async def count_decision(work: ExecutionBase, decision: Decision) -> None:
     """Count a decision of a signal; a rejected one is noted in the log."""
     try:
         meant = await verify_decision(work.state.pending, decision)
-    except (TokenRejected, DecisionRejected) as error:
+    except DecisionRejected as error:
         work.questions.log_ignored(decision, str(error))
     else:
         work.questions.count_or_log(meant)
-
-
-def _signed(decision: Decision, claims: DecisionClaims) -> SignedDecision:
-    try:
-        return sign_with_claims(decision, claims, workflow.info().workflow_id)
-    except DecisionRejected as error:
-        raise TokenRejected(str(error)) from None
 
 
 async def _check(check: TokenCheck) -> Any:

@@ -103,23 +103,19 @@ class HistoryLength:
         return self.events >= LAST_EVENTS or self.size_bytes >= LAST_BYTES
 
 
-def is_due(length: HistoryLength, log: Log, *, stored: bool) -> bool:
-    """Return whether the run has to continue as new; `stored`: a store has its log's pages."""
-    if length.is_pressing:
+def is_due(length: HistoryLength, run: Run, *, stored: bool) -> bool:
+    """Return whether a run between two turns has to continue as new.
+
+    A run that has just moved to another build stays for a turn: otherwise two builds could move it
+    back and forth forever. `stored`: a store has its log's pages.
+    """
+    log, has_moved = run.state.log, run.state.meter.turns == run.turns_before
+    if length.is_pressing or (length.build_changed and not has_moved):
         return True
     if length.bound_events is not None and length.events >= length.bound_events:
         return True
     taken = sum(len(page.data) for page in log.pages) + log.open_bytes // _COMPRESSION
     return length.is_suggested and (stored or length.size_bytes >= WORTH * taken)
-
-
-def should_move(length: HistoryLength, run: Run) -> bool:
-    """Return whether a run between two turns has to continue as new on another build.
-
-    A run that has just moved stays for a turn: otherwise two builds could move it back and forth
-    forever.
-    """
-    return length.build_changed and run.state.meter.turns > run.turns_before
 
 
 def snapshot_of(
@@ -151,17 +147,14 @@ def snapshot_of(
     )
 
 
-def is_crowded(log: Log, forgettable: int) -> bool:
-    """Return whether a large part of the log cannot be left out, as the model still reads it."""
-    read = sum(len(page.data) for page in log.pages if page.last > forgettable)
-    return read > MAX_CARRIED_BYTES // 8
-
-
 def stay_in_history(run: Run, length: HistoryLength) -> None:
     """Summarise a log that cannot be passed on; fail at the limit of the history."""
     if length.is_at_limit:
         run.fail(ErrorCode.BLOCKED, _STUCK)
-    elif is_crowded(run.state.log, run.summaries.progress.since):
+        return
+    # What the model still reads cannot be left out.
+    read = [page for page in run.state.log.pages if page.last > run.summaries.progress.since]
+    if sum(len(page.data) for page in read) > MAX_CARRIED_BYTES // 8:
         run.summaries.make_room()
 
 

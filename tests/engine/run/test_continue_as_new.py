@@ -25,7 +25,6 @@ from holdfast.workflows.engine.continue_as_new import (
     WorkflowSnapshot,
     is_due,
     read_start_arguments,
-    should_move,
     start_arguments,
     stay_in_history,
 )
@@ -140,20 +139,21 @@ def test_little_pages_are_put_together_when_a_run_goes_on() -> None:
     ],
 )
 def test_when_a_run_continues_as_new(length: HistoryLength, stored: bool, due: bool) -> None:
-    assert is_due(length, Log(noon), stored=stored) is due
+    assert is_due(length, Play().run, stored=stored) is due
 
 
 def test_without_a_store_what_is_left_is_much_more_than_what_is_taken_along() -> None:
-    _, log = logs(30, size=40_000)
+    run = Play().run
+    log = run.state.log = logs(30, size=40_000)[1]
     log.seal()
     taken = sum(len(page.data) for page in log.pages)
     worth, less = (
         HistoryLength(4_096, taken * WORTH + more, is_suggested=True) for more in (0, -1)
     )
 
-    assert is_due(worth, log, stored=False)
-    assert not is_due(less, log, stored=False)
-    assert is_due(less, log, stored=True)
+    assert is_due(worth, run, stored=False)
+    assert not is_due(less, run, stored=False)
+    assert is_due(less, run, stored=True)
 
 
 # What is taken along.
@@ -276,14 +276,14 @@ def test_nothing_that_was_left_is_decompressed_beyond_its_bound(
 
 def test_a_run_moves_to_another_build_once_it_has_taken_a_turn_on_this_one() -> None:
     play = Play(tool("look"), model=[says("", call("look"))] * 2).to_rest()
-    assert should_move(HistoryLength(30, 0, build_changed=True), play.run)
-    assert not should_move(HistoryLength(30, 0), play.run)
+    assert is_due(HistoryLength(30, 0, build_changed=True), play.run, stored=False)
+    assert not is_due(HistoryLength(30, 0), play.run, stored=False)
 
     play.continue_as_new()
-    assert not should_move(HistoryLength(3, 0, build_changed=True), play.run)
+    assert not is_due(HistoryLength(3, 0, build_changed=True), play.run, stored=False)
     play.take(play.run.next())
     play.to_rest()
-    assert should_move(HistoryLength(30, 0, build_changed=True), play.run)
+    assert is_due(HistoryLength(30, 0, build_changed=True), play.run, stored=False)
 
 
 def test_nobody_is_waited_for_when_the_bound_is_passed_five_times() -> None:
