@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.cli import option_values
 from holdfast.cli.parser import CALL, OBJECT, RUN, Commands, add_person
-from holdfast.cli.prompts.answers import user_name
+from holdfast.cli.prompts.answers import Approver
 from holdfast.client.command_errors import (
     DONE,
     NO_SUCH,
@@ -22,7 +22,6 @@ from holdfast.client.command_errors import (
 from holdfast.client.connection import connect
 from holdfast.client.question_text import CannotStrikeError, parse_call_ids, strike_calls
 from holdfast.client.run_handle import RunHandle
-from holdfast.client.signing import load_signer
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
@@ -64,25 +63,21 @@ async def decide(
     run: str,
     call: str,
     decision: str,
-    by: str | None,
-    groups: Sequence[str],
+    approver: Approver,
     strike: Sequence[str],
-    key: str | None,
-    kid: str | None,
     **fields: Any,
 ) -> int:
     """Decide on a pending approval; return the exit code.
 
     `fields` are the given fields of `Decision`, `strike` the calls to strike out of a plan that is
-    approved. With a `key` the decision is signed here; a token was signed elsewhere.
+    approved. With a key the decision is signed here; a token was signed elsewhere.
 
     Raises:
         CommandError: the decision is wrong or rejected, or there is no such run or call.
     """
-    signer = load_signer(key, kid)
     request: dict[str, Any] = {"callId": call, "decision": decision}
     if fields.get("token") is None:
-        request |= {"by": by or user_name(), "groups": groups}
+        request |= {"by": approver.name, "groups": approver.groups}
     if strike and (decision != "approve" or fields.get("arguments") is not None):
         raise wrong_command("--strike goes with approve alone", "say approve, or edit without it")
     # An option that was not given is None; a result is present only if given, and may be null.
@@ -100,14 +95,14 @@ async def decide(
     if strike:
         strike = [call for text in strike for call in parse_call_ids(text) or [text]]
         meant = without_calls(meant, await _pending(remote, call), strike)
-    if signer is not None:
+    if approver.signer is not None:
         waiting = await _pending(remote, call)
         is_changed = any(decided.decision == "edit" for decided in waiting.decisions)
         if is_changed and meant.decision == "approve" and meant.digest is None:
             look = holdfast_command("approvals", "--json")
             todo = f"look at it again: the digest for --digest is in {look}"
             raise wrong_command("the arguments were changed since this was asked", todo)
-        meant = signer.sign(meant, waiting, run)
+        meant = approver.signer.sign(meant, waiting, run)
     try:
         receipt = await remote.decide(meant)
     except ApplicationError as refusal:

@@ -5,7 +5,6 @@ https, and they sign in.
 """
 
 import os
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -18,10 +17,9 @@ from holdfast.cli.listen_address import (
     public_origin,
 )
 from holdfast.cli.parser import Commands, add_person
-from holdfast.cli.prompts.answers import user_name
+from holdfast.cli.prompts.answers import Approver
 from holdfast.client.command_errors import DONE, wrong_command, wrong_settings
 from holdfast.client.connection import connect
-from holdfast.client.signing import load_signer
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.web.http.origins import is_loopback, own_origins
 
@@ -43,16 +41,7 @@ def add_parser(commands: Commands) -> None:
     parser.set_defaults(command=inbox)
 
 
-async def inbox(
-    *,
-    settings: str | None,
-    host: str,
-    port: int,
-    by: str | None,
-    groups: Sequence[str],
-    key: str | None,
-    kid: str | None,
-) -> int:
+async def inbox(*, settings: str | None, host: str, port: int, approver: Approver) -> int:
     """Serve the inbox until it is stopped; return the exit code.
 
     Raises:
@@ -68,9 +57,9 @@ async def inbox(
     from holdfast.web.monitoring import InboxHealth, export_metrics
     from holdfast.web.services import Services
 
-    signer, seal = load_signer(key, kid), TextSealer(environment_secret(SECRET_VARIABLE) or None)
-    file, name = settings or os.environ.get(SETTINGS_VARIABLE), by or user_name() or ""
-    path, owner = Path(file) if file else None, LinkOwner(name, tuple(groups))
+    seal = TextSealer(environment_secret(SECRET_VARIABLE) or None)
+    file, name = settings or os.environ.get(SETTINGS_VARIABLE), approver.name or ""
+    path, owner = Path(file) if file else None, LinkOwner(name, tuple(approver.groups))
     async with AsyncExitStack() as stack:
         try:
             opening = open_sign_in(path, os.environ, seal, owner)
@@ -80,7 +69,7 @@ async def inbox(
             raise wrong_settings(named_by, error.problems) from None
         url = sign_in.settings.url
         if sign_in.link is None:
-            if by or groups:
+            if approver.by or approver.groups:
                 todo = "leave out --by and --groups"
                 raise wrong_command("the settings say how it is known who decides", todo)
         elif not name:
@@ -88,7 +77,7 @@ async def inbox(
             raise wrong_command("the system does not say who you are", todo)
         else:
             try:
-                build_person(seal, name, groups, "link")
+                build_person(seal, name, owner.groups, "link")
             except RefusedRequest as refused:
                 raise wrong_command(*refused.sentence.split("; ", 1)) from None
             if url is not None or not is_loopback(host):
@@ -99,7 +88,7 @@ async def inbox(
         programs = sign_in.settings.programs
         parts = Services(
             await connect(),
-            signer,
+            approver.signer,
             sign_in.settings.temporal_ui,
             takes_definitions=programs.definitions,
             takes_principals=programs.principals,

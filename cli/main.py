@@ -23,7 +23,7 @@ from holdfast.cli import (
     run_commands,
     show_commands,
 )
-from holdfast.cli.parser import Parser
+from holdfast.cli.parser import Parser, take_approver
 from holdfast.client.command_errors import (
     INTERRUPTED,
     PIPE_CLOSED,
@@ -86,6 +86,8 @@ def client_parser() -> Parser:
 
 def _run(command: Callable[..., Coroutine[Any, Any, int]], **options: Any) -> int:
     try:
+        if "by" in options:
+            options["approver"] = take_approver(options)
         return asyncio.run(command(**options))
     except CommandError as error:
         problem = error

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from holdfast.cli import option_values
+from holdfast.cli.prompts.answers import Approver
 from holdfast.client.command_errors import WRONG_COMMAND, wrong_command
+from holdfast.client.signing import load_signer
 from holdfast.schemas.phrases import closest_names, quote_value, suggest_names
 
 # The result of `add_subparsers`, whose class has no public name.
@@ -31,6 +33,16 @@ def add_person(parser: argparse.ArgumentParser) -> Any:
     signing.add_argument("--key", metavar="FILE", help="sign decisions with this private key (PEM)")
     add("--kid", metavar="ID", help="the id of the key in the worker's key set")
     return signing
+
+
+def take_approver(options: dict[str, Any]) -> Approver:
+    """Take the options of `add_person` out of the given ones.
+
+    Raises:
+        CommandError: the key cannot be used.
+    """
+    signer = load_signer(options.pop("key"), options.pop("kid"))
+    return Approver(options.pop("by"), options.pop("groups"), signer)
 
 
 class Parser(argparse.ArgumentParser):

@@ -18,7 +18,7 @@ from typing import Final
 from temporalio.client import Client
 
 from holdfast.cli.parser import Commands
-from holdfast.cli.prompts.answers import AnswerSource, user_name
+from holdfast.cli.prompts.answers import AnswerSource, Approver, user_name
 from holdfast.client.command_errors import DONE, wrong_command
 from holdfast.client.start import StartRequest, start_workflow
 from holdfast.runtime.text_safety import shell_command
@@ -113,14 +113,8 @@ async def demo() -> int:
         if server.port != DevServer.port:
             print(f"commands in another terminal need: export TEMPORAL_ADDRESS={address}")
         print(f"run {run}", flush=True)
-        code = await follow(
-            client,
-            run,
-            out=screen_for(sys.stdout, run),
-            ask=AnswerSource.from_stdin(),
-            # Without a terminal, no more answers can come when the input has ended.
-            keep_following=sys.stdin.isatty(),
-        )
+        answers = AnswerSource(sys.stdin.fileno(), Approver())
+        code = await follow(client, run, out=screen_for(sys.stdout, run), ask=answers)
     again = shell_command("holdfast", "worker", "--dev", "--dev-db", str(DATABASE))
     print(f"The server has stopped. To start it again, with this run: {again}")
     return code

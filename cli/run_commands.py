@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.cli import option_values
 from holdfast.cli.parser import NAME, OBJECT, RUN, TIME, Commands, add_person
-from holdfast.cli.prompts.answers import AnswerSource
+from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.console import is_terminal
 from holdfast.cli.screens.follow import follow, screen_for
 from holdfast.client.command_errors import (
@@ -27,7 +26,6 @@ from holdfast.client.command_errors import (
 )
 from holdfast.client.connection import connect
 from holdfast.client.run_handle import RunHandle
-from holdfast.client.signing import Signer, load_signer
 from holdfast.client.start import StartRequest, environment_caller, start_workflow
 from holdfast.runtime.text_safety import as_json, as_text, clean, format_date, holdfast_command
 from holdfast.schemas import names
@@ -125,10 +123,7 @@ async def start(
     timeout: timedelta | None,
     detach: bool,
     json: bool,
-    by: str | None,
-    groups: Sequence[str],
-    key: str | None,
-    kid: str | None,
+    approver: Approver,
     **request: Any,
 ) -> int:
     """Start a run or a single call, and follow it unless `detach`. The exit code is the run's.
@@ -138,7 +133,6 @@ async def start(
     Raises:
         CommandError: the request is wrong, a run of this id is open, or Temporal does not answer.
     """
-    signer = load_signer(key, kid)
     fields = {name: value for name, value in request.items() if value is not None}
     try:
         checked = model.model_validate(fields)
@@ -154,39 +148,22 @@ async def start(
     print(as_json({"type": "run", "run": run_id}) if json else text, flush=True)
     if detach:
         return DONE
-    return await _follow(client, run_id, json=json, by=by, groups=groups, signer=signer)
+    return await _follow(client, run_id, json=json, approver=approver)
 
 
-async def watch(
-    *,
-    run: str,
-    json: bool,
-    by: str | None,
-    groups: Sequence[str],
-    key: str | None,
-    kid: str | None,
-) -> int:
+async def watch(*, run: str, json: bool, approver: Approver) -> int:
     """Follow a run to its end; for one that has ended, draw all of it. The exit code is the run's.
 
     Raises:
         CommandError: there is no such run, or Temporal does not answer.
     """
-    signer = load_signer(key, kid)
-    return await _follow(await connect(), run, json=json, by=by, groups=groups, signer=signer)
+    return await _follow(await connect(), run, json=json, approver=approver)
 
 
-async def _follow(
-    client: Client,
-    run_id: str,
-    *,
-    json: bool,
-    by: str | None,
-    groups: Sequence[str],
-    signer: Signer | None,
-) -> int:
+async def _follow(client: Client, run_id: str, *, json: bool, approver: Approver) -> int:
     answers = None
     if not json and sys.stdin.isatty() and is_terminal(sys.stdout):
-        answers = AnswerSource.from_stdin(by=by, groups=groups, signer=signer)
+        answers = AnswerSource(sys.stdin.fileno(), approver)
     screen = screen_for(sys.stdout, run_id, as_json=json)
     try:
         return await follow(client, run_id, out=screen, ask=answers)

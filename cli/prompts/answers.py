@@ -11,7 +11,7 @@ import os
 import sys
 import termios
 from collections.abc import Sequence
-from typing import Self
+from dataclasses import dataclass
 
 from holdfast.client.signing import Signer
 
@@ -31,40 +31,34 @@ class InputEndedError(Exception):
     """The input has ended."""
 
 
+@dataclass(frozen=True)
+class Approver:
+    """The person who decides, as named by `--by` and `--groups`, and the key of `--key`."""
+
+    by: str | None = None
+    groups: Sequence[str] = ()
+    signer: Signer | None = None
+
+    @property
+    def name(self) -> str | None:
+        """Return the given name, else that of the current user; `None` without either."""
+        return self.by or user_name()
+
+
 class AnswerSource:
     """The lines of one input, and their author.
 
     On a `terminal`, an editor can be opened, and lines that were typed before a question was seen
-    do not answer it. `signer` is the author's key, `draft` the arguments that were edited last.
+    do not answer it. `draft` has the arguments that were edited last.
     """
 
-    def __init__(
-        self,
-        descriptor: int,
-        *,
-        by: str | None = None,
-        groups: Sequence[str] = (),
-        signer: Signer | None = None,
-    ) -> None:
-        self.by = by or user_name()
-        self.groups = list(groups)
-        self.signer = signer
+    def __init__(self, descriptor: int, approver: Approver) -> None:
+        self.approver = approver
         self.draft = ""
         self.terminal = os.isatty(descriptor)
         self._descriptor = descriptor
         self._buffer = b""
         self._over = False
-
-    @classmethod
-    def from_stdin(
-        cls,
-        *,
-        by: str | None = None,
-        groups: Sequence[str] = (),
-        signer: Signer | None = None,
-    ) -> Self:
-        """Return the lines of standard input."""
-        return cls(sys.stdin.fileno(), by=by, groups=groups, signer=signer)
 
     def forget_typed(self) -> None:
         """Drop what was typed on a terminal before now."""

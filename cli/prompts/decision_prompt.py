@@ -95,7 +95,7 @@ async def _decision(
             except InexactNumber as error:
                 raise _Back(f"That is not possible: {error}.") from error
     fields |= {"callId": waiting.call_id, "decision": verdict, "digest": waiting.digest}
-    fields |= {"by": answers.by, "groups": answers.groups}
+    fields |= {"by": answers.approver.name, "groups": answers.approver.groups}
     try:
         return Decision.model_validate(fields)
     except ValidationError as error:

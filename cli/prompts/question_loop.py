@@ -36,21 +36,24 @@ class ApprovalPrompts:
         self._elsewhere: list[DelegatePending] = []
 
     async def ask_new(self, waiting: list[PendingApproval]) -> bool:
-        """Ask about new pending approvals; return false when the input has ended."""
+        """Ask about new pending approvals; return false when a pipe or a file has ended.
+
+        On a terminal, the run is followed while other people decide.
+        """
         new = [one for one in waiting if _key(one) not in self._shown]
         self._shown.update(map(_key, new))
         for one in new:
-            if self._answers is None or (one.signed and self._answers.signer is None):
+            if self._answers is None or (one.signed and self._answers.approver.signer is None):
                 self._screen.show_approval(one, asked=False)
                 continue
             try:
                 await self._ask(one, self._answers)
             except InputEndedError:
-                self._answers = None
                 self._screen.print_note("\nThe input has ended. To decide:")
                 for each in waiting:
                     self._screen.print_note(f"  {how_to_decide(self._run.id, each)}")
-                return False
+                is_terminal, self._answers = self._answers.terminal, None
+                return is_terminal
         return True
 
     def show_delegate_approvals(self, waiting: list[DelegatePending]) -> None:
@@ -61,7 +64,7 @@ class ApprovalPrompts:
 
     async def _ask(self, waiting: PendingApproval, answers: AnswerSource) -> None:
         """Ask, unless and until it is decided elsewhere."""
-        if any(is_same_person(decided.by, answers.by) for decided in waiting.decisions):
+        if any(is_same_person(decided.by, answers.approver.name) for decided in waiting.decisions):
             return
         answers.keep_draft("")
         for _ in range(MAX_TRIES):
@@ -111,8 +114,8 @@ class ApprovalPrompts:
         """Send a decision; return whether the same question has to be asked again at once."""
         note = self._screen.print_note
         try:
-            if answers.signer is not None:
-                decision = answers.signer.sign(decision, waiting, self._run.id)
+            if (signer := answers.approver.signer) is not None:
+                decision = signer.sign(decision, waiting, self._run.id)
             receipt = await self._run.decide(decision)
             if not receipt.decided:
                 note(f"Counted: {receipt.missing} more must agree.")

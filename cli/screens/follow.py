@@ -47,12 +47,7 @@ def screen_for(stream: TextIO, run_id: str, *, as_json: bool = False) -> Screen:
 
 
 async def follow(
-    client: Client,
-    run_id: str,
-    *,
-    out: Screen,
-    ask: AnswerSource | None = None,
-    keep_following: bool = True,
+    client: Client, run_id: str, *, out: Screen, ask: AnswerSource | None = None
 ) -> int:
     """Follow a run to its end; return the exit code.
 
@@ -63,8 +58,7 @@ async def follow(
         client: the connection to Temporal.
         run_id: the run.
         out: the screen: `screen_for(sys.stdout, run_id)`.
-        ask: the answers to questions, such as `AnswerSource.from_stdin()`; `None` to ask nothing.
-        keep_following: whether to follow the run after the answers have ended.
+        ask: the answers to questions; `None` to ask nothing.
 
     Raises:
         CommandError: there is no such run, Temporal does not answer for a minute, or the output of
@@ -73,7 +67,7 @@ async def follow(
     run = RunHandle(client, run_id)
     await run.observe()  # a run that cannot be reached at first is an error at once
     with out.live():
-        return await RunFollower(run, out, ApprovalPrompts(run, out, ask), keep_following).follow()
+        return await RunFollower(run, out, ApprovalPrompts(run, out, ask)).follow()
 
 
 class QueueNotices:
@@ -97,11 +91,8 @@ class QueueNotices:
 class RunFollower:
     """Follows one run."""
 
-    def __init__(
-        self, run: RunHandle, screen: Screen, people: ApprovalPrompts, keep_following: bool
-    ) -> None:
+    def __init__(self, run: RunHandle, screen: Screen, people: ApprovalPrompts) -> None:
         self.run, self.screen, self.people = run, screen, people
-        self.keep_following = keep_following
         # The position up to which the run was drawn, and the number of the last entry.
         self._drawn: tuple[object, ...] = ()
         self._last_entry = 0
@@ -128,8 +119,7 @@ class RunFollower:
             self.screen.show_answer(None if moved else look.streaming)
             if queue.is_due(look.queued_request):
                 self.screen.show_queued()
-            answered = await self.people.ask_new(self._waiting)
-            if not answered and not self.keep_following:
+            if not await self.people.ask_new(self._waiting):
                 self.screen.print_note(
                     f"To follow it again: {holdfast_command('watch', self.run.id)}"
                 )

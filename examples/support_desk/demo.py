@@ -24,7 +24,7 @@ from examples.support_desk import shop
 from examples.support_desk.casting import AGENT, SCRIPT, Cast, MiscastError, cast
 from examples.support_desk.children import Child, NotReadyError
 from examples.support_desk.place import OccupiedError, Place, opened, short
-from holdfast.cli.prompts.answers import AnswerSource, user_name
+from holdfast.cli.prompts.answers import AnswerSource, Approver, user_name
 from holdfast.cli.screens.follow import follow, screen_for
 from holdfast.cli.screens.screen import Screen
 from holdfast.client.command_errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, CommandError
@@ -105,14 +105,8 @@ class _Demo:
         client = await Client.connect(self.place.address, data_converter=pydantic_data_converter)
         await _start_run(client, self.played.request)
         _tell_where_to_look(self.place, await _ready(inbox, INBOX_READY, "inbox"))
-        # When a pipe ends nobody is left to answer; a terminal may wait for others to decide.
-        following = follow(
-            client,
-            RUN,
-            out=self.screen,
-            ask=AnswerSource.from_stdin(),
-            keep_following=sys.stdin.isatty(),
-        )
+        answers = AnswerSource(sys.stdin.fileno(), Approver())
+        following = follow(client, RUN, out=self.screen, ask=answers)
         try:
             return await (_beside(following, self._kill(worker)) if kill_worker else following)
         finally:

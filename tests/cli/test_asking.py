@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
+from holdfast.cli.prompts.answers import AnswerSource, Approver, InputEndedError
 from holdfast.cli.prompts.decision_prompt import ask_decision
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.question_text import arguments, title
@@ -30,7 +30,7 @@ def typing() -> Iterator[Typing]:
         os.write(writing, text.encode())
         os.close(writing)
         ends.append(reading)
-        return AnswerSource(reading, by="anna", groups=["finance"])
+        return AnswerSource(reading, Approver("anna", ["finance"]))
 
     yield typed
     for end in ends:
@@ -273,7 +273,7 @@ async def test_the_end_of_the_answers_is_no_decision(typing: Typing) -> None:
 async def test_reading_an_answer_can_be_given_up() -> None:
     reading, writing = os.pipe()
     try:
-        asking = asyncio.ensure_future(decided(AnswerSource(reading, by="anna"), waiting()))
+        asking = asyncio.ensure_future(decided(AnswerSource(reading, Approver("anna")), waiting()))
         await asyncio.wait({asking}, timeout=0.05)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -287,6 +287,6 @@ async def test_an_endless_line_is_not_read_for_ever() -> None:
     endless = os.open("/dev/zero", os.O_RDONLY)
     try:
         with pytest.raises(InputEndedError):
-            await AnswerSource(endless, by="anna").line()
+            await AnswerSource(endless, Approver("anna")).line()
     finally:
         os.close(endless)

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from temporalio.client import Client
 
-from holdfast.cli.prompts.answers import AnswerSource
+from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import run_handle as remote_run
@@ -381,7 +381,7 @@ async def test_what_is_not_signed_or_not_well_does_not_count(
 
 
 async def test_whoever_cannot_sign_is_told_how_and_not_asked(client: Client) -> None:
-    seen, answers = StringIO(), AnswerSource(os.open(os.devnull, os.O_RDONLY))
+    seen, answers = StringIO(), AnswerSource(os.open(os.devnull, os.O_RDONLY), Approver())
     people = ApprovalPrompts(RunHandle(client, "order-7"), PlainScreen(seen, "order-7"), answers)
     assert await people.ask_new([waiting_signing(signed=True)])
     assert "holdfast decide order-7 t1c1 approve|deny|edit|respond --key FILE" in seen.getvalue()

@@ -21,7 +21,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.cli.decide_command import without_calls
-from holdfast.cli.prompts.answers import AnswerSource
+from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens import follow as following
 from holdfast.cli.screens.follow import MAX_LOST_LOOKS, QueueNotices, RunFollower, follow
@@ -49,7 +49,7 @@ class Keyboard:
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
-        self.answers = AnswerSource(self._reading, by="anna")
+        self.answers = AnswerSource(self._reading, Approver("anna"))
 
     def type(self, text: str) -> None:
         os.write(self._writing, text.encode())
@@ -135,7 +135,7 @@ async def test_a_busy_worker_has_time_to_repeat_a_task_before_it_is_told(
             return RunEnding("cancelled")
 
     run, screen = Busy(), PlainScreen(out, "run-1")
-    await RunFollower(run, screen, ApprovalPrompts(run, screen, None), True).follow()
+    await RunFollower(run, screen, ApprovalPrompts(run, screen, None)).follow()
 
     assert out.getvalue().count("a worker does not answer, though one polled") == told
 
@@ -159,9 +159,7 @@ async def test_when_the_answers_end_the_run_is_left_waiting(
     keyboard.type("y\n")
     keyboard.hang_up()
 
-    code = await follow(
-        client, run.id, out=PlainScreen(out, run.id), ask=keyboard.answers, keep_following=False
-    )
+    code = await follow(client, run.id, out=PlainScreen(out, run.id), ask=keyboard.answers)
 
     assert code == 1
     assert [waiting["callId"] for waiting in await run.waiting()] == ["t1c2"]
@@ -287,7 +285,7 @@ def answers() -> Iterator[AnswerSource]:
     reading, writing = os.pipe()
     os.write(writing, b"a\n" * 9)
     os.close(writing)
-    yield AnswerSource(reading, by="anna")
+    yield AnswerSource(reading, Approver("anna"))
     os.close(reading)
 
 
@@ -350,7 +348,7 @@ async def test_a_request_that_waits_long_for_its_turn_is_told_once(
             return RunEnding("cancelled")
 
     run, screen = Queued(), PlainScreen(out, "run-1")
-    code = await RunFollower(run, screen, ApprovalPrompts(run, screen, None), True).follow()
+    code = await RunFollower(run, screen, ApprovalPrompts(run, screen, None)).follow()
 
     assert code == 1
     assert out.getvalue().count(WAITS) == 1
@@ -366,7 +364,7 @@ async def test_whoever_watches_waits_for_a_server_that_is_away_and_for_nothing_e
         """How often it is said that the server is away, before a look at the run."""
         run, screen = Asked(lost=list(lost)), PlainScreen(out, "run-1")
         out.truncate(0)
-        await RunFollower(run, screen, ApprovalPrompts(run, screen, None), True).observe()
+        await RunFollower(run, screen, ApprovalPrompts(run, screen, None)).observe()
         return out.getvalue().count("Temporal does not answer; check it; still trying")
 
     most = MAX_LOST_LOOKS
