@@ -5,7 +5,6 @@ It listens on this machine. For other machines it is behind a proxy with https, 
 """
 
 import os
-from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Final
@@ -15,9 +14,9 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import PayloadCodec
 
-from holdfast.cli import listen_address
 from holdfast.cli.listen_address import (
     HOW_TO_SET,
+    add_listening,
     check_private,
     environment_secret,
     open_listener,
@@ -26,6 +25,7 @@ from holdfast.cli.listen_address import (
 from holdfast.cli.parser import NAME, Commands
 from holdfast.client.command_errors import DONE, wrong_command
 from holdfast.client.connection import load_codec
+from holdfast.runtime.command_line import read_by
 from holdfast.runtime.encryption.codec import VARIABLE, DecryptError
 from holdfast.runtime.storage.locations import (
     StoreLocation,
@@ -35,8 +35,7 @@ from holdfast.runtime.storage.locations import (
 )
 from holdfast.runtime.storage.store import Store, StoreDriver, StoreError
 from holdfast.schemas import names
-from holdfast.schemas.phrases import misfit_reason
-from holdfast.web.http.origins import own_origins
+from holdfast.web.http.origins import own_origins, read_origin
 
 _TYPE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
 
@@ -51,23 +50,21 @@ def add_parser(commands: Commands) -> None:
     add = parser.add_argument
     add("--encryption", metavar="FILE", help="the worker's keys (default: HOLDFAST_ENCRYPTION)")
     text = "the address of Temporal's UI, such as http://127.0.0.1:8233; repeatable"
-    url = {"metavar": "URL", "type": listen_address.origin}
+    url = {"metavar": "URL", "type": read_by(read_origin)}
     add("--origin", dest="origins", **url, action="append", required=True, help=text)
-    listen_address.add_listening(parser, DEFAULT_PORT)
+    add_listening(parser, DEFAULT_PORT)
     add("--url", **url, help="its public address behind a proxy")
     text = "the variable that holds its secret (default: %(default)s)"
     add("--token-env", **NAME, default=TOKEN_VARIABLE, help=text)
     text = "the worker's store (default: HOLDFAST_STORE, or that of --dev)"
-    place = {"metavar": "PLACE", "type": _store_location, "action": "append", "default": []}
+    place = {
+        "metavar": "PLACE",
+        "type": read_by(parse_store_location),
+        "action": "append",
+        "default": [],
+    }
     add("--store", **place, help=text)
     parser.set_defaults(command=codec)
-
-
-def _store_location(text: str) -> StoreLocation | None:
-    try:
-        return parse_store_location(text)
-    except ValueError as error:
-        raise ArgumentTypeError(f"{misfit_reason(text)}; {error}") from error
 
 
 class StoredReferences(PayloadCodec):

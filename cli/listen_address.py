@@ -2,15 +2,15 @@
 
 import os
 import socket
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from collections.abc import Collection
 from ipaddress import ip_address
 from typing import Final
 
 from holdfast.client.command_errors import wrong_command
-from holdfast.schemas.phrases import misfit_reason
+from holdfast.runtime.command_line import read_by, read_port
 from holdfast.web.codec.shared_secret import MIN_SECRET_CHARS, check_secret
-from holdfast.web.http.origins import is_loopback, read_origin
+from holdfast.web.http.origins import is_loopback
 
 DEFAULT_HOST: Final = "127.0.0.1"
 HOW_TO_SET: Final = (
@@ -18,37 +18,20 @@ HOW_TO_SET: Final = (
 )
 
 
-def origin(text: str) -> str:
-    """Read an origin as browsers write it; an argparse `type`."""
-    try:
-        return read_origin(text)
-    except ValueError as error:
-        raise ArgumentTypeError(f"{misfit_reason(text)}; {error}") from error
-
-
 def add_listening(parser: ArgumentParser, port: int) -> None:
     """Add the options `--host` and `--port`, with this default port."""
     text = "default: %(default)s"
-    parser.add_argument("--host", metavar="IP", type=address, default=DEFAULT_HOST, help=text)
-    parser.add_argument("--port", metavar="N", type=port_number, default=port, help=text)
+    parser.add_argument(
+        "--host", metavar="IP", type=read_by(_address), default=DEFAULT_HOST, help=text
+    )
+    parser.add_argument("--port", metavar="N", type=read_port, default=port, help=text)
 
 
-def address(text: str) -> str:
-    """Read an address of this machine; an argparse `type`."""
+def _address(text: str) -> str:
     try:
         return str(ip_address(text))
     except ValueError:
-        reason = f"{misfit_reason(text)}; write an address of this machine, such as {DEFAULT_HOST}"
-        raise ArgumentTypeError(reason) from None
-
-
-def port_number(text: str) -> int:
-    """Read a port, of which 0 is any free one; an argparse `type`."""
-    if text.isdecimal() and int(text) < 65536:
-        return int(text)
-    raise ArgumentTypeError(
-        f"{misfit_reason(text)}; a port is a number up to 65535; 0 is any free one"
-    )
+        raise ValueError(f"write an address of this machine, such as {DEFAULT_HOST}") from None
 
 
 def check_private(host: str, url: str | None, named_by: str) -> None:

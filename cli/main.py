@@ -56,7 +56,7 @@ def command_line(arguments: Sequence[str] | None = None) -> int:
         from holdfast.hosting.worker import main as work
 
         return work(words[1:])
-    options = client_parser().parse(words)
+    options = client_parser().parse_options(words)
     try:
         code = _run(**options)
         sys.stdout.flush()

@@ -5,11 +5,9 @@ Each function is an argparse `type`: it raises `ArgumentTypeError` with the prob
 
 import sys
 from argparse import ArgumentTypeError
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
-from holdfast.schemas.base import parse_duration
 from holdfast.schemas.phrases import misfit_reason
 from holdfast.validation.lenient_json import InexactNumber, exact_json
 
@@ -18,13 +16,6 @@ _AN_OBJECT = 'write a JSON object, such as {"order_id": "A-1"}, or @FILE'
 _IN_THE_FILE = "write one JSON object in the file"
 _A_LIST = 'write a JSON list of messages, such as [{"content": "Hello."}], or @FILE'
 _A_LIST_IN_THE_FILE = 'write one JSON list of messages in the file: [{"content": "Hello."}, …]'
-
-
-def name(given: str) -> str:
-    """Check that a name is not empty."""
-    if not given.strip():
-        raise ArgumentTypeError(f"{misfit_reason(given.strip())}; write a name")
-    return given
 
 
 def text(given: str) -> str:
@@ -117,21 +108,6 @@ def principal_token(given: str) -> dict[str, Any]:
 def groups(given: str) -> list[str]:
     """Split groups at their commas."""
     return [name.strip() for name in given.split(",") if name.strip()]
-
-
-def number(given: str) -> int:
-    """Read a count of at least one."""
-    if not given.isdecimal() or int(given) < 1:
-        raise ArgumentTypeError(f"{misfit_reason(given)}; write a whole number from 1 on")
-    return int(given)
-
-
-def duration(given: str) -> timedelta:
-    """Read a duration, such as 30s or 24h."""
-    try:
-        return parse_duration(given)
-    except ValueError as error:
-        raise ArgumentTypeError(f"{misfit_reason(given)}; {error}") from error
 
 
 def _json(given: str, todo: str) -> Any:

@@ -27,6 +27,7 @@ from holdfast.client.command_errors import (
 from holdfast.client.connection import connect
 from holdfast.client.run_handle import RunHandle
 from holdfast.client.start import StartRequest, environment_caller, start_workflow
+from holdfast.runtime.command_line import read_name
 from holdfast.runtime.text_safety import as_json, as_text, clean, format_date, holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.run import CallRequest, RunRequest
@@ -103,7 +104,7 @@ def _add_starting(parser: argparse.ArgumentParser, whose: str) -> None:
     behalf("--principal-token", metavar="JWT", dest="principal", type=token, help=_TOKEN_HELP)
     add("--approvals", choices=["ask", "deny"], help="deny: deny each call that needs an approval")
     text = f"the run's id (default: {whose} and 8 digits)"
-    add("--id", metavar="ID", dest="run_id", type=option_values.name, help=text)
+    add("--id", metavar="ID", dest="run_id", type=read_name, help=text)
     add("--task-queue", **NAME, default=names.TASK_QUEUE, help="default: %(default)s")
     add("--timeout", **TIME, help=_TIMEOUT_HELP)
     add("--detach", action="store_true", help="print the id of the run and exit")

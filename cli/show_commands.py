@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.text import Text
 from temporalio.client import Client
 
-from holdfast.cli import option_values
 from holdfast.cli.parser import RUN, Commands
 from holdfast.cli.screens.console import console_for, print_table
 from holdfast.cli.screens.live import render_line
@@ -34,6 +33,7 @@ from holdfast.client.run_lists import (
     list_runs,
     status_query,
 )
+from holdfast.runtime.command_line import read_count
 from holdfast.runtime.narration.log_narration import LogNarration
 from holdfast.runtime.text_safety import (
     arguments_line,
@@ -74,7 +74,7 @@ def add_parsers(commands: Commands) -> None:
     parser = commands.add_parser("list", help="list the newest runs")
     add, statuses = parser.add_argument, get_args(RunStatus)
     add("--status", choices=statuses, metavar="STATUS", help=", ".join(statuses))
-    limit = {"type": option_values.number, "default": _DEFAULT_LIMIT_RUNS, "metavar": "N"}
+    limit = {"type": read_count, "default": _DEFAULT_LIMIT_RUNS, "metavar": "N"}
     add("--limit", **limit, help="the most runs to list (default: %(default)s)")
     add("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(command=list_command)

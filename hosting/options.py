@@ -5,17 +5,23 @@ An option overrides its variable. A misspelt option or variable is an error.
 
 import argparse
 import os
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn
 
 from holdfast.hosting.deployment import DeploymentVersion, build_id, deployment_name, version_of
 from holdfast.hosting.dev_server import DevServer
-from holdfast.hosting.probes import MAX_PORT, ProbeAddress, read_probe_address
+from holdfast.hosting.probes import ProbeAddress, read_probe_address
 from holdfast.hosting.process_exit import StartError, wrong_setup
+from holdfast.runtime.command_line import (
+    CommandParser,
+    number_reader,
+    read_by,
+    read_name,
+    read_port,
+)
 from holdfast.runtime.storage.locations import (
     StoreLocation,
     dev_store_location,
@@ -23,10 +29,9 @@ from holdfast.runtime.storage.locations import (
 )
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration, parse_duration
-from holdfast.schemas.phrases import closest_names, misfit_reason, quote_value, suggest_names
+from holdfast.schemas.phrases import closest_names, misfit_reason
 from holdfast.schemas.settings.endpoints import MODEL_PROVIDERS
 
-_HELP = "see `holdfast worker --help`"
 _PREFIX = "HOLDFAST_"
 _OPTIONS_WITH_VARIABLES = (
     *("catalog", "tools", "catalog-only", "endpoints", "task-queue", "notify", "notifiers"),
@@ -45,7 +50,6 @@ _LISTS = {
 }
 _FLAGS = {"catalog-only", "principal-tokens"}
 _NEARLY = 0.85
-T = TypeVar("T")
 # A turn takes some twelve events, and Temporal ends a run at 51,200.
 MIN_EVENTS, MAX_EVENTS = 20, 20_000
 MAX_CACHED_RUNS = 100_000
@@ -165,7 +169,7 @@ def _from_environment() -> dict[str, Any]:
         name = variable.removeprefix(_PREFIX)
         close = closest_names(name, [each.removeprefix(_PREFIX) for each in VARIABLES], _NEARLY)
         option = "--" + name.lower().replace("_", "-")
-        if close or option in _known_options():
+        if close or option in worker_parser().option_names():
             fix = f"did you mean {_PREFIX}{close[0]}?" if close else f"use `{option}`"
             raise wrong_setup(f"the variable {variable} is not read", fix)
     for variable, name in VARIABLES.items():
@@ -189,30 +193,15 @@ def _from_variable(variable: str, name: str, value: str) -> dict[str, Any]:
 
 
 def _parsed(arguments: Sequence[str]) -> dict[str, Any]:
-    parsed, unknown = worker_parser().parse_known_args(arguments)
-    if unknown:
-        option = unknown[0].partition("=")[0]
-        close = closest_names(option, _known_options())
-        fix = suggest_names(option, close) if close else _HELP
-        raise wrong_setup(f"there is no option {quote_value(option)}", fix)
-    return vars(parsed)
+    return worker_parser().parse_options(arguments)
 
 
-def _known_options() -> Iterator[str]:
-    return (each for each in worker_parser()._option_string_actions if each.startswith("--"))
+class _Parser(CommandParser):
+    def end(self, wrong: str, todo: str) -> NoReturn:
+        raise wrong_setup(wrong, todo or "see `holdfast worker --help`")
 
 
-class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line: the option, what is wrong, what to do."""
-
-    def error(self, message: str) -> NoReturn:
-        text = re.sub(r"^argument (--[\w-]+): ", r"`\1`: ", message)
-        text = text.replace("expected one argument", "its value is missing")
-        wrong, _, todo = text.partition("; ")
-        raise wrong_setup(wrong, todo or _HELP)
-
-
-def worker_parser() -> argparse.ArgumentParser:
+def worker_parser() -> CommandParser:
     """Return the parser of the command line of `holdfast worker`."""
     parser = _Parser(
         prog="holdfast worker",
@@ -224,22 +213,22 @@ def worker_parser() -> argparse.ArgumentParser:
         "and --endpoints.",
     )
     add = parser.add_argument
-    duration = _read_by(parse_duration)
+    duration = read_by(parse_duration)
     add("--catalog", metavar="DIR", type=_path, help="a folder with tools/ and agents/")
     module = "a Python module of tools; repeatable"
-    add("--tools", metavar="MODULE", type=_text, action="append", help=module)
+    add("--tools", metavar="MODULE", type=read_name, action="append", help=module)
     add(
         "--endpoints",
         metavar="FILE",
         type=_path,
         help="the endpoints of the models (endpoints.yaml)",
     )
-    add("--task-queue", metavar="NAME", type=_text, help=f"default: {names.TASK_QUEUE}")
+    add("--task-queue", metavar="NAME", type=read_name, help=f"default: {names.TASK_QUEUE}")
     add(
         "--knowledge-url",
         dest="knowledge_urls",
         metavar="PREFIX",
-        type=_text,
+        type=read_name,
         action="append",
         help="a prefix of the addresses that knowledge may be fetched from; repeatable",
     )
@@ -247,14 +236,14 @@ def worker_parser() -> argparse.ArgumentParser:
         "--knowledge-network",
         dest="knowledge_networks",
         metavar="NETWORK",
-        type=_text,
+        type=read_name,
         action="append",
         help="a private network that these addresses may be in, such as 10.0.0.0/8; repeatable",
     )
     add(
         "--notify",
         metavar="ACTIVITY",
-        type=_text,
+        type=read_name,
         help="the activity that notifies people of pending approvals",
     )
     channels = "the channels that pending approvals are sent to (notify.yaml)"
@@ -262,14 +251,14 @@ def worker_parser() -> argparse.ArgumentParser:
     add(
         "--store",
         metavar="PLACE",
-        type=_read_by(parse_store_location),
+        type=read_by(parse_store_location),
         help="the store of values too large for Temporal: a folder, s3://BUCKET/PREFIX, or none "
         "(default: none; with --dev, a folder beside its database)",
     )
     keys = "the keys that encrypt all payloads (encryption.yaml)"
     add("--encryption", metavar="FILE", type=_path, help=keys)
     checking = "the keys that verify tokens: keys.yaml, a JWK set, PEM, or the URL of a set"
-    add("--keys", metavar="FILE|URL", type=_text, help=checking)
+    add("--keys", metavar="FILE|URL", type=read_name, help=checking)
     by_token = "a run must name its principal by a token"
     add("--principal-tokens", action="store_true", help=by_token)
     named = "a run must name an agent or a tool of the catalog, and cannot define its own"
@@ -283,7 +272,7 @@ def worker_parser() -> argparse.ArgumentParser:
     add(
         "--continue-after",
         metavar="EVENTS",
-        type=_number(MIN_EVENTS, MAX_EVENTS, f"write a number {span}"),
+        type=number_reader(MIN_EVENTS, MAX_EVENTS, f"write a number {span}"),
         help=f"continue a run as new at this length, {span}; default: when Temporal suggests it",
     )
     span = f"from 0 to {MAX_CACHED_RUNS}"
@@ -291,21 +280,21 @@ def worker_parser() -> argparse.ArgumentParser:
         "--cached-runs",
         dest="max_cached_workflows",
         metavar="N",
-        type=_number(0, MAX_CACHED_RUNS, f"write a number {span}; with 0, none is cached"),
+        type=number_reader(0, MAX_CACHED_RUNS, f"write a number {span}; with 0, none is cached"),
         help=f"the number of open runs in memory, {span}; "
         f"default: {WorkerSettings.max_cached_workflows}",
     )
     part = "with --build: the Worker Deployment, so that a run stays on its build"
-    add("--deployment", metavar="NAME", type=_read_by(deployment_name), help=part)
-    add("--build", metavar="ID", type=_read_by(build_id), help="the id of this build")
+    add("--deployment", metavar="NAME", type=read_by(deployment_name), help=part)
+    add("--build", metavar="ID", type=read_by(build_id), help="the id of this build")
     probes = "serve the probes /live and /ready, on this machine or at this address; default: none"
-    add("--health", metavar="[ADDRESS:]PORT", type=_read_by(read_probe_address), help=probes)
+    add("--health", metavar="[ADDRESS:]PORT", type=read_by(read_probe_address), help=probes)
 
     add = parser.add_argument_group("a check").add_argument
     add("--check", action="store_true", help="load all files, report problems, and exit")
     add("--json", action="store_true", help="print a JSON array")
     composed = "print the schema of its answers in composed calling"
-    add("--composed", metavar="AGENT[:SKILL]", type=_text, help=composed)
+    add("--composed", metavar="AGENT[:SKILL]", type=read_name, help=composed)
     provider = "print what it does not accept of tools and outputs, or does not show to a model"
     add("--provider", choices=MODEL_PROVIDERS, help=provider)
     default = format_duration(CheckOptions.timeout)
@@ -317,42 +306,14 @@ def worker_parser() -> argparse.ArgumentParser:
     )
 
     add = parser.add_argument_group("an embedded server").add_argument
-    port = _number(0, MAX_PORT, "a port is a number up to 65535; 0 is any free one")
     add("--dev", action="store_true", help="start Temporal and its UI beside the worker")
     add("--dev-db", dest="db", metavar="FILE", type=_path, help=f"default: {DevServer.db}")
     for name in ("port", "ui-port"):
         dest = name.replace("-", "_")
         default = f"default: {getattr(DevServer, dest)}"
-        add(f"--dev-{name}", dest=dest, metavar="N", type=port, help=default)
+        add(f"--dev-{name}", dest=dest, metavar="N", type=read_port, help=default)
     return parser
 
 
-def _text(text: str) -> str:
-    if text.strip():
-        return text
-    raise argparse.ArgumentTypeError(f"{misfit_reason('')}; write a name")
-
-
 def _path(text: str) -> Path:
-    return Path(_text(text))
-
-
-def _read_by(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a reader whose `ValueError`, which names the fix, becomes argparse's error."""
-
-    def reader(text: str) -> T:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{misfit_reason(text)}; {error}") from error
-
-    return reader
-
-
-def _number(least: int, most: int, fix: str) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if text.isdecimal() and least <= int(text) <= most:
-            return int(text)
-        raise ValueError(fix)
-
-    return _read_by(read)
+    return Path(read_name(text))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import option_values
+from holdfast.runtime.command_line import read_count
 
 # So many levels that nobody reads it.
 DEEP = '{"a": ' * 9_999 + "1" + "}" * 9_999
@@ -61,7 +62,7 @@ def test_a_definition_and_messages_may_stand_in_a_file(tmp_path: Path) -> None:
         *((each, '{"a": 1e400}') for each in (option_values.json_object, option_values.run_input)),
         (option_values.json_or_text, "9007199254740993"),
         *((option_values.json_objects, given) for given in ("[", "{}", "[1]", '"x"', "@/no/file")),
-        *((option_values.number, given) for given in ("0", "-1", "1.5", "many", "")),
+        *((read_count, given) for given in ("0", "-1", "1.5", "many", "")),
         *((option_values.token, given) for given in ("", " ", "@/dev/null")),
     ],
 )

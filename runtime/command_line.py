@@ -1,0 +1,96 @@
+"""Parsers of command lines whose errors are one line, and readers of the values of options.
+
+A reader is an argparse `type`; its error names what is wrong, and the fix.
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, NoReturn, TypeVar
+
+from holdfast.schemas.phrases import closest_names, misfit_reason, quote_value, suggest_names
+
+T = TypeVar("T")
+_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)\Z", re.DOTALL)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose errors are one line: the option, what is wrong, what to do."""
+
+    def parse_options(self, arguments: Sequence[str]) -> dict[str, Any]:
+        """Return the options of the command line.
+
+        A command's parser is the default of `parser`, and reports what it does not know.
+        """
+        found, unknown = self.parse_known_args(arguments)
+        options = vars(found)
+        parser: CommandParser = options.pop("parser", self)
+        if unknown:
+            word = unknown[0]
+            if not word.startswith("-"):
+                todo = "put a text of several words in quotes"
+                parser.end(f"{quote_value(word)} is one word too many", todo)
+            option = word.partition("=")[0]
+            close = closest_names(option, parser.option_names())
+            todo = suggest_names(option, close) if close else ""
+            parser.end(f"there is no option {quote_value(option)}", todo)
+        return options
+
+    def option_names(self) -> list[str]:
+        """Return the names of the options, such as `--catalog`."""
+        return [each for each in self._option_string_actions if each.startswith("--")]
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with an error of argparse, in the form of our own."""
+        named = re.match(r"argument ([^:]+): (.*)", message, re.DOTALL)
+        place, said = (f"`{named.group(1)}`: ", named.group(2)) if named else ("", message)
+        said = re.sub(r"\Aexpected (one|at least one) argument\Z", "its value is missing", said)
+        said = re.sub(r"\Athe following arguments are required: (.*)", r"\1 is missing", said)
+        choice = _CHOICE.match(said)
+        if choice is None:
+            wrong, _, todo = said.partition("; ")
+        else:
+            word, known = choice.group(1), choice.group(2).replace("'", "").split(", ")
+            close = closest_names(word, known)
+            wrong = f"{quote_value(word)} does not fit"
+            todo = suggest_names(word, close) if close else f"write one of {', '.join(known)}"
+        self.end(f"{place}{wrong}", todo)
+
+    def end(self, wrong: str, todo: str) -> NoReturn:
+        """End with an error; without `todo`, it names the help."""
+        raise NotImplementedError
+
+
+def read_by(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a reader for a function whose `ValueError` names the fix."""
+
+    def reader(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{misfit_reason(text)}; {error}") from error
+
+    return reader
+
+
+def read_name(text: str) -> str:
+    """Return a text that is not empty."""
+    if text.strip():
+        return text
+    raise argparse.ArgumentTypeError(f"{misfit_reason('')}; write a name")
+
+
+def number_reader(least: int, most: float, fix: str) -> Callable[[str], int]:
+    """Return a reader of whole numbers of this range."""
+
+    def read(text: str) -> int:
+        if text.isdecimal() and least <= int(text) <= most:
+            return int(text)
+        raise ValueError(fix)
+
+    return read_by(read)
+
+
+read_port = number_reader(0, 65_535, "a port is a number up to 65535; 0 is any free one")
+read_count = number_reader(1, inf, "write a whole number from 1 on")
