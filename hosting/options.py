@@ -128,7 +128,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     Raises:
         StartError: an option or a variable is invalid.
     """
-    values = _from_environment() | _parsed(arguments)
+    values = _from_environment() | worker_parser().parse_options(arguments)
     if not values.keys() & {"catalog", "tools", "endpoints"}:
         values |= project_files(Path()) or {}
     dev = {name: values.pop(name) for name in ("db", "port", "ui_port") if name in values}
@@ -186,14 +186,10 @@ def _from_variable(variable: str, name: str, value: str) -> dict[str, Any]:
     option = _LISTS.get(name, name)
     values = value.split() if name in _LISTS else [value]
     try:
-        return _parsed([f"--{option}={each}" for each in values])
+        return worker_parser().parse_options([f"--{option}={each}" for each in values])
     except StartError as error:
         lines = [line.replace(f"`--{option}`", variable) for line in error.lines]
         raise StartError(lines) from None
-
-
-def _parsed(arguments: Sequence[str]) -> dict[str, Any]:
-    return worker_parser().parse_options(arguments)
 
 
 class _Parser(CommandParser):
