@@ -41,7 +41,7 @@ from holdfast.web.auth.sign_in import (
 from holdfast.web.http.origins import hosts_of
 from holdfast.web.http.problems import RefusedRequest, unauthorized
 from holdfast.web.http.request_body import carries_token, is_form, read_form
-from holdfast.web.http.streaming import SessionStreams
+from holdfast.web.http.streaming import SessionEnd
 from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
 from holdfast.web.monitoring import HEALTH, InboxHealth
 from holdfast.web.pages import STATIC_PATH, ErrorMiddleware, add_headers, wants_page
@@ -173,6 +173,7 @@ class AuthMiddleware:
         if known is None:
             return await _sign_in_first(request)
         request.state.person = known.person
+        request.state.session = SessionEnd(known.seconds_left, self._access.stopping)
         if changes and known.person.via != "token":
             _check_own_page(request)
             if not await carries_token(request, known.person):
@@ -180,7 +181,7 @@ class AuthMiddleware:
                 if not (wants_page(request) and is_form(request)):
                     raise RefusedRequest(403, _FORGED)
                 return resubmission_page(request, await read_form(request), known.person)
-        return SessionStreams(self._app, self._access.stopping, known.seconds_left)
+        return self._app
 
 
 def _check_own_page(request: Request) -> None:

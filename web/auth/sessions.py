@@ -8,6 +8,7 @@ this machine.
 import hashlib
 import hmac
 import json
+import math
 import os
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -147,7 +148,7 @@ class Authentication(NamedTuple):
     """A person, and the seconds until their session ends."""
 
     person: Person
-    seconds_left: float | None = None
+    seconds_left: float = math.inf
 
 
 class Sessions:

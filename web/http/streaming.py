@@ -14,16 +14,14 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from holdfast.validation.text_safety import normalized_person
 
-# The wait at the end for a reader that does not receive.
-END_SECONDS: Final = 5.0
 MEDIA_TYPE: Final = "text/event-stream"
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 KEEP_ALIVE_SECONDS: Final = 15.0
@@ -75,13 +73,23 @@ class StreamLimit:
             self._open += Counter()  # drops those that are zero
 
 
+class SessionEnd(NamedTuple):
+    """The ends of every stream of a session: the time that is left, and the end of the server."""
+
+    seconds_left: float
+    stopping: asyncio.Event
+
+
 def too_many_streams() -> Response:
     """Return the response to a page where too many streams are open."""
     return PlainTextResponse(_FULL, 503, {"Retry-After": str(RETRY_MILLISECONDS // 1000)})
 
 
-class EventStream(Response):
-    """A response of frames to the person `viewer`, for a limited time."""
+class EventStream(StreamingResponse):
+    """A response of frames to the person `viewer`, for a limited time.
+
+    It ends with the session of the viewer, and when the server stops.
+    """
 
     media_type = MEDIA_TYPE
 
@@ -92,8 +100,7 @@ class EventStream(Response):
         frames: AsyncGenerator[str, None],
         life_seconds: float = math.inf,
     ) -> None:
-        super().__init__(headers=HEADERS)
-        del self.headers["content-length"]
+        super().__init__(frames, headers=HEADERS)
         self._room, self._viewer = room, viewer
         self._frames = frames
         self._life_seconds = life_seconds
@@ -101,53 +108,47 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the frames until they end or the reader has gone."""
 
-        async def tell() -> None:
-            head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-            await send(head)
-            with suppress(_GoneError):
-                async with aclosing(_alive(self._frames, self._life_seconds)) as pieces:
-                    async for piece in pieces:
-                        await _put(send, piece, more=True)
-                await _put(send, "", more=False)
+        async def send_in_time(message: Message) -> None:
+            try:
+                async with asyncio.timeout(STALLED_SECONDS):
+                    await send(message)
+            except TimeoutError:
+                raise ClientDisconnect from None
 
-        async def wait_until_gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-
+        session: SessionEnd = scope["state"]["session"]
+        life_seconds = min(self._life_seconds, session.seconds_left)
+        pieces = _alive(self._frames, life_seconds, session.stopping)
+        self.body_iterator = pieces
         with self._room.open_stream(self._viewer):
-            telling = asyncio.ensure_future(tell())
-            leaving = asyncio.ensure_future(wait_until_gone())
+            telling = asyncio.ensure_future(self.stream_response(send_in_time))
+            leaving = asyncio.ensure_future(self.listen_for_disconnect(receive))
             try:
                 await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 await _stop(telling, leaving)
-        if not telling.cancelled() and (error := telling.exception()) is not None:
-            logger.warning("a stream of events broke off", exc_info=error)
-
-
-class _GoneError(Exception):
-    """The reader received nothing for too long."""
-
-
-async def _put(send: Send, text: str, *, more: bool) -> None:
-    try:
-        async with asyncio.timeout(STALLED_SECONDS):
-            await send({"type": "http.response.body", "body": text.encode(), "more_body": more})
-    except TimeoutError:
-        raise _GoneError from None
+                await pieces.aclose()
+        with suppress(ClientDisconnect, asyncio.CancelledError):
+            telling.result()
 
 
 async def _alive(
-    frames: AsyncGenerator[str, None], life_seconds: float
+    frames: AsyncGenerator[str, None], life_seconds: float, stop: asyncio.Event
 ) -> AsyncGenerator[str, None]:
     """Yield the frames, and a keep-alive comment when there is none."""
     yield f"retry: {RETRY_MILLISECONDS}\n\n"
     until = monotonic() + life_seconds
     async with aclosing(frames):
         following = asyncio.ensure_future(anext(frames, None))
+        stopping = asyncio.ensure_future(stop.wait())
         try:
             while (left_seconds := until - monotonic()) > 0:
-                await asyncio.wait({following}, timeout=min(left_seconds, KEEP_ALIVE_SECONDS))
+                await asyncio.wait(
+                    {following, stopping},
+                    timeout=min(left_seconds, KEEP_ALIVE_SECONDS),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if stopping.done():
+                    return
                 if not following.done():
                     yield comment("still there")
                     continue
@@ -155,54 +156,13 @@ async def _alive(
                     return
                 yield each
                 following = asyncio.ensure_future(anext(frames, None))
+        except Exception:
+            logger.warning("a stream of events broke off", exc_info=True)
         finally:
-            await _stop(following)
+            await _stop(following, stopping)
 
 
 async def _stop(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class SessionStreams:
-    """An application whose streams end with the session or the server; others are unchanged."""
-
-    def __init__(self, app: ASGIApp, stopping: asyncio.Event, left_seconds: float | None) -> None:
-        self._app, self._stopping, self._left_seconds = app, stopping, left_seconds
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        streaming, is_over = asyncio.Event(), False
-
-        async def sent(message: Message) -> None:
-            nonlocal is_over
-            if message["type"] == "http.response.start":
-                kind = Headers(raw=message["headers"]).get("content-type", "")
-                if kind.startswith(MEDIA_TYPE):
-                    streaming.set()
-            elif not message.get("more_body", False):
-                is_over = True
-            await send(message)
-
-        async def must_end() -> None:
-            await streaming.wait()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self._left_seconds)
-
-        async def received() -> Message:
-            """Return the client's message; for a stream that must end, a disconnect."""
-            hearing = asyncio.ensure_future(receive())
-            ending = asyncio.ensure_future(must_end())
-            try:
-                await asyncio.wait({hearing, ending}, return_when=asyncio.FIRST_COMPLETED)
-                return hearing.result() if hearing.done() else {"type": "http.disconnect"}
-            finally:
-                hearing.cancel()
-                ending.cancel()
-
-        await self._app(scope, received, sent)
-        if streaming.is_set() and not is_over:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(END_SECONDS):
-                    await send({"type": "http.response.body", "body": b"", "more_body": False})

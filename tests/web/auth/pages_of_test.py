@@ -1,17 +1,18 @@
 """Pages behind the gate that say what they were given: who asks, and what was sent."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.request_body import read_form
+from holdfast.web.http.streaming import EventStream, StreamLimit, frame
 from holdfast.web.pages import STATIC, ErrorMiddleware
 
 
@@ -55,8 +56,8 @@ async def _json(request: Request) -> Response:
 
 
 async def _events(request: Request) -> Response:
-    async def events() -> AsyncIterator[str]:
-        yield "data: begun\n\n"
+    async def events() -> AsyncGenerator[str, None]:
+        yield frame("begun", "")
         await asyncio.Event().wait()
 
-    return StreamingResponse(events(), media_type="text/event-stream")
+    return EventStream(StreamLimit(1), person_of(request).name, events())

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -17,7 +18,7 @@ from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http import streaming
 from holdfast.web.http.problems import HttpProblem
-from holdfast.web.http.streaming import EventStream, SessionStreams, StreamLimit, frame
+from holdfast.web.http.streaming import EventStream, SessionEnd, StreamLimit, frame
 from holdfast.web.services import Services
 
 
@@ -40,7 +41,8 @@ async def read(stream: EventStream, send: Any = None, receive: Any = _never) -> 
             await send(len(told))
 
     async with asyncio.timeout(5):
-        await stream({"type": "http"}, receive, sent)
+        session = SessionEnd(math.inf, asyncio.Event())
+        await stream({"type": "http", "state": {"session": session}}, receive, sent)
     return told
 
 
@@ -151,37 +153,15 @@ async def test_a_reader_who_takes_all_but_the_end_makes_room_too(
     assert not room.is_full("ann")
 
 
-async def test_a_reader_who_stops_reading_is_not_waited_for_at_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(streaming, "END_SECONDS", 0.05)
-
-    async def breaks_off(_: Any, __: Any, send: Any) -> None:
-        kind = (b"content-type", streaming.MEDIA_TYPE.encode())
-        await send({"type": "http.response.start", "status": 200, "headers": [kind]})
-
-    async def send(message: Any) -> None:
-        if message["type"] == "http.response.body":
-            await _never()
-
-    async with asyncio.timeout(5):
-        await SessionStreams(breaks_off, asyncio.Event(), None)({"type": "http"}, _never, send)
-
-
-async def test_a_stream_that_has_ended_is_not_ended_once_more() -> None:
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
+async def test_one_that_fails_is_logged_and_ends(caplog: pytest.LogCaptureFixture) -> None:
     async def told() -> AsyncGenerator[str, None]:
-        yield frame("over", "")
+        yield frame("begun", "")
+        raise ZeroDivisionError
 
-    await SessionStreams(EventStream(StreamLimit(1), "ann", told()), asyncio.Event(), None)(
-        {"type": "http"}, _never, send
-    )
-
-    assert [each.get("more_body", False) for each in sent[1:]] == [True, True, False]
+    assert (await read(EventStream(StreamLimit(1), "ann", told())))[-1] == ""
+    [record] = caplog.records
+    assert record.exc_info
+    assert record.exc_info[0] is ZeroDivisionError
 
 
 async def test_what_is_told_is_let_go_of_when_the_reader_leaves() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError, E
 from holdfast.client.run_handle import AnswerProgress, RunDescription, RunHandle
 from holdfast.client.stream.heartbeats import CallProgress
 from holdfast.web.auth.sessions import Person
+from holdfast.web.http.streaming import SessionEnd
 from holdfast.web.run import changes
 from holdfast.web.run.changes import RunStreams, SentAnswer, run_frames
 from holdfast.web.services import Services
@@ -172,7 +174,8 @@ async def test_a_page_that_stays_open_asks_again_after_a_while(
     monkeypatch.setattr(changes, "MAX_PAGE_SECONDS", 0.1)
     monkeypatch.setattr(Services, "run", lambda self, run_id: Waiting([look(1)]))
     asked = {"type": "http", "headers": [], "query_string": b"", "path_params": {"run": "r"}}
-    asked["state"] = {"person": Person("ann")}
+    session = SessionEnd(math.inf, asyncio.Event())
+    asked["state"] = {"person": Person("ann"), "session": session}
     with monkeypatch.context() as full:
         full.setattr(changes, "MAX_STREAMS", 0)
         answer = await RunStreams(Services(nowhere)).answer(Request(asked))
