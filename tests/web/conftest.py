@@ -2,15 +2,20 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from typing import Final
 
 import pytest
 from temporalio.client import Client
 
+from holdfast.web.http.streaming import StreamLimit
 from holdfast.web.listing import routes as listing
 from holdfast.web.listing import runs
 from holdfast.web.run import routes as live
 from tests.client.crowd import Crowd, crowd_of
 from tests.support.inbox import Stage, inbox
+
+# A patch of the limit of streams: ann has as many as one person may, others have none.
+FULL_FOR_ANN: Final = (StreamLimit, "is_full", lambda _, name: name == "ann")
 
 
 class Clock:

@@ -22,6 +22,7 @@ from holdfast.web.forms.form_values import SubmittedForm
 from holdfast.web.services import DecisionNotSent, Services
 from tests.web.call.test_page import over, question
 from tests.web.call.test_texts import decided
+from tests.web.conftest import FULL_FOR_ANN
 from tests.web.listing.test_rows import ANN, AT, run, waiting
 
 
@@ -225,9 +226,10 @@ def test_a_form_with_many_calls_is_taken_apart_once(monkeypatch: pytest.MonkeyPa
     assert taken == [102]
 
 
+@pytest.mark.parametrize("bound", [(routes, "MAX_STREAMS", 0), FULL_FOR_ANN])
 async def test_who_finds_no_room_to_hear_of_a_call_is_told_to_come_again(
-    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, bound: tuple[Any, str, Any]
 ) -> None:
-    monkeypatch.setattr(routes, "MAX_STREAMS", 0)
+    monkeypatch.setattr(*bound)
     answer = await routes.CallStreams(Services(nowhere)).answer(request(ANN))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")

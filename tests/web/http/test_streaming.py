@@ -20,6 +20,7 @@ from holdfast.web.http import streaming
 from holdfast.web.http.problems import HttpProblem
 from holdfast.web.http.streaming import EventStream, SessionEnd, StreamLimit, frame
 from holdfast.web.services import Services
+from tests.web.conftest import FULL_FOR_ANN
 
 
 async def _never(*_: Any) -> Any:
@@ -65,14 +66,16 @@ async def test_who_asks_for_the_head_alone_holds_no_stream(
     answer = await of_runs.follow(ApiRequest(asked, Services(nowhere), "r"))
     assert isinstance(answer, EventStream) == holds
     assert answer.headers["content-type"].startswith(streaming.MEDIA_TYPE)
-    monkeypatch.setattr(of_runs, "STREAM_LIMIT", StreamLimit(0))
-    full = of_runs.follow(ApiRequest(asked, Services(nowhere), "r"))
-    if holds:
-        with pytest.raises(HttpProblem) as refused:
-            await full
-        assert refused.value.code == "too_many_streams"
-    else:
-        await full
+    for bound in ((of_runs, "STREAM_LIMIT", StreamLimit(0)), FULL_FOR_ANN):
+        with monkeypatch.context() as full:
+            full.setattr(*bound)
+            again = of_runs.follow(ApiRequest(asked, Services(nowhere), "r"))
+            if holds:
+                with pytest.raises(HttpProblem) as refused:
+                    await again
+                assert refused.value.code == "too_many_streams"
+            else:
+                await again
 
 
 async def test_why_nothing_comes_is_said_in_a_line_that_is_no_event() -> None:
@@ -165,7 +168,8 @@ async def test_one_that_fails_is_logged_and_ends(caplog: pytest.LogCaptureFixtur
 
 
 async def test_what_is_told_is_let_go_of_when_the_reader_leaves() -> None:
-    room, let_go, begun = StreamLimit(1), asyncio.Event(), asyncio.Event()
+    room, let_go, begun = StreamLimit(2, 1), asyncio.Event(), asyncio.Event()
+    full: list[str] = []
 
     async def told() -> AsyncGenerator[str, None]:
         try:
@@ -177,10 +181,11 @@ async def test_what_is_told_is_let_go_of_when_the_reader_leaves() -> None:
 
     async def leave() -> Any:
         await begun.wait()
-        assert room.is_full("ann")
+        full.extend(name for name in ("ann", "bob") if room.is_full(name))
         return {"type": "http.disconnect"}
 
     await read(EventStream(room, "ann", told()), receive=leave)
 
+    assert full == ["ann"]
     assert let_go.is_set()
     assert not room.is_full("ann")

@@ -31,7 +31,7 @@ from holdfast.web.listing.rows import SelectedCall
 from holdfast.web.listing.run_answers import RunAnswers
 from holdfast.web.pages import ENVIRONMENT
 from holdfast.web.services import DecisionNotSent, Services
-from tests.web.conftest import Clock
+from tests.web.conftest import FULL_FOR_ANN, Clock
 from tests.web.listing.test_rows import ANN, AT, run, waiting
 
 Say = Callable[[str], list[PendingApproval]]
@@ -377,10 +377,12 @@ async def test_where_looking_fails_whoever_listens_is_let_go() -> None:
     assert [frame async for frame in stream] == []
 
 
-@pytest.mark.parametrize("bound", [(routes, "MAX_STREAMS"), (routes, "MAX_WATCHED")])
+@pytest.mark.parametrize(
+    "bound", [(routes, "MAX_STREAMS", 0), (routes, "MAX_WATCHED", 0), FULL_FOR_ANN]
+)
 async def test_who_finds_no_room_is_told_to_come_again(
-    monkeypatch: pytest.MonkeyPatch, nowhere: Client, bound: tuple[Any, str]
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, bound: tuple[Any, str, Any]
 ) -> None:
-    monkeypatch.setattr(*bound, 0)
+    monkeypatch.setattr(*bound)
     answer = await routes.PendingPages(Services(nowhere)).changes(request("", ANN))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")

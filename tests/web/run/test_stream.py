@@ -22,6 +22,7 @@ from holdfast.web.services import Services
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import Stage
 from tests.support.model_server import Answer
+from tests.web.conftest import FULL_FOR_ANN
 
 
 def streaming(text: str, key: str = "1/1", offset: int = 0, **more: Any) -> AnswerProgress:
@@ -176,10 +177,11 @@ async def test_a_page_that_stays_open_asks_again_after_a_while(
     asked = {"type": "http", "headers": [], "query_string": b"", "path_params": {"run": "r"}}
     session = SessionEnd(math.inf, asyncio.Event())
     asked["state"] = {"person": Person("ann"), "session": session}
-    with monkeypatch.context() as full:
-        full.setattr(changes, "MAX_STREAMS", 0)
-        answer = await RunStreams(Services(nowhere)).answer(Request(asked))
-        assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+    for bound in ((changes, "MAX_STREAMS", 0), FULL_FOR_ANN):
+        with monkeypatch.context() as full:
+            full.setattr(*bound)
+            answer = await RunStreams(Services(nowhere)).answer(Request(asked))
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
     stream = await RunStreams(Services(nowhere)).answer(Request(asked))
     told: list[Any] = []
 
