@@ -304,25 +304,22 @@ class WorkerFacts(Lenient):
     rules_version: int = 0
 
 
-class _Taken(Lenient):
+class AgentSnapshot(Lenient):
+    """What a run takes with it when it starts and keeps until it ends.
+
+    Defaults are written too: a later version may have other defaults.
+    """
+
+    writes_defaults = True
+
     worker: WorkerFacts
-
-    def to_json(self) -> dict[str, Any]:
-        """Return every field, defaults too: a later version may have other defaults.
-
-        Notifiers and tracing are left out where there are none, as before there were any.
-        """
-        without = {name for name in ("notifiers", "tracing") if not getattr(self.worker, name)}
-        return self.model_dump(mode="json", by_alias=True, exclude={"worker": without})
-
-
-class AgentSnapshot(_Taken):
-    """What a run takes with it when it starts and keeps until it ends."""
-
     agent: Agent
 
 
-class ToolSnapshot(_Taken):
+class ToolSnapshot(Lenient):
     """What a single call takes with it when it starts and keeps until it ends."""
 
+    writes_defaults = True
+
+    worker: WorkerFacts
     tool: Tool

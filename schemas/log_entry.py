@@ -94,14 +94,19 @@ class TurnStartEntry(Entry):
     """Its number, from 1."""
 
 
-class ToolCallEntry(Entry):
+class _OfCall(Lenient):
+    """What the events of a call have."""
+
+    turn: int
+    """The turn of the call."""
+    call_id: str
+    """The call."""
+
+
+class ToolCallEntry(_OfCall, Entry):
     """The model made a call; `arguments` as they would be run, where they are valid."""
 
     type: Literal["tool_call"] = "tool_call"
-    turn: int
-    """The turn that it was made in."""
-    call_id: str
-    """The call."""
     tool: str
     """The tool."""
     label: str | None = None
@@ -116,28 +121,20 @@ class ToolCallEntry(Entry):
     """Whose data it reads and writes, in a run with instances."""
 
 
-class ConfirmationRequiredEntry(Entry):
+class ConfirmationRequiredEntry(_OfCall, Entry):
     """A call waits for a person. `reminder` counts how often it was asked again."""
 
     type: Literal["confirmation_required"] = "confirmation_required"
-    turn: int
-    """The turn of the call."""
-    call_id: str
-    """The call."""
     reminder: int = 0
     """How often it was asked again."""
     approval: PendingApproval
     """What is asked."""
 
 
-class ToolStartEntry(Entry):
+class ToolStartEntry(_OfCall, Entry):
     """A call is started."""
 
     type: Literal["tool_start"] = "tool_start"
-    turn: int
-    """The turn of the call."""
-    call_id: str
-    """The call."""
     tool: str
     """The tool."""
     arguments: JsonValue = None
@@ -146,14 +143,10 @@ class ToolStartEntry(Entry):
     """The agent that it is delegated to: a run of its own, with the id `<run>.<call>`."""
 
 
-class ToolEndEntry(Entry):
+class ToolEndEntry(_OfCall, Entry):
     """A call has its result. `value` is here only where the model is not shown all of it."""
 
     type: Literal["tool_end"] = "tool_end"
-    turn: int
-    """The turn of the call."""
-    call_id: str
-    """The call."""
     tool: str
     """The tool."""
     error: CallError | None = None

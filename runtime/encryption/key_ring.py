@@ -106,11 +106,6 @@ class KeyRing:
     def __repr__(self) -> str:
         return f"KeyRing({list(self._by_id)})"
 
-    @property
-    def ids(self) -> list[str]:
-        """Return the ids of the keys, the newest first."""
-        return list(self._by_id)
-
     def find(self, id: str) -> AesKey | None:
         """Return the key of this id, or None."""
         return self._by_id.get(id)
@@ -135,27 +130,25 @@ class KeyRing:
         faults = [
             ValueProblem(("keys", n, name), "this is a key, or looks like one", _ELSEWHERE)
             for n, entry in enumerate(entries)
-            for name, value in (("id", entry.id), ("env", entry.env), ("file", entry.file))
+            for name, value in entry
             if value is not None and read_key(value) is not None
         ]
         if faults:
             raise LoadError(source.problems(faults))
-        keys: dict[str, AesKey] = {}
-        seen = set()
+        keys: list[AesKey] = []
         for n, entry in enumerate(entries):
-            if entry.id in seen:
+            if entry.id in {earlier.id for earlier in entries[:n]}:
                 reason = f"there is a key {quote_value(entry.id)} already"
                 fix = "give each key an id of its own, and never give it to another"
                 faults.append(ValueProblem(("keys", n, "id"), reason, fix))
-            seen.add(entry.id)
             secret = _read_secret(entry, file.parent, environ)
             if isinstance(secret, ValueProblem):
                 faults.append(secret.under("keys", n))
             else:
-                keys[entry.id] = AesKey(entry.id, secret)
+                keys.append(AesKey(entry.id, secret))
         if faults:
             raise LoadError(source.problems(faults))
-        return cls(list(keys.values()))
+        return cls(keys)
 
 
 def _hide_value(fault: ValueProblem) -> ValueProblem:
@@ -170,17 +163,15 @@ def _hide_value(fault: ValueProblem) -> ValueProblem:
 def _read_secret(
     entry: EncryptionKey, folder: Path, environ: Mapping[str, str]
 ) -> bytes | ValueProblem:
-    if entry.env is not None:
-        place, what = "env", f"what the variable {entry.env} holds"
-        text = environ.get(entry.env, "")
+    if entry.file is None:
+        field, place = "env", f"the variable {entry.env}"
+        text = environ.get(entry.env or "", "")
         if not text.strip():
-            reason = f"the variable {entry.env} is not set"
-            return ValueProblem((place,), reason, "set it to the key")
+            return ValueProblem((field,), f"{place} is not set", "set it to the key")
     else:
-        path = folder / (entry.file or "")
-        place, what = "file", f"what {path} holds"
+        field, place = "file", f"{folder / entry.file}"
         try:
-            text = read_text(path, MAX_KEY_FILE_BYTES)
+            text = read_text(folder / entry.file, MAX_KEY_FILE_BYTES)
         except UnreadableError as error:
-            return ValueProblem((place,), f"{path}: {error.reason}", error.fix)
-    return read_key(text) or ValueProblem((place,), f"{what} is no key", _WRITTEN)
+            return ValueProblem((field,), f"{place}: {error.reason}", error.fix)
+    return read_key(text) or ValueProblem((field,), f"what {place} holds is no key", _WRITTEN)

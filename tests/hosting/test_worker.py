@@ -189,6 +189,8 @@ async def test_settings_reach_the_runs_of_a_worker(client: Client, place: Path) 
         "requestQueues": {},
         "principalTokens": True,
         "catalogOnly": True,
+        "notifiers": [],
+        "tracing": None,
     }
 
 
