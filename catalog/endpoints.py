@@ -51,12 +51,10 @@ MAX_KEPT_CONNECTIONS = 100
 # Longer than most tools take. A few servers close an idle connection later without notice.
 KEPT_SECONDS = 30.0
 MAX_PORT = 65_535
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 # The values of these fields may be a key.
-_SECRET = frozenset({"apiKey", "apiKeyEnv", "headers", "headersEnv"})
+_SECRET = frozenset({"headers", "headersEnv"})
 
-_NAME_IT = "write the name of the environment variable that holds the value, never the value"
 _WHOLE = "write it whole, like https://api.openai.com/v1 or http://localhost:8080/v1"
 _IN_HEADER = (
     "remove the part before the `@`; `headersEnv: {authorization: VARIABLE}` has it sent, "
@@ -197,17 +195,12 @@ def load_script(file: Path) -> ScriptProvider:
 
 def _hide_value(fault: ValueProblem) -> ValueProblem:
     """Remove the value from a problem if it may be a key."""
-    if _SECRET.isdisjoint(fault.where) or fault.reason.startswith("unknown field"):
-        return fault
-    return replace(fault, reason="the value does not fit")
+    is_shown = _SECRET.isdisjoint(fault.where) or not fault.reason.endswith("does not fit")
+    return fault if is_shown else replace(fault, reason="the value does not fit")
 
 
 def _endpoint_problems(endpoint: Endpoint) -> Iterator[ValueProblem]:
     """Yield problems that pydantic does not find, without values: one of them may be a key."""
-    variable = endpoint.api_key_env
-    if variable is not None and not _VARIABLE.match(variable):
-        fix = "write the name of the environment variable that holds the key, never the key"
-        yield ValueProblem(("apiKeyEnv",), "this names no environment variable", fix)
     if endpoint.base_url is not None:
         try:
             url = httpx.URL(endpoint.base_url)
@@ -219,10 +212,6 @@ def _endpoint_problems(endpoint: Endpoint) -> Iterator[ValueProblem]:
         elif url.userinfo:
             reason = "the address holds a user's name or password"
             yield ValueProblem(("baseUrl",), reason, _IN_HEADER)
-    for header, variable in endpoint.headers_env.items():
-        if not _VARIABLE.match(variable):
-            reason = "this names no environment variable"
-            yield ValueProblem(("headersEnv", header), reason, _NAME_IT)
     headers = [("headersEnv", name, "") for name in endpoint.headers_env]
     headers += (("headers", name, value) for name, value in endpoint.headers.items())
     for field, name, value in headers:

@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = r"^(\d+(\.\d+)?(ms|s|m|h|d))+$"
 _SOME_DURATION = r"^(?=.*[1-9])" + _DURATION.removeprefix("^")
@@ -96,6 +97,20 @@ class Lenient(_Written):
     def read(cls, data: Any) -> Self:
         """Read the object, and every strict object inside it, without minding unknown fields."""
         return cls.model_validate(data, extra="ignore")
+
+
+def _variable_name(value: Any) -> str:
+    """Check a variable's name before other checks: their messages show the value, perhaps a key."""
+    if isinstance(value, str) and re.fullmatch(VARIABLE_PATTERN, value):
+        return value
+    raise ValueError(
+        "this names no environment variable; write the name of the one that holds it, never the"
+        " value"
+    )
+
+
+Variable = Annotated[str, BeforeValidator(_variable_name)]
+"""The name of an environment variable that holds a secret."""
 
 
 def is_deeper(value: Any, levels: int) -> bool:

@@ -7,7 +7,6 @@ while it is down.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
 import httpx
 
@@ -19,8 +18,6 @@ from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.schemas.settings.keys import AUDIENCES
 from holdfast.validation.problems import ValueProblem
 from holdfast.web.http.origins import read_origin
-
-_NAME_IT: Final = "write the name of the variable that holds the secret, never the secret"
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ def load_inbox_settings(
         LoadError: the settings cannot be used.
     """
     source = load_source(file)
-    settings = source.parse_as(InboxSettings, _hide_value)
+    settings = source.parse_as(InboxSettings)
     problems = source.problems(_faults(settings, environ))
     keys: Sequence[LiveKeySet] = ()
     try:
@@ -59,13 +56,6 @@ def load_inbox_settings(
     url = None if settings.url is None else read_origin(settings.url)
     secret = None if variable is None else environ[variable].strip()
     return LoadedInboxSettings(settings.model_copy(update={"url": url}), keys, secret)
-
-
-def _hide_value(fault: ValueProblem) -> ValueProblem:
-    """Return the problem without the value, which may be the secret itself."""
-    if fault.where[-1:] != ("clientSecretEnv",):
-        return fault
-    return replace(fault, reason="this names no environment variable", fix=_NAME_IT)
 
 
 def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValueProblem]:

@@ -6,7 +6,6 @@ that is not set is reported when it is needed; the values of others are checked,
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from email.errors import HeaderParseError
 from email.headerregistry import Address
 from pathlib import Path
@@ -25,9 +24,6 @@ from holdfast.schemas.phrases import NAME_PATTERN, NAME_WORDS, quote_value
 from holdfast.schemas.settings.notify import Mail, Notifiers, Webhook
 from holdfast.validation.problems import ValueProblem
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
-_NAME_IT = "write the name of the environment variable that holds it, never the value"
-
 
 def load_notifiers(
     file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient
@@ -42,7 +38,7 @@ def load_notifiers(
     source = load_source(file)
     if isinstance(source.value, dict):
         source.value.pop("$schema", None)
-    settings = source.parse_as(Notifiers, _hide_value)
+    settings = source.parse_as(Notifiers)
     faults: list[ValueProblem] = []
     try:
         inbox = parse_address(settings.inbox)
@@ -77,12 +73,6 @@ def load_notifiers(
     return NotificationChannels(settings.inbox, served)
 
 
-def _hide_value(fault: ValueProblem) -> ValueProblem:
-    """Return the problem without its value, which may be a secret."""
-    is_hidden = any(isinstance(step, str) and step.endswith("Env") for step in fault.where)
-    return replace(fault, reason="the value does not fit") if is_hidden else fault
-
-
 def _wrong_webhook(webhook: Webhook, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
     if webhook.url is not None:
         try:
@@ -91,7 +81,6 @@ def _wrong_webhook(webhook: Webhook, environ: Mapping[str, str]) -> Iterator[Val
             yield error.as_value_problem().under("url")
     if webhook.url_env is not None:
         yield from _wrong_url(webhook.url_env, environ)
-    yield from _wrong_variable("secretEnv", webhook.secret_env)
     value = environ.get(webhook.secret_env, "")
     try:
         signing_secrets(value) if value else []
@@ -100,17 +89,11 @@ def _wrong_webhook(webhook: Webhook, environ: Mapping[str, str]) -> Iterator[Val
         yield ValueProblem(("secretEnv",), reason, str(error))
 
 
-def _wrong_variable(field: str, variable: str) -> list[ValueProblem]:
-    if _VARIABLE.match(variable):
-        return []
-    return [ValueProblem((field,), "this names no environment variable", _NAME_IT)]
-
-
 def _wrong_url(variable: str, environ: Mapping[str, str]) -> list[ValueProblem]:
     """Return the problems of a variable's address: a secret must not be sent unencrypted."""
     value = environ.get(variable, "").strip()
-    if not _VARIABLE.match(variable) or not value:
-        return _wrong_variable("urlEnv", variable)
+    if not value:
+        return []
     try:
         url = parse_address(value)
         is_safe = url.scheme == "https" or is_loopback(url.host)
@@ -124,8 +107,6 @@ def _wrong_mail(mail: Mail) -> Iterator[ValueProblem]:
     if mail.tls == "none" and not is_loopback(mail.host):
         fix = "write `tls: starttls` or `tls: tls`; `none` is for a server on this machine"
         yield ValueProblem(("tls",), "mail would go in the open", fix)
-    if mail.password_env is not None:
-        yield from _wrong_variable("passwordEnv", mail.password_env)
     yield from _wrong_address_of_mail(("from",), mail.from_)
     for n, address in enumerate(mail.to):
         yield from _wrong_address_of_mail(("to", n), address)

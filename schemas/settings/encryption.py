@@ -4,11 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from holdfast.schemas.base import OneOf, Strict
+from holdfast.schemas.base import VARIABLE_PATTERN, OneOf, Strict
 
 MAX_KEYS = 100
 KEY_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
-VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
 
 
 class EncryptionKey(OneOf):

@@ -4,7 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, RootModel, model_validator
 
-from holdfast.schemas.base import SCHEMA_URI, Duration, Strict, parse_duration
+from holdfast.schemas.base import (
+    SCHEMA_URI,
+    VARIABLE_PATTERN,
+    Duration,
+    Strict,
+    Variable,
+    parse_duration,
+)
 
 ProviderName = Literal["openai", "anthropic", "ollama", "gemini", "script"]
 # Those with models behind them.
@@ -30,7 +37,7 @@ class Price(Strict):
 
 # For editors: what is checked when the worker starts.
 _ADDRESS: JsonValue = "^https?://[^/@]+([/?]|$)"
-_VARIABLE: JsonValue = "^[A-Za-z_][A-Za-z0-9_]{0,99}$"
+_Named = Field(json_schema_extra={"pattern": VARIABLE_PATTERN})
 # What `_complete` checks.
 _NEEDED: dict[str, JsonValue] = {
     "if": {"properties": {"provider": {"const": "script"}}},
@@ -48,11 +55,11 @@ class Endpoint(Strict):
     """The format that the server speaks; `script` answers from a file."""
     base_url: Annotated[str | None, Field(json_schema_extra={"pattern": _ADDRESS})] = None
     """Where it is, such as https://api.openai.com/v1."""
-    api_key_env: Annotated[str | None, Field(json_schema_extra={"pattern": _VARIABLE})] = None
+    api_key_env: Annotated[Variable | None, _Named] = None
     """The environment variable that holds the key; never the key."""
     headers: dict[str, str] = {}
     """Headers of every request, none of them secret."""
-    headers_env: dict[str, Annotated[str, Field(json_schema_extra={"pattern": _VARIABLE})]] = {}
+    headers_env: dict[str, Annotated[Variable, _Named]] = {}
     """Further headers: of each, the environment variable that holds its value."""
     image_urls: bool | None = None
     """Whether the server is handed the addresses of pictures, which it then fetches (default: a

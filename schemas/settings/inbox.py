@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from holdfast.schemas.base import Strict
-from holdfast.schemas.settings.encryption import VARIABLE_PATTERN
+from holdfast.schemas.base import VARIABLE_PATTERN, Strict, Variable
 
 MAX_NETWORKS = 100
 MAX_MAPPED_GROUPS = 1_000
@@ -35,7 +34,9 @@ class Oidc(Strict):
     """The provider, as it calls itself: `https`, or `http` on this machine."""
     client_id: Annotated[str, Field(min_length=1, max_length=500)]
     """As what it knows the inbox."""
-    client_secret_env: Annotated[str | None, Field(pattern=VARIABLE_PATTERN)] = None
+    client_secret_env: (
+        Annotated[Variable, Field(json_schema_extra={"pattern": VARIABLE_PATTERN})] | None
+    ) = None
     """The environment variable that holds the inbox's secret there; never the secret. Without it,
     the inbox is a public client."""
     scopes: Annotated[list[Name], Field(max_length=50)] = ["openid", "profile", "email"]

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from holdfast.schemas.base import SCHEMA_URI, Lenient, OneOf, Strict
+from holdfast.schemas.base import SCHEMA_URI, VARIABLE_PATTERN, Lenient, OneOf, Strict, Variable
 from holdfast.schemas.decision import Decided, PendingApproval
 
 NewsKind = Literal["asked", "reminder", "expired", "decided"]
@@ -17,9 +17,8 @@ MAX_GROUPS = 100
 
 # For editors: what is checked when the worker starts.
 _ADDRESS: JsonValue = "^https?://[^/@?#]+[^?#]*$"
-_VARIABLE: JsonValue = "^[A-Za-z_][A-Za-z0-9_]{0,99}$"
-Variable = Annotated[str, Field(min_length=1, max_length=100)]
-_Named = Field(json_schema_extra={"pattern": _VARIABLE})
+_Variable = Annotated[Variable, Field(min_length=1, max_length=100)]
+_Named = Field(json_schema_extra={"pattern": VARIABLE_PATTERN})
 _MailTo = Annotated[
     str,
     Field(min_length=3, max_length=320, json_schema_extra={"pattern": r"^[^@\s]+@[^@\s]+$"}),
@@ -36,9 +35,9 @@ class Webhook(OneOf):
         str | None, Field(json_schema_extra={"pattern": "^https?://[^/@]"}, max_length=2_000)
     ] = None
     """Where it listens."""
-    url_env: Annotated[Variable | None, _Named] = None
+    url_env: Annotated[_Variable | None, _Named] = None
     """The environment variable that holds where it listens, where that is a secret."""
-    secret_env: Annotated[Variable, _Named]
+    secret_env: Annotated[_Variable, _Named]
     """The environment variable that holds the secret it knows us by: `whsec_…`; while it is
     changed, the new one and the old one, with a space between."""
 
@@ -46,7 +45,7 @@ class Webhook(OneOf):
 class Slack(Strict):
     """An incoming webhook of Slack, or of a server that takes the same messages."""
 
-    url_env: Annotated[Variable, _Named]
+    url_env: Annotated[_Variable, _Named]
     """The environment variable that holds its address: anyone who has it may write there."""
 
 
@@ -78,7 +77,7 @@ class Mail(Strict):
     """How the connection is secured; `none` only with a server on this machine."""
     username: Annotated[str, Field(min_length=1, max_length=320)] | None = None
     """Who logs in (default: no one)."""
-    password_env: Annotated[Variable | None, _Named] = None
+    password_env: Annotated[_Variable | None, _Named] = None
     """The environment variable that holds the password."""
     from_: Annotated[_MailTo, Field(alias="from")]
     """The sender of the messages."""

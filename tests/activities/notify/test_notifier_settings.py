@@ -93,7 +93,7 @@ def test_what_stands_in_the_place_of_a_variables_name_is_not_shown(
     channels = {"desk": {"slack": {"urlEnv": secret}}}
     text = json.dumps({"inbox": "https://inbox.x", "channels": channels})
     told = refused(tmp_path, http, text, {})
-    assert "`channels.desk.slack.urlEnv`: the value does not fit" in told
+    assert "`channels.desk.slack.urlEnv`: this names no environment variable; " in told
     assert "hooks" not in told
     assert "hush" not in told
 

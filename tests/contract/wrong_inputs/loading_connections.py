@@ -28,8 +28,8 @@ ENDPOINTS = [
     endpoints(
         "a key in place of its variable",
         "m: {provider: openai, baseUrl: 'http://localhost', apiKeyEnv: sk-proj-4711}\n",
-        "1: `m.apiKeyEnv`: this names no environment variable; write the name of the "
-        "environment variable that holds the key, never the key",
+        "1: `m.apiKeyEnv`: this names no environment variable; write the name of the one "
+        "that holds it, never the value",
     ),
     endpoints(
         "a key",
@@ -51,8 +51,8 @@ ENDPOINTS = [
     endpoints(
         "a header's value in place of its variable",
         "m: {provider: openai, baseUrl: 'http://localhost', headersEnv: {x-key: sk-proj-4711}}\n",
-        "1: `m.headersEnv.x-key`: this names no environment variable; write the name of the "
-        "environment variable that holds the value, never the value",
+        "1: `m.headersEnv.x-key`: this names no environment variable; write the name of the one "
+        "that holds it, never the value",
     ),
     endpoints(
         "one endpoint without a name",
@@ -174,7 +174,7 @@ NOTIFIERS = [
         "a secret in the place of its name",
         webhook("secretEnv: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw=="),
         "6: `channels.desk.webhook.secretEnv`: this names no environment variable; write the name "
-        "of the environment variable that holds it, never the value",
+        "of the one that holds it, never the value",
         editor=True,
     ),
     notifiers(
