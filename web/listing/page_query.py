@@ -90,6 +90,10 @@ class ListView:
             return (names.FOR_ANYBODY, *own)
         return (self.group.removeprefix(_GROUP),) if self.group else ()
 
+    def run_filter(self, own_groups: tuple[str, ...]) -> RunFilter:
+        """Return the filter for its runs."""
+        return RunFilter(self.agent, self.tool, self.principal, self.groups(own_groups), self.run)
+
     def page_after(self, run: RunListing) -> "ListView":
         """Return the view of the page after a run."""
         time = ORDERS[self.order_name].time(run)
@@ -171,7 +175,7 @@ async def read_page(client: Client, view: ListView, own_groups: tuple[str, ...])
         CommandError: Temporal does not answer, or cannot search for a filter.
     """
     waiting, order = status_query("awaiting_approval"), ORDERS[view.order_name]
-    wanted = RunFilter(view.agent, view.tool, view.principal, view.groups(own_groups), view.run)
+    wanted = view.run_filter(own_groups)
     try:
         query = waiting + wanted.terms()
         runs = await first_runs(client, query, order, PAGE_RUNS + 1, view.after)
@@ -199,8 +203,7 @@ async def count_expiring(client: Client, view: ListView, own_groups: tuple[str, 
     Raises:
         CommandError: as for `read_page`.
     """
-    wanted = RunFilter(view.agent, view.tool, view.principal, view.groups(own_groups), view.run)
-    query = status_query("awaiting_approval") + wanted.terms()
+    query = status_query("awaiting_approval") + view.run_filter(own_groups).terms()
     end = (datetime.now(UTC) + SOON).isoformat()
     return await count_runs(client, f'{query} AND {EXPIRING.attribute} <= "{end}"')
 

@@ -12,8 +12,8 @@ inbox.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass, field
 from html import escape
 from typing import Final
 
@@ -162,60 +162,48 @@ class PendingPages:
         return page(request, "listing/result.html", outcomes=outcomes, here=here)
 
 
-@dataclass
-class _Watched:
-    listeners: int = 0
-    mark: str = ""
-    trouble: str = ""
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    task: asyncio.Task[None] | None = None
-
-    async def watch(self, mark: Mark) -> None:
-        """Wake all viewers at each change, and when the watch ends."""
-        try:
-            while True:
-                before = (self.mark, self.trouble)
-                try:
-                    self.mark, self.trouble = await mark(), ""
-                except CommandError as error:
-                    self.trouble = one_line(str(error), _TROUBLE_CHARS)
-                if (self.mark, self.trouble) != before:
-                    self.news.set()
-                    self.news = asyncio.Event()
-                await asyncio.sleep(EVERY_SECONDS)
-        finally:
-            self.news.set()
-
-
 class ListWatches:
-    """The watched views of a process."""
+    """The watched views of a process; one query serves all viewers of a view."""
 
     def __init__(self) -> None:
-        self._watched: dict[object, _Watched] = {}
+        self._viewers: Counter[object] = Counter()
+        self._looks: dict[object, asyncio.Task[tuple[str, str]]] = {}
 
     def has_room(self, key: object) -> bool:
         """Report whether one more viewer of this view is allowed."""
-        return key in self._watched or len(self._watched) < MAX_WATCHED
+        return key in self._viewers or len(self._viewers) < MAX_WATCHED
 
     async def changes(self, key: object, mark: Mark, seen: str) -> AsyncGenerator[str, None]:
         """Yield the frames for one viewer."""
-        watched, trouble = self._watched.setdefault(key, _Watched()), ""
-        if watched.task is None or watched.task.done():
-            watched.task = asyncio.create_task(watched.watch(mark))
-        watched.listeners += 1
+        trouble = ""
+        self._viewers[key] += 1
         try:
-            while not watched.task.done():
-                news = watched.news
-                if watched.trouble != trouble:
-                    trouble = watched.trouble
+            while True:
+                now, problem = await self._look(key, mark)
+                if problem != trouble:
+                    trouble = problem
                     yield frame("trouble", escape(trouble) or "<!-- over -->")
-                if watched.mark and not trouble and watched.mark != seen:
-                    seen = watched.mark
+                if now and now != seen:
+                    seen = now
                     yield frame("changed", "changed", seen)
-                else:
-                    await news.wait()
+                await asyncio.sleep(EVERY_SECONDS)
         finally:
-            watched.listeners -= 1
-            if not watched.listeners:
-                watched.task.cancel()
-                del self._watched[key]
+            self._viewers[key] -= 1
+            self._viewers += Counter()  # drops those that are zero
+
+    async def _look(self, key: object, mark: Mark) -> tuple[str, str]:
+        """Return the mark of a view, or the problem; both are kept for `EVERY_SECONDS`."""
+
+        async def look() -> tuple[str, str]:
+            try:
+                return await mark(), ""
+            except CommandError as error:
+                return "", one_line(str(error), _TROUBLE_CHARS)
+
+        def keep(_: object) -> None:
+            asyncio.get_running_loop().call_later(EVERY_SECONDS, self._looks.pop, key, None)
+
+        if key not in self._looks:
+            self._looks[key] = asyncio.create_task(look())
+            self._looks[key].add_done_callback(keep)
+        return await asyncio.shield(self._looks[key])

@@ -33,18 +33,16 @@ _ID_CHARS: Final = 200
 _TEXT_CHARS: Final = 200
 ASKING: Final = "Querying the run…"
 
-_KINDS: Final[dict[Kind, str]] = {
-    "call": "",
-    "reconcile": "outcome unknown",
-    "plan": "plan",
-    "budget": "budget limit reached",
-    "principal_expired": "token of the principal expired",
-}
-_OPEN_IT: Final[dict[Kind, str]] = {
-    "reconcile": "Open it to decide what happened.",
-    "plan": "Open it to see the steps.",
-    "budget": "Open it to see the budget.",
-    "principal_expired": "Open it to see how to renew the token.",
+# The badge of a question, and why it cannot be decided in the list.
+_KINDS: Final[dict[Kind, tuple[str, str]]] = {
+    "call": ("", ""),
+    "reconcile": ("outcome unknown", "Open it to decide what happened."),
+    "plan": ("plan", "Open it to see the steps."),
+    "budget": ("budget limit reached", "Open it to see the budget."),
+    "principal_expired": (
+        "token of the principal expired",
+        "Open it to see how to renew the token.",
+    ),
 }
 # The text before the time of expiry, by the policy for a timeout.
 _ENDS: Final = {None: "expires", "approve": "executed", "fail": "the run fails"}
@@ -54,9 +52,7 @@ _ENDS: Final = {None: "expires", "approve": "executed", "fail": "the run fails"}
 class PendingRow:
     """A row; `obstacle` is why the call cannot be selected, `trouble` why the run has no answer."""
 
-    run: str
-    agent: str
-    principal: str
+    run: RunListing
     title: str
     requested: DisplayTime
     expires: DisplayTime
@@ -70,13 +66,12 @@ class PendingRow:
     obstacle: str = ""
     trouble: str = ""
     is_loading: bool = False
-    is_single_call: bool = False
     expiry_label: str = "expires"
 
     @property
     def id(self) -> str:
         """Return the id of its element, which changes with the question."""
-        return f"row-{quote(self.choice or f'{self.run}/{self.call}', safe='')}"
+        return f"row-{quote(self.choice or f'{self.run.id}/{self.call}', safe='')}"
 
 
 @dataclass(frozen=True)
@@ -162,9 +157,10 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
     decisions = [decided_phrase(decided, approval.kind) for decided in approval.decisions]
     if approval.quorum > 1:
         decisions.append(f"{approval.quorum} people must approve")
+    kind, open_it = _KINDS[approval.kind]
     obstacle = ""
-    if approval.kind != "call":
-        obstacle = _OPEN_IT[approval.kind]
+    if open_it:
+        obstacle = open_it
     elif approval.signed and not signs:
         obstacle = "Decisions must be signed: open it to add a token."
     elif approval.approvers and not set(approval.approvers) & set(person.groups):
@@ -174,40 +170,35 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
     elif len(in_line) > MAX_BRIEF_CHARS or not is_whole(approval):
         obstacle = "Open it to see all arguments."
     return PendingRow(
-        run.id,
-        one_line(run.agent or "", _NAME_CHARS),
-        one_line(run.principal or "", _NAME_CHARS),
+        run,
         title,
         display_time(approval.requested_at),
         display_time(approval.expires_at),
         urgent,
         deciders(approval.approvers),
         call=approval.call_id,
-        kind=_KINDS[approval.kind],
+        kind=kind,
         brief=shorten(in_line, MAX_BRIEF_CHARS),
         decisions=shorten(", ".join(decisions), _TEXT_CHARS),
         choice="" if obstacle else str(SelectedCall.of(run.id, approval)),
         obstacle=obstacle,
-        is_single_call=run.single,
         expiry_label=expiry_label,
     )
 
 
 def _unanswered(run: RunListing, trouble: str, *, late: bool = False) -> PendingRow:
     tools = ", ".join(one_line(tool, _NAME_CHARS) for tool in run.tools)
+    urgent = urgency(run.until, run.since)
     return PendingRow(
-        run.id,
-        one_line(run.agent or "", _NAME_CHARS),
-        one_line(run.principal or "", _NAME_CHARS),
+        run,
         shorten(tools, _TEXT_CHARS) or one_line(run.id, _ID_CHARS),
         display_time(run.since),
         display_time(run.until),
-        urgency(run.until, run.since),
+        urgent,
         deciders(run.groups),
         trouble=trouble,
         is_loading=late,
-        is_single_call=run.single,
-        expiry_label="expired" if urgency(run.until, run.since) == EXPIRED else "expires",
+        expiry_label=EXPIRED if urgent == EXPIRED else "expires",
     )
 
 

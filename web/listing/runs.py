@@ -6,7 +6,7 @@ Temporal's UI only.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
@@ -29,7 +29,6 @@ PAGE_RUNS: Final = 25
 AT_ONCE: Final = 8
 ANSWER_SECONDS: Final = 3.0
 _TEXT_CHARS: Final = 300
-_NAME_CHARS: Final = 60
 # Lists may store a time less exactly than a run does.
 _ROUNDED: Final = timedelta(milliseconds=1)
 
@@ -60,16 +59,6 @@ class RunRow:
         """Return the label and the tone of its status."""
         return page_text.status_label(self.run.status, self.code)
 
-    @property
-    def agent(self) -> str:
-        """Return the name of its agent."""
-        return one_line(self.run.agent or "", _NAME_CHARS)
-
-    @property
-    def principal(self) -> str:
-        """Return the name of its principal."""
-        return one_line(self.run.principal or "", _NAME_CHARS)
-
 
 class RunsPage:
     """The page of runs."""
@@ -86,10 +75,8 @@ class RunsPage:
         wanted = RunFilter(
             agent=filters["agent"], principal=filters["principal"], id_prefix=filters["run"]
         )
-        query = (
-            status_query(filters["status"] if filters["status"] in CHOICES else None)
-            + wanted.terms()
-        )
+        status = filters["status"] if filters["status"] in CHOICES else None
+        query = status_query(status) + wanted.terms()
         place = parse_place(after) if after else None
         found = await first_runs(self._parts.client, query, STARTED, PAGE_RUNS + 1, place)
         shown = found[:PAGE_RUNS]
@@ -131,7 +118,6 @@ class RunsPage:
                 ending = await remote.ending() if run.status in _ENDED_BADLY else None
             except CommandError as error:
                 return RunRow(run, failure=one_line(str(error), _TEXT_CHARS))
-        row = RunRow(run, one_line(newest.summary or "", _TEXT_CHARS), started=newest.started)
-        if ending is None:
-            return row
-        return replace(row, failure=one_line(detail(ending), _TEXT_CHARS), code=ending.code)
+        failure, code = ("", None) if ending is None else (detail(ending), ending.code)
+        summary = one_line(newest.summary or "", _TEXT_CHARS)
+        return RunRow(run, summary, one_line(failure, _TEXT_CHARS), code, newest.started)
