@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from holdfast.runtime.text_safety import (
@@ -41,6 +41,8 @@ BUDGET_LABELS: Final = {
 }
 _NAME_CHARS: Final = 60
 _TITLE_CHARS: Final = 200
+_NEARLY: Final = 0.8
+_UNREPORTED: Final = "unknown: not reported by the provider"
 # Amounts of money are rounded to this number of digits.
 _DIGITS: Final = 6
 
@@ -74,12 +76,15 @@ def display_time(at: Any) -> DisplayTime:
 
 @dataclass(frozen=True)
 class BudgetUse:
-    """The used part of a budget in words; `is_exceeded`: more than its limit."""
+    """The used and the remaining part of a budget in words."""
 
     name: str
     label: str
-    text: str
-    is_exceeded: bool
+    used: str
+    limit: str
+    remaining: str
+    is_nearly_used: bool = False
+    is_exceeded: bool = False
 
 
 def budget_label(name: str) -> str:
@@ -105,14 +110,33 @@ def limit_reached(approval: PendingApproval, agent: str) -> str:
 
 def budget_uses(budget: Mapping[str, Any]) -> Iterator[BudgetUse]:
     """Yield the use of each budget that has a limit, from the `budget` of a run's status."""
-    for name in BUDGET_LABELS:
-        one = budget.get(name) or {}
-        used, limit = one.get("used"), one.get("limit")
-        if limit is not None:
-            text = "unknown" if used is None else format_argument(used)
-            is_exceeded = _is_number(used) and _is_number(limit) and used > limit
-            text = f"{text} of {format_argument(limit)}"
-            yield BudgetUse(name, budget_label(name), text, is_exceeded)
+    for name, one in budget.items():
+        if one["limit"] is None:
+            continue
+        label, is_time, most = budget_label(name), isinstance(one["limit"], str), one["limit"]
+        if is_time:
+            most = parse_duration(most).total_seconds()
+        limit = _amount_text(most, is_time=is_time)
+        spent = one.get("used")
+        if spent is None:
+            yield BudgetUse(name, label, "unknown", limit, _UNREPORTED)
+            continue
+        if is_time:
+            spent = 0 if spent == "0ms" else parse_duration(spent).total_seconds()
+        rest = most - spent
+        yield BudgetUse(
+            name,
+            label,
+            _amount_text(spent, is_time=is_time),
+            limit,
+            _amount_text(rest, is_time=is_time) if rest > 0 else "none",
+            is_nearly_used=most > 0 and spent >= _NEARLY * most,
+            is_exceeded=rest < 0,
+        )
+
+
+def _amount_text(amount: float, *, is_time: bool) -> str:
+    return str(timedelta(seconds=round(amount))) if is_time else f"{round(amount, 4):,}"
 
 
 def extended_limit(name: str, limit: Any, used: Any, granted: Any) -> Any:

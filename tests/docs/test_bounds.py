@@ -14,7 +14,7 @@ from holdfast.web.codec import shared_secret
 from holdfast.web.forms import field_builder
 from holdfast.web.http import request_body, streaming
 from holdfast.web.listing import bulk, page_query, routes, run_answers
-from holdfast.web.run import changes, delegate_tree, snapshot, timeline
+from holdfast.web.run import delegate_tree, snapshot, timeline
 from holdfast.web.run import routes as live
 from tests.support.process import ROOT
 
@@ -45,7 +45,7 @@ BOUNDS = {
         f"a page shows {snapshot.PAGE_ENTRIES} entries",
         f"of a text, {timeline.BODY_CHARS:,} characters; {delegate_tree.MAX_DELEGATES} delegates; "
         f"{live.MAX_INSTANCES} instances",
-        f"An inbox has {changes.MAX_STREAMS} pages followed at a time, "
+        f"An inbox has {live.MAX_STREAMS} pages followed at a time, "
         f"{streaming.MAX_STREAMS_OF_ONE} of one person",
     ],
     "http-api.md": [

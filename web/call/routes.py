@@ -48,7 +48,6 @@ from holdfast.web.services import DecisionNotSent, Services
 
 MAX_STREAMS: Final = 200
 LOOK_SECONDS: Final = 1.0
-_NAME_CHARS: Final = 100
 _CHANGED: Final = (
     "The call has changed since it was shown to you, so your decision was rejected. Your input is"
     " below. Check the differences, and decide again."
@@ -59,7 +58,7 @@ def routes(parts: Services) -> list[BaseRoute]:
     """Return the routes of the pages of calls."""
     pages = CallPages(parts)
     return [
-        RunRoute("/waiting/{run}/{call}/changes", CallStreams(parts).answer, methods=["GET"]),
+        RunRoute("/waiting/{run}/{call}/changes", pages.changes, methods=["GET"]),
         RunRoute("/waiting/{run}/{call}", pages.show, methods=["GET"]),
         RunRoute("/waiting/{run}/{call}", pages.decide, methods=["POST"]),
     ]
@@ -70,6 +69,7 @@ class CallPages:
 
     def __init__(self, parts: Services) -> None:
         self._parts = parts
+        self._room = StreamLimit(MAX_STREAMS)
 
     async def show(self, request: Request) -> Response:
         """Show a call, or its outcome."""
@@ -117,6 +117,16 @@ class CallPages:
             status = 503 if error.code == UNREACHABLE else 409
             return page(request, "call/not_sent.html", status, **values)
         return RedirectResponse(_here(request), 303)
+
+    async def changes(self, request: Request) -> Response:
+        """Return the event stream of a call, or a refusal where too many are open."""
+        person = person_of(request)
+        if self._room.is_full(person.name):
+            return too_many_streams()
+        run, call = request.path_params["run"], request.path_params["call"]
+        seen = request.query_params.get("seen", "")
+        frames = self._frames(run, call, seen, person)
+        return EventStream(self._room, person.name, frames, MAX_PAGE_SECONDS)
 
     async def _load(self, request: Request) -> PendingCall | ClosedCall:
         return await load_call(self._parts, request.path_params["run"], request.path_params["call"])
@@ -177,28 +187,6 @@ class CallPages:
         status = 200 if form is None else 409
         return page(request, "call/closed.html", status, next_call=next_call, form=form, **values)
 
-
-def _here(request: Request) -> str:
-    return address("waiting", request.path_params["run"], request.path_params["call"])
-
-
-class CallStreams:
-    """The event streams of one process."""
-
-    def __init__(self, parts: Services) -> None:
-        self._parts = parts
-        self._room = StreamLimit(MAX_STREAMS)
-
-    async def answer(self, request: Request) -> Response:
-        """Return a stream, or a refusal where there are too many."""
-        person = person_of(request)
-        if self._room.is_full(person.name):
-            return too_many_streams()
-        run, call = request.path_params["run"], request.path_params["call"]
-        seen = request.query_params.get("seen", "")
-        frames = self._frames(run, call, seen, person)
-        return EventStream(self._room, person.name, frames, MAX_PAGE_SECONDS)
-
     async def _frames(
         self, run_id: str, call_id: str, seen: str, person: Person
     ) -> AsyncGenerator[str, None]:
@@ -224,6 +212,10 @@ class CallStreams:
                 yield frame("over", "")
                 return
             await asyncio.sleep(LOOK_SECONDS)
+
+
+def _here(request: Request) -> str:
+    return address("waiting", request.path_params["run"], request.path_params["call"])
 
 
 def is_last_event(found: PendingCall | ClosedCall, *, follows_outcome: bool) -> bool:

@@ -13,46 +13,15 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from typing import Any, Final
-
-from starlette.requests import Request
-from starlette.responses import Response
+from typing import Any
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
 from holdfast.client.run_handle import AnswerProgress, RunHandle
 from holdfast.client.stream.frames import PollInterval
 from holdfast.client.stream.live_text import TokenText, answer_text, call_lines, progress_line
 from holdfast.runtime.text_safety import clean
-from holdfast.web.auth.sessions import person_of
-from holdfast.web.http.streaming import (
-    MAX_PAGE_SECONDS,
-    EventStream,
-    StreamLimit,
-    frame,
-    too_many_streams,
-)
+from holdfast.web.http.streaming import frame
 from holdfast.web.run.snapshot import place
-from holdfast.web.services import Services
-
-MAX_STREAMS: Final = 100
-
-
-class RunStreams:
-    """The event streams of one process."""
-
-    def __init__(self, parts: Services) -> None:
-        self._parts = parts
-        self._room = StreamLimit(MAX_STREAMS)
-
-    async def answer(self, request: Request) -> Response:
-        """Return a stream, or a refusal where there are too many."""
-        run = self._parts.run(request.path_params["run"])
-        await run.describe()  # raises if the run does not exist
-        viewer = person_of(request).name
-        if self._room.is_full(viewer):
-            return too_many_streams()
-        seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        return EventStream(self._room, viewer, run_frames(run, seen), MAX_PAGE_SECONDS)
 
 
 async def run_frames(run: RunHandle, seen: str) -> AsyncGenerator[str, None]:

@@ -12,7 +12,8 @@ POST /run/{run}/message, /close, /cancel
 import base64
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -28,10 +29,17 @@ from holdfast.runtime.text_safety import as_json, clean
 from holdfast.schemas import names
 from holdfast.schemas.log_entry import MessageEntry, read_record
 from holdfast.schemas.message import ImagePart
+from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.routing import NUMBER, RunRoute
+from holdfast.web.http.streaming import (
+    MAX_PAGE_SECONDS,
+    EventStream,
+    StreamLimit,
+    too_many_streams,
+)
 from holdfast.web.pages import address, page
-from holdfast.web.run.changes import RunStreams
+from holdfast.web.run.changes import run_frames
 from holdfast.web.run.snapshot import EntryRange, read_entries, take_snapshot
 from holdfast.web.run.timeline import Timeline, picture_indexes
 from holdfast.web.run.view import build_run_view, state_sections
@@ -55,17 +63,18 @@ _DELIVERIES: Final = ("steer", "followUp")
 PAGE_SECONDS: Final = 2.5
 NEWS_SECONDS: Final = NO_WORKER_SECONDS + 5
 MAX_INSTANCES: Final = 50
+MAX_STREAMS: Final = 100
 _PICTURE: Final = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
 def routes(parts: Services) -> list[BaseRoute]:
     """Return the routes of the pages of runs."""
-    pages, changes = RunPages(parts), RunStreams(parts)
+    pages = RunPages(parts)
     at = "/run/{run}"
     return [
         RunRoute(f"{at}/news", pages.news),
         RunRoute(f"{at}/earlier", pages.earlier),
-        RunRoute(f"{at}/changes", changes.answer),
+        RunRoute(f"{at}/changes", pages.changes),
         RunRoute(f"{at}/entry/{{n:number}}", pages.entry),
         RunRoute(f"{at}/picture/{{n:number}}/{{index:number}}", pages.picture),
         RunRoute(f"{at}/state", pages.state),
@@ -82,6 +91,7 @@ class RunPages:
     """The pages of runs, and the actions on a run."""
 
     parts: Services
+    streams: StreamLimit = field(default_factory=lambda: StreamLimit(MAX_STREAMS))
 
     async def page(self, request: Request) -> Response:
         """Show a run."""
@@ -106,6 +116,15 @@ class RunPages:
             raise seen.problem
         shown = await build_run_view(self.parts, seen)
         return page(request, "run/entries.html", run=shown, after=None)
+
+    async def changes(self, request: Request) -> Response:
+        """Return the event stream, or a refusal where too many are open."""
+        run, viewer = self._run(request), person_of(request).name
+        await run.describe()  # raises if the run does not exist
+        if self.streams.is_full(viewer):
+            return too_many_streams()
+        seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
+        return EventStream(self.streams, viewer, run_frames(run, seen), MAX_PAGE_SECONDS)
 
     async def entry(self, request: Request) -> Response:
         """Show one entry in full."""
@@ -224,13 +243,11 @@ def _number(request: Request, name: str) -> int | None:
 
 async def _done(run: RunHandle, act: Callable[[], Awaitable[None]], said: str) -> Response:
     """Act on a run that has not ended, and return to its page with the result."""
-    try:
-        if (await run.observe()).closed:
-            raise HasEndedError(run.id)
-        await act()
-    except HasEndedError:
-        return _back(run, "over")
-    return _back(run, said)
+    with suppress(HasEndedError):
+        if not (await run.observe()).closed:
+            await act()
+            return _back(run, said)
+    return _back(run, "over")
 
 
 def _back(run: RunHandle, said: str) -> Response:

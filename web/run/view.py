@@ -1,35 +1,21 @@
 """The values of the templates of a run."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
 from holdfast.client import result
 from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line, shorten
-from holdfast.schemas.base import parse_duration
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunResult, Spent
-from holdfast.web.page_text import budget_label, status_label
+from holdfast.web.page_text import budget_uses, status_label
 from holdfast.web.run.delegate_tree import read_delegates
 from holdfast.web.run.snapshot import LoadedRun
 from holdfast.web.run.status import calls_in_progress, status_items
 from holdfast.web.run.timeline import Timeline
 from holdfast.web.services import Services
 
-_NEARLY: Final = 0.8
 MAX_OUTPUT_CHARS: Final = 20_000
 _TITLE_CHARS: Final = 200
-
-
-@dataclass(frozen=True)
-class BudgetUsage:
-    """The used and the remaining part of a budget."""
-
-    name: str
-    used: str
-    limit: str
-    remaining: str
-    is_nearly_used: bool
 
 
 async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
@@ -52,19 +38,14 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
     if ending is not None and ending.result is not None:
         value = ending.stored_output_note or ending.result.output
         output = "" if value is None else shorten(as_text(value), MAX_OUTPUT_CHARS)
-    duration = ""
-    if info.ended is not None:
-        minutes, seconds = divmod(round((info.ended - info.started).total_seconds()), 60)
-        hours, minutes = divmod(minutes, 60)
-        duration = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-        duration = f"{hours} h {minutes} min" if hours else duration
+    duration = None if info.ended is None else (info.ended - info.started).total_seconds()
     facts = {
         "Type": "A single call, without an agent" if info.is_single_call else "",
         "Agent": info.agent,
         "On behalf of": info.principal,
         "Skill": str(seen.status.get("skill") or ""),
         "Turn": "" if ending else str(seen.status.get("turn") or ""),
-        "Duration": duration,
+        "Duration": "" if duration is None else str(timedelta(seconds=round(duration))),
     }
     return {
         "id": info.id,
@@ -78,7 +59,7 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
         "parent": info.parent,
         "call_of_parent": info.call_of_parent,
         "used_text": used_text(seen),
-        "budgets": budget_shares(seen),
+        "budgets": [*budget_uses(seen.status.get("budget", {}))],
         "tree": await read_delegates(parts.client, seen),
         "output": output,
         "lines": lines,
@@ -130,39 +111,3 @@ def used_text(seen: LoadedRun) -> str:
         return ""
     unknown = spent.turns and spent.usage.cost is None
     return result.usage_line(spent) + (", cost unknown" if unknown else "")
-
-
-def budget_shares(seen: LoadedRun) -> list[BudgetUsage]:
-    """Return each budget that has a limit."""
-    shares = []
-    for key, view in seen.status.get("budget", {}).items():
-        name, used, limit = budget_label(key), view.get("used"), view["limit"]
-        if limit is None:
-            continue
-        if used is None:
-            remaining = "unknown: not reported by the provider"
-            shares.append(BudgetUsage(name, "unknown", _shown(limit), remaining, False))
-            continue
-        spent, most = _number(used), _number(limit)
-        rest = max(most - spent, 0)
-        remaining = _time(rest) if isinstance(limit, str) else _shown(round(rest, 4))
-        is_nearly_used = most > 0 and spent >= _NEARLY * most
-        remaining = remaining if rest else "none"
-        shares.append(BudgetUsage(name, _shown(used), _shown(limit), remaining, is_nearly_used))
-    return shares
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, str):
-        return 0.0 if value == "0ms" else parse_duration(value).total_seconds()
-    return float(value)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, str):
-        return _time(_number(value))
-    return f"{value:,.4f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"
-
-
-def _time(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))

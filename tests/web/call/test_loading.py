@@ -231,5 +231,5 @@ async def test_who_finds_no_room_to_hear_of_a_call_is_told_to_come_again(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, bound: tuple[Any, str, Any]
 ) -> None:
     monkeypatch.setattr(*bound)
-    answer = await routes.CallStreams(Services(nowhere)).answer(request(ANN))
+    answer = await routes.CallPages(Services(nowhere)).changes(request(ANN))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")

@@ -11,11 +11,11 @@ from holdfast.client.result import RunEnding
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import Spent
-from holdfast.web.page_text import status_label
+from holdfast.web.page_text import budget_uses, status_label
 from holdfast.web.run.snapshot import EntryRange, LoadedRun, PendingActivity, RunInfo
 from holdfast.web.run.status import calls_in_progress, status_items
 from holdfast.web.run.timeline import Timeline
-from holdfast.web.run.view import budget_shares, used_text
+from holdfast.web.run.view import used_text
 
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
 KNOWN = RunInfo(id="order-7", place="", started=AT)
@@ -216,8 +216,8 @@ def test_a_budget_says_what_is_left_of_it() -> None:
         "maxSameTool": {"used": 1, "limit": None},
     }
     shown = [
-        (one.name, one.used, one.limit, one.remaining, one.is_nearly_used)
-        for one in budget_shares(at_work(budget=budget))
+        (one.label, one.used, one.limit, one.remaining, one.is_nearly_used)
+        for one in budget_uses(budget)
     ]
     assert shown == [
         ("Requests to the model", "7", "8", "1", True),
@@ -230,7 +230,7 @@ def test_a_budget_says_what_is_left_of_it() -> None:
 
 def test_a_budget_that_nothing_was_used_of_is_not_nearly_used_up() -> None:
     budget = {"maxDuration": {"used": "0ms", "limit": "10m"}, "maxCalls": {"used": 0, "limit": 0}}
-    time, calls = budget_shares(at_work(budget=budget))
+    time, calls = budget_uses(budget)
     assert (time.used, time.remaining, time.is_nearly_used) == ("0:00:00", "0:10:00", False)
     assert (calls.used, calls.remaining, calls.is_nearly_used) == ("0", "none", False)
 

@@ -16,8 +16,9 @@ from holdfast.client.run_handle import AnswerProgress, RunDescription, RunHandle
 from holdfast.client.stream.heartbeats import CallProgress
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.streaming import SessionEnd
-from holdfast.web.run import changes
-from holdfast.web.run.changes import RunStreams, SentAnswer, run_frames
+from holdfast.web.run import routes
+from holdfast.web.run.changes import SentAnswer, run_frames
+from holdfast.web.run.routes import RunPages
 from holdfast.web.services import Services
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import Stage
@@ -172,17 +173,17 @@ async def test_a_page_that_stays_open_asks_again_after_a_while(
         async def describe(self) -> Any:
             return None
 
-    monkeypatch.setattr(changes, "MAX_PAGE_SECONDS", 0.1)
+    monkeypatch.setattr(routes, "MAX_PAGE_SECONDS", 0.1)
     monkeypatch.setattr(Services, "run", lambda self, run_id: Waiting([look(1)]))
     asked = {"type": "http", "headers": [], "query_string": b"", "path_params": {"run": "r"}}
     session = SessionEnd(math.inf, asyncio.Event())
     asked["state"] = {"person": Person("ann"), "session": session}
-    for bound in ((changes, "MAX_STREAMS", 0), FULL_FOR_ANN):
+    for bound in ((routes, "MAX_STREAMS", 0), FULL_FOR_ANN):
         with monkeypatch.context() as full:
             full.setattr(*bound)
-            answer = await RunStreams(Services(nowhere)).answer(Request(asked))
+            answer = await RunPages(Services(nowhere)).changes(Request(asked))
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
-    stream = await RunStreams(Services(nowhere)).answer(Request(asked))
+    stream = await RunPages(Services(nowhere)).changes(Request(asked))
     told: list[Any] = []
 
     async def send(message: Any) -> None:
