@@ -6,6 +6,7 @@ The input is kept unchanged until a decision is accepted.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -220,9 +221,7 @@ def _plan_decision(form: DecisionForm, pending: PendingCall) -> dict[str, Any] |
 
 
 def _is_reference(value: Any, place: Place) -> bool:
-    for step in place:
-        in_object = isinstance(value, dict) and step in value
-        if not in_object and not (isinstance(value, list) and isinstance(step, int)):
-            return False
-        value = value[step]
+    with suppress(KeyError):  # the place of a missing property
+        for step in place:
+            value = value[step]
     return isinstance(value, str) and MARK in value

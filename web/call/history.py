@@ -102,10 +102,6 @@ class CallHistory:
     first_limit: Any = None
     started_at: str = ""
 
-    def version(self, digest: str) -> ArgumentsVersion | None:
-        """Return the arguments that have a digest."""
-        return next((one for one in self.versions if one.digest == digest), None)
-
 
 async def read_history(run: RunHandle, call_id: str, length: int) -> CallHistory:
     """Return the history of a call from a log of `length` entries.
@@ -142,12 +138,11 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
     index, approval = requests[-1]
     ending = _ending(records[index:], call_id)
     verdict = ending[1].decided if ending else None
+    is_denied = verdict is not None and verdict.decision == "deny"
     after = [one for one in narrated if ending and one[0].n > ending[0].n]
     outcome = [
         # The error of a denied call is the decision, not a failure.
-        replace(line, tone="plain")
-        if line.tone == "bad" and verdict is not None and verdict.decision == "deny"
-        else line
+        replace(line, tone="plain") if line.tone == "bad" and is_denied else line
         for one, lines in after
         if _call_id(one) == call_id and not isinstance(one.entry, ConfirmationRequiredEntry)
         for line in lines
@@ -159,15 +154,12 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
         for line in lines
         if not one.entry.ignored
     ]
-    started = [
-        one.at
-        for one in records
-        if isinstance(one.entry, ToolStartEntry) and one.entry.call_id == call_id
-    ]
+    about = [one for one in records if _call_id(one) == call_id]
+    started = [one.at for one in about if isinstance(one.entry, ToolStartEntry)]
     own = [
         one.entry
-        for one in records[index:]
-        if isinstance(one.entry, DecisionEntry) and one.entry.call_id == call_id
+        for one in about
+        if isinstance(one.entry, DecisionEntry) and one.n > records[index].n
     ]
     versions = _versions(approval, own)
     lead_up, hidden = _lead_up(narrated[:index], call_id, approval)
@@ -208,9 +200,8 @@ def _ending(records: Sequence[LogRecord], call_id: str) -> tuple[LogRecord, Deci
     """Return the record and the entry of the decision or the timeout that ended a wait."""
     for record in records:
         match record.entry:
-            case DecisionEntry(call_id=one, outcome="decided" | "expired") as entry:
-                if one == call_id:
-                    return record, entry
+            case DecisionEntry(outcome="decided" | "expired") as entry if entry.call_id == call_id:
+                return record, entry
     return None
 
 

@@ -168,10 +168,7 @@ async def load_tools(run: RunHandle, approval: PendingApproval) -> dict[str, Sho
         return {}
     planned = [str(call.get("tool")) for call in shown_calls(approval.arguments)]
     wanted = dict.fromkeys(planned if approval.kind == "plan" else [approval.tool])
-    found = {}
-    for name in [*wanted][:MAX_TOOLS]:
-        found[name] = await run.tool(name)
-    return found
+    return {name: await run.tool(name) for name in [*wanted][:MAX_TOOLS]}
 
 
 async def find_next_pending(
@@ -183,9 +180,8 @@ async def find_next_pending(
     """
     with suppress(CommandError, TimeoutError):
         async with asyncio.timeout(NEXT_SECONDS):
-            wanted = {names.FOR_ANYBODY, *person.groups}
-            groups_terms = RunFilter(groups=(names.FOR_ANYBODY, *person.groups)).terms()
-            query = status_query("awaiting_approval") + groups_terms
+            wanted = (names.FOR_ANYBODY, *person.groups)
+            query = status_query("awaiting_approval") + RunFilter(groups=wanted).terms()
             runs = [run.id for run in await first_runs(parts.client, query, NEWEST, _MAX_NEXT_RUNS)]
             for one in dict.fromkeys([run_id, *runs]):
                 with suppress(CommandError):
@@ -194,8 +190,8 @@ async def find_next_pending(
                         has_decided = any(
                             is_same_person(each.by, person.name) for each in approval.decisions
                         )
-                        groups = approval.approvers or [names.FOR_ANYBODY]
-                        if is_other and not has_decided and not wanted.isdisjoint(groups):
+                        may_decide = {*wanted} & {*(approval.approvers or wanted)}
+                        if is_other and not has_decided and may_decide:
                             return address("waiting", one, approval.call_id)
     return None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.client.question_text import call_name
-from holdfast.runtime.narration.phrases import decided_phrase, timeout_phrase
+from holdfast.runtime.narration.phrases import decided_phrase
 from holdfast.runtime.text_safety import clean, format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
@@ -119,25 +119,6 @@ def consequences(approval: PendingApproval, tool: ShownTool | None) -> list[str]
         " whether it happened."
     )
     return ["It has side effects. There is no undo.", twice]
-
-
-def timeout_effect(
-    approval: PendingApproval, policy: ApprovalPolicy | None, *, is_single_call: bool = False
-) -> str:
-    """Return the effect of a timeout: `it is denied`."""
-    on_timeout = timeout_policy(approval, policy) or None
-    return timeout_phrase(approval.kind, on_timeout, is_single_call=is_single_call)
-
-
-def timeout_policy(approval: PendingApproval, policy: ApprovalPolicy | None) -> str:
-    """Return `approve` or `fail` where the policy has one of them for a timeout, else nothing.
-
-    A run of an older build reports its policy by its tools alone.
-    """
-    if approval.kind not in ("call", "plan"):
-        return ""
-    on_timeout = approval.on_timeout or (policy and policy.on_timeout)
-    return on_timeout if on_timeout in ("approve", "fail") else ""
 
 
 def approve_button(

@@ -98,10 +98,6 @@ class PlanSteps:
         self._of = {step.id: step for step in self.all}
         self._uses = {step.id: [*references(step.arguments)] for step in self.all}
 
-    def of(self, call_id: str) -> PlanStep:
-        """Return the step of a call."""
-        return self._of[call_id]
-
     def order_text(self, step: PlanStep) -> str:
         """Return the steps that a step waits for: `After steps 1 and 2`; empty for none."""
         waits = [one for one in self.all if one.id in step.waits_for]

@@ -156,10 +156,11 @@ class CallPages:
         self, request: Request, pending: PendingCall, form: DecisionForm
     ) -> Response:
         """Show the changes since the page of a form was opened, and the input."""
-        before, now = pending.history.version(form.digest), pending.approval
-        old = before.arguments if before else now.arguments
+        now, versions = pending.approval, pending.history.versions
+        shown = (one.arguments for one in versions if one.digest == form.digest)
+        old = next(shown, now.arguments)
         found = argument_differences(now.kind, old, now.arguments, pending.tools)
-        by = pending.history.versions[-1].by if pending.history.versions else None
+        by = versions[-1].by if versions else None
         who = f"{by} changed it. " if by else ""
         problem = FormProblem(f"{who}{_CHANGED}", found)
         return await self._page(request, pending, 409, form=form, problem=problem)

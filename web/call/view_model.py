@@ -5,10 +5,15 @@ They contain no markup and decide nothing. The forms contain the input as it was
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from holdfast.client.question_text import how_to_decide, how_to_renew
-from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS, filled_in_phrase
+from holdfast.runtime.narration.phrases import (
+    EXPIRED,
+    REQUESTS,
+    filled_in_phrase,
+    timeout_phrase,
+)
 from holdfast.runtime.text_safety import clean, holdfast_command, shorten
 from holdfast.schemas.decision import Decision, shown_calls
 from holdfast.validation.text_safety import is_same_person
@@ -32,8 +37,6 @@ from holdfast.web.forms.value_diff import Difference, is_same
 from holdfast.web.listing.rows import MAX_BRIEF_CHARS, brief
 from holdfast.web.page_text import budget_uses
 from holdfast.workflows.engine.approvals.policy import strictest_policy
-
-_LABEL_CHARS: Final = 100
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,10 @@ def build_call_page(
         "form": form,
         "notice": _notice(pending, form, forms, problem or decision),
         "signs": signs,
-        "policy": policy,
         "eligibility": eligibility,
+        "timeout_effect": timeout_phrase(
+            approval.kind, approval.on_timeout, is_single_call=pending.run_info.is_single_call
+        ),
         "has_decided": any(is_same_person(each.by, person.name) for each in approval.decisions),
         "title": REQUESTS[approval.kind],
         "heading": phrases.heading(approval, pending.run_info.agent),

@@ -17,7 +17,6 @@ from holdfast.web.forms.fields import (
     LABEL_CHARS,
     Button,
     Field,
-    add_omit_buttons,
     set_absent,
     set_choices,
     set_json,
@@ -137,7 +136,11 @@ class _FieldBuilder:
             drawn.children.append(one)
         if isinstance(value, list) and len(value) < MAX_ITEMS:
             drawn.buttons.append(Button(f"add:{pointer(drawn.place)}", "Add entry"))
-        return add_omit_buttons(drawn)
+        if not drawn.required:
+            drawn.buttons.append(Button(f"drop:{pointer(drawn.place)}", "Omit"))
+        if shape.nullable:
+            drawn.buttons.append(Button(f"null:{pointer(drawn.place)}", "Set to null"))
+        return drawn
 
 
 def build_fields(

@@ -19,7 +19,6 @@ from holdfast.web.forms.form_values import (
     NULL,
     Place,
     UnreadableText,
-    control_name,
     pointer,
 )
 from holdfast.web.forms.schema_shape import FORMATS, Shape, choice_label
@@ -94,8 +93,8 @@ class Field:
     reference_text: str = ""
 
     def name(self, kind: str) -> str:
-        """Return the name of one of its controls."""
-        return control_name(kind, self.place)
+        """Return the name of one of its controls: `text:/order/items/0`."""
+        return f"{kind}:{pointer(self.place)}"
 
     @property
     def display_text(self) -> str:
@@ -170,16 +169,6 @@ class Field:
     def walk(self) -> list["Field"]:
         """Return the field and all fields inside it."""
         return [self, *(one for inner in self.children for one in inner.walk())]
-
-
-def add_omit_buttons(drawn: Field) -> Field:
-    """Add the buttons that omit a value or set it to null, where that is allowed."""
-    where = pointer(drawn.place)
-    if not drawn.required:
-        drawn.buttons.append(Button(f"drop:{where}", "Omit"))
-    if drawn.shape.nullable:
-        drawn.buttons.append(Button(f"null:{where}", "Set to null"))
-    return drawn
 
 
 def set_absent(drawn: Field) -> Field:

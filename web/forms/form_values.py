@@ -81,11 +81,6 @@ class FormValue:
     notice: EditNotice | None = None
 
 
-def control_name(kind: str, place: Place) -> str:
-    """Return the name of a control: `text:/order/items/0`."""
-    return f"{kind}:{pointer(place)}"
-
-
 def pointer(place: Place) -> str:
     """Return a place as plain letters, whatever its keys contain."""
     steps = (str(step).encode("utf-8", "surrogatepass") for step in place)

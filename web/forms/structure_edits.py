@@ -72,18 +72,11 @@ def _put(value: Any, place: Place, new: Any) -> Any:
     if not place:
         return new
     step, *rest = place
-    if isinstance(value, dict):
-        inner = _put(value.get(str(step), MISSING), tuple(rest), new)
-        others = {key: one for key, one in value.items() if key != str(step)}
-        return others if inner is MISSING else {**value, str(step): inner}
-    if isinstance(value, list) and str(step).isdecimal() and int(step) < len(value):
-        inner = _put(value[int(step)], tuple(rest), new)
-        return [
-            inner if index == int(step) else one
-            for index, one in enumerate(value)
-            if index != int(step) or inner is not MISSING
-        ]
-    return value
+    parts = dict(enumerate(value) if isinstance(value, list) else value)
+    parts[step] = _put(parts.get(step, MISSING), tuple(rest), new)
+    if parts[step] is MISSING:
+        del parts[step]
+    return [*parts.values()] if isinstance(value, list) else parts
 
 
 def _new_value(schema: Any, shapes: ShapeReader) -> Any:

@@ -153,13 +153,9 @@ class ListPage:
 
     def count_calls(self, answers: Mapping[str, RunAnswer]) -> int | None:
         """Return the number of pending calls, or `None` until all runs have answered."""
-        counts = []
-        for run in self.all_runs:
-            answer = answers.get(run.id)
-            if not isinstance(answer, list):
-                return None
-            counts.append(len(answer))
-        return sum(counts)
+        found = [answers.get(run.id) for run in self.all_runs]
+        counts = [len(answer) for answer in found if isinstance(answer, list)]
+        return sum(counts) if len(counts) == len(found) else None
 
     @property
     def mark(self) -> str:

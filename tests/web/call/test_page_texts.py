@@ -51,10 +51,6 @@ def test_where_to_do_nothing_is_to_say_yes_the_head_of_the_page_warns_of_it(kind
     assert re.search(r"Executed at \S+ \S+ UTC \(in 1 h\) unless denied before\.", head)
     assert '<p class="notice asks"><strong>Executed at' in html
     assert "Executed at" not in page(question(**told))
-    # A run of an older build tells it by its tools alone.
-    older = question(**told, tool={"approval": {"onTimeout": "approve"}})
-    if kind == "call":
-        assert "<strong>Executed at" in page(older)
 
 
 def test_where_the_run_fails_instead_it_is_said_there_too_and_less_loudly() -> None:

@@ -27,6 +27,10 @@ def steps(*calls: dict[str, Any]) -> PlanSteps:
     return PlanSteps({"calls": [*calls]}, {"tool_2": ShownTool.read(tool)})
 
 
+def step_of(plan: PlanSteps, id: str) -> PlanStep:
+    return next(step for step in plan.all if step.id == id)
+
+
 def lost(plan: PlanSteps, *struck: str, **edited: Any) -> list[str]:
     return [step.id for step, _ in plan.unusable_steps({*struck}, edited)]
 
@@ -45,7 +49,7 @@ def test_each_says_what_it_waits_for_and_who_cannot_be_without_it() -> None:
         [4],
         [],
     ]
-    assert plan.of("t1c2").title == "step 2 (Refund)"
+    assert step_of(plan, "t1c2").title == "step 2 (Refund)"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +68,7 @@ def test_each_says_what_it_waits_for_and_who_cannot_be_without_it() -> None:
 )
 def test_a_reference_is_told_in_words(step: str, name: str, said: str) -> None:
     plan = steps(*REFUND)
-    assert plan.reference_text(plan.of(step), plan.of(step).arguments[name]) == said
+    assert plan.reference_text(step_of(plan, step), step_of(plan, step).arguments[name]) == said
 
 
 def test_of_several_that_write_a_place_each_is_named_and_an_error_is_called_one() -> None:
@@ -73,7 +77,7 @@ def test_of_several_that_write_a_place_each_is_named_and_an_error_is_called_one(
         call(2, "1", "†state.a"),
         call(3, "12", all="†state.a && †state.a.b", one="†state.x || †state.a", bad="†state.e"),
     )
-    step = plan.of("t1c3")
+    step = step_of(plan, "t1c3")
     assert [plan.reference_text(step, value) for value in step.arguments.values()] == [
         "“b” of the result of steps 1 and 2, once the result of steps 1 and 2 exists",
         "“x” of the state of the run, or else the result of steps 1 and 2",
@@ -84,7 +88,7 @@ def test_of_several_that_write_a_place_each_is_named_and_an_error_is_called_one(
 def test_of_many_places_the_value_is_the_one_of_the_last() -> None:
     places = [f"†state.p{n}" for n in range(1, 21)]
     plan = steps(call(1, writes="†state.p20"), call(2, "1", all=" && ".join(places)))
-    said = plan.reference_text(plan.of("t1c2"), plan.of("t1c2").arguments["all"])
+    said = plan.reference_text(step_of(plan, "t1c2"), step_of(plan, "t1c2").arguments["all"])
     assert said.startswith("the result of step 1, once “p1” of the state of the run and")
 
 
@@ -113,7 +117,7 @@ def test_a_long_chain_is_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_what_looks_like_a_reference_where_nothing_is_waited_for_is_none() -> None:
     plan = steps(call(1, writes="†state.a"), call(2, text="†state.a"))
-    assert plan.reference_text(plan.of("t1c2"), "†state.a") == ""
+    assert plan.reference_text(step_of(plan, "t1c2"), "†state.a") == ""
     assert lost(plan, "t1c1") == []
 
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.runtime.narration.phrases import timeout_phrase
 from holdfast.schemas.agent import Budget
 from holdfast.schemas.decision import Decided, Kind, PendingApproval
-from holdfast.schemas.tool import ApprovalPolicy, ShownTool
+from holdfast.schemas.tool import ShownTool
 from holdfast.web import page_text
 from holdfast.web.call import phrases
 from holdfast.web.call.history import MAX_DECISIONS, MAX_LINES, CallHistory, history_of
@@ -123,15 +124,7 @@ def test_what_follows_is_said_of_each_kind_of_tool() -> None:
 def test_what_becomes_of_it_when_nobody_decides(
     kind: Kind, on_timeout: Any, single: bool, said: str
 ) -> None:
-    policy = ApprovalPolicy(on_timeout=on_timeout)
-    ends = on_timeout if kind == "call" and on_timeout else ""
-    assert phrases.timeout_effect(waiting(kind), policy, is_single_call=single).startswith(said)
-    assert phrases.timeout_policy(waiting(kind), policy) == ends
-    # A run of today says it with the question, whatever tools are known.
-    told = waiting(kind).model_copy(update={"on_timeout": on_timeout})
-    for known in (None, ApprovalPolicy(on_timeout="deny")):
-        assert phrases.timeout_effect(told, known, is_single_call=single).startswith(said)
-        assert phrases.timeout_policy(told, known) == ends
+    assert timeout_phrase(kind, on_timeout, is_single_call=single).startswith(said)
 
 
 @pytest.mark.parametrize(
