@@ -52,7 +52,7 @@ async def execute_delegate(
     """Run a call as a child workflow, and return its outcome."""
     own_id, agent = workflow.info().workflow_id, work.agent if isinstance(work, Run) else None
     try:
-        delegate = build_delegate(call, turn, work.state, agent, own_id, workflow.now())
+        delegate = build_delegate(call, turn, work.state, agent, own_id)
     except CallRefused as refusal:
         return refuse(refusal.error.code, refusal.error.message)
     work.state.meter.held[call.id] = delegate.share
@@ -63,7 +63,7 @@ async def execute_delegate(
     finally:
         work.delegates.remove(call.id)
     charge(work.state.meter, delegate, end)
-    return delegate_outcome(delegate, call.tool, end)
+    return delegate_outcome(call.tool, end)
 
 
 async def _end_of(

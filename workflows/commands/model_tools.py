@@ -21,7 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.names import ErrorCode
 
 from holdfast.workflows.commands import activity_options
-from holdfast.workflows.engine.budget.meter import BudgetExhausted, hold_request
+from holdfast.workflows.engine.budget.meter import BudgetExhausted
 from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, fail, refuse
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent
@@ -43,7 +43,7 @@ async def execute_model_tool(
         while True:
             now = workflow.now()
             try:
-                hold_request(meter, now, call.id)
+                meter.hold_request(call.id)
             except BudgetExhausted as error:
                 return refuse(ErrorCode.BLOCKED, f"`{call.name}` was not answered: {error}")
             pointer, line = latent.pointer(turn), activity_options.answer_summary(turn, call)

@@ -88,7 +88,7 @@ class Publisher:
 
     def decision_on(self, call_id: str) -> str:
         """Return the phrase for a person's decision on a call of the current turn."""
-        if not self._work.state.pending.has_ruling:
+        if not self._work.state.pending.closed:
             return ""
         unread = self._work.state.log.records_after(self._call_summaries.last_entry)
         self._call_summaries.follow(map(read_record, unread))

@@ -8,7 +8,6 @@ parent's budget. Its usage is charged to its parent, whatever its outcome.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal, assert_never
 
 from pydantic import ValidationError
@@ -28,7 +27,7 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunRequest, RunResult, Spent
 from holdfast.schemas.tool import ANONYMOUS, Tool
 from holdfast.validation.lenient_json import ensure_json
-from holdfast.workflows.engine.budget.meter import BudgetExhausted, BudgetShare, Meter, budget_share
+from holdfast.workflows.engine.budget.meter import BudgetExhausted, Meter
 from holdfast.workflows.engine.call.activities import CallRefused, check_output
 from holdfast.workflows.engine.call.tool_call import (
     Outcome,
@@ -57,7 +56,7 @@ class Delegate:
     agent: str
     workflow_id: str
     request: dict[str, Any]
-    share: BudgetShare
+    share: Budget
 
 
 @dataclass(frozen=True)
@@ -76,12 +75,7 @@ DelegateEnd = RunResult | DelegateFailed
 
 
 def build_delegate(
-    call: ToolCall,
-    turn: Turn,
-    state: RunState,
-    agent: Agent | None,
-    workflow_id: str,
-    now: datetime,
+    call: ToolCall, turn: Turn, state: RunState, agent: Agent | None, workflow_id: str
 ) -> Delegate:
     """Build the delegate that runs a call of a workflow, or raise `CallRefused`."""
     tool = call.tool
@@ -90,14 +84,11 @@ def build_delegate(
         message = f"the id of its run would be too long: {own_id[:60]}…, of more than"
         raise CallRefused(ErrorCode.BLOCKED, f"{message} {MAX_ID_BYTES} bytes")
     try:
-        if state.meter.budget.max_depth == 0:
-            state.meter.reach_depth()
-            raise BudgetExhausted("the run's limit of delegates of delegates, maxDepth, is reached")
-        share = budget_share(state.meter, now, call, turn.calls)
+        share = state.meter.share(state.clock(), call, turn.calls)
     except BudgetExhausted as error:
         raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` was not run: {error}") from None
     try:
-        request = build_request(call, tool, state, agent, share).to_json()
+        request = build_request(call, state, agent, share).to_json()
     except ValidationError as error:
         why = f"`{tool.name}` cannot be given what it is to see: {error.errors()[0]['msg']}"
         raise CallRefused(ErrorCode.INVALID_ARGUMENTS, why) from None
@@ -109,12 +100,11 @@ def build_delegate(
 
 
 def build_request(
-    call: ToolCall, tool: Tool, state: RunState, agent: Agent | None, share: BudgetShare
+    call: ToolCall, state: RunState, agent: Agent | None, share: Budget
 ) -> RunRequest:
     """Build a delegate's request; `ValidationError` if a value in its scopes cannot be sent."""
-    data = call.visible_data or state.data
-    depth, principal = state.meter.budget.max_depth, state.principal
-    seen = scopes.values(call, data)
+    tool, principal = call.tool, state.principal
+    seen = scopes.values(call, call.visible_data or state.data)
     messages = [
         Message(content=[DataPart(kind=PARENT_INPUT if kind == "input" else kind, data=value)])
         for kind, value in seen.items()
@@ -124,32 +114,22 @@ def build_request(
     if definition == ANONYMOUS and agent is not None:
         # An agent without tools, whose task is the tool's description.
         definition = AgentDefinition(
-            name=tool.name,
-            instructions=tool.description,
-            model=agent.model,
-            output=tool.output,
+            name=tool.name, instructions=tool.description, model=agent.model, output=tool.output
         )
     return RunRequest(
         agent=definition,
         input=call.arguments,
         context=[*scopes.transcript(call, state), *messages],
         state=seen.get("state"),
-        budget=Budget(
-            max_turns=share.requests,
-            max_calls=share.calls,
-            max_tokens=share.tokens,
-            max_cost=share.cost,
-            max_duration=share.duration,
-            max_depth=None if depth is None else depth - 1,
-        ),
+        budget=share,
         principal=principal and principal.model_copy(update={"scopes": state.scopes()}),
         approvals="ask" if state.asks_people else "deny",
     )
 
 
-def delegate_outcome(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcome:
+def delegate_outcome(tool: Tool, end: DelegateEnd) -> Outcome:
     """Build the outcome of a delegate's call: its output is a value, never an envelope."""
-    name = delegate.tool
+    name = tool.name
     match end:
         case RunResult(status="budget_exceeded"):
             return fail(ErrorCode.DELEGATE_FAILED, f"`{name}` used up its budget before its end.")
@@ -157,7 +137,7 @@ def delegate_outcome(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcom
             try:
                 return check_output(tool, Succeeded(ensure_json(output)))
             except ValueError as error:
-                why = f"the output of `{tool.name}` is no JSON that can be kept: {error}"
+                why = f"the output of `{name}` is no JSON that can be kept: {error}"
                 return fail(ErrorCode.INVALID_OUTPUT, why)
         case DelegateFailed("not_started", message):
             return refuse(ErrorCode.DELEGATE_FAILED, message)

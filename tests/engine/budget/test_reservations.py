@@ -11,13 +11,7 @@ from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.tool import Tool
 from holdfast.validation.rule_changes import use_rule_changes
-from holdfast.workflows.engine.budget.meter import (
-    BudgetExhausted,
-    BudgetShare,
-    Meter,
-    budget_share,
-    hold_request,
-)
+from holdfast.workflows.engine.budget.meter import BudgetExhausted, Meter
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 from tests.engine.driver import NOON
 
@@ -40,9 +34,9 @@ def calls(*tools: Tool) -> list[ToolCall]:
     return made
 
 
-def start(count: Meter, call: ToolCall, turn: list[ToolCall]) -> BudgetShare:
+def start(count: Meter, call: ToolCall, turn: list[ToolCall]) -> Budget:
     """What the call's delegate gets, and holds from now on."""
-    share = count.held[call.id] = budget_share(count, NOON, call, turn)
+    share = count.held[call.id] = count.share(NOON, call, turn)
     return share
 
 
@@ -52,8 +46,12 @@ def test_one_delegate_gets_what_is_left_but_for_the_request_that_reads_its_resul
     count.refuse_call("ask")
     [one] = calls(DELEGATE)
 
-    assert start(count, one, [one]) == BudgetShare(
-        requests=6, calls=31, tokens=900, cost=1.5, duration=timedelta(minutes=10)
+    assert start(count, one, [one]) == Budget(
+        max_turns=6,
+        max_calls=31,
+        max_tokens=900,
+        max_cost=1.5,
+        max_duration=timedelta(minutes=10),
     )
 
 
@@ -63,10 +61,10 @@ def test_the_delegates_of_a_turn_get_equal_parts_and_together_no_more_than_is_le
     turn = calls(DELEGATE, DELEGATE, DELEGATE)
     shares = [start(count, call, turn) for call in turn]
 
-    assert [share.requests for share in shares] == [3, 3, 3]
-    assert [share.calls for share in shares] == [4, 3, 3]
-    assert [share.tokens for share in shares] == [334, 333, 333]
-    assert sum(share.cost or 0 for share in shares) == pytest.approx(1.0)
+    assert [share.max_turns for share in shares] == [3, 3, 3]
+    assert [share.max_calls for share in shares] == [4, 3, 3]
+    assert [share.max_tokens for share in shares] == [334, 333, 333]
+    assert sum(share.max_cost or 0 for share in shares) == pytest.approx(1.0)
 
 
 def test_one_request_is_left_for_each_call_that_a_model_is_to_answer() -> None:
@@ -74,10 +72,10 @@ def test_one_request_is_left_for_each_call_that_a_model_is_to_answer() -> None:
     count.spend(Usage())
     turn = calls(DELEGATE, LATENT, LATENT)
 
-    assert start(count, turn[0], turn).requests == 4
+    assert start(count, turn[0], turn).max_turns == 4
     for latent in turn[1:]:
-        hold_request(count, NOON, latent.id)
-    assert sum(share.requests or 0 for share in count.held.values()) == 6
+        count.hold_request(latent.id)
+    assert sum(share.max_turns or 0 for share in count.held.values()) == 6
 
 
 @pytest.mark.parametrize(
@@ -88,7 +86,7 @@ def test_what_cannot_be_divided_goes_to_the_first(left: int, shares: list[int]) 
     count.spend(Usage())
     turn = calls(*[DELEGATE] * 3)
 
-    assert [start(count, call, turn).requests for call in turn[: len(shares)]] == shares
+    assert [start(count, call, turn).max_turns for call in turn[: len(shares)]] == shares
 
 
 def test_an_open_run_divides_as_before() -> None:
@@ -97,7 +95,7 @@ def test_an_open_run_divides_as_before() -> None:
         count = meter(maxTurns=7)
         count.spend(Usage())
         turn = calls(*[DELEGATE] * 3)
-        assert [start(count, call, turn).requests for call in turn] == [1, 2, 2]
+        assert [start(count, call, turn).max_turns for call in turn] == [1, 2, 2]
 
     copy_context().run(old)
 
@@ -107,7 +105,7 @@ def test_while_there_is_something_left_a_delegate_gets_at_least_one_of_it() -> N
     count.spend(Usage())
     turn = calls(*[DELEGATE] * 3)
 
-    assert [start(count, call, turn).requests for call in turn[:2]] == [1, 1]
+    assert [start(count, call, turn).max_turns for call in turn[:2]] == [1, 1]
     with pytest.raises(
         BudgetExhausted, match=r"nothing is left of the run's maxTurns \(4\) for it"
     ):
@@ -131,7 +129,7 @@ def test_of_a_budget_that_is_used_up_there_is_no_part(name: str, limit: Any, use
     with pytest.raises(BudgetExhausted, match=name):
         start(count, one, [one])
     with pytest.raises(BudgetExhausted, match=name):
-        hold_request(count, NOON, one.id)
+        count.hold_request(one.id)
 
 
 def test_requests_that_are_no_turns_count_toward_the_limit_and_not_as_turns() -> None:

@@ -29,7 +29,7 @@ from holdfast.workflows.engine.delegation import (
     delegate_outcome,
 )
 from holdfast.workflows.engine.execution_base import RunCalls
-from tests.engine.driver import NOON, Play, PlayCall, call, says, tool
+from tests.engine.driver import Play, PlayCall, call, says, tool
 
 OUTPUT = {"type": "object", "required": ["text"]}
 SPENT = Spent(turns=2, calls=3, usage=Usage(input_tokens=9, output_tokens=1, cost=0.5))
@@ -45,7 +45,7 @@ def asks(ask: Tool, *tools: Tool, before: tuple[Any, ...] = (), **request: Any) 
 
     def delegate(one: ToolCall) -> Outcome:
         agent = play.run.agent
-        found.append(build_delegate(one, Turn(1, [one]), play.run.state, agent, "run-1", NOON))
+        found.append(build_delegate(one, Turn(1, [one]), play.run.state, agent, "run-1"))
         return Succeeded("done")
 
     model = [*before, says("", call("ask", {"text": "hello"})), says("done")]
@@ -157,7 +157,7 @@ def test_an_id_that_no_server_takes_is_refused() -> None:
     one = the_call(play)
 
     with pytest.raises(CallRefused, match="1000 bytes"):
-        build_delegate(one, Turn(0, [one]), play.run.state, None, "é" * 499, NOON)
+        build_delegate(one, Turn(0, [one]), play.run.state, None, "é" * 499)
 
 
 # What becomes of it.
@@ -168,8 +168,7 @@ def ended(status: Any, output: Any = None) -> RunResult:
 
 
 def became(end: DelegateEnd, **more: Any) -> Outcome:
-    ask = helper(**more)
-    return delegate_outcome(asks(ask), ask, end)
+    return delegate_outcome(helper(**more), end)
 
 
 def test_its_output_is_never_taken_apart() -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.schemas.base import Lenient, json_size
-from holdfast.schemas.decision import Decided, Decision, Receipt
+from holdfast.schemas.decision import Decided, Decision
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL, STRICTER_CALLS
 from holdfast.schemas.phrases import first_names, quote_value
 from holdfast.validation.rule_changes import applies
@@ -62,11 +62,6 @@ class PendingApprovals(Lenient, frozen=False):
             for one in waiting
         ]
 
-    @property
-    def has_ruling(self) -> bool:
-        """Return whether any question of the run has its ruling."""
-        return bool(self.closed)
-
     def add(self, question: Question) -> list[Decision]:
         """Add a question, and return the decisions before it, but not those with a token."""
         self._open[question.call_id] = question
@@ -116,7 +111,7 @@ class PendingApprovals(Lenient, frozen=False):
             NO_SUCH_CALL, f"no call {decision.call_id} waits for a decision; waiting: {waiting}"
         )
 
-    def count(self, decision: Decision, now: datetime) -> tuple[Receipt, Decided]:
+    def count(self, decision: Decision, now: datetime) -> tuple[Question, Decided]:
         """Count a decision on an open question, or raise `DecisionRejected`."""
         question, meant = self.check(decision)
         decided = question.count(meant, now)
@@ -127,17 +122,7 @@ class PendingApprovals(Lenient, frozen=False):
         if question.ruling is not None:
             author = f" by {decided.by} ({decided.proof})" if decided.by else ""
             self._close(question, f"{decided.decision}{author}")
-        receipt = Receipt(
-            call_id=question.call_id,
-            decision=decision.decision,
-            decided=question.ruling is not None,
-            missing=question.count_missing(),
-        )
-        return receipt, decided
-
-    def find(self, call_id: str) -> Question | None:
-        """Return the open question on a call, if there is one."""
-        return self._open.get(call_id)
+        return question, decided
 
     def release_remembered(self, question: Question) -> Iterator[tuple[str, Decided]]:
         """Approve the other pending calls of a tool that people approved for the whole run.

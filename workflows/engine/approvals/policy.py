@@ -25,20 +25,20 @@ def effective_policy(tool: Tool, rules: AgentRules) -> ApprovalPolicy:
     return tool.approval.over(rules.approval).over(APPROVAL_DEFAULTS)
 
 
-def requires_approval(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) -> bool:
-    """Return whether a call needs an approval; it does if `when` cannot be checked."""
-    required = may_require_approval(tool, policy)
-    return required and _fits(arguments, policy.when, otherwise=True)
+def requires_approval(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any] | None) -> bool:
+    """Return whether a call needs an approval.
+
+    It does if `when` cannot be checked, or if its arguments are not known yet.
+    """
+    required = policy.require == "side_effects" and tool.side_effects
+    if not (required or policy.require == "always"):
+        return False
+    return arguments is None or _fits(arguments, policy.when, otherwise=True)
 
 
 def is_within(arguments: dict[str, Any], bound: dict[str, Any] | None) -> bool:
     """Return whether arguments fit the bound of a plan's approval, if it has one."""
     return _fits(arguments, bound, otherwise=False)
-
-
-def may_require_approval(tool: Tool, policy: ApprovalPolicy) -> bool:
-    """Return whether the policy requires an approval for the tool, without regard to `when`."""
-    return policy.require == "always" or (policy.require == "side_effects" and tool.side_effects)
 
 
 def strictest_policy(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:

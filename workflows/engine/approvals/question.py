@@ -138,7 +138,7 @@ class Question:
     @property
     def digest(self) -> str:
         """Return the digest that a decision must have now."""
-        return digest_of(self.tool, self.arguments, self.kind, self.round)
+        return self._digest_of(self.arguments)
 
     @property
     def expires_at(self) -> datetime:
@@ -148,8 +148,7 @@ class Question:
 
     def next_alarm(self) -> timedelta:
         """Return the duration until the next reminder or the end of the wait."""
-        assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
-        left = self.policy.timeout - self.waited
+        left = self.expires_at - self.requested_at - self.waited
         reminds = not self.decisions and self.reminders < MAX_REMINDERS
         return min(left, self.policy.remind or left) if reminds else left
 
@@ -222,9 +221,8 @@ class Question:
                 what = misfit if self.kind == "plan" else "the edited arguments do not fit"
                 raise _invalid(f"{what}: {error}") from None
             meant = meant.model_copy(update={"arguments": arguments})
-        if meant.by is not None and self._latest().get(normalized_person(meant.by)) == self._effect(
-            meant
-        ):
+        own = self._latest().get(normalized_person(meant.by)) if meant.by is not None else None
+        if own is not None and own[1] == self._effect(meant):
             raise DecisionRejected(ALREADY_DECIDED, f"{decision.by} has decided so already")
         return meant
 
@@ -269,16 +267,12 @@ class Question:
 
     def agreeing_decisions(self) -> list[Decided]:
         """List the decisions that led to the ruling, one for each person."""
-        latest = {
-            normalized_person(decided.by): (decided, effect) for decided, effect in self.decisions
-        }
-        return [decided for decided, effect in latest.values() if effect == self.decisions[-1][1]]
+        latest = self._latest().values()
+        return [decided for decided, effect in latest if effect == self.decisions[-1][1]]
 
     def count_missing(self) -> int:
         """Return the number of further decisions like the latest one that a ruling needs."""
-        effect = self.decisions[-1][1] if self.decisions else b""
-        same = [other for other in self._latest().values() if other == effect]
-        return 0 if self.ruling else (self.policy.quorum or 1) - len(same)
+        return 0 if self.ruling else (self.policy.quorum or 1) - len(self.agreeing_decisions())
 
     def approve_like(self, other: "Question") -> list[Decided]:
         """Approve by the decisions on another call, and return these as decisions on this one."""
@@ -296,19 +290,19 @@ class Question:
         agreed = self.decisions[-1][1]
         return all(decided.remember for decided, effect in self.decisions if effect == agreed)
 
-    def _latest(self) -> dict[str | None, bytes]:
-        return {normalized_person(decided.by): effect for decided, effect in self.decisions}
+    def _latest(self) -> dict[str | None, tuple[Decided, bytes]]:
+        return {normalized_person(one.by): (one, effect) for one, effect in self.decisions}
+
+    def _digest_of(self, arguments: dict[str, Any]) -> str:
+        return digest_of(self.tool, arguments, self.kind, self.round)
 
     def _check_signature(self, decision: Decision) -> None:
         if not isinstance(decision, SignedDecision):
             if self.policy.signed:
                 raise _invalid(_UNSIGNED)
             return
-        # The digest of the question, or of the edited arguments.
-        edits = decision.decision == "edit"
-        arguments = decision.arguments or {} if edits else self.arguments
-        digest = digest_of(self.tool, arguments, self.kind, self.round)
-        check_token(decision, self.call_id, digest)
+        arguments = decision.arguments if decision.decision == "edit" else self.arguments
+        check_token(decision, self.call_id, self._digest_of(arguments or {}))
 
     def _check_digest(self, decision: Decision) -> None:
         if decision.digest is not None and decision.digest != self.digest:
@@ -365,7 +359,7 @@ class Question:
         if meant.decision == "respond":
             return b"respond" + canonical_json(meant.result)
         arguments = meant.arguments if meant.decision == "edit" else self.arguments
-        return b"approve" + digest_of(self.tool, arguments or {}, self.kind, self.round).encode()
+        return b"approve" + self._digest_of(arguments or {}).encode()
 
 
 def _invalid(why: str) -> DecisionRejected:

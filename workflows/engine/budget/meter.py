@@ -16,11 +16,11 @@ of the turn that a model has yet to answer. Time is not divided: each may use al
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self
 
 from pydantic import Field
+from pydantic.alias_generators import to_snake
 
 from holdfast.schemas.agent import ON_LIMIT_DEFAULTS, Budget, BudgetName, OnLimit
 from holdfast.schemas.base import Lenient, format_duration
@@ -30,15 +30,8 @@ from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 
 
-@dataclass(frozen=True)
-class BudgetShare:
-    """A part of a budget; None is unlimited."""
-
-    requests: int | None = None
-    calls: int | None = None
-    tokens: int | None = None
-    cost: float | None = None
-    duration: timedelta | None = None
+class BudgetExhausted(Exception):
+    """A budget is used up, or the rest of it is reserved."""
 
 
 class Meter(Lenient, frozen=False):
@@ -65,7 +58,7 @@ class Meter(Lenient, frozen=False):
     too_deep: bool = False
     worked: timedelta = timedelta()
     on_limit: dict[str, OnLimit] = Field(default={}, exclude=True)
-    held: dict[str, BudgetShare] = Field(default={}, exclude=True)
+    held: dict[str, Budget] = Field(default={}, exclude=True)
     _since: datetime | None = None
     _at_work: int = 0
 
@@ -114,10 +107,6 @@ class Meter(Lenient, frozen=False):
         """Record that the running time is used up."""
         self.out_of_time = True
 
-    def reach_depth(self) -> None:
-        """Record that a delegate was refused because it was too deep."""
-        self.too_deep = True
-
     def count_iteration(self) -> None:
         """Count a round of calls."""
         self.iterations += 1
@@ -134,15 +123,12 @@ class Meter(Lenient, frozen=False):
     def spend(self, usage: Usage) -> None:
         """Count the usage of a turn's answer."""
         self.turns += 1
-        self._count(usage)
+        self.charge(usage, requests=0)
 
     def charge(self, usage: Usage, *, requests: int = 1, calls: int = 0) -> None:
         """Count usage outside the run's own turns."""
         self.besides += requests
         self.calls += calls
-        self._count(usage)
-
-    def _count(self, usage: Usage) -> None:
         self.input_tokens += usage.input_tokens or 0
         self.output_tokens += usage.output_tokens or 0
         self.cached_tokens += usage.cached_tokens or 0
@@ -191,11 +177,10 @@ class Meter(Lenient, frozen=False):
         if to is not None:
             self.budget = to.over(self.budget)
             return
-        attribute = _attribute(name)
-        limit = getattr(self.budget, attribute)
-        again = getattr(self.granted, attribute) or 1
+        field = to_snake(name)
+        limit, again = getattr(self.budget, field), getattr(self.granted, field) or 1
         more = max(limit, self.used().get(name, limit)) + again
-        self.budget = self.budget.model_copy(update={attribute: more})
+        self.budget = self.budget.model_copy(update={field: more})
 
     def limit(self, name: BudgetName) -> Any:
         """Return the limit in a form for people."""
@@ -203,7 +188,7 @@ class Meter(Lenient, frozen=False):
 
     def frees(self, name: BudgetName, to: Budget) -> bool:
         """Return whether the run could go on with such a limit."""
-        new, limit = (getattr(budget, _attribute(name)) for budget in (to, self.budget))
+        new, limit = (getattr(budget, to_snake(name)) for budget in (to, self.budget))
         return name == "maxSameTool" or bool(new > self.used().get(name, limit))
 
     def used(self) -> dict[BudgetName, Any]:
@@ -245,92 +230,68 @@ class Meter(Lenient, frozen=False):
             return "maxCost"
         return None
 
+    def share(self, now: datetime, call: ToolCall, calls: Iterable[ToolCall]) -> Budget:
+        """Return the part of a delegate that is about to start.
 
-def _attribute(name: BudgetName) -> str:
-    return next(key for key, field_ in Budget.model_fields.items() if field_.alias == name)
+        The rest is divided equally among the delegates of its turn that have not started yet; what
+        cannot be divided goes to the first of them.
 
+        Raises:
+            BudgetExhausted: There is no budget left.
+        """
+        depth = self.budget.max_depth
+        if depth == 0:
+            self.too_deep = True
+            raise BudgetExhausted("the run's limit of delegates of delegates, maxDepth, is reached")
+        claims = [call]
+        for one in calls:
+            tool = one.found_tool  # a later call of a sequential turn is not checked yet
+            is_open = one.stage is not CallStage.ENDED and one.id not in self.held
+            if tool is not None and is_open and one is not call and (tool.delegate or tool.latent):
+                claims.append(one)
+        delegates = sum(1 for one in claims if one.tool.delegate is not None)
+        left = self._left(keep=1 + len(claims) - delegates)
+        parts: dict[str, Any] = {name: _part(rest, delegates) for name, rest in left.items()}
+        parts |= {"max_duration": self.remaining(now), "max_depth": depth and depth - 1}
+        return Budget.model_validate(parts)
 
-class BudgetExhausted(Exception):
-    """A budget is used up, or the rest of it is reserved."""
+    def hold_request(self, key: str) -> None:
+        """Reserve one request for a call that a model answers, or raise `BudgetExhausted`."""
+        self.check_request()
+        self.held[key] = Budget(max_turns=1)
 
+    def check_request(self) -> None:
+        """Raise `BudgetExhausted` unless one request besides the run's own is left."""
+        self._left(keep=1)
 
-def budget_share(
-    meter: Meter, now: datetime, call: ToolCall, calls: Iterable[ToolCall]
-) -> BudgetShare:
-    """Return the part of a delegate that is about to start.
+    def _left(self, *, keep: int) -> dict[str, float]:
+        """Return the limited budget that is neither used nor reserved, without requests to keep."""
+        used: dict[BudgetName, float] = {
+            "maxTurns": self.requests + keep,
+            "maxCalls": self.calls,
+            "maxTokens": self.input_tokens + self.output_tokens,
+            "maxCost": self.cost,
+        }
+        left: dict[str, float] = {}
+        for name, amount in used.items():
+            field = to_snake(name)
+            limit = getattr(self.budget, field)
+            if limit is not None:
+                reserved = sum(getattr(one, field) or 0 for one in self.held.values())
+                left[field] = max(limit - (amount + reserved), 0)
+                if left[field] == 0 and name != "maxCalls":  # a delegate can answer without calls
+                    raise self._exhausted(name)
+        if self.out_of_time:
+            raise self._exhausted("maxDuration")
+        return left
 
-    The rest is divided equally among the delegates of its turn that have not started yet; what
-    cannot be divided goes to the first of them.
-
-    Only the part of calls may be zero: a delegate can answer without any.
-
-    Raises:
-        BudgetExhausted: There is no budget left.
-    """
-    claims = [call]
-    for one in calls:
-        tool = one.found_tool  # a later call of a sequential turn is not checked yet
-        is_open = one.stage is not CallStage.ENDED and one.id not in meter.held
-        if tool is not None and is_open and one is not call and (tool.delegate or tool.latent):
-            claims.append(one)
-    delegates = sum(1 for one in claims if one.tool.delegate is not None)
-    left = _left(meter, now, keep=1 + len(claims) - delegates)
-    _check(left, meter)
-    return BudgetShare(
-        requests=_part(left.requests, delegates),
-        calls=_part(left.calls, delegates),
-        tokens=_part(left.tokens, delegates),
-        cost=None if left.cost is None else left.cost / delegates,
-        duration=left.duration,
-    )
-
-
-def hold_request(meter: Meter, now: datetime, key: str) -> None:
-    """Reserve one request for a call that a model answers, or raise `BudgetExhausted`."""
-    check_request(meter, now)
-    meter.held[key] = BudgetShare(requests=1)
-
-
-def check_request(meter: Meter, now: datetime) -> None:
-    """Raise `BudgetExhausted` unless one request besides the run's own is left."""
-    _check(_left(meter, now, keep=1), meter)
-
-
-def _left(meter: Meter, now: datetime, *, keep: int) -> BudgetShare:
-    """Return the budget that is neither used nor reserved, minus the requests to `keep`."""
-    budget, held = meter.budget, meter.held.values()
-    tokens = meter.input_tokens + meter.output_tokens
-    cost = meter.cost + sum(one.cost or 0.0 for one in held)
-    return BudgetShare(
-        requests=_rest(budget.max_turns, meter.requests + keep, *(one.requests for one in held)),
-        calls=_rest(budget.max_calls, meter.calls, *(one.calls for one in held)),
-        tokens=_rest(budget.max_tokens, tokens, *(one.tokens for one in held)),
-        cost=None if budget.max_cost is None else max(budget.max_cost - cost, 0.0),
-        duration=timedelta() if meter.out_of_time else meter.remaining(now),
-    )
+    def _exhausted(self, name: BudgetName) -> BudgetExhausted:
+        return BudgetExhausted(f"nothing is left of the run's {name} ({self.limit(name)}) for it")
 
 
-def _check(left: BudgetShare, meter: Meter) -> None:
-    used_up: list[tuple[BudgetName, bool]] = [
-        ("maxTurns", left.requests == 0),
-        ("maxTokens", left.tokens == 0),
-        ("maxCost", left.cost == 0),
-        ("maxDuration", left.duration == timedelta()),
-    ]
-    for name, nothing in used_up:
-        if nothing:
-            raise BudgetExhausted(
-                f"nothing is left of the run's {name} ({meter.limit(name)}) for it"
-            )
-
-
-def _rest(limit: int | None, *used: int | None) -> int | None:
-    return None if limit is None else max(limit - sum(one or 0 for one in used), 0)
-
-
-def _part(left: int | None, among: int) -> int | None:
-    """Return an equal part of the rest, rounded up: the first parts take what is left over."""
-    if left is None:
-        return None
+def _part(left: int | float, among: int) -> int | float:
+    """Return an equal part of the rest: of a number, the first parts take what is left over."""
+    if isinstance(left, float):
+        return left / among
     part, rest = divmod(left, among)
     return part + 1 if rest and (part == 0 or applies(DELEGATE_SHARES)) else part

@@ -25,7 +25,7 @@ from holdfast.schemas.internal.model_request import Ask, ConversationPointer
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import SummaryEntry
 from holdfast.schemas.message import ChatMessage
-from holdfast.workflows.engine.budget.meter import BudgetExhausted, check_request
+from holdfast.workflows.engine.budget.meter import BudgetExhausted
 from holdfast.workflows.engine.conversation.scopes import content_text
 from holdfast.workflows.engine.log.compressed_pages import Record
 from holdfast.workflows.engine.log.log import Log
@@ -255,7 +255,7 @@ class Summaries:
     def _hindrance(self) -> BudgetExhausted | None:
         """Return why the budget does not allow a request besides the turn's, if so."""
         try:
-            check_request(self._state.meter, self._state.clock())
+            self._state.meter.check_request()
         except BudgetExhausted as error:
             return error
         return None

@@ -74,19 +74,21 @@ class Questions:
 
     def count(self, decision: Decision) -> Receipt:
         """Count a decision, or raise `DecisionRejected` with the reason."""
-        state, question = self._state, self._state.pending.find(decision.call_id)
-        receipt, decided = state.pending.count(decision, state.clock())
+        state, call_id = self._state, decision.call_id
+        question, decided = state.pending.count(decision, state.clock())
+        has_ruling, missing = question.ruling is not None, question.count_missing()
         state.log.append(
             DecisionEntry(
-                call_id=decision.call_id,
+                call_id=call_id,
                 decided=decided,
                 arguments=decision.arguments,
-                outcome="decided" if receipt.decided else None,
+                outcome="decided" if has_ruling else None,
             )
         )
-        for call_id, same in state.pending.release_remembered(question) if question else ():
-            state.log.append(DecisionEntry(call_id=call_id, decided=same, outcome="decided"))
-        return receipt
+        for other, same in state.pending.release_remembered(question):
+            state.log.append(DecisionEntry(call_id=other, decided=same, outcome="decided"))
+        verdict = decision.decision
+        return Receipt(call_id=call_id, decision=verdict, decided=has_ruling, missing=missing)
 
     def count_or_log(self, decision: Decision) -> None:
         """Count a decision of a sender who gets no answer; log the reason if it is rejected."""

@@ -38,7 +38,6 @@ from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.policy import (
     effective_policy,
-    may_require_approval,
     requires_approval,
     satisfies,
     strictest_policy,
@@ -266,11 +265,8 @@ class Planning:
         """Return the policy for a call; the agent's own, if the call would need no approval."""
         state, tool = self._state, call.tool
         policy = effective_policy(tool, state.rules)
-        asks = (
-            may_require_approval(tool, policy)
-            if call.stage is CallStage.PENDING
-            else requires_approval(tool, policy, call.arguments)
-        )
+        arguments = None if call.stage is CallStage.PENDING else call.arguments
+        asks = requires_approval(tool, policy, arguments)
         free = call.name in (*state.rules.approval.auto, *state.pending.remembered)
         return policy if asks and not free else state.rules.approval.over(APPROVAL_DEFAULTS)
 
