@@ -1,4 +1,4 @@
-"""The dependency graph of one turn: which call needs which, and the data that each of them reads.
+"""The dependency graph of one turn: which call needs which, and the data of each.
 
 A call with a reference to a place that another call of its turn writes needs that call, at any
 position in the answer. Calls that write to one place run one after the other, in source order, and
@@ -14,10 +14,21 @@ old value in place of a new one.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from holdfast.schemas.internal.stored_value import Stored
+from holdfast.schemas.log_entry import NoticeEntry
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import Path
-from holdfast.workflows.engine.call.tool_call import CallStage, Dependencies, ToolCall
+from holdfast.workflows.engine.call.tool_call import (
+    CallStage,
+    Dependencies,
+    Final,
+    ToolCall,
+    error_of,
+    fail,
+)
 from holdfast.workflows.engine.execution.preparation import paths_read
-from holdfast.workflows.engine.run_state import RunState
+from holdfast.workflows.engine.model.answer import is_untrusted_error, veil_of
+from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data, VisibleData
 from holdfast.workflows.engine.state.path_index import PathIndex
 from holdfast.workflows.engine.state.references import missing_reason, references
@@ -140,6 +151,29 @@ def write_problem(call: ToolCall, state: RunState) -> str | None:
     except CannotWrite as error:
         return str(error)
     return None
+
+
+def write_result(call: ToolCall, state: RunState) -> Final:
+    """Write a call's result to its places; return its outcome."""
+    outcome = call.ended
+    paths, value = call.writes
+    if not paths:
+        return outcome
+    try:
+        if (stored := Stored.of(value)) is not None:
+            most = f"{paths[0]} can take in at most {MAX_STATE_BYTES}"
+            raise CannotWrite(
+                f"the result of `{call.name}` has {stored.size_bytes} bytes, and {most}"
+            )
+        is_marked = error_of(outcome) is None or is_untrusted_error(call, outcome)
+        veil = veil_of(call, value) if is_marked else None
+        state.write(paths, value, call.meta.output_method, call.id, veil)
+    except CannotWrite as problem:
+        if error_of(outcome) is None:
+            return fail(ErrorCode.INVALID_OUTPUT, str(problem), value)
+        text = f"the error of {call.id} was not kept: {problem}"
+        state.log.append(NoticeEntry(text=text))
+    return outcome
 
 
 def _with_writes(data: Data, call: ToolCall) -> tuple[Data, Sequence[Path]]:

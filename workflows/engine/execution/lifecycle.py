@@ -7,19 +7,12 @@ pending calls and `start` queued ones; then `finish` them. Log entries are in so
 
 from typing import Any, assert_never
 
-from holdfast.schemas.log_entry import (
-    ToolCallEntry,
-    ToolStartEntry,
-)
+from holdfast.schemas.log_entry import MessageEntry, ToolCallEntry, ToolEndEntry, ToolStartEntry
 from holdfast.schemas.names import CHOOSE_SKILL, STRICTER_CALLS, ErrorCode
 from holdfast.validation.rule_changes import applies
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine import skills
-from holdfast.workflows.engine.approvals.policy import (
-    effective_policy,
-    is_within,
-    requires_approval,
-)
+from holdfast.workflows.engine.approvals.policy import is_within
 from holdfast.workflows.engine.approvals.question import (
     AnsweredByPerson,
     Approved,
@@ -39,6 +32,7 @@ from holdfast.workflows.engine.call.activities import (
 from holdfast.workflows.engine.call.tool_call import (
     Answered,
     CallStage,
+    Final,
     Outcome,
     Refused,
     ResultStage,
@@ -51,38 +45,35 @@ from holdfast.workflows.engine.call.tool_call import (
     fail,
     refuse,
 )
-from holdfast.workflows.engine.execution.closing import log_end, write_result
+from holdfast.workflows.engine.conversation.initial_context import append_message
 from holdfast.workflows.engine.execution.dependency_graph import (
     connect,
     explain_unresolvable,
     find_cycles,
     visible_data,
     write_problem,
+    write_result,
 )
 from holdfast.workflows.engine.execution.preparation import (
     MAX_REFERENCES_IN_TURN,
     check_order,
-    check_scopes,
     count_call,
+    missing_scope,
     prepare,
     resolve_arguments,
     run_before_hooks,
     uncount_call,
 )
 from holdfast.workflows.engine.execution.questions import Questions
+from holdfast.workflows.engine.model.answer import (
+    as_said,
+    is_shown_whole,
+    result_message,
+    veil_of,
+)
 from holdfast.workflows.engine.model.latent_calls import proposed_result
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import VisibleData, is_same_json
-
-_APPROVAL = "Shall `{}` be carried out with these arguments?"  # durable text
-_RECONCILE = (
-    "{message}. Did it happen? `happened` takes `result` as what it returned, `did_not_happen`"
-    " carries it out again, `give_up` leaves it unknown."  # durable text
-)
-_PRINCIPAL_EXPIRED = (
-    "The token of the run's principal has expired, so `{name}` is not started. The update `renew`"
-    " with a new token starts it, `deny` does not."
-)
 
 
 class CallLifecycle:
@@ -144,7 +135,7 @@ class CallLifecycle:
         if call.open_dependencies:
             call.move(CallStage.QUEUED)
             return
-        if (refused := self._missing_scope(call)) is not None:
+        if (refused := missing_scope(call, self._state)) is not None:
             call.end(refused)
             return
         if self.withhold(turn, call):
@@ -174,8 +165,7 @@ class CallLifecycle:
             return False
         if self._state.asks_people:
             call.move(CallStage.WAITING)
-            text = _PRINCIPAL_EXPIRED.format(name=call.name)
-            self._questions.ask_about(turn, call, "principal_expired", text)
+            self._questions.ask_about(turn, call, "principal_expired")
         else:
             message = "the principal's token has expired, and this run does not wait for a new one"
             self.refuse(call, ErrorCode.DENIED, message)
@@ -248,8 +238,7 @@ class CallLifecycle:
         match outcome:
             case Unknown(message) if self._state.asks_people:
                 call.move(CallStage.UNSURE)
-                text = _RECONCILE.format(message=message.rstrip("."))
-                self._questions.ask_about(turn, call, "reconcile", text)
+                self._questions.ask_about(turn, call, "reconcile", message)
             case Unknown(message):
                 call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
             case _:
@@ -261,9 +250,8 @@ class CallLifecycle:
         is_once = tool.once or tool.delegate is not None
         if not (self._state.was_reset and is_once and call.unknown_outcomes == 0):
             return None
-        return Unknown(
-            f"`{tool.name}` may have been carried out before the run was reset"  # durable text
-        )
+        text = f"`{tool.name}` may have been carried out before the run was reset"  # durable text
+        return Unknown(text)
 
     def publish_result(self, call: ToolCall) -> HookRequests[None]:
         """Make an ended call's result readable for the calls that depend on it, after its hooks."""
@@ -306,7 +294,29 @@ class CallLifecycle:
                 if isinstance(outcome, Succeeded | Answered):
                     self._state.succeeded[call.name] = None
                 call.advance_result(ResultStage.CLOSED, outcome)
-                log_end(turn, call, outcome, self._state)
+                self._log_end(turn, call, outcome)
+
+    def _log_end(self, turn: int, call: ToolCall, outcome: Final) -> None:
+        """Log the end of a call, and the message that the model reads."""
+        error, log = error_of(outcome), self._state.log
+        paths, _ = call.writes
+        place = str(paths[0]) if paths and error is None else None
+        message = result_message(call, outcome, place)
+        is_whole = place is not None or is_shown_whole(outcome, message)
+        log.append(
+            ToolEndEntry(
+                turn=turn,
+                call_id=call.id,
+                tool=call.name,
+                error=error,
+                value=None if is_whole else getattr(outcome, "value", None),
+                details=outcome.details if isinstance(outcome, Succeeded) else None,
+            )
+        )
+        log.append(MessageEntry(message=message))
+        if isinstance(outcome, Succeeded) and outcome.message is not None:
+            veil, extra = veil_of(call, None), as_said(call, outcome.message)
+            append_message(self._state, extra, within=call.meta.instance, veil=veil)
 
     def _end_if_refused(self, call: ToolCall, requests: HookRequests[None]) -> HookRequests[None]:
         try:
@@ -347,32 +357,20 @@ class CallLifecycle:
             call.cover(is_approved=not is_changed and is_within(call.arguments, call.bound))
 
     def _ask_or_start(self, turn: int, calls: list[ToolCall]) -> None:
-        rules, pending = self._state.rules, self._state.pending
         for call in calls:
-            if call.is_approved or call.name in (*rules.approval.auto, *pending.remembered):
+            if call.is_approved or not self._questions.required_policy(call, call.arguments):
                 continue
-            policy = effective_policy(call.tool, rules)
-            if not requires_approval(call.tool, policy, call.arguments):
-                continue
-            if self._state.asks_people:
-                if (refused := self._missing_scope(call)) and applies(STRICTER_CALLS):
-                    call.end(refused)
-                    continue
-                call.move(CallStage.WAITING)
-                self._questions.ask_about(turn, call, "call", _APPROVAL.format(call.name))
-            else:
+            if not self._state.asks_people:
                 message = "this run does not wait for anybody's approval"
                 call.end(refuse(ErrorCode.DENIED, message))
+            elif (refused := missing_scope(call, self._state)) and applies(STRICTER_CALLS):
+                call.end(refused)
+            else:
+                call.move(CallStage.WAITING)
+                self._questions.ask_about(turn, call, "call")
         for call in calls:
             if call.stage in (CallStage.PROPOSED, CallStage.PENDING):
                 self.start(turn, call)
-
-    def _missing_scope(self, call: ToolCall) -> Refused | None:
-        try:
-            check_scopes(call, self._state)
-        except CallRefused as refusal:
-            return Refused(refusal.error)
-        return None
 
     def _log_call(self, turn: int, call: ToolCall) -> None:
         arguments = call.raw_arguments if call.stage is CallStage.PENDING else call.arguments

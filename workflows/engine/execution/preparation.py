@@ -16,12 +16,7 @@ from holdfast.schemas.base import json_size
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import Path, parse_output_path
 from holdfast.schemas.tool import REASONING, ActivityBinding, OutputMethod, Tool
-from holdfast.validation.arguments import (
-    InvalidArguments,
-    coerce,
-    fit,
-    unwrapped,
-)
+from holdfast.validation.arguments import InvalidArguments, coerce, fit, unwrapped
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.call.activities import (
     CallRefused,
@@ -34,15 +29,16 @@ from holdfast.workflows.engine.call.activities import (
     outcome_of_result,
     run_hook,
 )
-from holdfast.workflows.engine.call.tool_call import Final, MetaProperties, ToolCall
+from holdfast.workflows.engine.call.tool_call import (
+    Final,
+    MetaProperties,
+    Refused,
+    ToolCall,
+    refuse,
+)
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, VisibleData, is_same_json
-from holdfast.workflows.engine.state.references import (
-    Unresolved,
-    instance_of,
-    references,
-    resolve,
-)
+from holdfast.workflows.engine.state.references import Unresolved, instance_of, references, resolve
 
 MAX_ARGUMENT_BYTES = 1_000_000
 MAX_REASONING_CHARACTERS = 4_000
@@ -201,27 +197,22 @@ def uncount_call(call: ToolCall, state: RunState) -> None:
 
 def check_order(call: ToolCall, state: RunState, others: Iterable[ToolCall]) -> None:
     """Raise `CallRefused` unless all of `_limits.after` succeeded, in the run or these calls."""
-    required = call.tool.limits.after
-    if not required:
-        return
     succeeded = {*state.succeeded, *(other.name for other in others)}
-    missing = [name for name in required if name not in succeeded]
+    missing = [name for name in call.tool.limits.after if name not in succeeded]
     if missing:
         raise CallRefused(
             ErrorCode.BLOCKED, f"`{call.name}` may be called after {', '.join(missing)} only"
         )
 
 
-def check_scopes(call: ToolCall, state: RunState) -> None:
-    """Raise `CallRefused` unless the principal holds the scopes that the tool requires."""
-    required = call.tool.requires
-    if not required:
-        return
+def missing_scope(call: ToolCall, state: RunState) -> Refused | None:
+    """Return the refusal of a call whose principal lacks a scope that the tool requires."""
     held = state.scopes()
-    missing = [scope for scope in required if scope not in held]
-    if missing:
-        message = f"`{call.name}` needs the scope {', '.join(missing)}, which is not held here"
-        raise CallRefused(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message)
+    missing = [scope for scope in call.tool.requires if scope not in held]
+    if not missing:
+        return None
+    message = f"`{call.name}` needs the scope {', '.join(missing)}, which is not held here"
+    return refuse(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message)
 
 
 def _rewritten(

@@ -7,9 +7,10 @@ from holdfast.schemas.decision import Decision, Kind, Receipt
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
 from holdfast.schemas.names import FILLED_DEFAULTS
 from holdfast.schemas.run import Principal
+from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.validation.arguments import filled_in, unwrapped
 from holdfast.validation.rule_changes import applies
-from holdfast.workflows.engine.approvals.policy import effective_policy
+from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.call.tool_call import ToolCall
@@ -17,6 +18,15 @@ from holdfast.workflows.engine.execution.preparation import fit_arguments
 from holdfast.workflows.engine.run_state import RunState
 
 MAX_FILLED_IN_SHOWN = 100
+
+# The text of a question on a call, by kind.
+_TEXTS: dict[Kind, str] = {
+    "call": "Shall `{name}` be carried out with these arguments?",  # durable text
+    "reconcile": "{message}. Did it happen? `happened` takes `result` as what it returned,"
+    " `did_not_happen` carries it out again, `give_up` leaves it unknown.",  # durable text
+    "principal_expired": "The token of the run's principal has expired, so `{name}` is not started."
+    " The update `renew` with a new token starts it, `deny` does not.",
+}
 
 
 class Questions:
@@ -34,8 +44,21 @@ class Questions:
         """Forget the question on a call; return it if there was one."""
         return self._of_calls.pop(call.id, None)
 
-    def ask_about(self, turn: int, call: ToolCall, kind: Kind, text: str) -> None:
-        """Add a question on a call."""
+    def required_policy(
+        self, call: ToolCall, arguments: dict[str, Any] | None
+    ) -> ApprovalPolicy | None:
+        """Return the policy under which a call needs an approval, if it needs one.
+
+        `arguments` are None while they are not known.
+        """
+        rules = self._state.rules
+        if call.name in (*rules.approval.auto, *self._state.pending.remembered):
+            return None
+        policy = effective_policy(call.tool, rules)
+        return policy if requires_approval(call.tool, policy, arguments) else None
+
+    def ask_about(self, turn: int, call: ToolCall, kind: Kind, message: str = "") -> None:
+        """Add a question on a call; `message` is the reason why its outcome is unknown."""
         state, tool = self._state, call.tool
         policy, round_ = effective_policy(tool, state.rules), call.unknown_outcomes
         if kind == "principal_expired":
@@ -48,7 +71,7 @@ class Questions:
             label=call.label,
             arguments=call.arguments,
             reasoning=call.meta.reasoning,
-            text=text,
+            text=_TEXTS[kind].format(name=call.name, message=message.rstrip(".")),
             policy=policy,
             requested_at=state.clock(),
             check_arguments=lambda arguments: fit_arguments(tool, arguments),

@@ -38,12 +38,11 @@ from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.policy import (
     effective_policy,
-    requires_approval,
     satisfies,
     strictest_policy,
 )
 from holdfast.workflows.engine.approvals.question import Approved, Denied, Expired, Question
-from holdfast.workflows.engine.call.activities import CallRefused, HookRequests
+from holdfast.workflows.engine.call.activities import HookRequests
 from holdfast.workflows.engine.call.tool_call import (
     Answered,
     CallStage,
@@ -52,13 +51,11 @@ from holdfast.workflows.engine.call.tool_call import (
     ToolCall,
     Turn,
     error_of,
+    refuse,
 )
 from holdfast.workflows.engine.execution.dependency_graph import connect, visible_data
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
-from holdfast.workflows.engine.execution.preparation import (
-    check_scopes,
-    fit_arguments,
-)
+from holdfast.workflows.engine.execution.preparation import fit_arguments, missing_scope
 from holdfast.workflows.engine.execution.questions import Questions, places_filled_in
 from holdfast.workflows.engine.plans.plan import (
     check_known_arguments,
@@ -118,14 +115,14 @@ class Planning:
         """Refuse the calls that can never run, and log all of them."""
         yield from self._calls.check(turn.number, turn.calls, is_sequential=turn.is_sequential)
         for call in unstarted(turn.calls):
+            refused = missing_scope(call, self._state)
             try:
-                check_scopes(call, self._state)
-                if call.stage is CallStage.PENDING:
+                if refused is None and call.stage is CallStage.PENDING:
                     check_known_arguments(call, self._state)
-            except CallRefused as refusal:
-                self._refuse([call], refusal.error.code, refusal.error.message)
             except InvalidArguments as error:
-                self._refuse([call], ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
+                refused = refuse(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
+            if refused is not None:
+                self._refuse([call], refused.error.code, refused.error.message)
         for call, why in find_unrunnable(turn, turn.calls, self._state, _is_refused).items():
             self._refuse([call], why.error.code, why.error.message)
 
@@ -263,12 +260,9 @@ class Planning:
 
     def _policy(self, call: ToolCall) -> ApprovalPolicy:
         """Return the policy for a call; the agent's own, if the call would need no approval."""
-        state, tool = self._state, call.tool
-        policy = effective_policy(tool, state.rules)
         arguments = None if call.stage is CallStage.PENDING else call.arguments
-        asks = requires_approval(tool, policy, arguments)
-        free = call.name in (*state.rules.approval.auto, *state.pending.remembered)
-        return policy if asks and not free else state.rules.approval.over(APPROVAL_DEFAULTS)
+        policy = self._questions.required_policy(call, arguments)
+        return policy or self._state.rules.approval.over(APPROVAL_DEFAULTS)
 
     def _edit(self, turn: Turn, plan: Plan, edited_by: str | None) -> None:
         arguments_by_call = {call.id: call.arguments for call in plan.calls}
