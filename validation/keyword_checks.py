@@ -7,6 +7,7 @@ A check counts its work; long work counts as several steps. Errors have the word
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,9 @@ from holdfast.validation.formats import fits_format
 from holdfast.validation.work_budget import WorkBudget
 
 if TYPE_CHECKING:
-    from holdfast.validation.compiled_schema import Node
+    from holdfast.validation.validator import Node
 
+REFERENCES = ("$ref", "$dynamicRef")
 # What takes ten microseconds: comparing so many values.
 _COMPARED = 8
 
@@ -50,19 +52,19 @@ class Fault:
         """Return the error in one line, which quotes the whole value."""
         return self.text.format(value=self.value, rule=self.rule)
 
-    def at(self, step: str | int | None, *schema_step: str | int) -> "Fault":
-        """Move the error of a part to the value and the schema around it, and return it."""
-        self.place = self.place if step is None else (step, *self.place)
-        self.schema_place = (*schema_step, *self.schema_place)
-        return self
-
 
 Faults = Iterator[Fault]
 # From the keyword's rule, the value, the node of its schema.
 Check = Callable[[Any, Any, "Node", WorkBudget], Faults]
+# Each schema that a keyword applies, the key or index of its part of the value (None: the value
+# itself), and the path of the schema within the rule.
+Applied = Iterator[tuple["Node", Any, tuple[str | int, ...]]]
+Application = Callable[[Any, Any, "Node", WorkBudget], Applied]
 
 KEYWORD_CHECKS: dict[str, tuple[tuple[type, ...], Check]] = {}
 """By keyword: the types of the values that it is about, and its check."""
+APPLICATIONS: dict[str, Application] = {}
+"""By keyword: the schemas that it applies, of those of a choice the ones that may be chosen."""
 
 
 def is_of_types(value: Any, types: tuple[type, ...]) -> bool:
@@ -72,7 +74,7 @@ def is_of_types(value: Any, types: tuple[type, ...]) -> bool:
     )
 
 
-def keyword_check(name: str, *types: type) -> Callable[[Check], Check]:
+def _keyword_check(name: str, *types: type) -> Callable[[Check], Check]:
     """Register the check of a keyword for values of these types, or of any."""
 
     def register(check: Check) -> Check:
@@ -82,10 +84,40 @@ def keyword_check(name: str, *types: type) -> Callable[[Check], Check]:
     return register
 
 
+def _applies(
+    name: str, *types: type, closed: "Callable[[list[Any], Any, Node], Fault] | None" = None
+) -> Callable[[Application], Application]:
+    """Register a keyword whose schemas must all fit, for values of these types, or of any.
+
+    `closed` returns the error of the parts that a `false` does not allow, if it is one for all.
+    """
+
+    def register(applied: Application) -> Application:
+        APPLICATIONS[name] = applied
+
+        @_keyword_check(name, *types)
+        def check(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+            found = applied(rule, value, node, budget)
+            if closed is not None and rule is False:
+                if extras := [step for _, step, _ in found]:
+                    yield closed(extras, value, node)
+                return
+            for part, step, path in found:
+                for fault in part.faults(value if step is None else value[step], budget):
+                    if step is not None:
+                        fault.place = (step, *fault.place)
+                    fault.schema_place = (*path, *fault.schema_place)
+                    yield fault
+
+        return applied
+
+    return register
+
+
 def _compares(keyword: str, types: str, fits: Callable[[Any, Any], bool], text: str) -> None:
     """Register a keyword that compares a value with its rule."""
 
-    @keyword_check(keyword, *TYPES[types])
+    @_keyword_check(keyword, *TYPES[types])
     def check(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
         if not fits(value, rule):
             words = _EMPTY.get((keyword[:4], rule), text)
@@ -120,7 +152,7 @@ _compares("exclusiveMaximum", "number", lt, "is greater than or equal to the max
 _compares("multipleOf", "number", _is_multiple, "is not a multiple of {rule}")
 
 
-@keyword_check("type")
+@_keyword_check("type")
 def _type(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     names = [rule] if isinstance(rule, str) else rule
     is_whole = isinstance(value, float) and "integer" in names and value.is_integer()
@@ -128,22 +160,19 @@ def _type(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
         yield Fault("{value!r} is not of type " + ", ".join(map(repr, names)), value, rule)
 
 
-@keyword_check("pattern", str)
+@_keyword_check("pattern", str)
 def _pattern(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     if not budget.matches(rule, value):
         yield Fault("{value!r} does not match {rule!r}", value, rule)
 
 
-@keyword_check("format", str)
+@_keyword_check("format", str)
 def _format(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     if rule in budget.rules.formats and not fits_format(rule, value):
         yield Fault("{value!r} is not a {rule!r}", value, rule)
 
 
-# Equality.
-
-
-@keyword_check("enum")
+@_keyword_check("enum")
 def _enum(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     if node.values is None:
         node.values = frozenset(_key(each, budget) for each in rule)
@@ -151,13 +180,13 @@ def _enum(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
         yield Fault("{value!r} is not one of {rule!r}", value, rule)
 
 
-@keyword_check("const")
+@_keyword_check("const")
 def _const(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     if _key(value, budget) != _key(rule, budget):
         yield Fault("{rule!r} was expected", value, rule)
 
 
-@keyword_check("uniqueItems", list)
+@_keyword_check("uniqueItems", list)
 def _unique_items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     """Check in one pass: to compare each item with each other one takes long."""
     if rule and len({_key(item, budget) for item in value}) < len(value):
@@ -189,26 +218,24 @@ def _key(value: Any, budget: WorkBudget) -> Any:
 # Schemas for the same value.
 
 
-@keyword_check("$dynamicRef")
-@keyword_check("$ref")
-def _reference(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
-    yield from node.target(rule).faults(value, budget)
+@_applies("$dynamicRef")
+@_applies("$ref")
+def _reference(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+    yield node.target(rule), None, ()
 
 
-@keyword_check("allOf")
-def _all_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
-    for n, each in enumerate(rule):
-        for fault in node.part(each).faults(value, budget):
-            yield fault.at(None, n)
+@_applies("allOf")
+def _all_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+    yield from ((node.part(each), None, (n,)) for n, each in enumerate(rule))
 
 
-@keyword_check("anyOf")
+@_keyword_check("anyOf")
 def _any_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     if not any(node.part(each).fits(value, budget) for each in rule):
         yield Fault("{value!r} is not valid under any of the given schemas", value, rule)
 
 
-@keyword_check("oneOf")
+@_keyword_check("oneOf")
 def _one_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     fitting = [each for each in rule if node.part(each).fits(value, budget)]
     if not fitting:
@@ -218,56 +245,53 @@ def _one_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
         yield Fault("{value!r} is valid under each of {rule}", value, schemas)
 
 
-@keyword_check("not")
+@_keyword_check("not")
 def _not(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     if node.part(rule).fits(value, budget):
         yield Fault("{value!r} should not be valid under {rule!r}", value, rule)
 
 
-@keyword_check("if")
-def _if(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+@_applies("if")
+def _if(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
     way = "then" if node.part(rule).fits(value, budget) else "else"
-    for fault in node.part(node.schema.get(way, True)).faults(value, budget):
-        yield fault.at(None, way)
+    yield node.part(node.schema.get(way, True)), None, (way,)
+
+
+@_applies("dependentSchemas", dict)
+def _dependent_schemas(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+    yield from ((node.part(rule[key]), None, (key,)) for key in rule if key in value)
 
 
 # Lists.
 
 
-@keyword_check("prefixItems", list)
-def _prefix_items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
-    for n, (item, each) in enumerate(zip(value, rule, strict=False)):
-        for fault in node.part(each).faults(item, budget):
-            yield fault.at(n, n)
+@_applies("prefixItems", list)
+def _prefix_items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+    yield from ((node.part(each), n, (n,)) for n, each in enumerate(rule[: len(value)]))
 
 
-@keyword_check("items", list)
-def _items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+def _extra_items(extras: list[Any], value: Any, node: "Node") -> Fault:
+    prefix, items = extras[0], "item" if extras[0] == 1 else "items"
+    text = f"Expected at most {prefix} {items} but found {len(extras)} extra: {{value!r}}"
+    return Fault(text, value[prefix:] if len(extras) > 1 else value[prefix], False)
+
+
+@_applies("items", list, closed=_extra_items)
+def _items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
     budget.spend(len(value))
     part, prefix = node.part(rule), len(node.schema.get("prefixItems", ()))
-    if rule is False and len(value) > prefix:
-        extra, items = value[prefix:], "item" if prefix == 1 else "items"
-        text = f"Expected at most {prefix} {items} but found {len(extra)} extra: {{value!r}}"
-        yield Fault(text, extra if len(extra) > 1 else extra[0], rule)
-        return
-    for n in range(prefix, len(value)):
-        for fault in part.faults(value[n], budget):
-            yield fault.at(n)
+    yield from ((part, n, ()) for n in range(prefix, len(value)))
 
 
-@keyword_check("contains", list)
+@_keyword_check("contains", list)
 def _contains(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     budget.spend(len(value))
-    part = node.part(rule)
     least, most = node.schema.get("minContains", 1), node.schema.get("maxContains", len(value))
-    count = 0
-    for item in value:
-        count += part.fits(item, budget)
-        if count > most:
-            text = "Too many items match the given schema (expected at most {rule})"
-            yield Fault(text, value, most, "maxContains")
-            return
-    if not count and least:
+    count = len([*islice(_fitting(rule, value, node, budget), int(most) + 1)])
+    if count > most:
+        text = "Too many items match the given schema (expected at most {rule})"
+        yield Fault(text, value, most, "maxContains")
+    elif not count and least:
         yield Fault("{value!r} does not contain items matching the given schema", value, rule)
     elif count < least:
         text = "Too few items match the given schema (expected at least {rule} but only "
@@ -277,75 +301,99 @@ def _contains(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults
 # Objects.
 
 
-@keyword_check("properties", dict)
-def _properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
-    for key, each in rule.items():
-        if key in value:
-            for fault in node.part(each).faults(value[key], budget):
-                yield fault.at(key, key)
+@_applies("properties", dict)
+def _properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+    yield from ((node.part(rule[key]), key, (key,)) for key in rule if key in value)
 
 
-@keyword_check("patternProperties", dict)
-def _pattern_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+@_applies("patternProperties", dict)
+def _pattern_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
     budget.spend(len(value))
     for pattern, each in rule.items():
-        for key in value:
-            if budget.matches(pattern, key):
-                for fault in node.part(each).faults(value[key], budget):
-                    yield fault.at(key, pattern)
+        keys = (key for key in value if budget.matches(pattern, key))
+        yield from ((node.part(each), key, (pattern,)) for key in keys)
 
 
-@keyword_check("additionalProperties", dict)
-def _additional_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
-    budget.spend(len(value))
-    known, patterns = (node.schema.get(each, {}) for each in ("properties", "patternProperties"))
-    others = [key for key in value if key not in known]
-    extras = [key for key in others if not any(budget.matches(each, key) for each in patterns)]
-    if rule is not False:
-        part = node.part(rule)
-        for key in extras:
-            for fault in part.faults(value[key], budget):
-                yield fault.at(key)
-    elif extras and patterns:
-        does = "does" if len(extras) == 1 else "do"
-        regexes = ", ".join(map(repr, sorted(patterns)))
-        words = f"{', '.join(map(repr, sorted(extras)))} {does} not match any of the regexes"
-        yield Fault("{rule}", value, f"{words}: {regexes}")
-    elif extras:
-        text = "Additional properties are not allowed ({rule} unexpected)"
-        yield Fault(text, value, list_extras(sorted(extras)))
-
-
-def list_extras(extras: list[Any]) -> str:
+def _list_extras(extras: list[Any]) -> str:
     """List the unexpected parts of a value, with their verb."""
     return f"{', '.join(map(repr, extras))} {'was' if len(extras) == 1 else 'were'}"
 
 
-@keyword_check("propertyNames", dict)
+def _extra_properties(extras: list[Any], value: Any, node: "Node") -> Fault:
+    if patterns := node.schema.get("patternProperties"):
+        does = "does" if len(extras) == 1 else "do"
+        regexes = ", ".join(map(repr, sorted(patterns)))
+        words = f"{', '.join(map(repr, sorted(extras)))} {does} not match any of the regexes"
+        return Fault("{rule}", value, f"{words}: {regexes}")
+    text = "Additional properties are not allowed ({rule} unexpected)"
+    return Fault(text, value, _list_extras(sorted(extras)))
+
+
+@_applies("additionalProperties", dict, closed=_extra_properties)
+def _additional_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+    budget.spend(len(value))
+    known, patterns = (node.schema.get(each, {}) for each in ("properties", "patternProperties"))
+    for key in value:
+        if key not in known and not any(budget.matches(each, key) for each in patterns):
+            yield node.part(rule), key, ()
+
+
+@_keyword_check("propertyNames", dict)
 def _property_names(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     budget.spend(len(value))
     for key in value:
         yield from node.part(rule).faults(key, budget)
 
 
-@keyword_check("required", dict)
+@_keyword_check("required", dict)
 def _required(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     for name in rule:
         if name not in value:
             yield Fault("{rule!r} is a required property", value, name)
 
 
-@keyword_check("dependentRequired", dict)
+@_keyword_check("dependentRequired", dict)
 def _dependent_required(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
     for key in (key for key in rule if key in value):
         for name in rule[key]:
             if name not in value:
-                words = f"{name!r} is a dependency of {key!r}"
-                yield Fault("{rule}", value, words)
+                yield Fault("{rule}", value, f"{name!r} is a dependency of {key!r}")
 
 
-@keyword_check("dependentSchemas", dict)
-def _dependent_schemas(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
-    for key in (key for key in rule if key in value):
-        for fault in node.part(rule[key]).faults(value, budget):
-            yield fault.at(None, key)
+# What no other keyword is about: none beside it, and none of the schemas that are applied to the
+# same value and fit it.
+
+
+def _condition(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+    yield node.part(rule), None, ()
+    yield from _if(rule, value, node, budget)
+
+
+def _fitting(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
+    part = node.part(rule)
+    yield from ((part, step, ()) for step in _steps(value) if part.fits(value[step], budget))
+
+
+APPLICATIONS |= {"anyOf": _all_of, "oneOf": _all_of, "if": _condition}
+APPLICATIONS |= dict.fromkeys(("contains", "unevaluatedItems", "unevaluatedProperties"), _fitting)
+
+
+@_keyword_check("unevaluatedProperties", dict)
+@_keyword_check("unevaluatedItems", list)
+def _unevaluated(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    budget.spend(len(value))
+    evaluated = set(node.evaluated(value, budget))
+    extras = [step for step in _steps(value) if step not in evaluated]
+    if extras and isinstance(value, list):
+        items = _list_extras([value[n] for n in extras])
+        yield Fault("Unevaluated items are not allowed ({rule} unexpected)", value, items)
+    elif extras and rule is False:
+        text = "Unevaluated properties are not allowed ({rule} unexpected)"
+        yield Fault(text, value, _list_extras(sorted(extras)))
+    elif extras:
+        why = "under the given schema ({rule} unevaluated and invalid)"
+        yield Fault(f"Unevaluated properties are not valid {why}", value, _list_extras(extras))
+
+
+def _steps(value: Any) -> Any:
+    return value if isinstance(value, dict) else range(len(value))

@@ -16,9 +16,9 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from holdfast.schemas.json_schema import target_of
-from holdfast.validation.compiled_schema import ANCHORS
 from holdfast.validation.problems import Where
 from holdfast.validation.schema_keywords import ONE_SCHEMA, SEVERAL_SCHEMAS
+from holdfast.validation.validator import ANCHORS
 
 _DRAFTS = {
     "json-schema.org/draft-06/schema": 6,

@@ -15,7 +15,7 @@ from holdfast.validation.formats import FORMATS
 from holdfast.validation.regex import Pattern, PatternRefused, pattern
 
 if TYPE_CHECKING:
-    from holdfast.validation.compiled_schema import Node
+    from holdfast.validation.validator import Node
 
 
 @dataclass(frozen=True)

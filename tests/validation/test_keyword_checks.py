@@ -29,7 +29,7 @@ SCHEMAS: list[Any] = [
     {"prefixItems": [TEXT, INTEGER], "items": False},
     {"prefixItems": [{"const": 1}], "items": {"type": "string"}},
     {"contains": INTEGER, "minContains": 2, "maxContains": 2},
-    {"contains": TEXT},
+    {"contains": TEXT, "maxContains": 1.0},
     {"properties": {"a": INTEGER, "b": {"not": {}}}, "additionalProperties": TEXT},
     {"properties": {"a": {}}, "additionalProperties": False},
     {"patternProperties": {"^a": INTEGER, "b$": TEXT}, "additionalProperties": False},
