@@ -4,9 +4,8 @@ Tools come from a folder and from Python modules, agents from the folder. All pr
 at once, each with its file, line, reason and fix, and stop the worker.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,20 +50,6 @@ class Catalog:
     agents: dict[str, Agent] = field(default_factory=dict)
     python_activities: tuple[PythonActivity, ...] = ()
     advice: tuple[FileProblem, ...] = ()
-
-    @property
-    def activities(self) -> list[Callable[..., Any]]:
-        """Return the activities of the Python modules, to register."""
-        return [each.run for each in self.python_activities]
-
-    @cached_property
-    def privileged_activities(self) -> frozenset[str]:
-        """Return the activities with side effects or required scopes, also those of other queues.
-
-        This worker may have them too.
-        """
-        tools = [tool for tool in self.all_tools if tool.side_effects or tool.requires]
-        return frozenset(tool.activity.type for tool in tools if tool.activity is not None)
 
     @property
     def unbound_activities(self) -> list[PythonActivity]:

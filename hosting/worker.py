@@ -22,18 +22,16 @@ from temporalio.worker import Interceptor, Worker
 
 from holdfast.activities.check_token import CheckTokenActivity
 from holdfast.activities.generate import GenerateActivity
-from holdfast.activities.interceptors.attempt_spans import AttemptSpanInterceptor, current_tracing
-from holdfast.activities.interceptors.auto_heartbeat import (
-    AutoHeartbeatInterceptor,
-    OutlivedAttempts,
-)
-from holdfast.activities.interceptors.once import OnceInterceptor
-from holdfast.activities.interceptors.permits import PermitInterceptor
-from holdfast.activities.interceptors.results import ResultInterceptor
+from holdfast.activities.interceptors.attempt_spans import AttemptSpans, current_tracing
+from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeat, OutlivedAttempts
+from holdfast.activities.interceptors.chain import ActivityInterceptors
+from holdfast.activities.interceptors.once import OnceCheck
+from holdfast.activities.interceptors.permits import PermitCheck
+from holdfast.activities.interceptors.results import CheckedResults
 from holdfast.activities.knowledge import FetchKnowledgeActivity
 from holdfast.activities.memory_access import MemoryActivities
 from holdfast.activities.model.conversation_cache import ConversationCache
-from holdfast.activities.model.page_prefetch import PagePrefetch, PagePrefetchInterceptor
+from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.activities.model.run_queries import RunQueries
 from holdfast.activities.record_spans import SpanRecorder
 from holdfast.activities.resolve import DefinitionResolver
@@ -44,6 +42,7 @@ from holdfast.hosting.options import (
     WorkerSettings as WorkerSettings,  # for callers of `build_worker`
 )
 from holdfast.hosting.options import read_options
+from holdfast.hosting.own_runs import OwnRunsInterceptor
 from holdfast.hosting.probes import WorkerHealth, serve_probes
 from holdfast.hosting.process_exit import STOPPED, StartError, exit_process, run_until_stopped
 from holdfast.hosting.resources import (
@@ -53,7 +52,6 @@ from holdfast.hosting.resources import (
     summarize_resources,
 )
 from holdfast.hosting.sdk_workarounds.activity_definitions import with_raw_arguments
-from holdfast.hosting.sdk_workarounds.own_runs import OwnRunsRunner
 from holdfast.hosting.sdk_workarounds.workflow_runner import runner_for_worker
 from holdfast.hosting.temporal import (
     connect,
@@ -66,10 +64,12 @@ from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.storage.store import payload_writer
 from holdfast.schemas import names
 from holdfast.schemas.agent import RULES_VERSION, WorkerFacts
+from holdfast.schemas.internal.model_request import HAND_OVER
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
+from holdfast.workflows.permits import PERMIT_KEYS
 
 # The heartbeat of a model's activity holds its text so far, so it must not be throttled for long.
 HEARTBEAT_INTERVAL = timedelta(milliseconds=200)
@@ -95,26 +95,21 @@ class WorkerGroup:
         around: AbstractAsyncContextManager[Any],
         outlived: OutlivedAttempts,
     ) -> None:
-        self.main = main
-        self.others = others
-        self.outlived = outlived
+        self.main, self.others, self.outlived = main, others, outlived
+        self._workers = [main, *others]
         self._around = around
         self._stack = AsyncExitStack()
 
     @property
     def is_running(self) -> bool:
         """Return whether every worker accepts work."""
-        return all(worker.is_running for worker in self._all)
-
-    @property
-    def _all(self) -> list[Worker]:
-        return [self.main, *self.others]
+        return all(worker.is_running for worker in self._workers)
 
     async def __aenter__(self) -> Self:
         """Start every worker."""
         async with AsyncExitStack() as starting:
             await starting.enter_async_context(self._around)
-            for worker in self._all:
+            for worker in self._workers:
                 await starting.enter_async_context(worker)
             self._stack = starting.pop_all()
         return self
@@ -126,7 +121,7 @@ class WorkerGroup:
         at: TracebackType | None,
     ) -> bool | None:
         """Stop the workers together: their activities have the same time to finish."""
-        await asyncio.gather(*(worker.shutdown() for worker in self._all))
+        await asyncio.gather(*(worker.shutdown() for worker in self._workers))
         return await self._stack.__aexit__(kind, error, at)
 
 
@@ -179,6 +174,7 @@ async def build_worker(
     build = partial(
         Worker,
         client,
+        interceptors=_interceptors(client, settings, resources, prefetch, outlived),
         max_concurrent_activities=MAX_ACTIVITIES,
         max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
         default_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
@@ -188,9 +184,7 @@ async def build_worker(
     # For all activities and local activities that run at once, and for reloading the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
     runner, attach_runner = runner_for_worker()
-    if resources.permit_keys is not None:
-        runner = OwnRunsRunner(runner, client)
-    tools = resources.current_catalog.catalog.activities
+    tools = [each.run for each in resources.current_catalog.catalog.python_activities]
     # A memory outlives every build, so its workflow moves to the current one.
     memory = MemoryWorkflow if settings.version is None else MovingMemoryWorkflow
     main = build(
@@ -202,7 +196,6 @@ async def build_worker(
         ],
         activity_executor=threads,
         workflow_runner=runner,
-        interceptors=_interceptors(client, resources, prefetch, settings, outlived),
         max_cached_workflows=settings.max_cached_workflows,
         max_concurrent_local_activities=MAX_ACTIVITIES,
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
@@ -215,10 +208,6 @@ async def build_worker(
         build(
             task_queue=names.request_queue(settings.task_queue, endpoint),
             activities=[generate.generate],
-            interceptors=[
-                AttemptSpanInterceptor(resources.telemetry),
-                ResultInterceptor(payload_writer(client.data_converter), resources.secrets),
-            ],
             max_task_queue_activities_per_second=None if limit is None else limit / 60,
         )
         for endpoint, limit in limits.items()
@@ -228,27 +217,29 @@ async def build_worker(
 
 def _interceptors(
     client: Client,
+    settings: WorkerSettings,
     resources: WorkerResources,
     prefetch: PagePrefetch,
-    settings: WorkerSettings,
     outlived: OutlivedAttempts,
 ) -> list[Interceptor]:
     """Return the interceptors, the outermost first: heartbeats go on while a result is stored."""
-    current, keys = resources.current_catalog, resources.permit_keys
-    activities = current.catalog.python_activities
+    keys, tools = resources.permit_keys, resources.current_catalog.catalog.python_activities
     # `generate` sends heartbeats of its own.
     own = [name for name in names.RESERVED_ACTIVITIES if name != names.GENERATE]
-    in_process = frozenset([*own, *(each.name for each in activities)])
+    in_process = frozenset([*own, *(each.name for each in tools)])
+    exempt = frozenset([*names.RESERVED_ACTIVITIES, settings.notify or ""])
     writer = payload_writer(client.data_converter)
-    permits = None if keys is None else PermitInterceptor(keys, client, current)
+    externs: dict[str, Callable[..., Any]] = {HAND_OVER: prefetch.store, PERMIT_KEYS: lambda: keys}
     return [
-        AttemptSpanInterceptor(resources.telemetry),
-        *([] if permits is None else [permits]),
-        AutoHeartbeatInterceptor(in_process, outlived),
-        ResultInterceptor(writer, resources.secrets, permits.sign_result if permits else None),
-        OnceInterceptor(),
-        CommandInterceptor(in_process, settings.heartbeat_timeout, keys),
-        PagePrefetchInterceptor(prefetch),
+        ActivityInterceptors(
+            partial(AttemptSpans, telemetry=resources.telemetry),
+            partial(PermitCheck, keys=keys, client=client, exempt=exempt),
+            partial(AutoHeartbeat, activity_types=in_process, outlived=outlived),
+            partial(CheckedResults, store=writer, secrets=resources.secrets, permit_keys=keys),
+            OnceCheck,
+        ),
+        *([] if keys is None else [OwnRunsInterceptor(client)]),
+        CommandInterceptor(in_process, settings.heartbeat_timeout, externs),
     ]
 
 

@@ -23,6 +23,7 @@ from temporalio.runtime import (
     TelemetryFilter,
 )
 
+from holdfast.hosting.own_runs import ForeignRunError
 from holdfast.hosting.resources import WorkerResources
 from holdfast.runtime.storage.store import StoreError
 from holdfast.runtime.telemetry.startup import start_telemetry
@@ -31,7 +32,7 @@ from holdfast.runtime.telemetry.trace_context import TraceContextFilter
 from holdfast.schemas import names
 
 # Cancellations are included: they cut off work when the worker stops.
-_ON_PURPOSE = (ApplicationError, StoreError, asyncio.CancelledError)
+_ON_PURPOSE = (ApplicationError, StoreError, ForeignRunError, asyncio.CancelledError)
 # The field by which the SDK marks the record of a failed attempt.
 _FAILED_ATTEMPT = "__temporal_error_identifier"
 # The code of the SDK's error for a reference to a stored value in a process without a store.

@@ -19,11 +19,11 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.tool import ActivityBinding
 
 # The function of the worker that returns its permit keys, if it has any.
-EXTERN = "holdfast_permit_keys"
+PERMIT_KEYS = "holdfast_permit_keys"
 
 
 def _worker_keys() -> KeyRing | None:
-    keys: KeyRing | None = workflow.extern_functions().get(EXTERN, lambda: None)()
+    keys: KeyRing | None = workflow.extern_functions().get(PERMIT_KEYS, lambda: None)()
     return keys
 
 

@@ -11,7 +11,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Status, StatusCode
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.runtime.telemetry.trace_context import (
@@ -48,23 +48,15 @@ def current_tracing(telemetry: Telemetry) -> Tracing:
     return Tracing(flags=flags, content=telemetry.content)
 
 
-class AttemptSpanInterceptor(Interceptor):
+class AttemptSpans(ActivityInboundInterceptor):
     """Records the attempts of a worker's activities, and sets the place of each."""
 
-    def __init__(self, telemetry: Telemetry | None) -> None:
-        self._telemetry = telemetry
-
-    def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
-        """Wrap one execution; the SDK calls this."""
-        return _AttemptSpans(inner, self._telemetry)
-
-
-class _AttemptSpans(ActivityInboundInterceptor):
     def __init__(self, inner: ActivityInboundInterceptor, telemetry: Telemetry | None) -> None:
         super().__init__(inner)
         self._telemetry = telemetry
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        """Execute the activity in its span; the SDK calls this."""
         info = activity.info()
         if info.activity_type == names.GENERATE and isinstance(input.args[0], dict):
             enter_activity(input.args[0])

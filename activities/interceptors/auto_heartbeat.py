@@ -30,7 +30,6 @@ from temporalio.worker import (
     ActivityInboundInterceptor,
     ActivityOutboundInterceptor,
     ExecuteActivityInput,
-    Interceptor,
 )
 
 from holdfast.schemas import names
@@ -76,31 +75,29 @@ class OutlivedAttempts:
             function.exception()  # no one else reads it
 
 
-class AutoHeartbeatInterceptor(Interceptor):
+class AutoHeartbeat(ActivityInboundInterceptor):
     """Ends the attempts of all activities, and sends heartbeats for those of some types."""
 
-    def __init__(self, activity_types: Collection[str], outlived: OutlivedAttempts) -> None:
-        self.activity_types, self.outlived = activity_types, outlived
-
-    def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
-        """Wrap one execution; the SDK calls this."""
-        return _WithHeartbeats(inner, self)
-
-
-class _WithHeartbeats(ActivityInboundInterceptor):
-    def __init__(self, inner: ActivityInboundInterceptor, worker: AutoHeartbeatInterceptor) -> None:
+    def __init__(
+        self,
+        inner: ActivityInboundInterceptor,
+        *,
+        activity_types: Collection[str],
+        outlived: OutlivedAttempts,
+    ) -> None:
         super().__init__(inner)
-        self._worker = worker
+        self._activity_types, self._outlived = activity_types, outlived
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
+        """Note how heartbeats are sent; the SDK calls this."""
         self._heartbeats = _Heartbeats(outbound)
         super().init(self._heartbeats)
 
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
+        """Execute the activity until it ends, or is given up; the SDK calls this."""
         info = activity.info()
         has_own_timeout = (
-            info.activity_type not in self._worker.activity_types
-            or names.BEATS_ITSELF in call.headers
+            info.activity_type not in self._activity_types or names.BEATS_ITSELF in call.headers
         )
         is_protected = not (has_own_timeout or info.is_local or info.heartbeat_timeout is None)
         if is_protected and info.heartbeat_timeout is not None:
@@ -117,7 +114,7 @@ class _WithHeartbeats(ActivityInboundInterceptor):
             self._heartbeats.stop()
         for function in running:
             if not function.done():
-                self._worker.outlived.add(function)
+                self._outlived.add(function)
                 logger.warning(
                     "`%s` (%s of %s) still runs although its attempt was cancelled",
                     *(info.activity_type, info.activity_id, info.workflow_id),

@@ -12,23 +12,18 @@ from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from holdfast.activities.interceptors.lost_replies import lost_reply
 from holdfast.schemas import names
 from holdfast.schemas.names import ErrorCode
 
 
-class OnceInterceptor(Interceptor):
+class OnceCheck(ActivityInboundInterceptor):
     """Starts marked activities once, and reports their unknown outcomes."""
 
-    def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
-        """Wrap one execution; the SDK calls this."""
-        return _Once(inner)
-
-
-class _Once(ActivityInboundInterceptor):
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
+        """Execute the activity if that is its first attempt; the SDK calls this."""
         mark = call.headers.get(names.ONCE)
         if mark is None:
             return await super().execute_activity(call)

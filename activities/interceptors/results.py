@@ -24,15 +24,16 @@ from temporalio.worker import (
     ActivityInboundInterceptor,
     ActivityOutboundInterceptor,
     ExecuteActivityInput,
-    Interceptor,
 )
 
+from holdfast.activities.interceptors.permits import sign_result
 from holdfast.activities.interceptors.secret_redaction import (
     RedactedHeartbeats,
     encode_failure,
     redact_error,
     redact_payload,
 )
+from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas import names
 from holdfast.schemas.internal.stored_value import BEGINNING_CHARACTERS, Stored
@@ -53,53 +54,38 @@ _NO_NUMBER = re.compile(rb"NaN|Infinity")
 
 # Puts a payload into the worker's store, and returns its digest.
 StorePayload = Callable[[Payload], Awaitable[str]]
-# Signs a payload as the result of the current activity, in its metadata.
-SignResult = Callable[[Payload], None]
 
 logger = logging.getLogger("holdfast")
 
 
-class ResultInterceptor(Interceptor):
+class CheckedResults(ActivityInboundInterceptor):
     """Bounds the results and errors of the worker's activities, and redacts secrets.
 
     Args:
+        inner: the interceptor around which this one is.
         store: puts a payload into the worker's store, if it has one.
         secrets: the values that must not leave the worker.
-        sign: signs results.
+        permit_keys: sign the results of once-calls.
     """
 
     def __init__(
         self,
+        inner: ActivityInboundInterceptor,
+        *,
         store: StorePayload | None = None,
         secrets: Secrets | None = None,
-        sign: SignResult | None = None,
-    ) -> None:
-        self._store = store
-        self._secrets = secrets or Secrets()
-        self._sign = sign or (lambda _: None)
-
-    def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
-        """Wrap one execution; the SDK calls this."""
-        return _CheckedResults(inner, self._store, self._secrets, self._sign)
-
-
-class _CheckedResults(ActivityInboundInterceptor):
-    def __init__(
-        self,
-        inner: ActivityInboundInterceptor,
-        store: StorePayload | None,
-        secrets: Secrets,
-        sign: SignResult,
+        permit_keys: KeyRing | None = None,
     ) -> None:
         super().__init__(inner)
-        self._store = store
-        self._secrets = secrets
-        self._sign = sign
+        self._store, self._secrets = store, secrets or Secrets()
+        self._permit_keys = permit_keys
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
+        """Redact heartbeats, too; the SDK calls this."""
         super().init(RedactedHeartbeats(outbound, self._secrets))
 
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
+        """Execute the activity, and check what it returns or raises; the SDK calls this."""
         try:
             result = await self.next.execute_activity(call)
         except Exception as error:
@@ -124,7 +110,7 @@ class _CheckedResults(ActivityInboundInterceptor):
                     parse_constant=lambda name: _no_json(f"{name} is no number of JSON"),
                 )
         payload = redact_payload(payload, self._secrets)
-        self._sign(payload)
+        sign_result(payload, self._permit_keys)
         return RawValue(await self._for_history(payload))
 
     async def _for_history(self, payload: Payload) -> Payload:
@@ -165,7 +151,7 @@ class _CheckedResults(ActivityInboundInterceptor):
             beginning = cut[:BEGINNING_CHARACTERS]
         stored = Stored(sha256=digest, size_bytes=size_bytes, beginning=beginning)
         reference = activity.payload_converter().to_payload(stored.value())
-        self._sign(reference)
+        sign_result(reference, self._permit_keys)
         return reference
 
 

@@ -11,11 +11,8 @@ from collections.abc import Callable
 from threading import Lock
 from typing import NamedTuple
 
-from temporalio.worker import Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
-
 from holdfast.activities.model.conversation_cache import ConversationCache
 from holdfast.schemas.internal.model_request import (
-    HAND_OVER,
     ConversationPage,
     ConversationPageRequest,
     ConversationPointer,
@@ -89,17 +86,3 @@ class PagePrefetch:
         if prefetched is not None:
             self.size_bytes -= prefetched.size_bytes
         return prefetched
-
-
-class PagePrefetchInterceptor(Interceptor):
-    """Gives the workflows of a worker the function that stores a page."""
-
-    def __init__(self, prefetch: PagePrefetch) -> None:
-        self._handing = prefetch
-
-    def workflow_interceptor_class(
-        self, input: WorkflowInterceptorClassInput
-    ) -> type[WorkflowInboundInterceptor] | None:
-        """Add the function; the SDK calls this."""
-        input.unsafe_extern_functions[HAND_OVER] = self._handing.store
-        return None

@@ -13,9 +13,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from temporalio import workflow
 from temporalio.worker import Worker, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 
-from holdfast.hosting.sdk_workarounds.own_runs import WrappedRun
 from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
 
 # The SDK's prefix for the id of a query that comes without a workflow task.
@@ -49,10 +49,9 @@ class CacheEvictingRunner(WorkflowRunner):
         return _TrackedRun(self._inner.create_instance(det), lambda run_id: self._evict(run_id))
 
 
-class _TrackedRun(WrappedRun):
+class _TrackedRun(WorkflowInstance):
     def __init__(self, inner: WorkflowInstance, evict: Callable[[str], None]) -> None:
-        super().__init__(inner)
-        self._evict = evict
+        self._inner, self._evict = inner, evict
         self._was_replayed = False
         self._divergence = DivergenceDetector()
         # It went on after a replay, or without a task, and no task has come since.
@@ -70,6 +69,18 @@ class _TrackedRun(WrappedRun):
             self._was_replayed = True
         else:
             self._may_be_ahead, self._was_replayed = self._was_replayed or not is_task, False
-        completion = super().activate(act)
+        completion = self._inner.activate(act)
         self._divergence.record(act, completion)
         return completion
+
+    def get_serialization_context(self, command_info: Any) -> Any:
+        return self._inner.get_serialization_context(command_info)
+
+    def get_external_store_context(self, command_info: Any) -> Any:
+        return self._inner.get_external_store_context(command_info)
+
+    def get_info(self) -> workflow.Info:
+        return self._inner.get_info()
+
+    def get_thread_id(self) -> int | None:
+        return self._inner.get_thread_id()

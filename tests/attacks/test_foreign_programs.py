@@ -41,6 +41,7 @@ from holdfast.schemas import names
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
 from holdfast.workflows.commands.interceptors import CommandInterceptor
+from holdfast.workflows.permits import PERMIT_KEYS
 from tests.attacks.test_admission import ANN, ASK, ASKS, DESK, INLINE, PAYS, begin, token
 from tests.encryption.keys import NEW, OLD, key_file, ring
 from tests.support import tools
@@ -294,12 +295,13 @@ async def test_no_agent_of_another_worker_makes_it_pay(strict: Any, launch: Laun
     assert tools.read() == []
 
 
-async def test_no_standalone_activity_makes_it_pay(strict: Any, client: Client) -> None:
+@pytest.mark.parametrize("tool", ["pay", "look_up"])  # with side effects, and without
+async def test_no_standalone_activity_makes_it_pay(strict: Any, client: Client, tool: str) -> None:
     home = await strict()
-    options = {"type": "pay", "task-queue": home.task_queue, "start-to-close-timeout": "10s"}
+    options = {"type": tool, "task-queue": home.task_queue, "start-to-close-timeout": "10s"}
     output = await temporal(client, "execute", **options, input='{"amount": 31337}')
 
-    assert "`pay` was not run" in output
+    assert f"`{tool}` was not run" in output
     assert tools.read() == []
 
 
@@ -324,11 +326,12 @@ async def test_what_a_run_was_admitted_to_do_is_done_also_by_its_delegates_and_n
 async def replays(run: Run) -> None:
     """Replay a run without keys, and with keys that have signed nothing of it."""
     for keys in (None, ring(OLD)):
+        externs = {PERMIT_KEYS: partial(lambda same: same, keys)}
         replayer = Replayer(
             workflows=[AgentWorkflow, CallWorkflow],
             workflow_runner=workflow_runner(),
             data_converter=data_converter,
-            interceptors=[CommandInterceptor(["pay", "held_payment"], SOON, keys)],
+            interceptors=[CommandInterceptor(["pay", "held_payment"], SOON, externs)],
         )
         await replayer.replay_workflow(await run.handle.fetch_history())
 

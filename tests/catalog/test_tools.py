@@ -382,17 +382,3 @@ def test_an_activity_that_a_hook_or_a_skill_names_is_bound(shop: Folder) -> None
     """
     shop.write("agents/a.yaml", text)
     assert [each.name for each in shop.load().unbound_activities] == ["charge", "unused"]
-
-
-def test_the_activities_of_tools_with_side_effects_or_scopes_have_privileges(shop: Folder) -> None:
-    """Also where a tool runs its activity on another queue, and as an agent's or a skill's own."""
-    shop.write(
-        "tools/pay.yaml", "_activity: {type: charge, taskQueue: tills}\n_sideEffects: true\n"
-    )
-    shop.write("tools/read.yaml", "_activity: {type: read, taskQueue: tills}\n")
-    own = "{_tool: own, _activity: {type: own, taskQueue: tills}, _requires: [orders]}"
-    whole = "{type: whole, taskQueue: tills}"
-    skill = f"skills: [{{name: one, activity: {whole}, sideEffects: true}}]\n"
-    shop.write("agents/desk.yaml", f"model: {{endpoint: m}}\ntools: [{own}]\n{skill}")
-
-    assert shop.load().privileged_activities == {"charge", "own", "whole"}

@@ -11,7 +11,7 @@ that may run once gets a header too (`activities/interceptors/once.py`).
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, NoReturn
@@ -33,7 +33,6 @@ from temporalio.worker import (
 )
 
 with workflow.unsafe.imports_passed_through():
-    from holdfast.runtime.encryption.key_ring import KeyRing
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import rfc3339
@@ -49,7 +48,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.spans import Spans, SpansProgress, Subject
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.permits import EXTERN, sign
+from holdfast.workflows.permits import sign
 
 # The activity only fills a queue of the worker. The timeout is shorter than the time until the SDK
 # extends the workflow task, so that people's input is not delayed.
@@ -196,20 +195,23 @@ class CommandInterceptor(Interceptor):
 
     It also writes the page of a run during the query for it, so that an unread page costs nothing:
     the SDK stores current details as a text that has to be ready at all times.
+    `externs` are functions of the worker that its workflows call.
     """
 
     def __init__(
-        self, activities: Collection[str], timeout: timedelta, permit_keys: KeyRing | None = None
+        self,
+        activities: Collection[str],
+        timeout: timedelta,
+        externs: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
-        self._activities, self._timeout = activities, timeout
-        self._permit_keys = permit_keys
+        self._activities, self._timeout, self._externs = activities, timeout, externs or {}
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor]:
         """Return the interceptor of each workflow; the SDK calls this."""
-        activities, timeout, keys = self._activities, self._timeout, self._permit_keys
-        input.unsafe_extern_functions[EXTERN] = lambda: keys
+        activities, timeout = self._activities, self._timeout
+        input.unsafe_extern_functions.update(self._externs)
 
         class Outbound(_Outbound):
             def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:

@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ExecuteActivityInput
 
-from holdfast.activities.interceptors.attempt_spans import AttemptSpanInterceptor, current_tracing
+from holdfast.activities.interceptors.attempt_spans import AttemptSpans, current_tracing
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.runtime.telemetry.trace_context import current_place
 from holdfast.schemas.internal.tracing import HEADER, Place, TraceOrigin, Tracing
@@ -36,7 +36,7 @@ async def seen(
     environment.info = replace(
         environment.info, activity_type=activity, activity_id=id, workflow_id="run-1"
     )
-    around = AttemptSpanInterceptor(telemetry).intercept_activity(Does(do))
+    around = AttemptSpans(Does(do), telemetry)
     attempt = ExecuteActivityInput(
         fn=lambda: None, args=[told], executor=None, headers=headers or {}
     )

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,10 +22,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.worker import Worker
 
 from holdfast.activities.interceptors import auto_heartbeat
-from holdfast.activities.interceptors.auto_heartbeat import (
-    AutoHeartbeatInterceptor,
-    OutlivedAttempts,
-)
+from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeat, OutlivedAttempts
+from holdfast.activities.interceptors.chain import ActivityInterceptors
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from tests.support.eventually import eventually
 
@@ -181,7 +180,7 @@ async def scene(client: Client) -> AsyncIterator[Scene]:
         activity_executor=ThreadPoolExecutor(4 * SLOTS),
         max_concurrent_activities=SLOTS,
         interceptors=[
-            AutoHeartbeatInterceptor(carried, outlived),
+            ActivityInterceptors(partial(AutoHeartbeat, activity_types=carried, outlived=outlived)),
             CommandInterceptor(carried, TIMEOUT),
         ],
         max_heartbeat_throttle_interval=TIMEOUT / 10,

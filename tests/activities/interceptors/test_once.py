@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
-from holdfast.activities.interceptors.once import OnceInterceptor
+from holdfast.activities.interceptors.once import OnceCheck
 from holdfast.schemas import names
 
 
@@ -36,7 +36,7 @@ async def pay(tool: Tool, environment: ActivityEnvironment, run_id: str | None) 
     async def attempt() -> Any:
         marks = {} if run_id is None else {names.ONCE: Payload(data=run_id.encode())}
         call = ExecuteActivityInput(fn=attempt, args=[], executor=None, headers=marks)
-        return await OnceInterceptor().intercept_activity(tool).execute_activity(call)
+        return await OnceCheck(tool).execute_activity(call)
 
     return await environment.run(attempt)
 

@@ -1,5 +1,7 @@
 """Permits with what stands between the worker and history: keys that encrypt, and a store."""
 
+import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from holdfast.hosting.temporal import data_converter, with_encryption, with_stor
 from holdfast.runtime.storage.locations import open_store_at, parse_store_location
 from tests.encryption.keys import NEW, OLD, key_file, ring
 from tests.support.backend import Launch
+from tests.support.eventually import eventually
 from tests.support.model_server import Answer
 
 FREE: dict[str, Any] = {"_sideEffects": True, "_approval": {"require": "never"}}
@@ -36,6 +39,12 @@ class Order:
 @activity.defn
 def order(arguments: Order) -> dict[str, Any]:
     return {"type": type(arguments).__name__, "amount": arguments.amount, "note": arguments.note}
+
+
+@activity.defn
+def announce(pending: dict[str, Any]) -> None:
+    with open(NEWS, "w") as file:
+        file.write(pending["tool"])
 """
 ORDER = "_activity: order\nproperties: {amount: {type: number}}\n_sideEffects: true\n"
 
@@ -74,3 +83,21 @@ async def test_arguments_are_decoded_by_their_types_after_the_check(
     run = await home.call("order", {"amount": 5})
 
     assert (await run.result())["output"] == {"type": "Order", "amount": 5, "note": "none"}
+
+
+async def test_the_activity_that_notifies_people_needs_no_permit(
+    launch: Launch, tmp_path: Path
+) -> None:
+    news = tmp_path / "news"
+    (tmp_path / "typed.py").write_text(TYPED.replace("NEWS", repr(str(news))))
+    home = await launch(
+        [Answer("done")],
+        tools=[str(tmp_path / "typed.py")],
+        catalog=None,
+        notify="announce",
+        permits=key_file(tmp_path, [OLD]),
+    )
+    run = await home.call({**BIG, "_activity": "order", "_approval": {"require": "always"}}, {})
+
+    await eventually(partial(asyncio.to_thread, news.exists))
+    await run.handle.terminate()

@@ -17,7 +17,8 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import Worker
 
-from holdfast.activities.interceptors.results import MAX_RESULT_BYTES, ResultInterceptor
+from holdfast.activities.interceptors.chain import ActivityInterceptors
+from holdfast.activities.interceptors.results import MAX_RESULT_BYTES, CheckedResults
 from holdfast.schemas import names
 from tests.catalog.catalog_folder import Folder
 
@@ -105,10 +106,10 @@ async def carry(
             workflows=[Carry],
             activities=[
                 *(long_text, long_error, long_final_error),
-                *folder.load().activities,
+                *(each.run for each in folder.load().python_activities),
             ],
             activity_executor=threads,
-            interceptors=[ResultInterceptor()],
+            interceptors=[ActivityInterceptors(CheckedResults)],
         ):
             yield Carrier(client, queue, request.param)
 

@@ -18,7 +18,7 @@ from temporalio.worker import (
     ExecuteActivityInput,
 )
 
-from holdfast.activities.interceptors.results import MAX_MESSAGE_CHARS, ResultInterceptor
+from holdfast.activities.interceptors.results import MAX_MESSAGE_CHARS, CheckedResults
 from holdfast.hosting.temporal import PlainFailureConverter
 from holdfast.runtime.secrets import REPLACED, Secrets
 
@@ -50,7 +50,7 @@ class Told(ActivityOutboundInterceptor):
 async def carried_out(something: Callable[[], Any]) -> Any:
     environment = ActivityEnvironment()
     environment.payload_converter = CONVERTER
-    inner = ResultInterceptor(secrets=SECRETS).intercept_activity(Does(something))
+    inner = CheckedResults(Does(something), secrets=SECRETS)
     raw = await environment.run(inner.execute_activity, cast(ExecuteActivityInput, None))
     assert isinstance(raw, RawValue)
     return raw.payload
@@ -141,7 +141,7 @@ async def test_a_heartbeat() -> None:
     inbound = Does(lambda: inbound.outbound.heartbeat({"text": f"so {KEY}"}, "plain"))
     environment = ActivityEnvironment()
     environment.payload_converter = CONVERTER
-    measured = ResultInterceptor(secrets=SECRETS).intercept_activity(inbound)
+    measured = CheckedResults(inbound, secrets=SECRETS)
     measured.init(told)
     await environment.run(measured.execute_activity, cast(ExecuteActivityInput, None))
     assert told.beats == [[{"text": f"so {REPLACED}"}, "plain"]]

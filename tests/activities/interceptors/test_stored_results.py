@@ -19,7 +19,7 @@ from holdfast.activities.interceptors.results import (
     MAX_IN_HISTORY_BYTES,
     MAX_RESULT_BYTES,
     MAX_STORED_BYTES,
-    ResultInterceptor,
+    CheckedResults,
 )
 from holdfast.schemas import names
 from holdfast.schemas.internal.stored_value import Stored
@@ -51,7 +51,7 @@ async def sent(
     environment.payload_converter = pydantic_data_converter.payload_converter
     environment.info = replace(environment.info, workflow_type=workflow)
     keep = None if shelf is None else shelf.keep
-    inner = ResultInterceptor(keep).intercept_activity(Does(lambda: result))
+    inner = CheckedResults(Does(lambda: result), store=keep)
     given = cast(ExecuteActivityInput, None)  # nobody looks at it
     raw = await environment.run(inner.execute_activity, given)
     assert isinstance(raw, RawValue)

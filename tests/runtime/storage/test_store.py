@@ -7,6 +7,7 @@ other languages cannot read Temporal's references to it.
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from temporalio.converter import (
 )
 from temporalio.worker import Worker
 
-from holdfast.activities.interceptors.results import ResultInterceptor
+from holdfast.activities.interceptors.chain import ActivityInterceptors
+from holdfast.activities.interceptors.results import CheckedResults
 from holdfast.hosting.temporal import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import is_for_store, payload_writer
@@ -88,12 +90,13 @@ async def queue(client: Client, root: Path) -> AsyncIterator[str]:
     config = client.config()
     config["data_converter"] = with_store(client.data_converter, FolderStore(root))
     keeping = Client(**config)
+    writer = payload_writer(keeping.data_converter)
     async with Worker(
         keeping,
         task_queue=named,
         workflows=[Run],
         activities=[large, length],
-        interceptors=[ResultInterceptor(payload_writer(keeping.data_converter))],
+        interceptors=[ActivityInterceptors(partial(CheckedResults, store=writer))],
         max_cached_workflows=0,
     ):
         yield named
