@@ -3,7 +3,6 @@
 Payloads are encrypted with the keys that `HOLDFAST_ENCRYPTION` names, as by the worker.
 """
 
-import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -14,7 +13,6 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import PayloadCodec
-from temporalio.envconfig import ClientConfig
 
 from holdfast.client.command_errors import (
     UNREACHABLE,
@@ -23,15 +21,17 @@ from holdfast.client.command_errors import (
     EncryptedError,
     wrong_settings,
 )
-from holdfast.runtime import connection_errors
-from holdfast.runtime.connection_errors import ConnectionProblem
+from holdfast.runtime.connection_errors import (
+    TemporalConnectionError,
+    explain_failure,
+    read_settings,
+)
 from holdfast.runtime.encryption.codec import VARIABLE, DecryptError, EncryptionCodec, KeylessCodec
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import one_line
 
 CONNECT_TIMEOUT_SECONDS = 5
-_DEFAULT_ADDRESS = "localhost:7233"
 _START_ONE = "start one (holdfast worker --dev) or set TEMPORAL_ADDRESS"
 _WARNING_CHARS = 500
 
@@ -46,28 +46,16 @@ async def connect() -> Client:
     """
     file = os.environ.get(VARIABLE)
     codec = ReportingCodec(load_codec(file, VARIABLE) if file else KeylessCodec())
-    try:
-        settings = ClientConfig.load_client_connect_config()
-    except (OSError, RuntimeError, ValueError) as error:
-        trouble = connection_errors.settings_problem(
-            error, os.environ, lambda: ClientConfig.load().profiles
-        )
-        raise _command_error(trouble) from error
-    for warning in connection_errors.settings_warnings(
-        os.environ, os.path.exists, lambda: ClientConfig.load(config_file_strict=True)
-    ):
-        print(f"holdfast: {one_line(warning, _WARNING_CHARS)}", file=sys.stderr)
-    address = settings.setdefault("target_host", _DEFAULT_ADDRESS)
-    if (problem := connection_errors.address_problem(address)) is not None:
-        raise _command_error(problem)
     converter = replace(pydantic_data_converter, payload_codec=codec)
     try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+        settings = read_settings(
+            lambda text: print(f"holdfast: {one_line(text, _WARNING_CHARS)}", file=sys.stderr)
+        )
+        async with explain_failure(settings["target_host"], CONNECT_TIMEOUT_SECONDS, _START_ONE):
             return await Client.connect(**settings, data_converter=converter)
-    except (TimeoutError, RuntimeError, ValueError) as error:
-        raise _command_error(
-            connection_errors.connection_problem(address, error, _START_ONE)
-        ) from error
+    except TemporalConnectionError as error:
+        code = WRONG_COMMAND if error.in_settings else UNREACHABLE
+        raise CommandError(error.reason, error.fix, code) from error
 
 
 def load_codec(file: str, named_by: str) -> EncryptionCodec:
@@ -98,8 +86,3 @@ class ReportingCodec(PayloadCodec):
             return await self._inner.decode(payloads)
         except DecryptError as error:
             raise EncryptedError(error.reason, error.fix) from None
-
-
-def _command_error(trouble: ConnectionProblem) -> CommandError:
-    code = WRONG_COMMAND if trouble.in_settings else UNREACHABLE
-    return CommandError(trouble.reason, trouble.fix, code)

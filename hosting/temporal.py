@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -22,22 +21,24 @@ from temporalio.converter import (
     DefaultFailureConverter,
     PayloadConverter,
 )
-from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.envconfig import ClientConnectConfig
 from temporalio.exceptions import ApplicationError
 from temporalio.runtime import TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.hosting.process_exit import StartError, unreachable_server, wrong_setup
+from holdfast.hosting.process_exit import unreachable_server, wrong_setup
 from holdfast.hosting.worker_telemetry import core_runtime
-from holdfast.runtime import connection_errors
-from holdfast.runtime.connection_errors import ConnectionProblem
+from holdfast.runtime.connection_errors import (
+    TemporalConnectionError,
+    explain_failure,
+    read_settings,
+)
 from holdfast.runtime.encryption.codec import DecryptError, EncryptionCodec, KeylessCodec
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.storage.locations import StoreLocation, open_store_at
 from holdfast.runtime.storage.store import Store, StoreError, external_storage
 from holdfast.schemas import names
 
-DEFAULT_ADDRESS = "localhost:7233"
 CONNECT_TIMEOUT_SECONDS = 10
 REGISTER_TIMEOUT_SECONDS = 10
 _BETWEEN_SECONDS = 0.1
@@ -125,22 +126,9 @@ def connect_settings() -> ClientConnectConfig:
         StartError: the settings cannot be read.
     """
     try:
-        settings = ClientConfig.load_client_connect_config()
-    except (OSError, RuntimeError, ValueError) as error:
-        trouble = connection_errors.settings_problem(
-            error, os.environ, lambda: ClientConfig.load().profiles
-        )
-        raise _start_error(trouble) from error
-    read_strictly = partial(ClientConfig.load, config_file_strict=True)
-    for warning in connection_errors.settings_warnings(os.environ, os.path.exists, read_strictly):
-        logger.warning("%s", warning)
-    settings.setdefault("target_host", DEFAULT_ADDRESS)
-    return settings
-
-
-def _start_error(trouble: ConnectionProblem) -> StartError:
-    made = wrong_setup if trouble.in_settings else unreachable_server
-    return made(trouble.reason, trouble.fix)
+        return read_settings(partial(logger.warning, "%s"))
+    except TemporalConnectionError as error:
+        raise wrong_setup(error.reason, error.fix) from error
 
 
 async def open_store(place: StoreLocation | None, stack: AsyncExitStack) -> Store | None:
@@ -186,20 +174,17 @@ async def connect(
         StartError: the address is invalid, no server answers there, or it lacks the namespace.
     """
     address = settings["target_host"]
-    if (trouble := connection_errors.address_problem(address)) is not None:
-        raise _start_error(trouble)
     try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+        async with explain_failure(address, CONNECT_TIMEOUT_SECONDS, _START_ONE):
             client = await Client.connect(
                 **settings,
                 data_converter=with_store(with_encryption(data_converter, ring), store),
                 runtime=core_runtime(metrics),
             )
             await _check_namespace(client)
-    except (TimeoutError, RuntimeError, ValueError, RPCError) as error:
-        raise _start_error(
-            connection_errors.connection_problem(address, error, _START_ONE)
-        ) from error
+    except TemporalConnectionError as error:
+        made = wrong_setup if error.in_settings else unreachable_server
+        raise made(error.reason, error.fix) from error
     return client
 
 

@@ -1,18 +1,25 @@
-"""Explain why Temporal cannot be reached, in the same words for the worker and the commands.
+"""Read Temporal's settings, and explain why it cannot be reached, to the worker and the commands.
 
 The SDK's errors are written for programmers. Here each becomes a problem and the setting that
-fixes it. The caller that connects reads the settings; this module only words their errors.
+fixes it.
 """
 
+import asyncio
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.service import RPCError
 
 from holdfast.schemas.phrases import closest_names, quote_value, suggest_names
+from holdfast.validation.problems import FixableError
 
 CONFIG_FILE: Final = "TEMPORAL_CONFIG_FILE"
 _FIX_SETTINGS: Final = "fix temporal.toml or the TEMPORAL_ variables"
-_TLS_PAIR: Final = "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH"
 _MAX_QUOTED_CHARS: Final = 300
 _MAX_PORT: Final = 65535
 _NEARLY: Final = 0.85
@@ -25,12 +32,12 @@ _VARIABLES: Final = (
 )
 
 
-class ConnectionProblem(NamedTuple):
-    """A problem and its fix; `in_settings` is true if no request was sent to a server."""
+class TemporalConnectionError(FixableError):
+    """No connection; `in_settings` is true if no request was sent to a server."""
 
-    reason: str
-    fix: str
-    in_settings: bool = False
+    def __init__(self, reason: str, fix: str, *, in_settings: bool = False) -> None:
+        super().__init__(reason, fix)
+        self.in_settings = in_settings
 
 
 # A part of the SDK's text, its meaning, and what to do about it.
@@ -54,90 +61,108 @@ _REASONS: Final = (
     ),
 )
 _IN_SETTINGS: Final = (
-    (r"both client cert and private key", "TLS has a certificate or a key alone", _TLS_PAIR),
-    (r"Invalid headers", "a TEMPORAL_GRPC_META_ variable makes no header", ""),
+    (
+        r"both client cert and private key",
+        "TLS has a certificate or a key alone",
+        "set both TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH",
+    ),
+    (r"Invalid headers", "a TEMPORAL_GRPC_META_ variable makes no header", "rename or unset it"),
 )
 
 
-def settings_problem(
-    error: Exception, environ: Mapping[str, str], profiles: Callable[[], Iterable[str]]
-) -> ConnectionProblem:
-    """Explain why the settings cannot be read; `profiles` returns the existing profiles."""
+def read_settings(warn: Callable[[str], None]) -> ClientConnectConfig:
+    """Read the address of Temporal and the credentials as every Temporal program does.
+
+    `warn` is called with a message about each setting that is ignored.
+
+    Raises:
+        TemporalConnectionError: the settings cannot be read.
+    """
+    try:
+        settings = ClientConfig.load_client_connect_config()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise TemporalConnectionError(*_reason_and_fix(error), in_settings=True) from error
+    for warning in _ignored_settings():
+        warn(warning)
+    settings.setdefault("target_host", "localhost:7233")
+    return settings
+
+
+@asynccontextmanager
+async def explain_failure(address: str, timeout_seconds: float, todo: str) -> AsyncIterator[None]:
+    """Connect to an address within a time; `todo` is the fix if no server answers there.
+
+    Raises:
+        TemporalConnectionError: the address is invalid, or the connection failed.
+    """
+    _check_address(address)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            yield
+    except (TimeoutError, RuntimeError, ValueError, RPCError) as error:
+        raise _connection_error(address, error, todo) from error
+
+
+def _reason_and_fix(error: Exception) -> tuple[str, str]:
+    """Explain why the settings cannot be read."""
     if isinstance(error, OSError):
-        wrong = (
-            f"{error.filename}, which Temporal's settings name, cannot be read: {error.strerror}"
-        )
-        return ConnectionProblem(wrong, _FIX_SETTINGS, True)
-    profile = re.match(r"Profile '(.*)' not found", str(error))
-    if profile is not None:
-        nothing = f"there is none: check {CONFIG_FILE}"
-        fix = suggest_names(profile.group(1), profiles(), nothing)
-        return ConnectionProblem(
-            f"TEMPORAL_PROFILE: no profile {quote_value(profile.group(1))}", fix, True
-        )
-    wrong = f"Temporal's settings cannot be read: {_toml(error, environ)}"
-    return ConnectionProblem(wrong, _FIX_SETTINGS, True)
+        named = f"{error.filename}, which Temporal's settings name,"
+        return f"{named} cannot be read: {error.strerror}", _FIX_SETTINGS
+    found = re.match(r"Profile '(.*)' not found", str(error))
+    if found is None:
+        return f"Temporal's settings cannot be read: {_toml(error)}", _FIX_SETTINGS
+    profile, known = found.group(1), ClientConfig.load().profiles
+    fix = suggest_names(profile, known, f"there is none: check {CONFIG_FILE}")
+    return f"TEMPORAL_PROFILE: no profile {quote_value(profile)}", fix
 
 
-def address_problem(address: str) -> ConnectionProblem | None:
-    """Explain why an address is invalid, or return None."""
-    if "://" in address:
-        meant = address.partition("://")[2].partition("/")[0]
-        return _no_address(address, "it has a scheme", meant)
+def _check_address(address: str) -> None:
     host, colon, port = address.rpartition(":")
-    if not colon:
-        return _no_address(address, "it has no port", f"{address}:7233")
-    if not host or not port.isdecimal() or not 0 < int(port) <= _MAX_PORT:
-        return _no_address(address, f"its port is no number up to {_MAX_PORT}", f"{host}:7233")
-    return None
+    if "://" in address:
+        reason, meant = "it has a scheme", address.partition("://")[2].partition("/")[0]
+    elif not colon:
+        reason, meant = "it has no port", f"{address}:7233"
+    elif not host or not port.isdecimal() or not 0 < int(port) <= _MAX_PORT:
+        reason, meant = f"its port is no number up to {_MAX_PORT}", f"{host}:7233"
+    else:
+        return
+    wrong = f"TEMPORAL_ADDRESS: {quote_value(address)} is no address: {reason}"
+    raise TemporalConnectionError(wrong, f"write HOST:PORT, such as {meant}", in_settings=True)
 
 
-def connection_problem(address: str, error: BaseException, todo: str) -> ConnectionProblem:
-    """Explain why a connection failed; `todo` is the fix if no server answers at the address."""
+def _connection_error(address: str, error: BaseException, todo: str) -> TemporalConnectionError:
     text = " ".join(str(error).split()).removeprefix("Failed client connect: ")
     wrong = f"no Temporal server answers at {address}"
     if not text or "ConnectionRefused" in text:
-        return ConnectionProblem(wrong, todo)
+        return TemporalConnectionError(wrong, todo)
     for pattern, reason, fix in _REASONS:
         if re.search(pattern, text):
-            return ConnectionProblem(f"{wrong}: {reason}", fix)
-    for pattern, reason, setting in _IN_SETTINGS:
+            return TemporalConnectionError(f"{wrong}: {reason}", fix)
+    for pattern, reason, fix in _IN_SETTINGS:
         if re.search(pattern, text):
-            fix = f"set both {setting}" if setting else "rename or unset it"
-            return ConnectionProblem(reason, fix, True)
-    return ConnectionProblem(f"{wrong} ({text[:_MAX_QUOTED_CHARS]})", todo)
+            return TemporalConnectionError(reason, fix, in_settings=True)
+    return TemporalConnectionError(f"{wrong} ({text[:_MAX_QUOTED_CHARS]})", todo)
 
 
-def settings_warnings(
-    environ: Mapping[str, str], exists: Callable[[str], bool], read_strictly: Callable[[], object]
-) -> Iterator[str]:
-    """Yield warnings about settings that Temporal programs ignore.
-
-    `exists` returns whether there is a file. `read_strictly` raises if `temporal.toml` has an
-    unknown field.
-    """
-    file = environ.get(CONFIG_FILE)
-    if file and not exists(file):
+def _ignored_settings() -> Iterator[str]:
+    """Yield warnings about settings that Temporal programs ignore."""
+    file = os.environ.get(CONFIG_FILE)
+    if file and not Path(file).exists():
         yield f"{CONFIG_FILE}: there is no file {file}; its settings are not there"
-    for name in environ:
+    for name in os.environ:
         meant = closest_names(name, _VARIABLES, _NEARLY) if name.startswith("TEMPORAL_") else []
         if meant and name not in _VARIABLES and not name.startswith("TEMPORAL_GRPC_META_"):
             yield f"the variable {name} is not read; {suggest_names(name, meant)}"
     try:
-        read_strictly()
+        ClientConfig.load(config_file_strict=True)
     except (OSError, RuntimeError, ValueError) as error:
-        yield f"{_toml(error, environ)}; that is passed over"
+        yield f"{_toml(error)}; that is passed over"
 
 
-def _no_address(address: str, reason: str, meant: str) -> ConnectionProblem:
-    wrong = f"TEMPORAL_ADDRESS: {quote_value(address)} is no address: {reason}"
-    return ConnectionProblem(wrong, f"write HOST:PORT, such as {meant}", True)
-
-
-def _toml(error: Exception, environ: Mapping[str, str]) -> str:
+def _toml(error: Exception) -> str:
     """Return the message about a TOML file with its name, without the excerpt."""
     text = str(error).removeprefix("Configuration loading error: ").strip()
     found = re.match(r"TOML parse error at line (\d+), column \d+\n.*\n(.+)", text, re.DOTALL)
-    file = environ.get(CONFIG_FILE) or "temporal.toml"
+    file = os.environ.get(CONFIG_FILE) or "temporal.toml"
     message = f"{file}: line {found.group(1)}: {found.group(2)}" if found else text
     return " ".join(message.split())[:_MAX_QUOTED_CHARS]
