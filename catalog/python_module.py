@@ -19,7 +19,7 @@ from datetime import timedelta
 from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, PydanticUserError, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
@@ -36,28 +36,16 @@ MAX_MESSAGE_CHARS = 300
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 
 
-class ActivityDefinition(Protocol):
-    """The attributes of an activity's definition in Temporal's SDK."""
+class ActivityDefinition(NamedTuple):
+    """What is read of an activity's definition in Temporal's SDK."""
 
-    @property
-    def name(self) -> str | None:
-        """Return the activity's name; None for a dynamic activity."""
-        ...
-
-    @property
-    def is_async(self) -> bool:
-        """Return True for a coroutine function."""
-        ...
-
-    @property
-    def no_thread_cancel_exception(self) -> bool:
-        """Return True if a cancellation raises no exception in the activity's thread."""
-        ...
-
-    @property
-    def arg_types(self) -> Sequence[type] | None:
-        """Return the types of the parameters, or None if one has no annotation."""
-        ...
+    name: str | None
+    """None for a dynamic activity."""
+    is_async: bool
+    no_thread_cancel_exception: bool
+    """A cancellation raises no exception in the activity's thread."""
+    arg_types: Sequence[type] | None
+    """None if a parameter has no annotation."""
 
 
 DefinitionReader = Callable[[Any], ActivityDefinition | None]

@@ -12,10 +12,6 @@ from holdfast.schemas.phrases import misfit_reason
 from holdfast.validation.lenient_json import InexactNumber, exact_json
 
 MAX_FILE_BYTES = 2_000_000
-_AN_OBJECT = 'write a JSON object, such as {"order_id": "A-1"}, or @FILE'
-_IN_THE_FILE = "write one JSON object in the file"
-_A_LIST = 'write a JSON list of messages, such as [{"content": "Hello."}], or @FILE'
-_A_LIST_IN_THE_FILE = 'write one JSON list of messages in the file: [{"content": "Hello."}, …]'
 
 
 def text(given: str) -> str:
@@ -40,17 +36,15 @@ def run_input(given: str) -> str | dict[str, Any]:
 
 def json_object(given: str) -> dict[str, Any]:
     """Return a JSON object, in the argument itself or in `@FILE`."""
-    todo = _IN_THE_FILE if given.startswith("@") else _AN_OBJECT
-    value = _json(given, todo)
+    value, todo = _json(given, "object", '{"order_id": "A-1"}')
     if not isinstance(value, dict):
         raise ArgumentTypeError(f"{misfit_reason(value)}; {todo}")
     return value
 
 
 def json_objects(given: str) -> list[dict[str, Any]]:
-    """Return a JSON list of objects, in the argument itself or in `@FILE`."""
-    todo = _A_LIST_IN_THE_FILE if given.startswith("@") else _A_LIST
-    value = _json(given, todo)
+    """Return a JSON list of messages, in the argument itself or in `@FILE`."""
+    value, todo = _json(given, "list of messages", '[{"content": "Hello."}]')
     if not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
         raise ArgumentTypeError(f"{misfit_reason(value)}; {todo}")
     return value
@@ -110,9 +104,12 @@ def groups(given: str) -> list[str]:
     return [name.strip() for name in given.split(",") if name.strip()]
 
 
-def _json(given: str, todo: str) -> Any:
+def _json(given: str, what: str, example: str) -> tuple[Any, str]:
+    """Return the JSON value, and what to write if it is not `what`."""
+    place = "in the file" if given.startswith("@") else "or @FILE"
+    todo = f"write a JSON {what}, such as {example}, {place}"
     try:
-        return exact_json(text(given))
+        return exact_json(text(given)), todo
     except (ValueError, RecursionError) as error:
         raise ArgumentTypeError(f"that is no JSON: {error}; {todo}") from error
 

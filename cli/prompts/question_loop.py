@@ -14,7 +14,7 @@ from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.prompts.decision_prompt import MAX_TRIES, ask_decision
 from holdfast.cli.screens.screen import Screen
 from holdfast.client.command_errors import CommandError, NoWorkerError
-from holdfast.client.question_text import how_to_decide, title
+from holdfast.client.question_text import delegate_line, how_to_decide, title
 from holdfast.client.run_handle import RunHandle
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
@@ -58,8 +58,10 @@ class ApprovalPrompts:
 
     def show_delegate_approvals(self, waiting: list[DelegatePending]) -> None:
         """Draw the new pending approvals of delegates, which are decided there."""
-        new = [there for there in waiting if there not in self._elsewhere]
-        self._screen.show_delegate_approvals(new, waits=bool(waiting))
+        for there in waiting:
+            if there not in self._elsewhere:
+                self._screen.print_waiting(delegate_line(there))
+        self._screen.show_delegates_wait(bool(waiting))
         self._elsewhere = waiting
 
     async def _ask(self, waiting: PendingApproval, answers: AnswerSource) -> None:

@@ -27,6 +27,7 @@ from holdfast.client.command_errors import (
 )
 from holdfast.client.run_handle import RunDescription, RunHandle, delegate_approvals
 from holdfast.client.stream.frames import SLOWEST_SECONDS, PollInterval
+from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas.decision import PendingApproval
 
@@ -118,7 +119,7 @@ class RunFollower:
             # New entries may have the message that the heartbeat was part of.
             self.screen.show_answer(None if moved else look.streaming)
             if queue.is_due(look.queued_request):
-                self.screen.show_queued()
+                self.screen.print_waiting(QUEUED_FOR_MODEL)
             if not await self.people.ask_new(self._waiting):
                 self.screen.print_note(
                     f"To follow it again: {holdfast_command('watch', self.run.id)}"

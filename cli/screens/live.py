@@ -25,10 +25,8 @@ from holdfast.client import question_text
 from holdfast.client.result import RunEnding, ending_lines
 from holdfast.client.run_handle import AnswerProgress
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine, Tone
-from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import shorten
 from holdfast.schemas.decision import PendingApproval
-from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.log_entry import read_record
 
 _LOCAL_MODES = 3  # the place of the local modes among a terminal's attributes
@@ -107,18 +105,13 @@ class LiveScreen(Screen):
         command = Text(question_text.how_to_decide(self._run_id, waiting), style="cyan")
         self._console.print(command, soft_wrap=True)
 
-    def show_delegate_approvals(self, new: list[DelegatePending], *, waits: bool) -> None:
-        """Draw a line for each; the current activity shows it as long as any is pending."""
+    def show_delegates_wait(self, waits: bool) -> None:
+        """Show it as the current activity."""
         self._activity.waits_elsewhere = waits
-        for there in new:
-            line = Text.assemble(
-                ("waiting", "bold yellow"), " ", question_text.delegate_line(there)
-            )
-            self._console.print(line, soft_wrap=True)
 
-    def show_queued(self) -> None:
+    def print_waiting(self, text: str) -> None:
         """Draw a line."""
-        line = Text.assemble(("waiting", "bold"), " ", QUEUED_FOR_MODEL)
+        line = Text.assemble(("waiting", "bold yellow"), " ", text)
         self._console.print(line, soft_wrap=True)
 
     def print_note(self, text: str) -> None:

@@ -11,10 +11,8 @@ from holdfast.cli.screens.screen import Screen
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, ending_lines
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
-from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import format_clock, one_line
 from holdfast.schemas.decision import PendingApproval
-from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.log_entry import read_record
 
 _WORD_COLUMNS = 10
@@ -51,14 +49,10 @@ class PlainScreen(Screen):
         for text in (question_text.heading(waiting), *question_text.explanations(waiting)):
             self.print_note(f"    {one_line(text, _ARGUMENT_CHARS)}")
 
-    def show_delegate_approvals(self, new: list[DelegatePending], *, waits: bool) -> None:
-        """Write a line for each, at the current time."""
-        for there in new:
-            self._write_waiting(question_text.delegate_line(there))
-
-    def show_queued(self) -> None:
+    def print_waiting(self, text: str) -> None:
         """Write a line, at the current time."""
-        self._write_waiting(QUEUED_FOR_MODEL)
+        now = format_clock(datetime.now(UTC).isoformat())
+        self._write_line(NarrationLine(now, "waiting", text))
 
     def print_note(self, text: str) -> None:
         """Write a note as a line of its own."""
@@ -72,10 +66,6 @@ class PlainScreen(Screen):
         """Write the output, the state and the usage of the run."""
         for name, text in ending_lines(ending):
             self.print_note(f"{name}: {text}")
-
-    def _write_waiting(self, text: str) -> None:
-        now = format_clock(datetime.now(UTC).isoformat())
-        self._write_line(NarrationLine(now, "waiting", text))
 
     def _write_line(self, line: NarrationLine) -> None:
         body = one_line(line.body, _BODY_CHARS)

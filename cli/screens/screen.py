@@ -8,7 +8,6 @@ from holdfast.client.result import RunEnding
 from holdfast.client.run_handle import AnswerProgress
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
-from holdfast.schemas.internal.delegate import DelegatePending
 
 
 class Screen:
@@ -39,14 +38,11 @@ class Screen:
         With `asked`, the person in front of the screen is asked next.
         """
 
-    def show_delegate_approvals(self, new: list[DelegatePending], *, waits: bool) -> None:
-        """Draw the new pending approvals of delegates, and how to decide them.
+    def show_delegates_wait(self, waits: bool) -> None:
+        """Show whether delegates have pending approvals."""
 
-        With `waits`, there are some now, new or not.
-        """
-
-    def show_queued(self) -> None:
-        """Draw that a request waits for the rate limit of its model."""
+    def print_waiting(self, text: str) -> None:
+        """Draw what the run waits for; `text` is safe to print."""
 
     def print_note(self, text: str) -> None:
         """Show a note for people that is not from the run; `text` is safe to print."""

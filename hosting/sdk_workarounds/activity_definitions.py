@@ -16,7 +16,10 @@ def activity_definition(value: Any) -> ActivityDefinition | None:
         found = activity._Definition.from_callable(value)
     except Exception:
         return None  # an object of a user's module may raise on any attribute
-    return found if isinstance(found, activity._Definition) else None
+    if not isinstance(found, activity._Definition):
+        return None
+    fields = (found.is_async, found.no_thread_cancel_exception, found.arg_types)
+    return ActivityDefinition(found.name, *fields)
 
 
 def with_raw_arguments(run: Callable[..., Any]) -> Callable[..., Any]:
