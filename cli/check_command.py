@@ -63,12 +63,9 @@ async def check(
     json: bool,
     **given: str | None,
 ) -> int:
-    """Check what the options name, or else the worker's own environment; return the exit code.
+    """Check what the options name, or else the worker's own environment.
 
     `given` has the worker's options that take one text.
-
-    Raises:
-        CommandError: a module ended or blocked the worker.
     """
     arguments = [
         f"--{name.replace('_', '-')}={text}" for name, text in given.items() if text is not None

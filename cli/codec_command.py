@@ -112,11 +112,7 @@ async def codec(
     token_env: str,
     store: Sequence[StoreLocation | None],
 ) -> int:
-    """Serve the endpoint until it is stopped; return the exit code.
-
-    Raises:
-        CommandError: a setting is wrong, or the port is taken.
-    """
+    """Serve the endpoint until it is stopped."""
     check_private(host, url, "`--url https://…`")
     # Imported here: the other commands need no HTTP server, and start sooner.
     from holdfast.cli.serving import serve

@@ -67,13 +67,10 @@ async def decide(
     strike: Sequence[str],
     **fields: Any,
 ) -> int:
-    """Decide on a pending approval; return the exit code.
+    """Decide on a pending approval.
 
     `fields` are the given fields of `Decision`, `strike` the calls to strike out of a plan that is
     approved. With a key the decision is signed here; a token was signed elsewhere.
-
-    Raises:
-        CommandError: the decision is wrong or rejected, or there is no such run or call.
     """
     request: dict[str, Any] = {"callId": call, "decision": decision}
     if fields.get("token") is None:

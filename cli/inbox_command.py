@@ -42,11 +42,7 @@ def add_parser(commands: Commands) -> None:
 
 
 async def inbox(*, settings: str | None, host: str, port: int, approver: Approver) -> int:
-    """Serve the inbox until it is stopped; return the exit code.
-
-    Raises:
-        CommandError: a setting is wrong, Temporal does not answer, or the port is taken.
-    """
+    """Serve the inbox until it is stopped."""
     # Imported here: the other commands need no HTTP server, and start sooner.
     from holdfast.cli.serving import serve
     from holdfast.web.app import application

@@ -43,11 +43,7 @@ def add_parsers(commands: Commands) -> None:
 
 
 async def init(*, folder: Path) -> int:
-    """Write a small project into a folder; return the exit code.
-
-    Raises:
-        CommandError: the folder has one of the files already, or cannot be written.
-    """
+    """Write a small project into a folder."""
     files = sorted(
         path.relative_to(TEMPLATE)
         for path in TEMPLATE.rglob("*")
@@ -71,12 +67,7 @@ async def init(*, folder: Path) -> int:
 
 
 async def demo() -> int:
-    """Run the project of the current folder; return the exit code of its run.
-
-    Raises:
-        CommandError: there is no project here.
-        StartError: the project does not load, or the server or the worker does not start.
-    """
+    """Run the project of the current folder; return the exit code of its run."""
     # Imported here: the other commands need no worker and no HTTP server, and start sooner.
     from holdfast.cli.screens.follow import follow, screen_for
     from holdfast.hosting import temporal

@@ -130,9 +130,6 @@ async def start(
     """Start a run or a single call, and follow it unless `detach`. The exit code is the run's.
 
     `request` has the given fields of the model; the others are `None`.
-
-    Raises:
-        CommandError: the request is wrong, a run of this id is open, or Temporal does not answer.
     """
     fields = {name: value for name, value in request.items() if value is not None}
     try:
@@ -153,11 +150,7 @@ async def start(
 
 
 async def watch(*, run: str, json: bool, approver: Approver) -> int:
-    """Follow a run to its end; for one that has ended, draw all of it. The exit code is the run's.
-
-    Raises:
-        CommandError: there is no such run, or Temporal does not answer.
-    """
+    """Follow a run to its end, or draw one that has ended. The exit code is the run's."""
     return await _follow(await connect(), run, json=json, approver=approver)
 
 
@@ -175,12 +168,9 @@ async def _follow(client: Client, run_id: str, *, json: bool, approver: Approver
 
 
 async def send(*, run: str, text: str, steer: bool) -> int:
-    """Send a message to a run; print the answer of a conversation; return the exit code.
+    """Send a message to a run; print the answer of a conversation.
 
     With `steer`, the message enters the context of any run before its next request.
-
-    Raises:
-        CommandError: there is no such run, or it is no conversation.
     """
     remote = RunHandle(await connect(), run, listens=True)
     await remote.observe()
@@ -206,7 +196,7 @@ async def send(*, run: str, text: str, steer: bool) -> int:
 
 
 async def close(*, run: str) -> int:
-    """End a conversation; raises as `send` does."""
+    """End a conversation."""
     remote = RunHandle(await connect(), run, listens=True)
     await remote.observe()
     await remote.signal(names.CLOSE)
@@ -215,7 +205,7 @@ async def close(*, run: str) -> int:
 
 
 async def renew(*, run: str, token: str) -> int:
-    """Send a new token of the principal to a run; raises as `send` does."""
+    """Send a new token of the principal to a run."""
     remote = RunHandle(await connect(), run)
     await remote.observe()
     try:
@@ -228,7 +218,7 @@ async def renew(*, run: str, token: str) -> int:
 
 
 async def cancel(*, run: str) -> int:
-    """Request the cancellation of a run; raises as `send` does."""
+    """Request the cancellation of a run."""
     remote = RunHandle(await connect(), run)
     if (await remote.observe()).closed:
         print(f"{clean(run)} has ended already.")

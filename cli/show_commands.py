@@ -81,12 +81,7 @@ def add_parsers(commands: Commands) -> None:
 
 
 async def approvals(*, json: bool) -> int:
-    """List the pending approvals of every run.
-
-    Raises:
-        CommandError: Temporal does not answer, or no worker answers for one of the runs; the
-            approvals of the others are printed before.
-    """
+    """List the pending approvals of every run; report the runs that do not answer last."""
     client = await connect()
     try:
         runs = await list_runs(client, status_query("awaiting_approval"))
@@ -149,11 +144,7 @@ async def _gather(work: Iterable[Awaitable[_T]]) -> list[_T]:
 
 
 async def list_command(*, status: str | None, limit: int, json: bool) -> int:
-    """List the newest runs: id, agent, status, start and summary.
-
-    Raises:
-        CommandError: Temporal does not answer, or does not index the status.
-    """
+    """List the newest runs: id, agent, status, start and summary."""
     client = await connect()
     try:
         found = await list_runs(client, status_query(status), limit)
@@ -201,12 +192,7 @@ async def _row(client: Client, run: RunListing, encrypted: list[EncryptedError])
 
 
 async def show(*, run: str, json: bool) -> int:
-    """Print a run's messages, calls, decisions, results and writes, and its present state.
-
-    Raises:
-        CommandError: there is no such run, no worker answers for it, or its output is not
-            available; the rest of it is printed before.
-    """
+    """Print a run in full; report an output that is not available last."""
     remote = RunHandle(await connect(), run)
     look = await remote.observe()
     entries = [entry async for entry in remote.entries(names.CONTEXT)]
