@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, PydanticUserError, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 from temporalio import activity
-from temporalio.common import RawValue
+from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
@@ -41,9 +41,6 @@ class ActivityDefinition(NamedTuple):
 
     name: str | None
     """None for a dynamic activity."""
-    is_async: bool
-    no_thread_cancel_exception: bool
-    """A cancellation raises no exception in the activity's thread."""
     arg_types: Sequence[type] | None
     """None if a parameter has no annotation."""
 
@@ -96,7 +93,6 @@ def read_module(module_name: str, read_definition: DefinitionReader) -> list[Pyt
             if len(types) == 1 and inspect.isclass(types[0]) and issubclass(types[0], BaseModel):
                 schema = _tool_schema(name, run, types[0], line)
                 source, is_tool = Source(file, schema, {(): line}), True
-                run = _with_validation(run, types[0], definition)
             found.append(PythonActivity(name, run, source, is_tool))
         except UnreadableError as error:
             raise ImportFailedError(error.in_file(file)) from error
@@ -237,39 +233,23 @@ def _tool_schema(
     return {**schema, "_activity": {**(options or {}), "type": name}}
 
 
-def _with_validation(
-    run: Callable[..., Any], model: type[BaseModel], definition: ActivityDefinition
-) -> Callable[..., Any]:
-    """Return the activity with its arguments validated here.
+def decode_arguments(payloads: Sequence[Payload], types: list[type]) -> list[Any]:
+    """Return the arguments of an activity.
 
-    The SDK would retry arguments that the model rejects, and report no more than `Failed decoding
-    arguments`. Validated here, the error is not retried, and names the field.
+    Raises:
+        ApplicationError: a pydantic model rejects them; it names the field, and is not retried. The
+            SDK would retry, and report no more than `Failed decoding arguments`.
     """
-
-    def read(raw: RawValue) -> Any:
-        try:
-            return activity.payload_converter().from_payload(raw.payload, model)
-        except ValidationError as error:
-            wrong = "; ".join(
-                f"`{'.'.join(map(str, each['loc'])) or 'arguments'}`: {each['msg']}"
-                for each in error.errors(
-                    include_url=False, include_input=False, include_context=False
-                )
-            )
-            raise ApplicationError(
-                wrong,
-                type=ErrorCode.INVALID_ARGUMENTS,
-                non_retryable=True,
-                category=ApplicationErrorCategory.BENIGN,
-            ) from None
-
-    async def run_async(arguments: RawValue) -> Any:
-        return await run(read(arguments))
-
-    def run_sync(arguments: RawValue) -> Any:
-        return run(read(arguments))
-
-    decorate = activity.defn(
-        name=definition.name, no_thread_cancel_exception=definition.no_thread_cancel_exception
-    )
-    return decorate(run_async if definition.is_async else run_sync)
+    try:
+        return activity.payload_converter().from_payloads(payloads, types)
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"`{'.'.join(map(str, each['loc'])) or 'arguments'}`: {each['msg']}"
+            for each in error.errors(include_url=False, include_input=False, include_context=False)
+        )
+        raise ApplicationError(
+            wrong,
+            type=ErrorCode.INVALID_ARGUMENTS,
+            non_retryable=True,
+            category=ApplicationErrorCategory.BENIGN,
+        ) from None

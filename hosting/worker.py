@@ -184,7 +184,7 @@ async def build_worker(
     # For all activities and local activities that run at once, and for reloading the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
     runner, attach_runner = runner_for_worker()
-    tools = [each.run for each in resources.current_catalog.catalog.python_activities]
+    modules = resources.current_catalog.catalog.python_activities
     # A memory outlives every build, so its workflow moves to the current one.
     memory = MemoryWorkflow if settings.version is None else MovingMemoryWorkflow
     main = build(
@@ -192,7 +192,7 @@ async def build_worker(
         workflows=[AgentWorkflow, CallWorkflow, memory],
         activities=[
             *(generate.generate, *_worker_activities(client, resources, facts)),
-            *(map(with_raw_arguments, tools) if resources.permit_keys else tools),
+            *(with_raw_arguments(each.run) for each in modules),
         ],
         activity_executor=threads,
         workflow_runner=runner,

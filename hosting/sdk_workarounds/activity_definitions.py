@@ -7,7 +7,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.common import RawValue
 
-from holdfast.catalog.python_module import ActivityDefinition
+from holdfast.catalog.python_module import ActivityDefinition, decode_arguments
 
 
 def activity_definition(value: Any) -> ActivityDefinition | None:
@@ -18,8 +18,7 @@ def activity_definition(value: Any) -> ActivityDefinition | None:
         return None  # an object of a user's module may raise on any attribute
     if not isinstance(found, activity._Definition):
         return None
-    fields = (found.is_async, found.no_thread_cancel_exception, found.arg_types)
-    return ActivityDefinition(found.name, *fields)
+    return ActivityDefinition(found.name, found.arg_types)
 
 
 def with_raw_arguments(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,8 +34,7 @@ def with_raw_arguments(run: Callable[..., Any]) -> Callable[..., Any]:
         # Of another number than the parameters, the SDK decodes them without types.
         if not all(isinstance(each, RawValue) for each in arguments):
             return arguments
-        payloads = [each.payload for each in arguments]
-        return activity.payload_converter().from_payloads(payloads, types)
+        return decode_arguments([each.payload for each in arguments], types)
 
     async def run_async(*arguments: Any) -> Any:
         return await run(*decode(arguments))
