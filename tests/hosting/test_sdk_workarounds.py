@@ -10,17 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
+from temporalio import activity
 from temporalio.api.enums.v1 import EventType
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
 from temporalio.bridge.proto.workflow_commands import WorkflowCommand
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.client import Client
+from temporalio.common import RawValue
+from temporalio.contrib.pydantic import PydanticPayloadConverter
 from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
 from temporalio.worker import WorkflowInstance, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, _importer
 
 from holdfast.hosting.sdk_workarounds import shared_sandbox
 from holdfast.hosting.sdk_workarounds import workflow_runner as selection
+from holdfast.hosting.sdk_workarounds.activity_definitions import with_raw_arguments
 from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
 from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
 from holdfast.hosting.worker import WorkerSettings, build_worker
@@ -61,6 +67,29 @@ def test_private_names_of_temporalio_are_used_in_one_place() -> None:
         if private_names(file)
     }
     assert list(using) == ["hosting/sdk_workarounds"], using
+
+
+class Transfer(BaseModel):
+    amount: int
+
+
+@activity.defn
+def move(transfer: Transfer, principal: str) -> int:
+    return transfer.amount
+
+
+def test_arguments_that_a_model_rejects_are_an_error_with_the_field_and_no_retry() -> None:
+    environment = ActivityEnvironment()
+    environment.payload_converter = PydanticPayloadConverter()
+    run = with_raw_arguments(move)
+
+    def given(*values: Any) -> list[RawValue]:
+        return [RawValue(each) for each in PydanticPayloadConverter().to_payloads(values)]
+
+    assert environment.run(run, *given({"amount": 5}, "ada")) == 5
+    with pytest.raises(ApplicationError, match="`amount`: Input should be") as refused:
+        environment.run(run, *given({"amount": "much"}, "ada"))
+    assert (refused.value.type, refused.value.non_retryable) == ("invalid_arguments", True)
 
 
 def _is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
