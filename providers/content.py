@@ -27,17 +27,6 @@ def text_of(
     return "\n\n".join(text for text in texts if text)
 
 
-def text_of_part(part: TextPart | DataPart) -> str:
-    """Return one part as a text; data as JSON."""
-    match part:
-        case TextPart():
-            return part.text
-        case DataPart():
-            value = part.to_json()
-            del value["type"]
-            return json.dumps(value, ensure_ascii=False)
-
-
 def parts_of(
     content: Content, texts: Callable[[str], list[PartT]], image: Callable[[ImagePart], PartT]
 ) -> list[PartT]:
@@ -46,7 +35,15 @@ def parts_of(
         return texts(content)
     parts: list[PartT] = []
     for part in content:
-        parts += [image(part)] if isinstance(part, ImagePart) else texts(text_of_part(part))
+        match part:
+            case ImagePart():
+                parts.append(image(part))
+            case TextPart():
+                parts += texts(part.text)
+            case DataPart():
+                value = part.to_json()
+                del value["type"]
+                parts += texts(json.dumps(value, ensure_ascii=False))
     return parts
 
 
@@ -77,22 +74,16 @@ def unsupported_image_text(media_type: str) -> str:
 
 def without_remote_images(message: ChatMessage, fetched: tuple[str, ...]) -> ChatMessage:
     """Replace each image by a text if its address begins with none of `fetched`."""
-    content = message.content
-    if isinstance(content, str) or not any(_is_remote(part, fetched) for part in content):
+
+    def shown(part: TextPart | ImagePart | DataPart) -> TextPart | ImagePart | DataPart:
+        if not isinstance(part, ImagePart) or inline_image(part) is not None:
+            return part
+        is_fetched = (part.url or "").startswith(fetched)
+        return part if is_fetched else TextPart(text=unfetched_image_text(part))
+
+    if isinstance(message.content, str):
         return message
-    parts = [
-        TextPart(text=unfetched_image_text(part))
-        if isinstance(part, ImagePart) and _is_remote(part, fetched)
-        else part
-        for part in content
-    ]
-    return message.model_copy(update={"content": parts})
-
-
-def _is_remote(part: TextPart | ImagePart | DataPart, fetched: tuple[str, ...]) -> bool:
-    if not isinstance(part, ImagePart) or inline_image(part) is not None:
-        return False
-    return not (part.url or "").startswith(fetched)
+    return message.model_copy(update={"content": [*map(shown, message.content)]})
 
 
 def images_introduction(message: ChatMessage, names: ToolNames) -> str:

@@ -9,9 +9,10 @@ it does not, and the error is one like any other.
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+
+from holdfast.providers.base import ContextOverflow
 
 _MAX_DEPTH = 6
 _MAX_TEXT_CHARACTERS = 4_000
@@ -111,15 +112,8 @@ _ALLOWANCE = re.compile(
 _IS_RATE = re.compile(r"rate.?limit|too many requests|tokens per (?:min|hour|day)", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class ContextLimit:
-    """The limit of a conversation, in tokens, where the error has it."""
-
-    window: int | None
-
-
-def context_limit(status: int, texts: str) -> ContextLimit | None:
-    """Return the limit that the conversation exceeds; None if that is not the error.
+def context_overflow(status: int, message: str, texts: str) -> ContextOverflow | None:
+    """Return the error of a conversation that is too long; None if that is not the error.
 
     `texts` is the whole text of the error (see `error_texts`).
     """
@@ -127,19 +121,20 @@ def context_limit(status: int, texts: str) -> ContextLimit | None:
         return None
     if (allowance := _ALLOWANCE.search(texts)) is not None:
         limit, requested = map(_number, allowance.groups())
-        return ContextLimit(limit) if requested > limit else None
+        return ContextOverflow(status, message, limit) if requested > limit else None
     if status == _TOO_MANY or _IS_RATE.search(texts):
         return None
     for pattern in OVERFLOW_PATTERNS:
         if (found := pattern.search(texts)) is not None:
             if not found.groups():
-                return ContextLimit(None)
+                return ContextOverflow(status, message)
             window = _number(found[1])
             requests = (each.search(texts) for each in _REQUESTED)
             # The rest is for the conversation, beside the requested answer.
             rest = window - next((_number(request[1]) for request in requests if request), 0)
-            return ContextLimit(rest) if rest >= window * _MIN_LEFT else None
-    return ContextLimit(None) if status == _TOO_LARGE else None
+            is_enough = rest >= window * _MIN_LEFT
+            return ContextOverflow(status, message, rest) if is_enough else None
+    return ContextOverflow(status, message) if status == _TOO_LARGE else None
 
 
 def error_texts(error: Any) -> str:

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from holdfast.providers.base import AnswerSink, ToolNames
+from holdfast.schemas.base import is_deeper
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage, WrittenCall
 from holdfast.validation.lenient_json import unique_keys
 
@@ -17,7 +18,9 @@ MAX_FITTED_TEXT_BYTES = 512 * 1024
 MAX_PROVIDER_DATA_BYTES = 256 * 1024
 MAX_TEXT_BYTES = 512 * 1024
 MAX_ARGUMENTS_BYTES = 256 * 1024
-MAX_CALLS_BYTES = 1024 * 1024
+# Of the names and ids of all calls, with what each takes beside them.
+MAX_CALLS_BYTES = 240 * 1024
+_CALL_BYTES = 64
 MAX_NAME_CHARACTERS = 256
 MAX_MODEL_CHARACTERS = 200
 # JSON parsers have different limits of depth; the lowest that we know is 200.
@@ -134,7 +137,8 @@ class StreamedAnswer:
         if provider_id is not None and len(provider_id) > MAX_NAME_CHARACTERS:
             provider_id = None
         draft = CallDraft(len(self.calls), name, provider_id)
-        self._calls_bytes += size_bytes({"tool": draft.name, "providerId": provider_id})
+        tool = self._names.from_provider(draft.name)
+        self._calls_bytes += _CALL_BYTES + size_bytes([tool, provider_id])
         if self._calls_bytes > MAX_CALLS_BYTES:
             self._dropped += 1
         else:
@@ -146,7 +150,8 @@ class StreamedAnswer:
         """Add a piece of a call's arguments."""
         draft.arguments.add(piece)
         if draft.index < len(self.calls) and self.calls[draft.index] is draft:
-            self._sink.call(draft.index, self._names.from_provider(draft.name), well_formed(piece))
+            tool = self._names.from_provider(draft.name)
+            self._sink.call(draft.index, tool, well_formed(piece))
 
     def solution(self, stop: StopReason | None) -> Solution:
         """Return the answer, within its bounds; `stop` is the reason that the model gave."""
@@ -182,7 +187,7 @@ def parse_arguments(text: str) -> dict[str, Any] | str:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         return text
-    fits = isinstance(value, dict) and _depth(value) <= MAX_ARGUMENTS_DEPTH
+    fits = isinstance(value, dict) and not is_deeper(value, MAX_ARGUMENTS_DEPTH)
     return value if fits else text
 
 
@@ -201,19 +206,6 @@ def well_formed(text: str) -> str:
     return text
 
 
-def _depth(value: Any) -> int:
-    depth, level = 0, [value]
-    while level:
-        depth += 1
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return depth
-
-
 def size_bytes(value: Any) -> int:
     """Return the bytes that the value takes in history."""
     return len(json.dumps(value, separators=(",", ":")))
@@ -223,7 +215,7 @@ def fit_solution(solution: Solution) -> Solution:
     """Return the solution within its bound, with a notice of each part left out.
 
     First the provider's own data is left out if it is over its own bound, then the text is cut,
-    then the largest arguments are left out, then the last calls.
+    then the largest arguments are left out. The rest has bounds of its own, which fit.
     """
     data_bytes = size_bytes(solution.provider_data)
     if data_bytes > MAX_PROVIDER_DATA_BYTES:
@@ -240,7 +232,7 @@ def fit_solution(solution: Solution) -> Solution:
         notice = f"the text was cut from {len(solution.text)} to {len(text)} characters"
         changes = {"text": text, "stop_reason": "length", "notices": [*solution.notices, notice]}
         solution = solution.model_copy(update=changes)
-    return _with_fewer_calls(_with_less_arguments(solution))
+    return _with_less_arguments(solution)
 
 
 def _with_less_arguments(solution: Solution) -> Solution:
@@ -261,17 +253,3 @@ def _with_less_arguments(solution: Solution) -> Solution:
         calls[index] = blank
         excess_bytes -= saved
     return solution.model_copy(update={"calls": calls})
-
-
-def _with_fewer_calls(solution: Solution) -> Solution:
-    excess_bytes = size_bytes(solution.to_json()) - MAX_SOLUTION_BYTES
-    if excess_bytes <= 0:
-        return solution
-    calls = list(solution.calls)
-    notice = f"of {len(calls)} calls only the first … were kept: the answer was too large"
-    # Besides the notice: its digits, and the list of notices where there was none.
-    excess_bytes += size_bytes(notice) + 40
-    while calls and excess_bytes > 0:
-        excess_bytes -= size_bytes(calls.pop().to_json()) + 1
-    notices = [*solution.notices, notice.replace("…", str(len(calls)))]
-    return solution.model_copy(update={"calls": calls, "notices": notices})

@@ -5,10 +5,11 @@ request with anything else is rejected ("Structured model outputs", "Supported s
 schemas are sent without strict mode, and the model follows them as well as it can.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from holdfast.providers.tool_schemas import cached_by_value
+from holdfast.validation.schema_keywords import subschemas
 
 MAX_PROPERTIES = 5_000
 MAX_LEVELS = 10
@@ -32,43 +33,32 @@ def fits_strict_mode(schema: Any) -> bool:
     """Report whether OpenAI enforces the schema strictly."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return False
-    parts = list(_parts(schema, 1))
-    if not all(_is_supported(part) and level <= MAX_LEVELS for part, level in parts):
-        return False
-    names = [name for part, _ in parts for name in part.get("properties", ())]
-    values = [value for part, _ in parts for value in part.get("enum", ())]
-    values += [part["const"] for part, _ in parts if "const" in part]
+    places = dict(subschemas(schema))
+    nested = {where for where, part in places.items() if part.get("type") in ("object", "array")}
+    for where, part in places.items():
+        around = sum(where[:length] in nested for length in range(len(where) + 1))
+        if not _is_supported(part) or around > MAX_LEVELS:
+            return False
+    parts = places.values()
+    names = [name for part in parts for name in part.get("properties", ())]
+    values = [value for part in parts for value in part.get("enum", ())]
+    values += [part["const"] for part in parts if "const" in part]
     characters = sum(map(len, names)) + sum(len(str(value)) for value in values)
     is_small = len(names) <= MAX_PROPERTIES and characters <= MAX_CHARACTERS
     return is_small and len(values) <= MAX_ENUM_VALUES
 
 
-def _parts(schema: Any, level: int) -> Iterator[tuple[Any, int]]:
-    """Yield the schema and all schemas in it, with the depth of objects and lists."""
-    yield schema, level
-    if not isinstance(schema, dict) or level > MAX_LEVELS:
-        return
-    properties, branches = schema.get("properties"), schema.get("anyOf")
-    inner = list(properties.values()) if isinstance(properties, dict) else []
-    inner += [schema["items"]] if "items" in schema else []
-    inner += branches if isinstance(branches, list) else []
-    for each in inner:
-        is_nested = isinstance(each, dict) and each.get("type") in ("object", "array")
-        yield from _parts(each, level + is_nested)
-
-
-def _is_supported(schema: Any) -> bool:
+def _is_supported(schema: Schema) -> bool:
     """Report whether a part, apart from the schemas in it, has only supported keywords."""
-    if not isinstance(schema, dict):
-        return False
     keywords = {key: value for key, value in schema.items() if key not in _NOTES}
     match keywords:
-        case {"anyOf": [_, *_], **others}:
-            return not others
+        case {"anyOf": [_, *_] as branches, **others}:
+            return not others and _are_objects(branches)
         case {"type": "object", "properties": dict(properties), "required": list(required)}:
             is_closed = keywords.get("additionalProperties") is False
             has_only = keywords.keys() <= _OBJECT_KEYWORDS
-            return is_closed and list(properties) == required and has_only
+            is_whole = list(properties) == required and _are_objects(properties.values())
+            return is_closed and is_whole and has_only
         case {"type": "array", "items": dict()}:
             return keywords.keys() <= _ARRAY_KEYWORDS
         case {"type": kind, **others}:
@@ -81,3 +71,7 @@ def _is_supported(schema: Any) -> bool:
             characters = sum(len(str(value)) for value in values)
             return len(values) <= MANY_ENUM_VALUES or characters <= MAX_ENUM_CHARACTERS
     return False
+
+
+def _are_objects(schemas: Iterable[Any]) -> bool:
+    return all(isinstance(each, dict) for each in schemas)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.providers.base import ContextOverflow, ProviderRefused
-from holdfast.providers.context_overflow import context_limit, embedded_error, error_texts
+from holdfast.providers.context_overflow import context_overflow, embedded_error, error_texts
 from holdfast.providers.streamed_answer import well_formed
 
 MAX_MESSAGE_CHARACTERS = 2_000
@@ -67,10 +67,9 @@ def error_in_event(event: Any) -> ProviderRefused | ContextOverflow | None:
 def _error(
     status: int, message: str, texts: str, headers: dict[str, str]
 ) -> ProviderRefused | ContextOverflow:
-    limit = context_limit(status, texts)
-    if limit is not None:
-        return ContextOverflow(status, shortened(message), limit.window)
-    return ProviderRefused(status, shortened(message), headers)
+    message = shortened(message)
+    overflow = context_overflow(status, message, texts)
+    return overflow or ProviderRefused(status, message, headers)
 
 
 def message_in(value: Any) -> str:

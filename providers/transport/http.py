@@ -111,9 +111,7 @@ class HttpProvider:
         """Send the request; leave out each part that the server rejects, each once."""
         settings = sha256(encode_json(dict(request.ask.model)))
         reasons = {
-            **dict.fromkeys(
-                sorted(REDIRECTING_OPTIONS), "only the worker decides where requests go"
-            ),
+            **dict.fromkeys(sorted(REDIRECTING_OPTIONS), _NOT_REDIRECTED),
             **dict.fromkeys(self._format.reserved, "only the engine sets it"),
         }
         ignored = [

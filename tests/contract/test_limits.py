@@ -92,6 +92,7 @@ LIMITS: dict[str, list[str]] = {
         kb(streamed_answer.MAX_SOLUTION_BYTES),
         f"{kb(streamed_answer.MAX_TEXT_BYTES)} text",
         f"{kb(streamed_answer.MAX_ARGUMENTS_BYTES)} the arguments of one call",
+        f"{kb(streamed_answer.MAX_CALLS_BYTES)} the names and ids of all calls",
         f"{kb(http.MAX_ANSWER_BYTES)} read",
     ],
     "one piece of knowledge": [kb(builtin_tools.MAX_KNOWLEDGE_BYTES)],
