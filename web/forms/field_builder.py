@@ -5,7 +5,7 @@ suitable control is shown as JSON. A form has at most `MAX_FIELDS` fields: the r
 JSON, too. The run checks a form by the same rules, so a value that passes here passes there.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, Final
@@ -23,7 +23,14 @@ from holdfast.web.forms.fields import (
     set_scalar,
     set_unreadable,
 )
-from holdfast.web.forms.form_values import MISSING, FormValue, Place, UnreadableText, pointer
+from holdfast.web.forms.form_values import (
+    MISSING,
+    FormValue,
+    Place,
+    UnreadableText,
+    pointer,
+    unreadable_places,
+)
 from holdfast.web.forms.schema_shape import (
     FORMATS,
     ShapeReader,
@@ -184,7 +191,7 @@ def _nearest(whole: Field, place: Sequence[Any], skip: int) -> Field:
 
 def form_violations(value: Any, schema: Any) -> list[Violation]:
     """Return the violations of a value; where a text was not readable, those alone."""
-    if unreadable := [Violation(place, "", "") for place in _unreadable_places(value, ())]:
+    if unreadable := [Violation(place, "", "") for place in unreadable_places(value)]:
         return unreadable
     if value is MISSING:
         return [Violation((), "required", "Required.")]
@@ -201,15 +208,3 @@ def form_violations(value: Any, schema: Any) -> list[Violation]:
             one = Violation(one.place, "format", f"Give {need}.")
         found.append(one)
     return found
-
-
-def _unreadable_places(value: Any, place: Place) -> Iterator[Place]:
-    match value:
-        case UnreadableText():
-            yield place
-        case dict():
-            for key, inner in value.items():
-                yield from _unreadable_places(inner, (*place, key))
-        case list():
-            for index, inner in enumerate(value):
-                yield from _unreadable_places(inner, (*place, index))

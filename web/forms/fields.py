@@ -13,14 +13,7 @@ from typing import Any, Final, Literal
 from holdfast.runtime.text_safety import as_json, clean, format_argument, one_line
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.reference import MARK
-from holdfast.web.forms.form_values import (
-    GONE,
-    MISSING,
-    NULL,
-    Place,
-    UnreadableText,
-    pointer,
-)
+from holdfast.web.forms.form_values import MISSING, Place, UnreadableText, pointer
 from holdfast.web.forms.schema_shape import FORMATS, Shape, choice_label
 
 # The characters that fit in one line on a phone.
@@ -174,7 +167,7 @@ class Field:
 def set_absent(drawn: Field) -> Field:
     """Make the field one of an absent object or list, with a button that adds it."""
     drawn.control = "none"
-    drawn.text = GONE if drawn.value is MISSING else NULL
+    drawn.text = "gone" if drawn.value is MISSING else "null"
     drawn.buttons = [Button(f"make:{pointer(drawn.place)}", f"Add {drawn.label}")]
     return drawn
 

@@ -7,7 +7,7 @@ returned exactly: a number as it was written, a text to the last space, an omitt
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
@@ -23,15 +23,7 @@ _NO_NUMBER: Final = "Enter a number in digits, such as 12 or 12.50."
 Place = tuple[str | int, ...]
 # The content of a control: a text; the kind of value that the text is; one of several values as
 # JSON; an object, a list, no value or null; or the schema by which an object is shown.
-TEXT: Final = "text"
-MEANT: Final = "meant"
-PICK: Final = "pick"
-OBJECT: Final = "object"
-LIST: Final = "list"
-GONE: Final = "gone"
-NULL: Final = "null"
-BRANCH: Final = "branch"
-KINDS: Final = (TEXT, MEANT, PICK, OBJECT, LIST, GONE, NULL, BRANCH)
+KINDS: Final = ("text", "meant", "pick", "object", "list", "gone", "null", "branch")
 # The submit buttons that change the fields of a form.
 DO: Final = "do"
 
@@ -87,6 +79,19 @@ def pointer(place: Place) -> str:
     return "".join(f"/{quote(step, safe='')}" for step in steps)
 
 
+def unreadable_places(value: Any, place: Place = ()) -> Iterator[Place]:
+    """Yield the places of the unreadable texts in a value."""
+    match value:
+        case UnreadableText():
+            yield place
+        case dict():
+            for key, inner in value.items():
+                yield from unreadable_places(inner, (*place, key))
+        case list():
+            for index, inner in enumerate(value):
+                yield from unreadable_places(inner, (*place, index))
+
+
 @dataclass
 class _Node:
     texts: dict[str, str] = field(default_factory=dict)
@@ -95,24 +100,24 @@ class _Node:
     def value(self, place: Place, branches: dict[Place, int]) -> Any:
         """Return the value of the controls at a place, and note the selected schemas."""
         texts = self.texts
-        if texts.get(BRANCH, "").isdecimal():
-            branches[place] = int(texts[BRANCH][:3])
-        if GONE in texts:
+        if texts.get("branch", "").isdecimal():
+            branches[place] = int(texts["branch"][:3])
+        if "gone" in texts:
             return MISSING
-        if NULL in texts:
+        if "null" in texts:
             return None
-        if PICK in texts:
-            return _parse(texts[PICK], "json") if texts[PICK] else MISSING
-        if TEXT in texts:
-            return parse_text(texts[TEXT], texts.get(MEANT, "text"))
-        if LIST in texts:
+        if "pick" in texts:
+            return _parse(texts["pick"], "json") if texts["pick"] else MISSING
+        if "text" in texts:
+            return parse_text(texts["text"], texts.get("meant", "text"))
+        if "list" in texts:
             numbered = {
                 int(key): one for key, one in self.inside.items() if _NUMBERED.fullmatch(key)
             }
             items = [numbered[at].value((*place, at), branches) for at in sorted(numbered)]
             unpicked = UnreadableText("", "pick", "Choose one.")
             return [unpicked if item is MISSING else item for item in items]
-        if OBJECT in texts:
+        if "object" in texts:
             parts = {key: one.value((*place, key), branches) for key, one in self.inside.items()}
             return {key: part for key, part in parts.items() if part is not MISSING}
         return MISSING

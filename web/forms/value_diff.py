@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from holdfast.runtime.text_safety import as_json, clean, format_argument, one_line
 from holdfast.schemas.base import canonical_json
-from holdfast.web.forms.form_values import MISSING, Place, UnreadableText
+from holdfast.web.forms.form_values import MISSING, Place, unreadable_places
 
 MAX_DIFFERENCES: Final = 100
 # Pairs of entries that are compared in all lists; beyond that, a list is shown as a whole.
@@ -47,15 +47,7 @@ def is_same(typed: Any, given: Any) -> bool:
 
 def is_plain(value: Any) -> bool:
     """Report whether all of a value is readable and present."""
-    match value:
-        case UnreadableText():
-            return False
-        case dict():
-            return all(map(is_plain, value.values()))
-        case list():
-            return all(map(is_plain, value))
-        case _:
-            return value is not MISSING
+    return value is not MISSING and not [*unreadable_places(value)]
 
 
 class _Comparison:

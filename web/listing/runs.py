@@ -95,29 +95,22 @@ class RunsPage:
 
     async def rows(self, runs: Sequence[RunListing]) -> list[RunRow]:
         """Return the rows of runs, with the details that arrive within `ANSWER_SECONDS`."""
-        tasks = [asyncio.create_task(self._row(run)) for run in runs]
-        if tasks:
-            await asyncio.wait(tasks, timeout=ANSWER_SECONDS)
-        rows = [
-            task.result() if task.done() else RunRow(run)
-            for run, task in zip(runs, tasks, strict=True)
-        ]
-        for task in tasks:
-            task.cancel()
-        return rows
+        return await asyncio.gather(*map(self._row, runs))
 
     async def _row(self, run: RunListing) -> RunRow:
         """Read the details of a run from the server, without a worker."""
         remote = self._parts.run(run.id)
-        async with self._gate:
-            try:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS), self._gate:
                 newest = await remote.start_info()
                 if run.started < newest.started - _ROUNDED:
                     link = self._parts.link_to(run.id, run.execution)
                     return RunRow(run, is_earlier_run=True, link=link)
                 ending = await remote.ending() if run.status in _ENDED_BADLY else None
-            except CommandError as error:
-                return RunRow(run, failure=one_line(str(error), _TEXT_CHARS))
+        except TimeoutError:
+            return RunRow(run)
+        except CommandError as error:
+            return RunRow(run, failure=one_line(str(error), _TEXT_CHARS))
         failure, code = ("", None) if ending is None else (detail(ending), ending.code)
         summary = one_line(newest.summary or "", _TEXT_CHARS)
         return RunRow(run, summary, one_line(failure, _TEXT_CHARS), code, newest.started)

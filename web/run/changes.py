@@ -67,23 +67,21 @@ class SentAnswer:
         self._tokens = TokenText()
         self._key = ""
         self._end = 0
-        self._whole = ""
 
     def is_over(self, streaming: AnswerProgress | None) -> bool:
         """Report whether the previous answer is complete: there is another one, or none."""
-        over = self._key not in ("", streaming.key if streaming is not None else "")
-        if streaming is None or streaming.key != self._key:
-            self._key, self._end, self._whole = "" if streaming is None else streaming.key, 0, ""
+        key = "" if streaming is None else streaming.key
+        over = self._key not in ("", key)
+        if key != self._key:
+            self._key, self._end = key, 0
         return over
 
     def more(self, streaming: AnswerProgress) -> dict[str, Any]:
         """Return the new part of an answer, or nothing; in composed calling, all of it."""
         start, text = self._tokens.new(streaming)
         new: dict[str, Any] = {}
-        if streaming.composed:
-            whole, before = answer_text(streaming), self._whole
-            self._whole = whole
-            new = {"whole": clean(whole)} if whole != before else {}
+        if text and streaming.composed:
+            new = {"whole": clean(answer_text(streaming))}
         elif text:
             new = {"text": clean(text), "gap": start > self._end}
             self._end = start + len(text)

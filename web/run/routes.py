@@ -27,8 +27,7 @@ from holdfast.client.command_errors import CommandError, HasEndedError, NoWorker
 from holdfast.client.run_handle import NO_WORKER_SECONDS, Entry, RunHandle
 from holdfast.runtime.text_safety import as_json, clean
 from holdfast.schemas import names
-from holdfast.schemas.log_entry import MessageEntry, read_record
-from holdfast.schemas.message import ImagePart
+from holdfast.schemas.log_entry import read_record
 from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.routing import NUMBER, RunRoute
@@ -41,7 +40,7 @@ from holdfast.web.http.streaming import (
 from holdfast.web.pages import address, page
 from holdfast.web.run.changes import run_frames
 from holdfast.web.run.snapshot import EntryRange, read_entries, take_snapshot
-from holdfast.web.run.timeline import Timeline, picture_indexes
+from holdfast.web.run.timeline import Timeline, pictures
 from holdfast.web.run.view import build_run_view, state_sections
 from holdfast.web.services import Services
 
@@ -143,16 +142,14 @@ class RunPages:
     async def picture(self, request: Request) -> Response:
         """Return a picture of a message."""
         record = read_record(await _entry(self._run(request), request.path_params["n"]))
-        index: int = request.path_params["index"]
-        if not isinstance(record.entry, MessageEntry) or index not in picture_indexes(record):
+        part = pictures(record).get(request.path_params["index"])
+        if part is None:
             raise HTTPException(404, "This picture does not exist.")
-        part = record.entry.message.content[index]
         try:
-            data = base64.b64decode(part.data or "") if isinstance(part, ImagePart) else b""
+            data = base64.b64decode(part.data or "")
         except ValueError:
             raise HTTPException(404, "This picture cannot be read.") from None
-        media_type = part.media_type if isinstance(part, ImagePart) else None
-        return Response(data, media_type=media_type, headers=_PICTURE)
+        return Response(data, media_type=part.media_type, headers=_PICTURE)
 
     async def state(self, request: Request) -> Response:
         """Show the state that calls read and write."""

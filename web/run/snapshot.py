@@ -14,19 +14,12 @@ from temporalio.exceptions import FailureError
 
 from holdfast.client.command_errors import CommandError, EncryptedError
 from holdfast.client.result import RunEnding
-from holdfast.client.run_handle import (
-    Entry,
-    RunHandle,
-    attempts,
-    delegate_approvals,
-    queued_request,
-)
+from holdfast.client.run_handle import Entry, RunHandle, attempts, queued_request
 from holdfast.client.stream.heartbeats import update_in
 from holdfast.client.stream.live_text import progress_line
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
-from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.web.services import Services
 
 MAX_ACTIVITIES: Final = 50
@@ -102,11 +95,6 @@ class LoadedRun:
     ending: RunEnding | None = None
     problem: CommandError | None = None
     has_answered: bool = False
-
-    @property
-    def delegate_approvals(self) -> list[DelegatePending]:
-        """Return the pending approvals of delegates."""
-        return delegate_approvals(self.status)
 
     @property
     def length(self) -> int:

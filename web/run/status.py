@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding
+from holdfast.client.run_handle import delegate_approvals
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import arguments_line, clean, local_time, one_line
 from holdfast.schemas import names
@@ -81,7 +82,7 @@ def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
         text = f"Waiting for approval: {question_text.title(one)}."
         brief = arguments_line(brief_arguments(one.kind, one.arguments))
         items.append(StatusItem(text, "asks", local_time(one.requested_at), brief, link=link))
-    for there in seen.delegate_approvals:
+    for there in delegate_approvals(seen.status):
         link = PageLink(address("waiting", there.workflow_id, there.call_id), "Review and decide")
         tool = one_line(there.label or there.tool, _NAME_CHARS)
         text = f"A delegate is waiting for approval: {tool} ({clean(there.call_id)})."

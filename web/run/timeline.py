@@ -104,12 +104,12 @@ class Timeline:
                 agent = one_line(delegate, _NAME_CHARS)
                 links = [PageLink(where, f"Open the run of {agent}")]
         number = str(record.n)
-        pictures = [
+        picture_links = [
             PageLink(
                 address("run", self._run_id, "picture", number, str(index)),
                 f"Picture {index + 1} of entry {number}",
             )
-            for index in picture_indexes(record)[:MAX_PICTURES]
+            for index in [*pictures(record)][:MAX_PICTURES]
         ]
         time, time_text = local_time(record.at), ""
         if time is not None:
@@ -134,27 +134,27 @@ class Timeline:
                 head=one_line(body, HEAD_CHARS),
                 is_folded=is_long and line.tone not in ("said", "bad", "asks"),
                 links=own,
-                pictures=pictures if is_last else (),
+                pictures=picture_links if is_last else (),
             )
 
 
-def picture_indexes(record: LogRecord) -> list[int]:
-    """Return the indexes of the parts of a message that are pictures to show.
+def pictures(record: LogRecord) -> dict[int, ImagePart]:
+    """Return the parts of a message that are pictures to show, by their index.
 
     They are small data of the log, in formats that every browser supports and that contain no
     script.
     """
     match record.entry:
         case MessageEntry(message=message) if not isinstance(message.content, str):
-            return [
-                index
+            return {
+                index: part
                 for index, part in enumerate(message.content)
                 if isinstance(part, ImagePart)
                 and part.data is not None
                 and len(part.data) <= MAX_PICTURE_CHARS
                 and part.media_type in PICTURES
-            ]
-    return []
+            }
+    return {}
 
 
 def _ending_lines(record: LogRecord) -> list[NarrationLine]:

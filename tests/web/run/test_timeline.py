@@ -15,7 +15,7 @@ from holdfast.web.run.timeline import (
     MAX_PICTURES,
     Timeline,
     TimelineLine,
-    picture_indexes,
+    pictures,
 )
 
 RUN = "order/7"
@@ -189,6 +189,6 @@ def test_so_many_pictures_of_a_message_are_shown() -> None:
     ids=["svg", "no picture", "too large", "elsewhere"],
 )
 def test_any_other_picture_is_named(more: dict[str, Any]) -> None:
-    assert picture_indexes(read_record(picture(**more))) == []
+    assert pictures(read_record(picture(**more))) == {}
     [line] = told(picture(**more))
     assert line.line.body.startswith("See:\n[")
