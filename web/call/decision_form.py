@@ -82,11 +82,6 @@ class DecisionForm:
             items=items,
         )
 
-    @property
-    def has_values(self) -> bool:
-        """Report whether the decision has arguments or a result."""
-        return self.verdict in ("edit", "respond", "happened")
-
     def is_about(self, approval: PendingApproval) -> bool:
         """Report whether its page showed this question, as it is now."""
         return (self.digest, self.nonce) == (approval.digest, approval.nonce)

@@ -257,13 +257,8 @@ def plan_rows(
 ) -> list[PlanRow]:
     """Return the steps of a plan.
 
-    Args:
-        approval: the question.
-        tools: the tools of its calls, as far as they are known.
-        may_edit: the person may change the arguments of the calls.
-        entered: the entered arguments, by call.
-        kept_calls: the selected calls; `None` if nothing was selected yet.
-        problems: the violations in entered arguments, by call.
+    `entered` are arguments by call, with their `problems`; `kept_calls` is `None` if nothing was
+    selected yet.
     """
     calls = list(shown_calls(approval.arguments))
     # A step that is not shown can be neither kept nor removed.

@@ -85,7 +85,7 @@ class CallPages:
         approval, decision = None, None
         try:
             # Only values need the schemas of the tools, and only a page needs the log.
-            if not form.action and not form.has_values:
+            if not form.action and form.verdict not in ("edit", "respond", "happened"):
                 pending = await run.pending_approvals()
                 approval = next((one for one in pending if one.call_id == call_id), None)
             if approval is not None and form.is_about(approval):

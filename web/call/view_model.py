@@ -60,12 +60,7 @@ def build_call_page(
 ) -> dict[str, Any]:
     """Return the values of the page of a pending call.
 
-    Args:
-        pending: the call.
-        person: the person who looks at it.
-        signs: the inbox signs decisions for the person.
-        form: the submitted form, if any.
-        problem: the problem that prevents a decision.
+    `signs`: the inbox signs decisions for the person. `problem` prevents a decision of the `form`.
     """
     approval, history, form = pending.approval, pending.history, form or DecisionForm()
     is_edit, is_answer = form.verdict == "edit", form.verdict in ("respond", "happened")

@@ -7,7 +7,7 @@ address are `order`, `agent`, `tool`, `principal`, `group`, `run` and `after`.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
@@ -32,6 +32,7 @@ from holdfast.web.listing.run_answers import RunAnswer
 
 MINE: Final = "mine"
 _GROUP: Final = "group:"
+_TEXTS: Final = ("agent", "tool", "principal", "run")
 ORDERS: Final[dict[str, ListOrder]] = {"newest": NEWEST, "expiring": EXPIRING}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # The search around a place uses times next to it, so a place cannot be the latest possible time.
@@ -48,7 +49,7 @@ class ListView:
     `group` is `mine`, or `group:` and a name; `after` is the last run of the page before.
     """
 
-    order_name: str = "newest"
+    order: str = "newest"
     agent: str = ""
     tool: str = ""
     principal: str = ""
@@ -64,20 +65,14 @@ class ListView:
             CommandError: a parameter is invalid.
         """
         order = said.get("order") or "newest"
+        texts = {name: said.get(name, "").strip() for name in _TEXTS}
         if order not in ORDERS:
             raise wrong_command(f"there is no order {order!r}", f"use one of {', '.join(ORDERS)}")
         group = said.get("group", "")
         if group not in ("", MINE) and not group.startswith(_GROUP):
             raise wrong_command(f"`group={group}` is no group", f"say `{MINE}` or `{_GROUP}NAME`")
-        return cls(
-            order,
-            agent=said.get("agent", "").strip(),
-            tool=said.get("tool", "").strip(),
-            principal=said.get("principal", "").strip(),
-            group=group,
-            run=said.get("run", "").strip(),
-            after=parse_place(said["after"]) if said.get("after") else None,
-        )
+        after = parse_place(said["after"]) if said.get("after") else None
+        return cls(order=order, group=group, after=after, **texts)
 
     @property
     def is_filtered(self) -> bool:
@@ -96,12 +91,12 @@ class ListView:
 
     def page_after(self, run: RunListing) -> "ListView":
         """Return the view of the page after a run."""
-        time = ORDERS[self.order_name].time(run)
+        time = ORDERS[self.order].time(run)
         return replace(self, after=None if time is None else (time, run.id))
 
-    def first_page(self, order_name: str = "") -> "ListView":
+    def first_page(self, order: str = "") -> "ListView":
         """Return the first page of the view, in this or another order."""
-        return replace(self, order_name=order_name or self.order_name, after=None)
+        return replace(self, order=order or self.order, after=None)
 
     def group_options(self, groups: Iterable[str]) -> list[tuple[str, str]]:
         """Return the parameters and the names of the groups to choose from."""
@@ -119,13 +114,8 @@ class ListView:
     @property
     def query(self) -> str:
         """Return the query string of its address."""
-        fields = {
-            "order": "" if self.order_name == "newest" else self.order_name,
-            "agent": self.agent,
-            "tool": self.tool,
-            "principal": self.principal,
-            "group": self.group,
-            "run": self.run,
+        fields = asdict(self) | {
+            "order": "" if self.order == "newest" else self.order,
             "after": "" if self.after is None else format_place(self.after),
         }
         return urlencode({name: text for name, text in fields.items() if text})
@@ -170,7 +160,7 @@ async def read_page(client: Client, view: ListView, own_groups: tuple[str, ...])
     Raises:
         CommandError: Temporal does not answer, or cannot search for a filter.
     """
-    waiting, order = status_query("awaiting_approval"), ORDERS[view.order_name]
+    waiting, order = status_query("awaiting_approval"), ORDERS[view.order]
     wanted = view.run_filter(own_groups)
     try:
         query = waiting + wanted.terms()
@@ -227,7 +217,7 @@ def order_by_answers(
         has_tool = not view.tool or view.tool in implied.tools
         if answer and has_tool and (not groups or not groups.isdisjoint(implied.groups)):
             wanted.append(implied)
-    behind = sort_runs(wanted, ORDERS[view.order_name], view.after)
+    behind = sort_runs(wanted, ORDERS[view.order], view.after)
     return replace(
         found,
         runs=behind[:PAGE_RUNS],

@@ -102,12 +102,11 @@ class PendingPages:
             rows=rows,
             calls=found.count_calls(answers),
             urgent=urgent,
-            soonest=view.first_page("expiring").address,
             late=any(row.is_loading for row in rows),
             choosable=any(row.choice for row in rows),
             next=view.page_after(found.runs[-1]).address if found.has_more and found.runs else "",
             orders=[
-                (text, view.first_page(name).address, name == view.order_name)
+                (text, view.first_page(name).address, name == view.order)
                 for name, text in orders.items()
             ],
             groups=view.group_options(groups),
@@ -117,7 +116,6 @@ class PendingPages:
                 "tools": plain_names({tool for run in runs for tool in run.tools}),
                 "principals": plain_names({run.principal for run in runs if run.principal}),
             },
-            first=view.first_page().address,
             max_asked=MAX_ASKED,
             MINE=MINE,
         )

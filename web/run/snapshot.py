@@ -15,6 +15,7 @@ from temporalio.exceptions import FailureError
 from holdfast.client.command_errors import CommandError, EncryptedError
 from holdfast.client.result import RunEnding
 from holdfast.client.run_handle import Entry, RunHandle, attempts, queued_request
+from holdfast.client.run_lists import RunListing
 from holdfast.client.stream.heartbeats import update_in
 from holdfast.client.stream.live_text import progress_line
 from holdfast.runtime.text_safety import one_line
@@ -171,26 +172,23 @@ def place(run_id: str, history_length: int, attempts: int) -> str:
 async def read_run_info(client: Client, description: WorkflowExecutionDescription) -> RunInfo:
     """Read a description."""
     pending = description.raw_description.pending_activities
-    found = description.typed_search_attributes
-    values = {pair.key.name: pair.value for pair in found}
-    tools, since = values.get(names.PENDING_TOOLS), values.get(names.PENDING_SINCE)
-    summary = None
+    listing, summary = RunListing.of(description), None
     with suppress(EncryptedError):  # the query of the run reports why it cannot be read
         summary = await description.static_summary()
     return RunInfo(
         id=description.id,
         place=place(description.run_id, description.history_length, attempts(description)),
         started=description.start_time,
-        is_single_call=description.workflow_type == names.CALL_WORKFLOW,
+        is_single_call=listing.single,
         ended=None if description.status in _LIVE else description.close_time,
         summary=summary or "",
-        agent=str(values.get(names.AGENT_NAME) or ""),
-        status=str(values.get(names.AGENT_STATUS) or ""),
-        principal=str(values.get(names.AGENT_PRINCIPAL) or ""),
+        agent=listing.agent or "",
+        status=listing.status,
+        principal=listing.principal or "",
         parent=description.parent_id,
         root=description.root_id or description.id,
-        pending_tools=tuple(map(str, tools)) if isinstance(tools, list | tuple) else (),
-        pending_since=since if isinstance(since, datetime) else None,
+        pending_tools=listing.tools,
+        pending_since=listing.since,
         activities=tuple([await _activity(client, one) for one in pending[:MAX_ACTIVITIES]]),
         is_rate_limited=queued_request(description.task_queue, pending) is not None,
     )

@@ -29,7 +29,7 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
     info, ending, timeline = seen.info, seen.ending, Timeline(seen.info.id, seen.earlier_entries)
     # In this order: the timeline learns the labels of calls from the entries.
     lines = timeline.lines(seen.entries)
-    status = str(seen.status.get("status") or info.status or "running")
+    status = str(seen.status.get("status") or info.status)
     status, code = (ending.status, ending.code) if ending else (status, None)
     label, tone = status_label(status, code)
     entries = [*seen.earlier_entries, *seen.entries]
