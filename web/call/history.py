@@ -28,7 +28,7 @@ from holdfast.schemas.log_entry import (
     read_record,
 )
 from holdfast.schemas.names import ErrorCode
-from holdfast.web.call.plan import PlanSteps
+from holdfast.web.call.plan import PlanStep, PlanSteps
 
 # The most records that are read before the question, and the most lines that are shown.
 MAX_ENTRIES: Final = 400
@@ -67,13 +67,10 @@ class EarlierRequest:
 class StepResult:
     """The outcome of one step of a plan: in words, and its result or error."""
 
-    number: int
-    id: str
-    label: str
+    step: PlanStep
     text: str
     tone: str
     body: str = ""
-    is_pending: bool = False
     outside: bool = False
 
 
@@ -278,35 +275,36 @@ def _step_results(
     is_denied = verdict is not None and verdict.decision == "deny"
     found = []
     for step in PlanSteps(approval.arguments, {}).all:
-        own = [one for one in after if _call_id(one[0]) == step.id]
-        entries = [record.entry for record, _ in own]
-        end = next((entry for entry in entries if isinstance(entry, ToolEndEntry)), None)
-        # The line of the result has the value; without it, the line of the end has it.
-        values = [
-            line
-            for record, lines in own
-            if isinstance(record.entry, MessageEntry | ToolEndEntry)
-            for line in lines
-            if line.body
-        ]
-        body, tone, outside, is_pending = "", "dim", False, False
         if is_denied or step.id not in remaining:
             text = "not executed" if is_denied else "removed: not executed"
-        elif end is None and entries and isinstance(entries[-1], ConfirmationRequiredEntry):
-            text, tone, is_pending = "waiting for approval", "asks", True
-        elif end is None:
-            is_started = any(isinstance(entry, ToolStartEntry) for entry in entries)
-            text = "running" if is_started else "not started"
-        elif end.error is not None:
-            code = one_line(end.error.code, _CODE_CHARS)
-            text, tone = f"failed: {code}", "bad"
-            body = clean(message_after_code(code, end.error.message))
-            if code in _NOT_STARTED:
-                text, tone = _NOT_STARTED[code], "dim"
+            found.append(StepResult(step, text, "dim"))
         else:
-            text, tone = "executed", "good"
-            body, outside = (values[-1].body, values[-1].outside) if values else ("", False)
-        found.append(
-            StepResult(step.number, step.id, step.label, text, tone, body, is_pending, outside)
-        )
+            found.append(_step_result(step, [one for one in after if _call_id(one[0]) == step.id]))
     return found
+
+
+def _step_result(step: PlanStep, own: Sequence[Narrated]) -> StepResult:
+    """Return the outcome of an approved step from its own records."""
+    entries = [record.entry for record, _ in own]
+    end = next((entry for entry in entries if isinstance(entry, ToolEndEntry)), None)
+    if end is None and entries and isinstance(entries[-1], ConfirmationRequiredEntry):
+        return StepResult(step, "waiting for approval", "asks")
+    if end is None:
+        is_started = any(isinstance(entry, ToolStartEntry) for entry in entries)
+        return StepResult(step, "running" if is_started else "not started", "dim")
+    if end.error is not None:
+        code = one_line(end.error.code, _CODE_CHARS)
+        body = clean(message_after_code(code, end.error.message))
+        if code in _NOT_STARTED:
+            return StepResult(step, _NOT_STARTED[code], "dim", body)
+        return StepResult(step, f"failed: {code}", "bad", body)
+    # The line of the result has the value; without it, the line of the end has it.
+    values = [
+        line
+        for record, lines in own
+        if isinstance(record.entry, MessageEntry | ToolEndEntry)
+        for line in lines
+        if line.body
+    ]
+    body, outside = (values[-1].body, values[-1].outside) if values else ("", False)
+    return StepResult(step, "executed", "good", body, outside)

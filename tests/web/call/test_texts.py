@@ -283,7 +283,7 @@ def test_a_plan_is_told_step_by_step() -> None:
         decided("approve"), step(2, "confirmation_required", approval=waiting().to_json())
     )
     assert told(asked) == [("not started", "dim"), ("waiting for approval", "asks")]
-    assert [one.is_pending for one in asked.steps] == [False, True]
+    assert [one.tone for one in asked.steps] == ["dim", "asks"]
     assert asked.stage == "ready"
     assert told(plan_of(decided("deny"))) == [("not executed", "dim")] * 2
 
