@@ -32,7 +32,8 @@ from holdfast.client.command_errors import (
     wrong_command,
 )
 from holdfast.hosting.process_exit import StartError
-from holdfast.runtime.extras import missing_extra
+
+_OF_EXTRA_WEB = frozenset({"starlette", "uvicorn", "jinja2", "python_multipart"})
 
 
 def main() -> NoReturn:
@@ -97,10 +98,11 @@ def _run(command: Callable[..., Coroutine[Any, Any, int]], **options: Any) -> in
         print("\n".join(error.lines), file=sys.stderr)
         return error.code
     except ModuleNotFoundError as error:
-        missing = missing_extra(error)
-        if missing is None:
+        module = (error.name or "").partition(".")[0]
+        if module not in _OF_EXTRA_WEB:
             raise
-        problem = wrong_command(*missing)
+        wrong = f"this needs the package {module}, which is not installed"
+        problem = wrong_command(wrong, 'pip install "holdfast[web]"')
     except KeyboardInterrupt:
         return INTERRUPTED
     print(problem.line(), file=sys.stderr)

@@ -45,9 +45,7 @@ SERVICE: Final = "holdfast-worker"
 async def open_telemetry(resources: WorkerResources) -> AsyncIterator[WorkerResources]:
     """Start telemetry for as long as the context is open, and yield the resources with it."""
     resources.secrets.learn(telemetry_secrets(os.environ))
-    telemetry = start_telemetry(
-        resources.telemetry_settings, SERVICE, os.environ, resources.secrets
-    )
+    telemetry = start_telemetry(resources.telemetry_settings, SERVICE, resources.secrets)
     try:
         yield replace(resources, telemetry=telemetry)
     finally:

@@ -48,7 +48,7 @@ async def export_metrics(client: Client, environ: Mapping[str, str]) -> AsyncIte
     """
     secrets = Secrets([*environment_secrets(environ), *telemetry_secrets(environ)])
     try:
-        telemetry = start_telemetry(read_telemetry(environ), SERVICE, environ, secrets)
+        telemetry = start_telemetry(read_telemetry(environ), SERVICE, secrets)
     except TelemetrySettingsError as error:
         raise wrong_command(error.reason, error.fix) from None
     if telemetry is not None:

@@ -15,9 +15,9 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.runtime.telemetry.trace_context import (
+    activity_input,
+    activity_span,
     context_below,
-    enter_activity,
-    enter_span,
     place_from_headers,
 )
 from holdfast.schemas import names
@@ -59,14 +59,14 @@ class AttemptSpans(ActivityInboundInterceptor):
         """Execute the activity in its span; the SDK calls this."""
         info = activity.info()
         if info.activity_type == names.GENERATE and isinstance(input.args[0], dict):
-            enter_activity(input.args[0])
+            activity_input.set(input.args[0])
         place = place_from_headers(input.headers) if self._telemetry is not None else None
         _place.set(place)
         if self._telemetry is None or place is None:
             return await super().execute_activity(input)
         if info.activity_type in _WITHOUT_SPAN or place.flags != SAMPLED:
             above = trace.get_current_span(context_below(place))
-            enter_span(above)
+            activity_span.set(above)
             with trace.use_span(above):
                 return await super().execute_activity(input)
         attributes = {
@@ -77,7 +77,7 @@ class AttemptSpans(ActivityInboundInterceptor):
         }
         name = f"RunActivity:{info.activity_type}"
         span = self._telemetry.start_span(name, place, attributes)
-        enter_span(span)
+        activity_span.set(span)
         try:
             with trace.use_span(span, record_exception=False, set_status_on_exception=False):
                 return await super().execute_activity(input)

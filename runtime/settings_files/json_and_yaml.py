@@ -24,8 +24,10 @@ from holdfast.validation.problems import Where
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|\n|[^\s{}\[\],:"]+')
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
+_TRAILING = ("a comma is before the bracket", "take the comma out")
 # By the beginning of the message of Python's parser: the reason and the fix.
 _JSON = (
+    ("Illegal trailing comma", *_TRAILING),
     ("Expecting property name", "a key is missing", 'a key is a text in double quotes: "name"'),
     ("Expecting ',' delimiter", "a comma is missing", "put one before this"),
     ("Expecting ':' delimiter", "a colon is missing", "put one between the key and its value"),
@@ -60,7 +62,6 @@ _YAML = (
     (r"unknown escape character '(.)'", r"`\{0}` is no escape", "use single quotes"),
     (r"special characters", "it holds a control character", "take it out"),
 )
-_TRAILING = ("a comma is before the bracket", "take the comma out")
 
 
 def read_json(text: str) -> tuple[Any, Lines]:
@@ -74,59 +75,51 @@ def read_json(text: str) -> tuple[Any, Lines]:
     except json.JSONDecodeError as error:
         raise _json_mistake(text, error) from error
     except RecursionError as error:
-        raise UnreadableError(
-            1, "it is nested too deep", f"use at most {MAX_DEPTH} levels"
-        ) from error
+        raise _too_deep(1) from error
     except ValueError as error:
         raise UnreadableError(1, f"this is no JSON: {error}", "shorten the number") from error
-    return value, _Scan(text).lines
+    lines = _json_lines(text)
+    if len(lines) > MAX_VALUES:
+        raise UnreadableError(1, "it holds too many values", f"use at most {MAX_VALUES}")
+    return value, lines
 
 
-class _Scan:
-    def __init__(self, text: str) -> None:
-        self.lines: Lines = {(): 1}
-        self._where: list[str | int] = []
-        self._line = 1
-        self._text = ""
-        self._item_begins = False
-        for match in _TOKEN.finditer(text):
-            self._take(match.group())
-
-    def _take(self, token: str) -> None:
+def _json_lines(text: str) -> Lines:
+    """Return the line of every key and item of a valid JSON text."""
+    lines: Lines = {(): 1}
+    where: list[str | int] = []
+    line, last_text, item_begins = 1, "", False
+    for token in _TOKEN.findall(text):
         if token == "\n":
-            self._line += 1
-            return
-        if self._item_begins and token != "]":
-            self._mark()
-        self._item_begins = False
+            line += 1
+            continue
+        if item_begins and token != "]":
+            lines[tuple(where)] = line
+        item_begins = False
         match token:
             case "{" | "[":
-                if len(self._where) >= MAX_DEPTH:
-                    fix = f"use at most {MAX_DEPTH} levels"
-                    raise UnreadableError(self._line, "it is nested too deep", fix)
-                self._where.append(0 if token == "[" else "")
-                self._item_begins = token == "["
+                if len(where) >= MAX_DEPTH:
+                    raise _too_deep(line)
+                where.append(0 if token == "[" else "")
+                item_begins = token == "["
             case "}" | "]":
-                self._where.pop()
-            case ",":
-                if isinstance(self._where[-1], int):
-                    self._where[-1] += 1
-                    self._item_begins = True
+                where.pop()
+            case "," if isinstance(where[-1], int):
+                where[-1] += 1
+                item_begins = True
             case ":":
-                name = self._where[-1] = json.loads(self._text)
-                if tuple(self._where) in self.lines:
+                name = where[-1] = json.loads(last_text)
+                if tuple(where) in lines:
                     reason = f"the key `{name}` stands twice"
-                    raise UnreadableError(self._line, reason, "keep one of them")
-                self._mark()
+                    raise UnreadableError(line, reason, "keep one of them")
+                lines[tuple(where)] = line
             case _:
-                self._text = token
+                last_text = token
+    return lines
 
-    def _mark(self) -> None:
-        if len(self.lines) > MAX_VALUES:
-            raise UnreadableError(
-                self._line, "it holds too many values", f"use at most {MAX_VALUES}"
-            )
-        self.lines[tuple(self._where)] = self._line
+
+def _too_deep(line: int) -> UnreadableError:
+    return UnreadableError(line, "it is nested too deep", f"use at most {MAX_DEPTH} levels")
 
 
 class _Loader(yaml.SafeLoader):
@@ -160,8 +153,7 @@ def read_yaml(text: str, first_line: int = 1) -> tuple[Any, Lines]:
     except yaml.YAMLError as error:
         raise _yaml_mistake(text, error, first_line) from error
     except RecursionError as error:
-        fix = f"use at most {MAX_DEPTH} levels"
-        raise UnreadableError(first_line, "it is nested too deep", fix) from error
+        raise _too_deep(first_line) from error
     except ValueError as error:
         reason = "this is no YAML: " + " ".join(str(error).split())[:200]
         raise UnreadableError(first_line, reason, "fix it") from error
@@ -239,8 +231,6 @@ def _json_mistake(text: str, error: json.JSONDecodeError) -> UnreadableError:
     reason, fix = next(known, (error.msg, "fix it here"))
     if rest[:1] in ("}", "]") and before.endswith(","):
         place, (reason, fix) = len(before) - 1, _TRAILING
-    elif error.msg.startswith("Illegal trailing comma"):
-        reason, fix = _TRAILING
     elif rest.startswith(("//", "/*", "#")):
         reason, fix = "it has no comments", "take it out, or write YAML"
     elif rest.startswith("'"):

@@ -1,14 +1,13 @@
 """Start the telemetry of a process as its environment configures it."""
 
 import logging
-from collections.abc import Mapping
 from typing import Final
 
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from holdfast.runtime.secrets import Secrets
@@ -25,14 +24,13 @@ _SEVERITIES: Final = {logging.ERROR: "ERROR", logging.WARNING: "WARN", logging.I
 
 
 def start_telemetry(
-    settings: TelemetrySettings, service: str, environ: Mapping[str, str], secrets: Secrets
+    settings: TelemetrySettings, service: str, secrets: Secrets
 ) -> Telemetry | None:
     """Start the telemetry of this process; None if it is off.
 
     Args:
         settings: the signals to send.
         service: the name of the process if its environment sets none.
-        environ: the environment of the process.
         secrets: the values to remove from all signals.
     """
     if not settings.is_enabled:
@@ -46,11 +44,8 @@ def start_telemetry(
     if not any(isinstance(each, RateLimitedHandler) for each in sending.handlers):
         sending.addHandler(RateLimitedHandler())
         sending.propagate = False
-    pairs = environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")
-    is_named = environ.get("OTEL_SERVICE_NAME") or any(
-        pair.partition("=")[0].strip() == SERVICE_NAME for pair in pairs
-    )
-    about = Resource.create({} if is_named else {SERVICE_NAME: service})
+    # What the environment names wins.
+    about = Resource.create({SERVICE_NAME: service}).merge(OTELResourceDetector().detect())
     reader = None
     if settings.metrics:
         interval_ms = settings.interval.total_seconds() * 1_000

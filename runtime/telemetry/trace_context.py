@@ -27,20 +27,10 @@ CALL: Final = "call"
 TRACE: Final = "trace_id"
 SPAN: Final = "span_id"
 
-# The turn and call in the input of the running activity.
-_told: ContextVar[dict[str, Any] | None] = ContextVar("holdfast-told", default=None)
-# The span of the running activity.
-_span: ContextVar[trace.Span] = ContextVar("holdfast-span")
-
-
-def enter_activity(told: dict[str, Any]) -> None:
-    """Set the turn and call of the running activity, from its input."""
-    _told.set(told)
-
-
-def enter_span(span: trace.Span) -> None:
-    """Set the span of the running activity, for its log records too."""
-    _span.set(span)
+activity_input: ContextVar[dict[str, Any] | None] = ContextVar("holdfast-told", default=None)
+"""The input of the running activity, where it names the turn and the call."""
+activity_span: ContextVar[trace.Span] = ContextVar("holdfast-span")
+"""The span of the running activity, for its log records too."""
 
 
 def current_place() -> dict[str, str]:
@@ -48,7 +38,7 @@ def current_place() -> dict[str, str]:
     found: dict[str, str] = {}
     if activity.in_activity():
         info = activity.info()
-        place = _told.get() or {}
+        place = activity_input.get() or {}
         call = place.get(CALL) or names.call_of(info.activity_id)
         found = _place(info.workflow_id or "", place.get(TURN) or names.turn_of(call), call)
     elif workflow.in_workflow():
@@ -57,7 +47,7 @@ def current_place() -> dict[str, str]:
     current = trace.get_current_span()
     context = current.get_span_context()
     if not context.is_valid:
-        context = _span.get(current).get_span_context()
+        context = activity_span.get(current).get_span_context()
     if context.is_valid:
         found[TRACE] = trace.format_trace_id(context.trace_id)
         found[SPAN] = trace.format_span_id(context.span_id)

@@ -238,7 +238,7 @@ def started(monkeypatch: pytest.MonkeyPatch, collector: Collector, **more: str) 
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}", **more}
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    telemetry = start_telemetry(read_telemetry(environ), "desk", environ, Secrets(["sk-Sesame-42"]))
+    telemetry = start_telemetry(read_telemetry(environ), "desk", Secrets(["sk-Sesame-42"]))
     assert telemetry is not None
     return telemetry
 
