@@ -33,22 +33,6 @@ from holdfast.schemas.phrases import closest_names, misfit_reason
 from holdfast.schemas.settings.endpoints import MODEL_PROVIDERS
 
 _PREFIX = "HOLDFAST_"
-_OPTIONS_WITH_VARIABLES = (
-    *("catalog", "tools", "catalog-only", "endpoints", "task-queue", "notify", "notifiers"),
-    *("store", "encryption", "keys", "principal-tokens", "permits"),
-    *("heartbeat-timeout", "generate-timeout", "graceful-timeout"),
-    *("continue-after", "cached-runs", "knowledge-urls", "knowledge-networks"),
-    *("deployment", "build", "health"),
-)
-VARIABLES = {_PREFIX + name.upper().replace("-", "_"): name for name in _OPTIONS_WITH_VARIABLES}
-"""The option for each environment variable that a worker reads."""
-# The variables that hold several values, with white space between, and the option for one of them.
-_LISTS = {
-    "tools": "tools",
-    "knowledge-urls": "knowledge-url",
-    "knowledge-networks": "knowledge-network",
-}
-_FLAGS = {"catalog-only", "principal-tokens"}
 _NEARLY = 0.85
 # A turn takes some twelve events, and Temporal ends a run at 51,200.
 MIN_EVENTS, MAX_EVENTS = 20, 20_000
@@ -100,7 +84,7 @@ class WorkerSettings:
     health: ProbeAddress | None = None
     # A cached run holds about 140 KB. Few runs work at once; an evicted run is replayed when it is
     # queried, which costs some milliseconds.
-    max_cached_workflows: int = 500
+    cached_runs: int = 500
     between_looks: timedelta = timedelta(seconds=1)
 
 
@@ -172,23 +156,24 @@ def _from_environment() -> dict[str, Any]:
         if close or option in worker_parser().option_names():
             fix = f"did you mean {_PREFIX}{close[0]}?" if close else f"use `{option}`"
             raise wrong_setup(f"the variable {variable} is not read", fix)
-    for variable, name in VARIABLES.items():
+    for variable, action in VARIABLES.items():
         if value := os.environ.get(variable):
-            values |= _from_variable(variable, name, value)
+            values |= _from_variable(variable, action, value)
     return values
 
 
-def _from_variable(variable: str, name: str, value: str) -> dict[str, Any]:
-    if name in _FLAGS:
+def _from_variable(variable: str, action: argparse.Action, value: str) -> dict[str, Any]:
+    if action.nargs == 0:
         if value.lower() not in ("true", "false"):
             raise wrong_setup(f"{variable}: {misfit_reason(value)}", "set it to `true` or `false`")
-        return {name.replace("-", "_"): value.lower() == "true"}
-    option = _LISTS.get(name, name)
-    values = value.split() if name in _LISTS else [value]
+        return {action.dest: value.lower() == "true"}
+    [option] = action.option_strings
+    # White space separates several values.
+    values = value.split() if isinstance(action, argparse._AppendAction) else [value]
     try:
-        return worker_parser().parse_options([f"--{option}={each}" for each in values])
+        return worker_parser().parse_options([f"{option}={each}" for each in values])
     except StartError as error:
-        lines = [line.replace(f"`--{option}`", variable) for line in error.lines]
+        lines = [line.replace(f"`{option}`", variable) for line in error.lines]
         raise StartError(lines) from None
 
 
@@ -197,95 +182,69 @@ class _Parser(CommandParser):
         raise wrong_setup(wrong, todo or "see `holdfast worker --help`")
 
 
+def _settings_parser() -> CommandParser:
+    """Return a parser of the options that variables can set, too."""
+    parser = _Parser(prog="holdfast worker", argument_default=argparse.SUPPRESS)
+    add = parser.add_argument
+    several: dict[str, Any] = {"type": read_name, "action": "append"}
+    add("--catalog", metavar="DIR", type=_path, help="a folder with tools/ and agents/")
+    about = "a Python module of tools; repeatable"
+    add("--tools", metavar="MODULE", help=about, **several)
+    about = "the endpoints of the models (endpoints.yaml)"
+    add("--endpoints", metavar="FILE", type=_path, help=about)
+    add("--task-queue", metavar="NAME", type=read_name, help=f"default: {names.TASK_QUEUE}")
+    about = "a prefix of the addresses that knowledge may be fetched from; repeatable"
+    add("--knowledge-url", dest="knowledge_urls", metavar="PREFIX", help=about, **several)
+    about = "a private network that these addresses may be in, such as 10.0.0.0/8; repeatable"
+    add("--knowledge-network", dest="knowledge_networks", metavar="NETWORK", help=about, **several)
+    about = "the activity that notifies people of pending approvals"
+    add("--notify", metavar="ACTIVITY", type=read_name, help=about)
+    about = "the channels that pending approvals are sent to (notify.yaml)"
+    add("--notifiers", metavar="FILE", type=_path, help=about)
+    about = (
+        "the store of values too large for Temporal: a folder, s3://BUCKET/PREFIX, or none "
+        "(default: none; with --dev, a folder beside its database)"
+    )
+    add("--store", metavar="PLACE", type=read_by(parse_store_location), help=about)
+    about = "the keys that encrypt all payloads (encryption.yaml)"
+    add("--encryption", metavar="FILE", type=_path, help=about)
+    about = "the keys that verify tokens: keys.yaml, a JWK set, PEM, or the URL of a set"
+    add("--keys", metavar="FILE|URL", type=read_name, help=about)
+    about = "a run must name its principal by a token"
+    add("--principal-tokens", action="store_true", help=about)
+    about = "a run must name an agent or a tool of the catalog, and cannot define its own"
+    add("--catalog-only", action="store_true", help=about)
+    about = "the keys by which this worker's tools run for admitted runs alone (permits.yaml)"
+    add("--permits", metavar="FILE", type=_path, help=about)
+    for name in ("heartbeat", "generate", "graceful"):
+        about = f"default: {format_duration(getattr(WorkerSettings, f'{name}_timeout'))}"
+        add(f"--{name}-timeout", metavar="TIME", type=_duration, help=about)
+    span = f"from {MIN_EVENTS} to {MAX_EVENTS}"
+    number = number_reader(MIN_EVENTS, MAX_EVENTS, f"write a number {span}")
+    about = f"continue a run as new at this length, {span}; default: when Temporal suggests it"
+    add("--continue-after", metavar="EVENTS", type=number, help=about)
+    span = f"from 0 to {MAX_CACHED_RUNS}"
+    number = number_reader(0, MAX_CACHED_RUNS, f"write a number {span}; with 0, none is cached")
+    about = f"the number of open runs in memory, {span}; default: {WorkerSettings.cached_runs}"
+    add("--cached-runs", metavar="N", type=number, help=about)
+    about = "with --build: the Worker Deployment, so that a run stays on its build"
+    add("--deployment", metavar="NAME", type=read_by(deployment_name), help=about)
+    add("--build", metavar="ID", type=read_by(build_id), help="the id of this build")
+    about = "serve the probes /live and /ready, on this machine or at this address; default: none"
+    add("--health", metavar="[ADDRESS:]PORT", type=read_by(read_probe_address), help=about)
+    return parser
+
+
 def worker_parser() -> CommandParser:
     """Return the parser of the command line of `holdfast worker`."""
-    parser = _Parser(
-        prog="holdfast worker",
-        argument_default=argparse.SUPPRESS,
-        description="Run agents on Temporal. The connection is read from TEMPORAL_ADDRESS, "
+    parser = _settings_parser()
+    parser.description = (
+        "Run agents on Temporal. The connection is read from TEMPORAL_ADDRESS, "
         "TEMPORAL_NAMESPACE, … and temporal.toml. Variables can set the options, too: "
         f"{', '.join(VARIABLES)}. In a folder with agents/, tools.py and "
         "endpoints.yaml (`holdfast init` writes one), these are the defaults of --catalog, --tools "
-        "and --endpoints.",
+        "and --endpoints."
     )
-    add = parser.add_argument
-    duration = read_by(parse_duration)
-    add("--catalog", metavar="DIR", type=_path, help="a folder with tools/ and agents/")
-    module = "a Python module of tools; repeatable"
-    add("--tools", metavar="MODULE", type=read_name, action="append", help=module)
-    add(
-        "--endpoints",
-        metavar="FILE",
-        type=_path,
-        help="the endpoints of the models (endpoints.yaml)",
-    )
-    add("--task-queue", metavar="NAME", type=read_name, help=f"default: {names.TASK_QUEUE}")
-    add(
-        "--knowledge-url",
-        dest="knowledge_urls",
-        metavar="PREFIX",
-        type=read_name,
-        action="append",
-        help="a prefix of the addresses that knowledge may be fetched from; repeatable",
-    )
-    add(
-        "--knowledge-network",
-        dest="knowledge_networks",
-        metavar="NETWORK",
-        type=read_name,
-        action="append",
-        help="a private network that these addresses may be in, such as 10.0.0.0/8; repeatable",
-    )
-    add(
-        "--notify",
-        metavar="ACTIVITY",
-        type=read_name,
-        help="the activity that notifies people of pending approvals",
-    )
-    channels = "the channels that pending approvals are sent to (notify.yaml)"
-    add("--notifiers", metavar="FILE", type=_path, help=channels)
-    add(
-        "--store",
-        metavar="PLACE",
-        type=read_by(parse_store_location),
-        help="the store of values too large for Temporal: a folder, s3://BUCKET/PREFIX, or none "
-        "(default: none; with --dev, a folder beside its database)",
-    )
-    keys = "the keys that encrypt all payloads (encryption.yaml)"
-    add("--encryption", metavar="FILE", type=_path, help=keys)
-    checking = "the keys that verify tokens: keys.yaml, a JWK set, PEM, or the URL of a set"
-    add("--keys", metavar="FILE|URL", type=read_name, help=checking)
-    by_token = "a run must name its principal by a token"
-    add("--principal-tokens", action="store_true", help=by_token)
-    named = "a run must name an agent or a tool of the catalog, and cannot define its own"
-    add("--catalog-only", action="store_true", help=named)
-    signing = "the keys by which this worker's tools run for admitted runs alone (permits.yaml)"
-    add("--permits", metavar="FILE", type=_path, help=signing)
-    for name in ("heartbeat", "generate", "graceful"):
-        default = format_duration(getattr(WorkerSettings, f"{name}_timeout"))
-        add(f"--{name}-timeout", metavar="TIME", type=duration, help=f"default: {default}")
-    span = f"from {MIN_EVENTS} to {MAX_EVENTS}"
-    add(
-        "--continue-after",
-        metavar="EVENTS",
-        type=number_reader(MIN_EVENTS, MAX_EVENTS, f"write a number {span}"),
-        help=f"continue a run as new at this length, {span}; default: when Temporal suggests it",
-    )
-    span = f"from 0 to {MAX_CACHED_RUNS}"
-    add(
-        "--cached-runs",
-        dest="max_cached_workflows",
-        metavar="N",
-        type=number_reader(0, MAX_CACHED_RUNS, f"write a number {span}; with 0, none is cached"),
-        help=f"the number of open runs in memory, {span}; "
-        f"default: {WorkerSettings.max_cached_workflows}",
-    )
-    part = "with --build: the Worker Deployment, so that a run stays on its build"
-    add("--deployment", metavar="NAME", type=read_by(deployment_name), help=part)
-    add("--build", metavar="ID", type=read_by(build_id), help="the id of this build")
-    probes = "serve the probes /live and /ready, on this machine or at this address; default: none"
-    add("--health", metavar="[ADDRESS:]PORT", type=read_by(read_probe_address), help=probes)
-
     add = parser.add_argument_group("a check").add_argument
     add("--check", action="store_true", help="load all files, report problems, and exit")
     add("--json", action="store_true", help="print a JSON array")
@@ -293,13 +252,8 @@ def worker_parser() -> CommandParser:
     add("--composed", metavar="AGENT[:SKILL]", type=read_name, help=composed)
     provider = "print what it does not accept of tools and outputs, or does not show to a model"
     add("--provider", choices=MODEL_PROVIDERS, help=provider)
-    default = format_duration(CheckOptions.timeout)
-    add(
-        "--timeout",
-        metavar="TIME",
-        type=duration,
-        help=f"the time limit of the check; default: {default}",
-    )
+    about = f"the time limit of the check; default: {format_duration(CheckOptions.timeout)}"
+    add("--timeout", metavar="TIME", type=_duration, help=about)
 
     add = parser.add_argument_group("an embedded server").add_argument
     add("--dev", action="store_true", help="start Temporal and its UI beside the worker")
@@ -313,3 +267,10 @@ def worker_parser() -> CommandParser:
 
 def _path(text: str) -> Path:
     return Path(read_name(text))
+
+
+_duration = read_by(parse_duration)
+VARIABLES = {
+    _PREFIX + each.dest.upper(): each for each in _settings_parser()._actions if each.dest != "help"
+}
+"""The option for each environment variable that a worker reads."""

@@ -196,7 +196,7 @@ async def build_worker(
         ],
         activity_executor=threads,
         workflow_runner=runner,
-        max_cached_workflows=settings.max_cached_workflows,
+        max_cached_workflows=settings.cached_runs,
         max_concurrent_local_activities=MAX_ACTIVITIES,
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
     )

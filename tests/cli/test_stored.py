@@ -42,7 +42,7 @@ async def call_id(client: Client, tmp_path: Path) -> AsyncIterator[str]:
     """A call whose result is in the store `tmp_path / "store"`."""
     config = client.config()
     config["data_converter"] = with_store(client.data_converter, FolderStore(tmp_path / "store"))
-    async with backend(Client(**config), tmp_path, [], max_cached_workflows=100) as made:
+    async with backend(Client(**config), tmp_path, [], cached_runs=100) as made:
         run = await made.call("big", {"size": LARGE})
         await run.result()
         yield run.id

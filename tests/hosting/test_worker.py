@@ -357,7 +357,7 @@ def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -
     assert given == WorkerSettings(
         task_queue="from-the-environment",
         heartbeat_timeout=timedelta(seconds=2),
-        max_cached_workflows=50,
+        cached_runs=50,
         tools=["a", "b.py"],
         catalog_only=True,
         knowledge_urls=["https://a.org/docs", "https://b.org"],
@@ -392,7 +392,7 @@ def test_the_embedded_server_comes_with_a_store_beside_its_file(tmp_path: Path) 
 def test_both_ends_of_a_span_are_taken(option: str, least: int, most: int) -> None:
     for number in (least, most):
         taken = read_options([option, str(number)]).settings
-        assert number in (taken.max_cached_workflows, taken.continue_after)
+        assert number in (taken.cached_runs, taken.continue_after)
     for number in (least - 1, most + 1):
         with pytest.raises(StartError, match=f"; write a number from {least} to {most}"):
             read_options([option, str(number)])

@@ -24,7 +24,7 @@ TOOLS = Path(__file__).with_name("tools.py")
 CATALOG = Path(__file__).with_name("catalog")
 # Settings for several runs at once: without room in the cache, one can hold up another for ten
 # seconds.
-SIDE_BY_SIDE: dict[str, Any] = {"max_cached_workflows": 100}
+SIDE_BY_SIDE: dict[str, Any] = {"cached_runs": 100}
 
 
 class Backend:
@@ -214,7 +214,7 @@ async def backend(
                     "heartbeat_timeout": timedelta(seconds=2),
                     "tools": [str(TOOLS)],
                     "catalog": CATALOG,
-                    "max_cached_workflows": 0,
+                    "cached_runs": 0,
                     **settings,
                 },
             )

@@ -46,7 +46,7 @@ class Desk:
     async def worker(self) -> AsyncIterator[None]:
         """A worker that keeps nothing between two workflow tasks."""
         settings = WorkerSettings(
-            endpoints=self._endpoints, task_queue=self.task_queue, max_cached_workflows=0
+            endpoints=self._endpoints, task_queue=self.task_queue, cached_runs=0
         )
         async with await build_worker(self.client, settings):
             yield

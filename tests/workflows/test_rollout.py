@@ -76,7 +76,7 @@ class Rollout:
             tools=[str(self._module(build))],
             task_queue=self.name,
             version=DeploymentVersion(self.name, build),
-            max_cached_workflows=0,
+            cached_runs=0,
         )
         worker = await build_worker(self.backend.client, settings)
         stopping = await self._stack.enter_async_context(AsyncExitStack())

@@ -42,7 +42,7 @@ def answers() -> Any:
 async def test_nothing_is_queried_with_or_without_the_workflow_cache(
     launch: Launch, queried: list[ConversationPageRequest], cached: int
 ) -> None:
-    backend = await launch(answers(), max_cached_workflows=cached)
+    backend = await launch(answers(), cached_runs=cached)
     result = await (await backend.start([MOOD])).result()
     assert (result["output"], result["turns"]) == ("done", 3)
     assert queried == []

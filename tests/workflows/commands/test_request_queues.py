@@ -37,7 +37,7 @@ def settings(tmp_path: Path) -> WorkerSettings:
         tools=[str(TOOLS)],
         endpoints=tmp_path / "endpoints.yaml",
         task_queue=f"queue-{tmp_path.name}",
-        max_cached_workflows=100,
+        cached_runs=100,
     )
 
 
