@@ -15,8 +15,10 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import Self
-from urllib.request import getproxies
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
@@ -83,10 +85,12 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         inner: httpx.AsyncBaseTransport,
         networks: Collection[Network] = (),
         resolve_host: ResolveHost | None = None,
+        proxies: Mapping[str, httpx.AsyncBaseTransport] = MappingProxyType({}),
     ) -> None:
         self._inner = inner
         self._networks = networks
         self._resolve_host = resolve_host or _resolved
+        self._proxies = proxies
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send the request; httpx calls this.
@@ -96,6 +100,9 @@ class PinnedTransport(httpx.AsyncBaseTransport):
             httpx.HTTPError: the request failed.
         """
         host = request.url.host
+        proxy = self._proxies.get(request.url.scheme) or self._proxies.get("all")
+        if proxy is not None and not proxy_bypass(host):
+            return await proxy.handle_async_request(request)
         if _address(host) is not None or host == "localhost":
             return await self._inner.handle_async_request(request)
         failed: httpx.ConnectError | httpx.ConnectTimeout = NoPublicAddressError(
@@ -130,7 +137,8 @@ class PinnedTransport(httpx.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         """Close the connections; httpx calls this."""
-        await self._inner.aclose()
+        for each in (self._inner, *self._proxies.values()):
+            await each.aclose()
 
     async def __aenter__(self) -> Self:
         await self._inner.__aenter__()
@@ -140,51 +148,16 @@ class PinnedTransport(httpx.AsyncBaseTransport):
 def knowledge_client(networks: Collection[Network] = ()) -> httpx.AsyncClient:
     """Return the client for knowledge from public addresses and these networks."""
     limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=0)
-    direct = httpx.AsyncHTTPTransport(verify=trusted_certificates(), limits=limits, trust_env=False)
-    through = {
-        pattern: None
-        if proxy is None
-        else httpx.AsyncHTTPTransport(
-            verify=trusted_certificates(), limits=limits, trust_env=False, proxy=proxy
-        )
-        for pattern, proxy in proxies_of(getproxies()).items()
-    }
-    return httpx.AsyncClient(
-        transport=PinnedTransport(direct, networks),
-        mounts=through,
-        follow_redirects=False,
-        trust_env=False,
+    open_transport = partial(
+        httpx.AsyncHTTPTransport, verify=trusted_certificates(), limits=limits, trust_env=False
     )
-
-
-def proxies_of(variables: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the proxy of each pattern of addresses; None for no proxy.
-
-    `variables` has `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy` by their first words, as
-    Python collects them.
-    """
-    excepted = [host for each in variables.get("no", "").split(",") if (host := each.strip())]
-    if "*" in excepted:
-        return {}
-    proxies: dict[str, str | None] = {
-        f"{scheme}://": variables[scheme]
-        if "://" in variables[scheme]
-        else f"http://{variables[scheme]}"
-        for scheme in ("http", "https", "all")
-        if variables.get(scheme)
+    proxies = {
+        scheme: open_transport(proxy=url if "://" in url else f"http://{url}")
+        for scheme, url in getproxies().items()
+        if scheme in ("http", "https", "all")
     }
-    for host in excepted:
-        address = _address(host)
-        if "://" in host:
-            pattern = host
-        elif address is not None and address.version == 6:
-            pattern = f"all://[{host}]"
-        elif address is not None or host == "localhost":
-            pattern = f"all://{host}"
-        else:
-            pattern = f"all://*{host}"  # and its subdomains
-        proxies[pattern] = None
-    return proxies
+    transport = PinnedTransport(open_transport(), networks, proxies=proxies)
+    return httpx.AsyncClient(transport=transport, follow_redirects=False, trust_env=False)
 
 
 def _address(host: str) -> Address | None:

@@ -18,7 +18,6 @@ from holdfast.activities.ssrf_guard import (
     PinnedTransport,
     is_public,
     knowledge_client,
-    proxies_of,
     read_network,
 )
 from holdfast.runtime.addresses import AddressError, AddressPrefix
@@ -186,35 +185,6 @@ def test_what_is_no_network_is_refused(text: str) -> None:
         read_network(text)
 
 
-@pytest.mark.parametrize(
-    ("said", "through"),
-    [
-        ({}, {}),
-        (
-            {"http": "proxy:3128", "https": "http://proxy:3129"},
-            {"http://": "http://proxy:3128", "https://": "http://proxy:3129"},
-        ),
-        ({"all": "http://p", "no": "*"}, {}),
-        (
-            {"all": "http://p", "no": "acme.org, 10.0.0.1,::1 ,localhost,http://x"},
-            {
-                "all://": "http://p",
-                "all://*acme.org": None,
-                "all://10.0.0.1": None,
-                "all://[::1]": None,
-                "all://localhost": None,
-                "http://x": None,
-            },
-        ),
-        ({"ftp": "http://p", "http": ""}, {}),
-    ],
-)
-def test_proxies_are_those_of_the_environment(
-    said: dict[str, str], through: dict[str, str | None]
-) -> None:
-    assert proxies_of(said) == through
-
-
 @asynccontextmanager
 async def proxy() -> AsyncIterator[tuple[str, list[bytes]]]:
     """A proxy that answers by itself, and what it was asked for."""
@@ -230,20 +200,31 @@ async def proxy() -> AsyncIterator[tuple[str, list[bytes]]]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"HTTP_PROXY": "{0}", "ALL_PROXY": "http://proxy.invalid"},
+        {"http_proxy": "{1}"},
+        {"ALL_PROXY": "{0}", "HTTPS_PROXY": "http://proxy.invalid"},
+    ],
+)
 async def test_where_there_is_a_proxy_it_gets_the_name_and_nothing_is_looked_up(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ) -> None:
     async def never(host: str, port: int) -> Any:
         raise AssertionError(f"{host} was looked up")
 
     monkeypatch.setattr(ssrf_guard, "_resolved", never)
     async with proxy() as (url, asked):
-        monkeypatch.setenv("HTTP_PROXY", url)
-        monkeypatch.setenv("NO_PROXY", "direct.invalid")
+        # The proxy of a scheme comes first.
+        for variable, value in variables.items():
+            monkeypatch.setenv(variable, value.format(url, url.removeprefix("http://")))
+        monkeypatch.setenv("NO_PROXY", "other.invalid, direct.invalid,10.0.0.1")
         async with knowledge_client() as http:
             assert (await http.get("http://docs.invalid/x")).text == "hi"
-            with pytest.raises(AssertionError, match=r"direct\.invalid was looked up"):
-                await http.get("http://direct.invalid/x")
+            for host in ("direct.invalid", "of.direct.invalid"):
+                with pytest.raises(AssertionError, match=f"{host} was looked up"):
+                    await http.get(f"http://{host}/x")
     assert asked == [b"GET http://docs.invalid/x HTTP/1.1"]
 
 
