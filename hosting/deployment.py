@@ -7,7 +7,7 @@ start on these builds, too: a worker of another build receives none.
 
 import shlex
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
 from temporalio.client import Client
@@ -22,16 +22,6 @@ MAX_NAME_CHARACTERS: Final = 200
 _RESERVED: Final = "__"
 _DIVIDERS: Final = ".:"
 _SET_CURRENT: Final = "temporal worker deployment set-current-version"
-
-
-class DeploymentVersion(NamedTuple):
-    """A build of a deployment, as the worker's log names it."""
-
-    deployment: str
-    build: str
-
-    def __str__(self) -> str:
-        return f"build {self.build} of deployment {self.deployment}"
 
 
 def name(dividers: str = "") -> Callable[[str], str]:
@@ -57,14 +47,14 @@ def name(dividers: str = "") -> Callable[[str], str]:
 deployment_name, build_id = name(_DIVIDERS), name()
 
 
-def version_of(deployment: str | None, build: str | None) -> DeploymentVersion | None:
+def version_of(deployment: str | None, build: str | None) -> WorkerDeploymentVersion | None:
     """Return the version that both options name, or None without them.
 
     Raises:
         StartError: one of the two is missing.
     """
     if deployment is not None and build is not None:
-        return DeploymentVersion(deployment, build)
+        return WorkerDeploymentVersion(deployment, build)
     if deployment is not None:
         raise wrong_setup("`--deployment` is there, and `--build` is not", "name the build")
     if build is not None:
@@ -72,21 +62,21 @@ def version_of(deployment: str | None, build: str | None) -> DeploymentVersion |
     return None
 
 
-def deployment_config(version: DeploymentVersion | None) -> WorkerDeploymentConfig | None:
+def deployment_config(version: WorkerDeploymentVersion | None) -> WorkerDeploymentConfig | None:
     """Return the deployment of every worker of this process; its runs stay on their build."""
     if version is None:
         return None
     return WorkerDeploymentConfig(
-        version=WorkerDeploymentVersion(version.deployment, version.build),
+        version=version,
         use_worker_versioning=True,
         default_versioning_behavior=VersioningBehavior.PINNED,
     )
 
 
-async def routing_advice(client: Client, version: DeploymentVersion) -> str | None:
+async def routing_advice(client: Client, version: WorkerDeploymentVersion) -> str | None:
     """Return the command that routes new runs to this build, or None if it is not needed."""
     request = DescribeWorkerDeploymentRequest(
-        namespace=client.namespace, deployment_name=version.deployment
+        namespace=client.namespace, deployment_name=version.deployment_name
     )
     try:
         answer = await client.workflow_service.describe_worker_deployment(request)
@@ -98,10 +88,11 @@ async def routing_advice(client: Client, version: DeploymentVersion) -> str | No
     else:
         both = (routing.current_deployment_version, routing.ramping_deployment_version)
         builds = [each.build_id for each in both]
-    if version.build in builds:
+    if version.build_id in builds:
         return None
-    named = ("--deployment-name", version.deployment, "--build-id", version.build)
+    name, build = version.deployment_name, version.build_id
+    named = ("--deployment-name", name, "--build-id", build)
     return (
-        f"{version} is not current: it is given no runs that begin; to have it given them: "
-        f"{_SET_CURRENT} {shlex.join(named)}"
+        f"build {build} of deployment {name} is not current: it is given no runs that begin;"
+        f" to have it given them: {_SET_CURRENT} {shlex.join(named)}"
     )

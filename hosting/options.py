@@ -11,7 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from holdfast.hosting.deployment import DeploymentVersion, build_id, deployment_name, version_of
+from temporalio.common import WorkerDeploymentVersion
+
+from holdfast.hosting.deployment import build_id, deployment_name, version_of
 from holdfast.hosting.dev_server import DevServer
 from holdfast.hosting.probes import ProbeAddress, read_probe_address
 from holdfast.hosting.process_exit import StartError, wrong_setup
@@ -80,7 +82,7 @@ class WorkerSettings:
     generate_timeout: timedelta = timedelta(hours=1)
     graceful_timeout: timedelta = timedelta(seconds=10)
     continue_after: int | None = None
-    version: DeploymentVersion | None = None
+    version: WorkerDeploymentVersion | None = None
     health: ProbeAddress | None = None
     # A cached run holds about 140 KB. Few runs work at once; an evicted run is replayed when it is
     # queried, which costs some milliseconds.

@@ -6,12 +6,11 @@ from typing import cast
 from unittest.mock import AsyncMock
 
 import pytest
-from temporalio.api.deployment.v1 import WorkerDeploymentVersion
 from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentResponse
 from temporalio.client import Client
-from temporalio.common import VersioningBehavior
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 
-from holdfast.hosting.deployment import DeploymentVersion, routing_advice
+from holdfast.hosting.deployment import routing_advice
 from holdfast.hosting.options import read_options
 from holdfast.hosting.process_exit import StartError
 from holdfast.hosting.worker import WorkerSettings, build_worker
@@ -20,10 +19,10 @@ from holdfast.hosting.worker import WorkerSettings, build_worker
 def test_a_build_is_named_by_options_or_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_options([]).settings.version is None
     named = ["--deployment", "team/desk", "--build", "v1.2"]
-    assert read_options(named).settings.version == DeploymentVersion("team/desk", "v1.2")
+    assert read_options(named).settings.version == WorkerDeploymentVersion("team/desk", "v1.2")
     monkeypatch.setenv("HOLDFAST_DEPLOYMENT", "desk")
     monkeypatch.setenv("HOLDFAST_BUILD", "7")
-    assert read_options([]).settings.version == DeploymentVersion("desk", "7")
+    assert read_options([]).settings.version == WorkerDeploymentVersion("desk", "7")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +49,7 @@ def test_what_temporal_does_not_take_is_refused(arguments: list[str], said: str)
 async def test_every_worker_of_a_process_is_of_its_build(client: Client, tmp_path: Path) -> None:
     endpoints = tmp_path / "endpoints.yaml"
     endpoints.write_text("fake: {provider: openai, baseUrl: 'http://127.0.0.1:1/v1'}\n")
-    settings = WorkerSettings(version=DeploymentVersion("desk", "1"), endpoints=endpoints)
+    settings = WorkerSettings(version=WorkerDeploymentVersion("desk", "1"), endpoints=endpoints)
     workers = await build_worker(client, settings)
     assert workers.others
     for each in (workers.main, *workers.others):
@@ -61,17 +60,17 @@ async def test_every_worker_of_a_process_is_of_its_build(client: Client, tmp_pat
 
 
 async def test_a_build_that_is_ramped_up_is_given_runs() -> None:
-    ramping = WorkerDeploymentVersion(deployment_name="desk", build_id="2")
     answer = DescribeWorkerDeploymentResponse()
-    answer.worker_deployment_info.routing_config.ramping_deployment_version.CopyFrom(ramping)
+    ramping = answer.worker_deployment_info.routing_config.ramping_deployment_version
+    ramping.deployment_name, ramping.build_id = "desk", "2"
     service = SimpleNamespace(describe_worker_deployment=AsyncMock(return_value=answer))
     temporal = cast(Client, SimpleNamespace(namespace="default", workflow_service=service))
-    assert await routing_advice(temporal, DeploymentVersion("desk", "2")) is None
-    assert await routing_advice(temporal, DeploymentVersion("desk", "1")) is not None
+    assert await routing_advice(temporal, WorkerDeploymentVersion("desk", "2")) is None
+    assert await routing_advice(temporal, WorkerDeploymentVersion("desk", "1")) is not None
 
 
 async def test_a_build_that_nobody_has_heard_of_is_not_current(client: Client) -> None:
-    said = await routing_advice(client, DeploymentVersion("nowhere", "1; 2"))
+    said = await routing_advice(client, WorkerDeploymentVersion("nowhere", "1; 2"))
     assert said is not None
     assert said.startswith("build 1; 2 of deployment nowhere is not current")
     assert said.endswith("--deployment-name nowhere --build-id '1; 2'")

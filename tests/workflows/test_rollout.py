@@ -13,10 +13,11 @@ import pytest
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
+from temporalio.common import WorkerDeploymentVersion
 from temporalio.service import RPCError
 
 from holdfast.client import run_handle as remote_run
-from holdfast.hosting.deployment import DeploymentVersion, routing_advice
+from holdfast.hosting.deployment import routing_advice
 from holdfast.hosting.dev_server import temporal_binary
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas import names
@@ -75,7 +76,7 @@ class Rollout:
             catalog=self._folder / "catalog",
             tools=[str(self._module(build))],
             task_queue=self.name,
-            version=DeploymentVersion(self.name, build),
+            version=WorkerDeploymentVersion(self.name, build),
             cached_runs=0,
         )
         worker = await build_worker(self.backend.client, settings)
@@ -240,7 +241,7 @@ async def test_nothing_begins_before_a_build_is_current(rollout: Rollout) -> Non
     told = f"holdfast: the workers on task queue {rollout.name} are of no build that is current; "
     assert (said.code, said.err[: len(told)]) == (3, told)
     _, _, make = said.err.strip().partition("make one so: temporal ")
-    version = DeploymentVersion(rollout.name, "1")
+    version = WorkerDeploymentVersion(rollout.name, "1")
     # It is known of once it has polled.
     assert await eventually(lambda: routing_advice(rollout.backend.client, version))
     assert await rollout.temporal(*make.split(), "--yes") == 0
