@@ -5,10 +5,11 @@ whether it is sent again: done, never, or later, and when.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import httpx
 from temporalio.exceptions import ApplicationError
@@ -61,13 +62,15 @@ class EnvironmentValue:
         return found.strip()
 
 
-class Notifier(Protocol):
+class Notifier(ABC):
     """One way to notify people."""
 
     @property
-    def environment_values(self) -> Iterator[EnvironmentValue]:
-        """Yield the values that it needs of the environment."""
+    def environment_values(self) -> list[EnvironmentValue]:
+        """Return the fields that are values of the environment."""
+        return [each for each in vars(self).values() if isinstance(each, EnvironmentValue)]
 
+    @abstractmethod
     async def notify(self, news: News) -> None:
         """Send a notification, once.
 

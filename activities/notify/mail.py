@@ -9,7 +9,7 @@ import html
 import logging
 import smtplib
 import ssl
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,12 @@ from email.utils import format_datetime
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.notify.base import ATTEMPT_SECONDS, EnvironmentValue, notification_error
+from holdfast.activities.notify.base import (
+    ATTEMPT_SECONDS,
+    EnvironmentValue,
+    Notifier,
+    notification_error,
+)
 from holdfast.activities.notify.message_text import defuse_links, message_text, one_line
 from holdfast.schemas.settings.notify import Mail, News, Tls
 
@@ -70,17 +75,11 @@ def message(news: News, mail: Mail, recipients: Iterable[str]) -> EmailMessage:
 
 
 @dataclass(frozen=True)
-class MailNotifier:
+class MailNotifier(Notifier):
     """A channel of mail: the recipients, and the server."""
 
     mail: Mail
     password: EnvironmentValue | None
-
-    @property
-    def environment_values(self) -> Iterator[EnvironmentValue]:
-        """Yield the values that it needs of the environment."""
-        if self.password is not None:
-            yield self.password
 
     def recipients(self, news: News) -> list[str]:
         """Return the recipients: of the groups that decide, or of all groups where anyone may."""

@@ -5,13 +5,12 @@ mentions are broken, for chats that link them.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
-from holdfast.activities.notify.base import EnvironmentValue, post
+from holdfast.activities.notify.base import EnvironmentValue, Notifier, post
 from holdfast.activities.notify.message_text import MessageText, defuse_links, message_text
 from holdfast.schemas.settings.notify import News
 
@@ -50,16 +49,11 @@ def message(text: MessageText) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class SlackNotifier:
+class SlackNotifier(Notifier):
     """A channel behind an incoming webhook."""
 
     url: EnvironmentValue
     http: httpx.AsyncClient
-
-    @property
-    def environment_values(self) -> Iterator[EnvironmentValue]:
-        """Yield the values that it needs of the environment."""
-        yield self.url
 
     async def notify(self, news: News) -> None:
         """Send the notification, as `Notifier` requires."""

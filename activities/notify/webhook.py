@@ -10,12 +10,12 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import httpx
 
-from holdfast.activities.notify.base import EnvironmentValue, post
+from holdfast.activities.notify.base import EnvironmentValue, Notifier, post
 from holdfast.schemas.settings.notify import News
 
 LEAST_SECRET_BYTES, MOST_SECRET_BYTES = 24, 64
@@ -58,20 +58,13 @@ def signature(secrets: Sequence[bytes], message_id: str, timestamp: int, body: b
 
 
 @dataclass(frozen=True)
-class WebhookNotifier:
+class WebhookNotifier(Notifier):
     """A channel of a program at an address."""
 
     url: str | EnvironmentValue
     secret: EnvironmentValue
     http: httpx.AsyncClient
     clock: Callable[[], float] = time.time
-
-    @property
-    def environment_values(self) -> Iterator[EnvironmentValue]:
-        """Yield the values that it needs of the environment."""
-        yield self.secret
-        if isinstance(self.url, EnvironmentValue):
-            yield self.url
 
     async def notify(self, news: News) -> None:
         """Send the notification, as `Notifier` requires."""

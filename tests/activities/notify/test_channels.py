@@ -119,7 +119,7 @@ async def test_where_a_program_listens_may_be_a_secret_too(
     assert len(program.heard) == 1
     assert channels(webhook, {}).warnings() == [
         f"channel `desk`: the environment variable {name} is not set; no notifications are sent"
-        for name in ("SECRET", "URL")
+        for name in ("URL", "SECRET")
     ]
 
 
