@@ -13,7 +13,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.model.chat_telemetry import record_chat
-from holdfast.activities.model.conversation_cache import ConversationCache, RunKey
+from holdfast.activities.model.conversation_cache import RunKey
 from holdfast.activities.model.conversation_reader import (
     ConversationChanged,
     ConversationReader,
@@ -49,8 +49,7 @@ class GenerateActivity:
         self,
         models: ModelEndpoints,
         pages: PageSource,
-        conversations: ConversationCache,
-        prefetch: PagePrefetch | None = None,
+        prefetch: PagePrefetch,
         longest: timedelta = timedelta.max,
         secrets: Secrets | None = None,
         telemetry: Telemetry | None = None,
@@ -59,7 +58,7 @@ class GenerateActivity:
         self._telemetry = telemetry
         self._secrets = secrets or Secrets()
         self._longest = longest
-        self._reader = ConversationReader(pages, conversations, prefetch)
+        self._reader = ConversationReader(pages, prefetch)
 
     @activity.defn(name=GENERATE)
     async def generate(self, pointer: dict[str, Any]) -> dict[str, Any]:

@@ -165,7 +165,6 @@ async def build_worker(
     generate = GenerateActivity(
         resources.models,
         RunQueries(client),
-        prefetch.conversations,
         prefetch,
         settings.generate_timeout,
         resources.secrets,

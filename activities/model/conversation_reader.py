@@ -10,7 +10,6 @@ from typing import Protocol
 
 from holdfast.activities.model.conversation_cache import (
     CachedConversation,
-    ConversationCache,
     RunKey,
 )
 from holdfast.activities.model.page_prefetch import PagePrefetch
@@ -53,15 +52,9 @@ class PageSource(Protocol):
 class ConversationReader:
     """Reads conversations up to a pointer: from the cache, the prefetched page, and the run."""
 
-    def __init__(
-        self,
-        pages: PageSource,
-        conversations: ConversationCache,
-        prefetch: PagePrefetch | None = None,
-    ) -> None:
+    def __init__(self, pages: PageSource, prefetch: PagePrefetch) -> None:
         self._pages = pages
-        self._cache = conversations
-        self._prefetch = prefetch
+        self._prefetch, self._cache = prefetch, prefetch.conversations
 
     async def read(
         self, run: RunKey, pointer: ConversationPointer, provider_of: Callable[[Ask], Provider]
@@ -90,7 +83,7 @@ class ConversationReader:
 
         The few messages by which a call is answered are not cached: they are read once.
         """
-        prefetched = self._prefetch and self._prefetch.take(run.workflow_id, pointer)
+        prefetched = self._prefetch.take(run.workflow_id, pointer)
         if pointer.call is None or prefetched is not None:
             cached = CachedConversation() if pointer.call else self._cache.take(run)
             if cached.since != pointer.since:

@@ -18,6 +18,7 @@ from holdfast.activities.model.conversation_reader import (
     RunNotOpen,
     RunUnresponsive,
 )
+from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint
 from holdfast.providers.base import AnswerSink, EncodedMessage, Provider, ProviderRequest, ToolNames
 from holdfast.providers.openai.format import OpenAIFormat
@@ -60,7 +61,9 @@ class Setting:
         self.run = LoggedRun(ask(tools=TOOLS))
         self.run.say(said("user", "Hi"))
         models = ModelEndpoints({"openai": ServedEndpoint(at, provider or openai)})
-        self.activity = GenerateActivity(models, self.run, ConversationCache(), longest=longest)
+        self.activity = GenerateActivity(
+            models, self.run, PagePrefetch(ConversationCache()), longest=longest
+        )
         self.heartbeats: list[dict[str, Any]] = []
         self.environment = ActivityEnvironment()
         self.environment.on_heartbeat = self.heartbeats.append

@@ -17,6 +17,7 @@ from temporalio.testing import ActivityEnvironment
 
 from holdfast.activities.generate import GenerateActivity
 from holdfast.activities.model.conversation_cache import ConversationCache
+from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.activities.model.progress import DOUBTFUL_ATTEMPTS
 from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint, http_client
 from holdfast.providers.model_errors import MAX_DOUBTFUL_ATTEMPTS
@@ -82,7 +83,7 @@ class Asking:
         async with serving(partial(self._say, row)) as url:
             run = LoggedRun(ask())
             run.say(said("user", "Hi"))
-            activity = GenerateActivity(self._models(url), run, ConversationCache())
+            activity = GenerateActivity(self._models(url), run, PagePrefetch(ConversationCache()))
             environment = _environment(doubtful)
             try:
                 async with asyncio.timeout(SOON_SECONDS):

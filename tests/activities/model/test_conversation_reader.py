@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.activities.model.conversation_cache import ConversationCache, RunKey
 from holdfast.activities.model.conversation_reader import ConversationChanged, ConversationReader
+from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.providers.base import EncodedMessage, Provider, ToolNames
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider
@@ -40,7 +41,7 @@ class Pair:
     def __init__(self, size: int = 1_000_000, limit_bytes: int = 1_000_000) -> None:
         self.run = LoggedRun(size=size)
         self.model = Counting(OpenAIFormat(), target(), NO_NETWORK)
-        self.reader = ConversationReader(self.run, ConversationCache(limit_bytes))
+        self.reader = ConversationReader(self.run, PagePrefetch(ConversationCache(limit_bytes)))
 
     def provider(self, _: Ask) -> Provider:
         return self.model
@@ -158,7 +159,7 @@ async def test_a_run_that_answers_nonsense_does_not_hang_the_reader(page: Conver
     pair = Pair()
     pair.run.say(said("user", "one"))
     with pytest.raises(ConversationChanged):
-        await ConversationReader(Nonsense(), ConversationCache()).read(
+        await ConversationReader(Nonsense(), PagePrefetch(ConversationCache())).read(
             RUN, pair.run.pointer(), pair.provider
         )
 
@@ -177,7 +178,7 @@ async def test_the_log_of_a_run_answers_as_is_asked() -> None:
             return ConversationPage.read(json.loads(json.dumps(page.to_json())))
 
     pointer = ConversationPointer(turn=1, entries=3, digest=log.digest)
-    reader = ConversationReader(Queried(), ConversationCache())
+    reader = ConversationReader(Queried(), PagePrefetch(ConversationCache()))
     fragments, _ = await reader.read(RUN, pointer, Pair().provider)
     assert [json.loads(each)["content"] for each in fragments] == ["Grüße", "😀†" * 500_000]
 
