@@ -157,13 +157,7 @@ class UrlKeySet(LiveKeySet):
             value, lines = read_json(await self._fetch())
         except UnreadableError as error:
             raise LoadError([error.in_file(where)]) from None
-        source = Source(where, value, lines)
-        found = parse_key_set(source)
-        # A provider's set may also hold other keys.
-        faults = found.faults or (() if found.keys else found.unusable)
-        if faults:
-            raise LoadError(source.problems(faults))
-        return found.keys
+        return parse_key_set(Source(where, value, lines), skip_unusable=True)
 
     async def _fetch(self) -> str:
         # The size of a compressed answer is unknown before it is read.
@@ -210,10 +204,7 @@ def read_key_file(file: Path) -> tuple[PublicKey, ...]:
         source = read_source(file)
     except UnreadableError as error:
         raise LoadError([error.in_file(file)]) from None
-    found = parse_key_set(source)
-    if faults := (*found.faults, *found.unusable):
-        raise LoadError(source.problems(faults))
-    return found.keys
+    return parse_key_set(source)
 
 
 def load_key_sets(

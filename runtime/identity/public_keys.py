@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from jwt.algorithms import OKPAlgorithm, RSAAlgorithm
 from jwt.exceptions import InvalidKeyError
 
-from holdfast.runtime.settings_files.file_problems import UnreadableError
+from holdfast.runtime.settings_files.file_problems import LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.phrases import quote_value
 from holdfast.validation.problems import FixableError, ValueProblem, Where
@@ -54,24 +54,19 @@ class PublicKey:
     public: Ed25519PublicKey | RSAPublicKey
 
 
-@dataclass(frozen=True)
-class ParsedKeySet:
-    """The keys of a set and its problems; the set can be used without its `unusable` keys."""
+def parse_key_set(source: Source, *, skip_unusable: bool = False) -> tuple[PublicKey, ...]:
+    """Parse a JWK set; a provider's may also hold keys for other uses, but not these alone.
 
-    keys: tuple[PublicKey, ...]
-    faults: tuple[ValueProblem, ...] = ()
-    unusable: tuple[ValueProblem, ...] = ()
-
-
-def parse_key_set(source: Source) -> ParsedKeySet:
-    """Parse a JWK set."""
+    Raises:
+        LoadError: the value is no set of keys, or a key is invalid or not usable.
+    """
     listed = source.value.get("keys") if isinstance(source.value, dict) else None
     if not isinstance(listed, list):
         fix = 'write `{"keys": [...]}`, or name a file that is one'
-        return ParsedKeySet((), (ValueProblem((), "this is no JWK set", fix),))
+        raise LoadError([source.problem(ValueProblem((), "this is no JWK set", fix))])
     if len(listed) > MAX_KEYS:
-        reason = f"{len(listed)} keys are too many"
-        return ParsedKeySet((), (ValueProblem(("keys",), reason, f"keep at most {MAX_KEYS}"),))
+        reason, fix = f"{len(listed)} keys are too many", f"keep at most {MAX_KEYS}"
+        raise LoadError([source.problem(ValueProblem(("keys",), reason, fix))])
     keys: list[PublicKey] = []
     faults: list[ValueProblem] = []
     odd: list[ValueProblem] = []
@@ -83,11 +78,13 @@ def parse_key_set(source: Source) -> ParsedKeySet:
             where: Where = ("keys", index, *field)
             reported = odd if error.is_unusable else faults
             reported.append(ValueProblem(where, error.reason, error.fix))
-    if not (keys or faults or odd):
-        faults.append(
-            ValueProblem(("keys",), "there is no key in it", "add one, of Ed25519 or RSA")
-        )
-    return ParsedKeySet(tuple(keys), tuple(faults), tuple(odd))
+    if not listed:
+        odd.append(ValueProblem(("keys",), "there is no key in it", "add one, of Ed25519 or RSA"))
+    if not (keys and skip_unusable):
+        faults += odd
+    if faults:
+        raise LoadError(source.problems(faults))
+    return tuple(keys)
 
 
 def is_pem(text: str) -> bool:

@@ -521,7 +521,7 @@ class Known(LiveKeySet):
         return self._known
 
 
-KNOWN = Known(parse_key_set(Source("", json.loads(jwks(*PEOPLE)))).keys)
+KNOWN = Known(parse_key_set(Source("", json.loads(jwks(*PEOPLE)))))
 
 
 @settings(max_examples=200, deadline=None)
