@@ -132,7 +132,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         try:
             run = Run.start(request, snapshot.agent, self._mailbox, self._pending, workflow.now)
         except InvalidRequest as error:
-            fail(error.code, str(error))
+            fail(names.INVALID_REQUEST, str(error))
         return run, snapshot.worker
 
     async def _next_step(self, started: StartedWork[Run]) -> Step:
@@ -214,7 +214,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         self._accept_input()
         try:
             self._task_budget.admit(message)
-            self._mailbox.put(_delivered(exact_value(message, recorded=True)))
+            self._mailbox.put(_delivered(exact_value(message)))
         except InvalidInputError as error:
             self._note(f"a message was ignored: {error}")
 
@@ -260,7 +260,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
             )
         try:
             self._task_budget.admit(message, trace=False)
-            _delivered(exact_value(message, recorded=False))
+            _delivered(exact_value(message))
         except InvalidInputError as error:
             fail(names.INVALID_REQUEST, str(error))
 

@@ -270,7 +270,7 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         self._accept_input()
         assert self._started is not None  # the validator found the call
         try:
-            meant = await verify_decision(self._pending, parse_decision(decision, recorded=True))
+            meant = await verify_decision(self._pending, parse_decision(decision))
             receipt = self._started.work.questions.count(meant)
         except DecisionRejected as error:
             fail(error.code, str(error))
@@ -283,7 +283,7 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         use_shared_budget(self._task_budget.validation)
         try:
             self._task_budget.admit(decision, trace=False)
-            meant = parse_decision(decision, recorded=False)
+            meant = parse_decision(decision)
             self._pending.check(unverified_decision(meant))
         except InvalidInputError as error:
             fail(names.INVALID_DECISION, str(error))
@@ -345,7 +345,7 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
     async def _count_decision(self, started: StartedWork[WorkT], raw: Any) -> None:
         try:
             self._task_budget.admit(raw)
-            decision = parse_decision(raw, recorded=True)
+            decision = parse_decision(raw)
         except InvalidInputError as error:
             self._note(f"a decision was ignored: {error}")
             return

@@ -37,6 +37,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.validation.text_safety import plain_name
 
 from holdfast.validation.lenient_json import inexact_number
+from holdfast.validation.rule_changes import applies
 from holdfast.validation.work_budget import (
     RULES,
     SharedWorkBudget,
@@ -117,7 +118,8 @@ def parse_request(
             problem=f"start it with one JSON object, not with {count} values: {example}"
         )
     try:
-        value = exact_value(payload, recorded=True)
+        # The run has not set its rules yet.
+        value = exact_value(payload, workflow.patched)
         return ParsedRequest(value, parse_model(value, model, example))
     except InvalidInputError as error:
         return ParsedRequest(problem=str(error))
@@ -157,15 +159,15 @@ def payload_value(payload: Any) -> Any:
         raise InvalidInputError(f"{error}; send one JSON value") from None
 
 
-def exact_value(payload: Any, *, recorded: bool) -> Any:
-    """Return the JSON value of a payload from a client; `recorded`: it is in the run's history.
+def exact_value(payload: Any, is_checked: Callable[[str], bool] = applies) -> Any:
+    """Return the JSON value of a payload from a client.
 
     Raises:
         InvalidInputError: The payload is not JSON, or holds a number that float64 does not hold.
     """
     value = payload_value(payload)
     problem = inexact_number(payload.payload.data) if isinstance(payload, RawValue) else None
-    if problem is not None and not (recorded and not workflow.patched(names.EXACT_NUMBERS)):
+    if problem is not None and is_checked(names.EXACT_NUMBERS):
         raise InvalidInputError(str(problem))
     return value
 
@@ -184,23 +186,23 @@ def parse_model(value: Any, model: type[ModelT], example: str) -> ModelT:
         raise InvalidInputError(summarize_problems(problems_of(error, value, model))) from None
 
 
-def parse_decision(payload: Any, *, recorded: bool) -> Decision:
-    """Parse a decision; its author has a plain name. `recorded`: it is in the run's history.
+def parse_decision(payload: Any) -> Decision:
+    """Parse a decision; its author has a plain name.
 
     Raises:
         InvalidInputError: The value is no decision, or nothing of the author's name can be seen.
     """
     example = '{"callId": …, "decision": "approve"}'
-    decision = parse_model(exact_value(payload, recorded=recorded), Decision, example)
+    decision = parse_model(exact_value(payload), Decision, example)
     if decision.by is None:
         return decision
-    return decision.model_copy(update={"by": own_plain_name(decision.by, "by", recorded=recorded)})
+    return decision.model_copy(update={"by": own_plain_name(decision.by, "by")})
 
 
-def own_plain_name(name: str, field: str, *, recorded: bool = True) -> str:
+def own_plain_name(name: str, field: str) -> str:
     """Return a plain name; a run that has recorded another one keeps that in its replay."""
     plain = plain_name(name)
-    if plain == name or (recorded and not workflow.patched(names.PLAIN_NAMES)):
+    if plain == name or not applies(names.PLAIN_NAMES):
         return name
     if not plain:
         raise InvalidInputError(f"`{field}`: the name has no visible character; write another")

@@ -335,13 +335,13 @@ class StepExecutor:
     @asynccontextmanager
     async def in_flight(self, size: int) -> AsyncIterator[None]:
         """Reserve this many bytes of commands, as soon as they fit beside the pending ones."""
-        while self._bytes_in_flight and self._bytes_in_flight + size > MAX_BYTES_IN_FLIGHT:
-            await workflow.wait_condition(
-                lambda: (
-                    self._bytes_in_flight == 0
-                    or self._bytes_in_flight + size <= MAX_BYTES_IN_FLIGHT
-                )
-            )
+
+        def fits() -> bool:
+            pending = self._bytes_in_flight
+            return pending == 0 or pending + size <= MAX_BYTES_IN_FLIGHT
+
+        while not fits():
+            await workflow.wait_condition(fits)
         self._bytes_in_flight += size
         try:
             yield

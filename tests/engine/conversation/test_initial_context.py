@@ -52,7 +52,6 @@ def test_what_does_not_make_a_run_is_refused_in_one_line(
         begun(**{"input": "go", **request_}, definition=definition)
 
     assert why in str(refused.value)
-    assert refused.value.code == "invalid_request"
 
 
 @pytest.mark.parametrize("field", ["input", "state"])

@@ -4,7 +4,6 @@ from holdfast.schemas.agent import Agent
 from holdfast.schemas.base import json_size
 from holdfast.schemas.log_entry import NoticeEntry
 from holdfast.schemas.message import ChatMessage, DataPart, Message
-from holdfast.schemas.names import INVALID_REQUEST
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import RunRequest
@@ -19,8 +18,6 @@ from holdfast.workflows.engine.state.redaction import Redaction
 
 class InvalidRequest(ValueError):
     """The request does not make a valid run."""
-
-    code = INVALID_REQUEST
 
 
 def write_initial_context(request: RunRequest, agent: Agent, state: RunState) -> None:
