@@ -18,7 +18,7 @@ from holdfast.validation.text_safety import visible
 from holdfast.workflows.commands.activity_options import (
     MAX_SUMMARY_CHARACTERS,
     call_summary,
-    question_summary,
+    turn_summary,
 )
 from holdfast.workflows.engine.approvals.signed_decision import sign_with_claims
 from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall, Unknown, fail
@@ -502,8 +502,8 @@ def test_a_summary_names_the_turn_what_is_done_and_who_decided_so() -> None:
     (one,) = step.turn.calls
     said = call_summary(3, one, "approved by grace")
     assert said.startswith("Turn 3: Refund an order, approved by grace: order=1042, note=xxx")
-    asked = question_summary(3, play.run.questions.of(one))
-    assert asked.startswith("Turn 3: decision needed (see User Metadata): Refund an order: ord")
+    asked = turn_summary(3, "decision needed", play.run.questions.of(one).brief)
+    assert asked.startswith("Turn 3: decision needed: order=1042, note=xxx")
     assert {len(said), len(asked)} == {MAX_SUMMARY_CHARACTERS}
 
 

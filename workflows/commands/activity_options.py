@@ -3,6 +3,7 @@
 Temporal's UI shows a summary; it does not show event groups yet, so a summary begins with its turn.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -17,11 +18,9 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.internal.model_request import ConversationPointer
     from holdfast.schemas.tool import ActivityBinding, Retry
 
-from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.activities import Hook
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.scopes import CONTEXT, visible_messages
-from holdfast.workflows.engine.delegation import Delegate
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.ui_details.markdown import arguments_line, one_line
@@ -172,8 +171,15 @@ def _least(duration: timedelta, bound: timedelta | None) -> timedelta:
 
 
 def summary(text: str) -> str:
-    """Return one line for a timeline, which shows it as plain text."""
+    """Return one line for a timeline or a list, which show it as plain text."""
     return one_line(text, MAX_SUMMARY_CHARACTERS)
+
+
+def turn_summary(turn: int, text: str, arguments: Mapping[str, Any]) -> str:
+    """Return one line for a timeline: the turn, the text, and the arguments that fit."""
+    shown = arguments_line(arguments, MAX_SUMMARY_CHARACTERS)
+    where = f"Turn {turn}" if turn else ""
+    return summary(": ".join(part for part in (where, text, shown) if part))
 
 
 def model_summary(pointer: ConversationPointer, model: ModelSettings) -> str:
@@ -181,17 +187,7 @@ def model_summary(pointer: ConversationPointer, model: ModelSettings) -> str:
     what = "decides what to do"
     if pointer.summary:
         what = f"sums up the conversation so far, entries 1 to {pointer.upto}"
-    return summary(f"Turn {pointer.turn}: the model {what} ({model.name or model.endpoint})")
-
-
-def answer_summary(turn: int, call: ToolCall) -> str:
-    """Summarize a request by which a model answers a call."""
-    return _line(turn, f"the model answers {call.tool.label or call.tool.name}", call.arguments)
-
-
-def delegate_summary(delegate: Delegate, parent: str) -> str:
-    """Summarize a delegate; lists show it as plain text."""
-    return summary(f"Runs {delegate.call_id}, {delegate.tool}, of {parent}")
+    return turn_summary(pointer.turn, f"the model {what} ({model.name or model.endpoint})", {})
 
 
 def call_summary(turn: int, call: ToolCall, decided: str) -> str:
@@ -203,21 +199,4 @@ def call_summary(turn: int, call: ToolCall, decided: str) -> str:
     same = call.tool.label is None and bound is not None and call.tool.name == bound.type
     name = "" if same else call.tool.label or call.tool.name
     line = ", ".join(part for part in (name, decided) if part)
-    return _line(turn, line, call.arguments)
-
-
-def hook_summary(turn: int, hook: Hook) -> str:
-    """Summarize a hook for a call."""
-    return _line(turn, f"the hook _{hook.name} is asked about {hook.call_id}", {})
-
-
-def question_summary(turn: int, question: Question) -> str:
-    """Summarize the wait for a decision."""
-    line = f"decision needed (see User Metadata): {question.label}"
-    return _line(turn, line, question.brief)
-
-
-def _line(turn: int, said: str, arguments: dict[str, Any]) -> str:
-    with_ = arguments_line(arguments, MAX_SUMMARY_CHARACTERS)
-    where = f"Turn {turn}" if turn else ""
-    return summary(": ".join(part for part in (where, said, with_) if part))
+    return turn_summary(turn, line, call.arguments)

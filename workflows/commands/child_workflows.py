@@ -108,8 +108,8 @@ async def _run(delegate: Delegate, call: ToolCall, clock: RunClock) -> DelegateE
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                 id_reuse_policy=policies.REJECT_DUPLICATE if is_first else policies.ALLOW_DUPLICATE,
                 memo={names.DELEGATE_OF: call.id},
-                static_summary=activity_options.delegate_summary(
-                    delegate, workflow.info().workflow_id
+                static_summary=activity_options.summary(
+                    f"Runs {call.id}, {delegate.tool}, of {workflow.info().workflow_id}"
                 ),
             )
         return RunResult.read(payload_json(await child))

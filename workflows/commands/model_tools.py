@@ -46,7 +46,9 @@ async def execute_model_tool(
                 meter.hold_request(call.id)
             except BudgetExhausted as error:
                 return refuse(ErrorCode.BLOCKED, f"`{call.name}` was not answered: {error}")
-            pointer, line = latent.pointer(turn), activity_options.answer_summary(turn, call)
+            pointer = latent.pointer(turn)
+            what = f"the model answers {call.tool.label or call.tool.name}"
+            line = activity_options.turn_summary(turn, what, call.arguments)
             config = activity_options.model_request_config(work, facts, line, meter.remaining(now))
             config["activity_id"] = names.answer_id(call.id, latent.requests)
             try:

@@ -216,7 +216,8 @@ class StepExecutor:
                 hook = advance(deciding, await self._ask(hook))
 
     async def _ask(self, hook: Hook) -> HookResult:
-        line = activity_options.hook_summary(self._work.turn_number, hook)
+        what = f"the hook _{hook.name} is asked about {hook.call_id}"
+        line = activity_options.turn_summary(self._work.turn_number, what, {})
         size = json_size(hook.arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
@@ -350,7 +351,8 @@ class StepExecutor:
 
     async def wait_for_ruling(self, question: Question) -> None:
         """Wait for the decision on a question, with reminders, until it expires."""
-        line = activity_options.question_summary(self._work.turn_number, question)
+        what = f"decision needed (see User Metadata): {question.label}"
+        line = activity_options.turn_summary(self._work.turn_number, what, question.brief)
         early = self._work.state.pending.take_unverified(question)
         if early:
             await asyncio.gather(*(count_decision(self._work, decision) for decision in early))

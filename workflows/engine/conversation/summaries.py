@@ -164,7 +164,8 @@ class Summaries:
 
     def ask(self, ask: Ask) -> Ask:
         """Return a turn's settings, which the provider's cache knows, for a plain text."""
-        tail = summary_request(self.progress.window)
+        words = _most_characters(self.progress.window) // _CHARACTERS_PER_WORD
+        tail = _REQUEST.format(words=words)  # at most a quarter of the window
         return ask.model_copy(update={"tool_choice": "none", "output": None, "tail": tail})
 
     def turn_answered(self, solution: Solution) -> None:
@@ -308,11 +309,6 @@ def _bytes_of(record: Record) -> int:
     pictures = [part for part in content if part["type"] == "image"]
     others = [part for part in content if part["type"] != "image"]
     return json_size({**message, "content": others}) + PICTURE_BYTES * len(pictures)
-
-
-def summary_request(window: int | None) -> str:
-    """Return the request for a summary of at most a quarter of the window."""
-    return _REQUEST.format(words=_most_characters(window) // _CHARACTERS_PER_WORD)
 
 
 def summary_text(text: str, task: str, window: int | None, *, calls: bool) -> str:
