@@ -21,7 +21,6 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.base_workflow import BaseWorkflow, StartedWork
 from holdfast.workflows.commands import publisher
-from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.step_executor import wait_in_time
 from holdfast.workflows.engine.continue_as_new import (
     HistoryLength,
@@ -180,9 +179,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         """
         run, facts = started.work, started.facts
         now = history_length(facts)
-        if not run.is_between_turns:
-            return
-        if not is_due(now, run, stored=facts.store):
+        if not (run.is_between_turns and is_due(now, run, stored=facts.store)):
             return
         if now.is_pressing:
             self._releases_senders = True
@@ -198,10 +195,38 @@ class AgentWorkflow(BaseWorkflow[Run]):
                 await workflow.sleep(_ONE_MILLISECOND, summary="Checks for a cancellation")
                 await workflow.wait_condition(lambda: True)
         if workflow.all_handlers_finished():
-            assert self._origin is not None  # `_begin` has set it
-            request, snapshot = self._origin
-            request = request.model_copy(update={"principal": run.state.principal})
-            continue_as_new(run, request, snapshot, self._note_count, self.trace)
+            self._continue_as_new(run)
+
+    def _continue_as_new(self, run: Run) -> None:
+        """Continue as a new run, unless the state is too large to pass on.
+
+        Awaits nothing: input that arrived meanwhile would be lost.
+
+        Raises:
+            ContinueAsNewError: The run continues.
+        """
+        assert self._origin is not None  # `_begin` has set it
+        request, snapshot = self._origin
+        facts, notes, spans = snapshot.worker, self._note_count, self.trace.progress
+        carried = snapshot_of(run, request, snapshot, notes=notes, spans=spans)
+        since = run.summaries.progress.since
+        values = start_arguments(carried, run.state.log, stored=facts.store, forgettable=since)
+        now = history_length(facts)
+        if values is None:
+            stay_in_history(run, now)
+            return
+        # A copy, since the update below is for this history and not for the next run.
+        attributes = TypedSearchAttributes(list(workflow.info().typed_search_attributes))
+        run.continued_as_new = True
+        status = {names.AGENT_STATUS: names.CONTINUED}
+        left = publisher.updates({}, status, facts.search_attributes)
+        if left:
+            workflow.upsert_search_attributes(left)
+        workflow.continue_as_new(
+            args=values,
+            search_attributes=attributes,
+            initial_versioning_behavior=_BUILD if now.build_changed else None,
+        )
 
     # Messages.
 
@@ -320,37 +345,3 @@ def history_length(facts: WorkerFacts) -> HistoryLength:
         build_changed=info.is_target_worker_deployment_version_changed(),
         bound_events=facts.continue_after,
     )
-
-
-def continue_as_new(
-    run: Run, request: RunRequest, snapshot: AgentSnapshot, notes: int, trace: Trace
-) -> None:
-    """Continue as a new run, unless the state is too large to pass on.
-
-    Awaits nothing: input that arrived meanwhile would be lost.
-
-    Raises:
-        ContinueAsNewError: The run continues.
-    """
-    carried = snapshot_of(run, request, snapshot, notes=notes, spans=trace.progress)
-    stored = snapshot.worker.store
-    values = start_arguments(
-        carried, run.state.log, stored=stored, forgettable=run.summaries.progress.since
-    )
-    if values is not None:
-        # A copy, since the update below is for this history and not for the next run.
-        attributes = TypedSearchAttributes(list(workflow.info().typed_search_attributes))
-        run.continued_as_new = True
-        status = {names.AGENT_STATUS: names.CONTINUED}
-        left = publisher.updates({}, status, snapshot.worker.search_attributes)
-        if left:
-            workflow.upsert_search_attributes(left)
-        workflow.continue_as_new(
-            args=values,
-            search_attributes=attributes,
-            initial_versioning_behavior=_BUILD
-            if history_length(snapshot.worker).build_changed
-            else None,
-        )
-    else:
-        stay_in_history(run, history_length(snapshot.worker))

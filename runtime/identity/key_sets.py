@@ -12,6 +12,7 @@ so that a worker starts while its provider is down.
 
 import asyncio
 import logging
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -60,7 +61,7 @@ class LiveKeySet(ABC):
         self.name, self.settings = name, settings
         self._clock = clock
         self._keys: tuple[PublicKey, ...] = ()
-        self._good_at: float | None = None
+        self._good_at = -math.inf
         self._problem = ""
         self._renewing = asyncio.Lock()
 
@@ -85,8 +86,7 @@ class LiveKeySet(ABC):
                     if self._problem:
                         logger.info("keys `%s` can be read again", self.name)
                     self._keys, self._good_at, self._problem = keys, self._clock(), ""
-        age_seconds = self._age_seconds()
-        if age_seconds is None or age_seconds > self.settings.keep.total_seconds():
+        if self._clock() - self._good_at > self.settings.keep.total_seconds():
             raise KeysUnavailableError(self.name)
         return self._keys
 
@@ -97,10 +97,6 @@ class LiveKeySet(ABC):
         Raises:
             LoadError: the keys cannot be read.
         """
-
-    def _age_seconds(self) -> float | None:
-        """Return the time since the keys were last valid; None if they never were."""
-        return None if self._good_at is None else self._clock() - self._good_at
 
 
 class FileKeySet(LiveKeySet):
@@ -142,14 +138,14 @@ class UrlKeySet(LiveKeySet):
     ) -> None:
         super().__init__(name, settings, clock)
         self._url, self._http = url, http
-        self._asked_at: float | None = None
+        self._asked_at = -math.inf
 
     async def _renewed(self, is_lacking: bool) -> tuple[PublicKey, ...] | None:
-        now, age_seconds = self._clock(), self._age_seconds()
-        if self._asked_at is not None and now - self._asked_at < BETWEEN_FETCHES_SECONDS:
+        now = self._clock()
+        if now - self._asked_at < BETWEEN_FETCHES_SECONDS:
             return None
         lasting = min(self.settings.refresh, self.settings.keep).total_seconds()
-        if not is_lacking and age_seconds is not None and age_seconds <= lasting:
+        if not is_lacking and now - self._good_at <= lasting:
             return None
         self._asked_at = now
         where = display_address(self._url)

@@ -128,7 +128,7 @@ def snapshot_of(
 ) -> WorkflowSnapshot:
     """Seal the log, and return the state that a run between two turns passes on besides it.
 
-    The new history begins with the current rules.
+    The new history begins with the current rules, and the principal as they are now.
     """
     run.state.log.seal_all()
     facts = snapshot.worker.model_copy(update={"rules_version": RULES_VERSION})
@@ -137,6 +137,7 @@ def snapshot_of(
         "context": [],
         "input": None,
         "state": None,
+        "principal": run.state.principal,
     }
     return WorkflowSnapshot(
         request=request.model_copy(update=without),

@@ -1,5 +1,7 @@
 """The initial context of a run, and how messages from people enter its log."""
 
+from typing import Any
+
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.base import json_size
 from holdfast.schemas.log_entry import NoticeEntry
@@ -7,7 +9,7 @@ from holdfast.schemas.message import ChatMessage, DataPart, Message
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import RunRequest
-from holdfast.schemas.tool import OutputMethod
+from holdfast.schemas.tool import OutputMethod, Schema
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.conversation.data_messages import DataMessageWriter
 from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
@@ -58,12 +60,16 @@ def _check_input(agent: Agent, state: RunState) -> None:
     """Check that the input fits the agent: in a run with instances, as each instance sees it."""
     for instance in state.data.instances or (None,):
         seen = state.data.visible_value("input", instance)
-        wrong = [] if agent.input is None or seen is None else errors(seen, agent.input)
-        if wrong:
-            of = "" if instance is None else f" of the instance `{instance}`"
-            raise InvalidRequest(
-                f"`input`{of} does not fit the schema of agent `{agent.name}`: {'; '.join(wrong)}"
-            )
+        of = "" if instance is None else f" of the instance `{instance}`"
+        _check_fits(f"`input`{of}", seen, agent.input, agent.name)
+
+
+def _check_fits(what: str, value: Any, schema: Schema | bool | None, agent: str) -> None:
+    wrong = [] if schema is None or value is None else errors(value, schema)
+    if wrong:
+        raise InvalidRequest(
+            f"{what} does not fit the schema of agent `{agent}`: {'; '.join(wrong)}"
+        )
 
 
 def append_message(
@@ -114,13 +120,7 @@ def _skill(request: RunRequest, agent: Agent) -> str | None:
 def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
     if request.input is None and not request.context:
         raise InvalidRequest("say what the run is to do: `input`, a text or an object")
-    wrong = (
-        [] if request.state is None or agent.state is None else errors(request.state, agent.state)
-    )
-    if wrong:
-        raise InvalidRequest(
-            f"`state` does not fit the schema of agent `{agent.name}`: {'; '.join(wrong)}"
-        )
+    _check_fits("`state`", request.state, agent.state, agent.name)
     if json_size(request.state) > MAX_STATE_BYTES:
         raise InvalidRequest(f"`state` is too large: at most {MAX_STATE_BYTES} bytes")
     tools = allowed_tools(agent, skill)
@@ -132,8 +132,5 @@ def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
     if choice is not None and not isinstance(choice, str) and choice.name not in names:
         fix = suggest_names(choice.name, names, "it has none")
         raise InvalidRequest(f"`toolChoice`: {whose} has no tool {quote_value(choice.name)}; {fix}")
-    for message in request.context:
-        if message.role == "tool":
-            raise InvalidRequest(
-                "`context` holds a message of role `tool`; say `user` or `assistant`"
-            )
+    if any(message.role == "tool" for message in request.context):
+        raise InvalidRequest("`context` holds a message of role `tool`; say `user` or `assistant`")
