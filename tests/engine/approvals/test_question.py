@@ -257,6 +257,17 @@ def test_an_edit_starts_the_count_anew() -> None:
     assert play.to_end().results()["t1c1"].endswith('{"paid": 3}')
 
 
+def test_who_edits_is_one_person_in_any_spelling() -> None:
+    play = asks(policy={"quorum": 2})
+    question = open_question(play)
+    for by, amount in (("Ann", 3), ("ann", 4), ("ann", 3)):
+        decides(play, edit(amount, by=by))
+    assert refusal(play, approve(by="ANN"))[0] == ALREADY_DECIDED
+
+    assert decides(play, approve(digest=question.digest, **BOB)).decided
+    assert [decided.by for decided in question.agreeing_decisions()] == ["ann", "bob"]
+
+
 def test_answers_that_differ_do_not_add_up() -> None:
     play = asks(policy={"quorum": 2})
     open_question(play)

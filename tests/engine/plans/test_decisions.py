@@ -245,6 +245,7 @@ def test_a_call_that_those_who_approved_may_not_approve_asks_for_itself(
         ({"quorum": 2}, ["ann", "bob"], True),
         ({"quorum": 2}, ["ann", None], False),
         ({"notBy": "principal"}, ["ada"], False),
+        ({"notBy": "principal"}, ["\uff21da "], False),
         ({"notBy": "principal"}, [None], False),
         ({"notBy": "principal", "quorum": 2}, ["ada", "ann"], False),
         ({"notBy": "principal"}, ["ada", "ann"], True),
