@@ -64,15 +64,11 @@ _SOURCES = {
     r"`max_new_tokens` must be <= <N>": "Text Generation Inference: llm-vscode#94",
     # Those without a number.
     r"context_length_exceeded": "OpenAI, Groq, by its code: chathub#320, opencode#6071",
-    r"exceeds the context window": "OpenAI: opencode#6071, onyx#6051",
     r"exceeds the maximum number of tokens allowed": "Gemini: arkavo-edge#371",
     r"request payload size exceeds the limit": "Gemini, by the bytes",
     r"request_too_large": "Anthropic, by the bytes: its reference, Errors",
     r"prompt is too long": "Anthropic: its reference, Errors",
-    r"prompt is longer than the context length": "Ollama: ollama#18399",
     r"prompt too long; exceeded (?:max )?context length": "Ollama: pi, overflow.ts",
-    r"input length exceeds the context length": "Ollama: server/routes.go",
-    r"exceeds the available context size": "llama.cpp: llama.cpp#15780, textgen#7257",
     r"greater than the context length": "LM Studio: LmStudioToCursor",
     r"context size has been exceeded": "LM Studio: lmstudio-bug-tracker#2339",
     r"reduce the length of the messages": "Groq: Omnimind_AI, CONTEXT_FIX_COMPLETE.md",
@@ -83,7 +79,7 @@ _SOURCES = {
         r"(?:prompt|input|request|conversation|messages|tokens)\b[^.]{0,80}"
         r"(?:exceed|longer than|larger than|greater than|too (?:long|large))[^.]{0,40}"
         r"context (?:length|window|size|limit)"
-    ): "no known provider: the likely words of an unknown one",
+    ): "OpenAI, Ollama, llama.cpp, and the likely words of an unknown provider",
 }
 OVERFLOW_PATTERNS = tuple(
     re.compile(

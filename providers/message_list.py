@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
+from holdfast.providers.answer_reader import read_object
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
     encode_json,
@@ -19,9 +20,9 @@ from holdfast.providers.content import (
     images_of,
     is_orphan_result,
     system_text,
+    text_of,
 )
-from holdfast.schemas.internal.model_request import ToolOffer
-from holdfast.schemas.message import ChatMessage, Content, TextPart
+from holdfast.schemas.message import AskedCall, ChatMessage, Content, TextPart
 
 # The user's first words where some formats and models do not take an answer.
 ANSWER_FIRST = "(the conversation begins with an answer)"
@@ -54,14 +55,35 @@ def encode_message(
     return EncodedMessage(encoded, (encode_json(user([introduction, *images])),))
 
 
-def declare_function(
-    tool: ToolOffer, parameters: dict[str, Any], names: ToolNames
-) -> dict[str, Any]:
-    """Return the declaration of a tool with these parameters."""
-    function: dict[str, Any] = {"name": names.to_provider(tool.name), "parameters": parameters}
-    if tool.description:
-        function["description"] = tool.description
-    return {"type": "function", "function": function}
+def answer_or_result(
+    message: ChatMessage,
+    names: ToolNames,
+    reasoning: str,
+    call_fields: Callable[[int, AskedCall], dict[str, Any]],
+) -> Message:
+    """Return a message that is not the user's; `reasoning` is the field of a model's reasoning."""
+    encoded: Message = {"role": message.role, "content": text_of(message.content)}
+    if message.role == "tool":
+        encoded["tool_call_id"] = message.provider_id or message.call_id
+    thoughts = read_object(message.provider_data).get(reasoning)
+    if message.role == "assistant" and isinstance(thoughts, str):
+        encoded[reasoning] = thoughts
+    if message.calls:
+        encoded["tool_calls"] = [
+            {
+                "id": call.provider_id,
+                "type": "function",
+                "function": {"name": names.to_provider(call.tool), **call_fields(index, call)},
+            }
+            for index, call in enumerate(message.calls)
+        ]
+    return encoded
+
+
+def declare_function(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the declaration of a tool."""
+    described = {"description": description} if description else {}
+    return {"type": "function", "function": {"name": name, "parameters": parameters, **described}}
 
 
 def list_messages(request: ProviderRequest) -> list[bytes]:

@@ -13,9 +13,11 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from holdfast.schemas.base import MAX_JSON_DEPTH
+from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.names import EXACT_ARGUMENTS, EXACT_NUMBERS, FILLED_DEFAULTS
 from holdfast.schemas.reference import MARK
 from holdfast.schemas.tool import Schema
@@ -144,21 +146,19 @@ def filled_in(written: Any, arguments: Any, place: str = "") -> Iterator[str]:
                 yield from filled_in(*pair, f"{place}.{index}")
 
 
+@dataclass(frozen=True)
 class _Coercion:
     """One pass over a value and its schema; `root` is the schema that `$ref` points into."""
 
-    def __init__(
-        self, root: Schema | bool, budget: WorkBudget, fills: bool, is_resolved: bool
-    ) -> None:
-        self._root = root
-        self._budget = budget
-        self._fills = fills
-        self._is_resolved = is_resolved
+    root: Schema | bool
+    budget: WorkBudget
+    fills: bool
+    is_resolved: bool
 
     def apply(self, value: Any, schema: Any, depth: int) -> Any:
         if not isinstance(schema, dict) or depth > MAX_JSON_DEPTH or value is None:
             return value
-        self._budget.spend(self._budget.rules.slow_steps)
+        self.budget.spend(self.budget.rules.slow_steps)
         if isinstance(reference := schema.get("$ref"), str):
             value = self.apply(value, self._target(reference), depth + 1)
         for part in _list_of(schema, "allOf"):
@@ -169,9 +169,9 @@ class _Coercion:
         wanted = [types] if isinstance(types, str) else types if isinstance(types, list) else []
         self._look_at(len(wanted))
         misfits = wanted and not any(_is(value, name) for name in wanted)
-        if misfits and self._is_resolved:
+        if misfits and self.is_resolved:
             # The first type that it can be converted to.
-            converted = ((name, _converted(value, name, self._budget)) for name in wanted)
+            converted = ((name, _converted(value, name, self.budget)) for name in wanted)
             value = next((each for name, each in converted if _is(each, name)), value)
         if not isinstance(value, dict | list):
             return value
@@ -191,11 +191,11 @@ class _Coercion:
         value = {
             key: self.apply(item, known.get(key, other), depth + 1) for key, item in value.items()
         }
-        if not self._fills:
+        if not self.fills:
             return value
         required = _list_of(schema, "required")
         for key, inner in known.items():
-            self._budget.spend(1)
+            self.budget.spend(1)
             self._look_at(len(required))
             if key not in value and key not in required:
                 for default in self._default(inner):
@@ -206,43 +206,37 @@ class _Coercion:
         """Return the default of a property, its own or that of its `$ref`; none if it misfits."""
         holder = schema
         while isinstance(holder, dict) and "default" not in holder and "$ref" in holder:
-            self._budget.spend(1)
+            self.budget.spend(1)
             holder = self._target(str(holder["$ref"]))
         if not isinstance(holder, dict) or "default" not in holder:
             return []
         default = holder["default"]
-        is_text = self._is_resolved or MARK not in json.dumps(default, ensure_ascii=False)
-        return [default] if is_text and fits(default, self._root, schema) else []
+        is_text = self.is_resolved or MARK not in json.dumps(default, ensure_ascii=False)
+        return [default] if is_text and fits(default, self.root, schema) else []
 
     def _branch(self, value: Any, branches: list[Any], depth: int) -> Any:
         """Return the value as the first of several schemas coerces it to fit that schema.
 
         Where defaults are filled in, it has those of the first schema that it fits.
         """
-        if not self._is_resolved:
+        if not self.is_resolved:
             return value
-        fitting = next((branch for branch in branches if fits(value, self._root, branch)), None)
+        fitting = next((branch for branch in branches if fits(value, self.root, branch)), None)
         if fitting is not None:
-            return self.apply(value, fitting, depth) if self._fills else value
+            return self.apply(value, fitting, depth) if self.fills else value
         for branch in branches:
             coerced = self.apply(value, branch, depth)
-            if fits(coerced, self._root, branch):
+            if fits(coerced, self.root, branch):
                 return coerced
         return value
 
     def _look_at(self, count: int) -> None:
-        self._budget.spend(count // _LOOKED_AT + count * self._budget.application)
+        self.budget.spend(count // _LOOKED_AT + count * self.budget.application)
 
     def _target(self, reference: str) -> Any:
         """Return the schema that a local `$ref` points to; other references coerce nothing."""
-        if not reference.startswith("#/"):
-            return self._root if reference == "#" else True
         self._look_at(len(reference))
-        found: Any = self._root
-        for step in reference[2:].split("/"):
-            key = step.replace("~1", "/").replace("~0", "~")
-            found = found.get(key, True) if isinstance(found, dict) else True
-        return found
+        return target_of(reference, self.root)
 
 
 def _list_of(schema: Schema, key: str) -> list[Any]:

@@ -174,8 +174,10 @@ def ensure_json(value: Any) -> Any:
     """
     if is_deeper(value, MAX_JSON_DEPTH):
         raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
-    if not _is_finite(value):
-        raise ValueError("it holds NaN or an infinity, which JSON does not have")
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        raise ValueError("it holds NaN or an infinity, which JSON does not have") from None
     return value
 
 
@@ -203,15 +205,3 @@ def _integer(text: str) -> int:
     if len(text) > MAX_INTEGER_DIGITS:
         raise ValueError(f"a number has {len(text)} digits; at most {MAX_INTEGER_DIGITS}")
     return int(text)
-
-
-def _is_finite(value: Any) -> bool:
-    match value:
-        case float():
-            return math.isfinite(value)
-        case dict():
-            return all(_is_finite(item) for item in value.values())
-        case list():
-            return all(_is_finite(item) for item in value)
-        case _:
-            return True

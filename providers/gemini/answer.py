@@ -22,21 +22,15 @@ from holdfast.providers.transport.error_response import shortened
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
 _FIELDS = ("candidates", "promptFeedback", "usageMetadata")
+_FILTERED = (
+    *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION"),
+    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "PUP_LIMITED_DISABLED"),
+    "MODEL_ARMOR",
+)
 _STOP_REASONS: dict[str, StopReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
-    "SAFETY": "filtered",
-    "RECITATION": "filtered",
-    "LANGUAGE": "filtered",
-    "BLOCKLIST": "filtered",
-    "PROHIBITED_CONTENT": "filtered",
-    "SPII": "filtered",
-    "IMAGE_SAFETY": "filtered",
-    "IMAGE_PROHIBITED_CONTENT": "filtered",
-    "IMAGE_RECITATION": "filtered",
-    "ESCALATION": "filtered",
-    "PUP_LIMITED_DISABLED": "filtered",
-    "MODEL_ARMOR": "filtered",
+    **dict.fromkeys(_FILTERED, "filtered"),
 }
 _USUAL = ("STOP", "MAX_TOKENS")
 # The model wrote a call that Gemini itself could not read. The rest of the answer may be a piece of

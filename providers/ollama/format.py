@@ -18,7 +18,12 @@ from holdfast.providers.content import (
     text_of,
     unfetched_image_text,
 )
-from holdfast.providers.message_list import declare_function, encode_message, list_messages
+from holdfast.providers.message_list import (
+    answer_or_result,
+    declare_function,
+    encode_message,
+    list_messages,
+)
 from holdfast.providers.ollama.answer import OllamaAnswerReader
 from holdfast.providers.ollama.schema import ollama_schema
 from holdfast.providers.transport.event_decoders import JsonLinesDecoder
@@ -26,7 +31,7 @@ from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import ChatMessage, Content, ImagePart
+from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
 
 # Of an agent's `options`, the top-level fields of a request. All others are settings of the model,
 # in the request's own `options`.
@@ -80,7 +85,11 @@ class OllamaFormat(ProviderFormat):
         elif ask.tool_choice == "none":
             offered = []
         tools = [
-            declare_function(tool, ollama_schema(tool.parameters), request.tool_names)
+            declare_function(
+                request.tool_names.to_provider(tool.name),
+                tool.description,
+                ollama_schema(tool.parameters),
+            )
             for tool in offered
         ]
         json_mode = "json" if ask.output else None
@@ -115,27 +124,14 @@ def _user(content: Content) -> dict[str, Any]:
 
 
 def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
-    encoded: dict[str, Any] = {"role": message.role, "content": text_of(message.content)}
-    if message.role == "tool":
+    # The reference requires the reasoning that led to calls to be sent back with them.
+    reasoning = "thinking" if message.calls else ""
+    encoded = answer_or_result(message, names, reasoning, _index_and_arguments)
+    if message.role == "tool" and message.tool is not None:
         # Older servers identify a result by its tool and position, newer ones by its id as well.
-        encoded["tool_call_id"] = message.provider_id or message.call_id
-        if message.tool is not None:
-            encoded["tool_name"] = names.to_provider(message.tool)
-    if message.role == "assistant" and message.calls:
-        match message.provider_data:
-            # The reference requires the reasoning that led to calls to be sent back with them.
-            case {"thinking": str(reasoning)}:
-                encoded["thinking"] = reasoning
-        encoded["tool_calls"] = [
-            {
-                "id": call.provider_id,
-                "type": "function",
-                "function": {
-                    "index": index,
-                    "name": names.to_provider(call.tool),
-                    "arguments": call.arguments,
-                },
-            }
-            for index, call in enumerate(message.calls)
-        ]
+        encoded["tool_name"] = names.to_provider(message.tool)
     return encoded
+
+
+def _index_and_arguments(index: int, call: AskedCall) -> dict[str, Any]:
+    return {"index": index, "arguments": call.arguments}

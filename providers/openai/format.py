@@ -10,7 +10,12 @@ import httpx
 
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import images_of, parts_of, request_body, text_of
-from holdfast.providers.message_list import declare_function, encode_message, list_messages
+from holdfast.providers.message_list import (
+    answer_or_result,
+    declare_function,
+    encode_message,
+    list_messages,
+)
 from holdfast.providers.openai.answer import REASONING, OpenAIAnswerReader
 from holdfast.providers.openai.schema import fits_strict_mode
 from holdfast.providers.tool_schemas import arguments_schema, with_items
@@ -18,7 +23,7 @@ from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import ChatMessage, Content, ImagePart
+from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
 
 # Newer names of options that only OpenAI's own servers are known to take, its own and Azure's.
 _OWN_HOSTS = ("api.openai.com", ".openai.azure.com")
@@ -61,8 +66,8 @@ class OpenAIFormat(ProviderFormat):
         tools = []
         for tool in ask.tools:
             parameters, text = arguments_schema("openai", tool.parameters, tool.description)
-            described = tool.model_copy(update={"description": text})
-            tools.append(declare_function(described, parameters, request.tool_names))
+            name = request.tool_names.to_provider(tool.name)
+            tools.append(declare_function(name, text, parameters))
         choice: Any = ask.tool_choice
         if isinstance(choice, ForcedTool):
             name = request.tool_names.to_provider(choice.name)
@@ -101,24 +106,11 @@ def _user(content: Content) -> dict[str, Any]:
 
 
 def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
-    encoded: dict[str, Any] = {"role": message.role, "content": text_of(message.content)}
-    if message.role == "tool":
-        encoded["tool_call_id"] = message.provider_id or message.call_id
-    if message.role == "assistant":
-        match message.provider_data:
-            case {"reasoning_content": str(reasoning)}:
-                encoded[REASONING] = reasoning
-        if message.calls:
-            encoded["content"] = encoded["content"] or None
-            encoded["tool_calls"] = [
-                {
-                    "id": call.provider_id,
-                    "type": "function",
-                    "function": {
-                        "name": names.to_provider(call.tool),
-                        "arguments": json.dumps(call.arguments, ensure_ascii=False),
-                    },
-                }
-                for call in message.calls
-            ]
+    encoded = answer_or_result(message, names, REASONING, _arguments)
+    if message.calls:
+        encoded["content"] = encoded["content"] or None
     return encoded
+
+
+def _arguments(_: int, call: AskedCall) -> dict[str, Any]:
+    return {"arguments": json.dumps(call.arguments, ensure_ascii=False)}
