@@ -228,9 +228,7 @@ class PlanRow:
     The result is stored at `writes`; the steps `users` need it; `changes` are edits not sent yet.
     """
 
-    id: str
-    number: int
-    label: str
+    step: PlanStep
     description: str
     side_effect: str
     order: str
@@ -288,9 +286,7 @@ def plan_rows(
         order.append(question_text.plan_call_bound(call))
         found.append(
             PlanRow(
-                id=step.id,
-                number=step.number,
-                label=step.label,
+                step=step,
                 description=one_line(tool.description, _DESCRIPTION_CHARS) if tool else "",
                 side_effect=side_effect,
                 order=", ".join(filter(None, order)),
@@ -313,7 +309,7 @@ def plan_rows(
 
 def side_effect_warnings(rows: Sequence[PlanRow]) -> list[str]:
     """Return which of the selected steps have side effects, as a sentence."""
-    found = [str(one.number) for one in rows if one.keep and one.side_effect == _SIDE_EFFECTS]
+    found = [str(one.step.number) for one in rows if one.keep and one.side_effect == _SIDE_EFFECTS]
     if not found:
         return []
     which = f"Step {found[0]} has" if len(found) == 1 else f"Steps {join_words(found)} have"

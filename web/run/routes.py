@@ -1,12 +1,7 @@
 """The page of one run, and what a person does from it: send a message, close, cancel.
 
-GET  /run/{run}                     the page; `?before=N`: the entries before number N
-GET  /run/{run}/news?after=N        the new entries, as parts of the page
-GET  /run/{run}/earlier?before=N    earlier entries, as parts of the page
-GET  /run/{run}/changes             the event stream (`web.run.changes`)
-GET  /run/{run}/entry/N, /state     one entry, and the state, in full
-GET  /run/{run}/picture/N/I         a picture of a message
-POST /run/{run}/message, /close, /cancel
+The page takes `?before=N`, the number of an entry; its script requests `/news?after=N` and
+`/earlier?before=N`, parts of the page.
 """
 
 import base64

@@ -13,6 +13,7 @@ from holdfast.runtime.text_safety import arguments_line, clean, local_time, one_
 from holdfast.schemas import names
 from holdfast.schemas.decision import brief_arguments
 from holdfast.schemas.names import ErrorCode
+from holdfast.web.page_text import status_label
 from holdfast.web.pages import address
 from holdfast.web.run.snapshot import LoadedRun, PendingActivity
 from holdfast.web.run.timeline import PageLink
@@ -21,15 +22,6 @@ Tone = Literal["plain", "good", "bad", "asks"]
 Name = Callable[[str, str], str]
 _NAME_CHARS: Final = 100
 _BRIEF_CHARS: Final = 300
-_ENDS: Final = {
-    "completed": "Completed.",
-    "stopped": "Ended by a tool.",
-    "budget_exceeded": "Ended: the budget is used up.",
-    "failed": "Failed",
-    "cancelled": "Cancelled.",
-    "terminated": "Terminated from outside.",
-    "timed_out": "Timed out.",
-}
 _ADVICE: Final = {
     names.MODEL_ERROR: "Check the model's endpoint, key and name in the worker's settings, and"
     " start the run again.",
@@ -98,13 +90,13 @@ def ended_item(ending: RunEnding, at: datetime | None) -> StatusItem:
     """Return how a run ended, why, and what to do."""
     code = ending.code or ending.status
     tone: Tone = "good" if ending.exit_code == 0 else "bad"
-    text = _ENDS.get(ending.status, f"Ended: {clean(ending.status)}.")
+    text = status_label(ending.status)[0].capitalize()
     if code == ErrorCode.DENIED:
-        text, tone = "Denied, not executed.", "plain"
+        text, tone = "Denied, not executed", "plain"
     elif ending.status == "failed":
-        text = f"{text}: {clean(code)}."
+        text = f"{text}: {clean(code)}"
     message = ending.message.removeprefix(f"{code}: ")
-    return StatusItem(text, tone, at, clean(message).strip(), _ADVICE.get(code, ""))
+    return StatusItem(f"{text}.", tone, at, clean(message).strip(), _ADVICE.get(code, ""))
 
 
 def calls_in_progress(seen: LoadedRun, name: Name) -> list[tuple[str, str]]:

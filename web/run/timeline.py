@@ -13,7 +13,6 @@ from holdfast.client.result import token_counts
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.text_safety import as_text, clean, format_clock, local_time, one_line, shorten
 from holdfast.schemas import names
-from holdfast.schemas.decision import Kind
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
     DoneEntry,
@@ -36,13 +35,6 @@ MAX_PICTURE_CHARS: Final = 350_000
 MAX_PICTURES: Final = 8
 PICTURES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 _NAME_CHARS: Final = 100
-_PENDING_LINKS: Final[Mapping[Kind, str]] = {
-    "call": "Open the call",
-    "plan": "Open the plan",
-    "reconcile": "Decide what happened",
-    "budget": "Open the budget",
-    "principal_expired": "Open the call",
-}
 
 
 @dataclass(frozen=True)
@@ -96,9 +88,8 @@ class Timeline:
     def _entry_lines(self, record: LogRecord) -> Iterator[TimelineLine]:
         links: list[PageLink] = []
         match record.entry:
-            case ConfirmationRequiredEntry(call_id=call, approval=approval):
-                where = address("waiting", self._run_id, call)
-                links = [PageLink(where, _PENDING_LINKS[approval.kind])]
+            case ConfirmationRequiredEntry(call_id=call):
+                links = [PageLink(address("waiting", self._run_id, call), "Open the request")]
             case ToolStartEntry(call_id=call, delegate=str(delegate)):
                 where = address("run", names.delegate_id(self._run_id, call))
                 agent = one_line(delegate, _NAME_CHARS)

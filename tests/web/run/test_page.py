@@ -191,5 +191,5 @@ async def test_without_a_worker_it_says_what_temporal_knows_and_soon(
     assert "2 turns, 1 call, 20 tokens in, 10 out" in over
     await run.handle.terminate(reason="enough of it")
     over = text((await stage.get(f"/run/{run.id}")).text)
-    assert "Terminated from outside." in over
+    assert "Terminated." in over
     assert "enough of it" in over

@@ -164,7 +164,7 @@ def test_a_conversation_waits_for_a_message() -> None:
         (RunEnding("terminated", "terminated", "by\x1b[2J Bo"), "Terminated", "by Bo", "may have"),
         (RunEnding("cancelled", "cancelled", "it was"), "Cancelled.", "it was", ""),
         (RunEnding("timed_out", "timed_out", "long"), "Timed out", "long", "may have"),
-        (RunEnding("strange"), "Ended: strange.", "", ""),
+        (RunEnding("strange"), "Strange.", "", ""),
     ],
 )
 def test_an_end_says_why_and_what_to_do(ending: RunEnding, text: str, why: str, todo: str) -> None:

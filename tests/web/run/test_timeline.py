@@ -93,7 +93,7 @@ def test_a_call_that_waits_leads_to_where_it_is_decided() -> None:
     approval = {**named, **times, "kind": "reconcile", "arguments": {}}
     [line] = told(entry("confirmation_required", callId="t1c1", turn=1, approval=approval))
     assert [(link.href, link.text) for link in line.links] == [
-        ("/waiting/order%2F7/t1c1", "Decide what happened")
+        ("/waiting/order%2F7/t1c1", "Open the request")
     ]
 
 
