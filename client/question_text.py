@@ -24,7 +24,6 @@ from holdfast.runtime.text_safety import (
     one_line,
     shorten,
 )
-from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import (
     Kind,
     PendingApproval,
@@ -263,8 +262,7 @@ def strike_calls(waiting: PendingApproval, struck: Collection[str]) -> dict[str,
     if waiting.kind != "plan":
         raise CannotStrikeError(f"{clean(waiting.call_id)} is no plan", "approve or deny it")
     ids = [call["id"] for call in shown_calls(waiting.arguments)]
-    shown = {"tool": waiting.tool, "arguments": waiting.arguments, "kind": "plan", "round": 1}
-    if sha256(canonical_json(shown)) != waiting.digest:
+    if waiting.find_round() is None:
         wrong = "the plan is too large to be shown whole"
         raise CannotStrikeError(wrong, "say `edit` with all of its `calls` that are to stay")
     for one in struck:

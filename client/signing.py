@@ -18,12 +18,11 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from holdfast.client.command_errors import wrong_command
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decision, PendingApproval
+from holdfast.schemas.decision import Decision, PendingApproval, digest_of
 from holdfast.schemas.settings.keys import AUDIENCES
 
 VALID_SECONDS: Final = 300
 MAX_KEY_BYTES: Final = 100_000
-_MAX_ROUNDS: Final = 1_000
 _MIN_RSA_BITS: Final = 2_048
 _WANTED: Final = "name a PEM file with a private key of Ed25519, or of RSA with 2048 bits or more"
 
@@ -112,14 +111,8 @@ def _digest(decision: Decision, waiting: PendingApproval) -> str:
     """Return the digest of the call, or of the call with the arguments of an edit."""
     if decision.decision != "edit":
         return decision.digest or waiting.digest
-    edited = {"tool": waiting.tool, "arguments": decision.arguments}
-    if waiting.kind == "call":
-        return sha256(canonical_json(edited))
-    # The round is part of the digest, and is not published.
-    for round_ in range(1, _MAX_ROUNDS + 1):
-        parts = {"kind": waiting.kind, "round": round_}
-        shown = {"tool": waiting.tool, "arguments": waiting.arguments, **parts}
-        if sha256(canonical_json(shown)) == waiting.digest:
-            return sha256(canonical_json(edited | parts))
-    wrong = f"{clean(waiting.call_id)} is too large to be shown whole, and so to be edited"
-    raise wrong_command(wrong, "approve or deny it")
+    round_ = 1 if waiting.kind == "call" else waiting.find_round()
+    if round_ is None:
+        wrong = f"{clean(waiting.call_id)} is too large to be shown whole, and so to be edited"
+        raise wrong_command(wrong, "approve or deny it")
+    return digest_of(waiting.tool, decision.arguments or {}, waiting.kind, round_)

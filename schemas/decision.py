@@ -7,11 +7,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from holdfast.schemas.base import Json, Lenient, Strict
+from holdfast.schemas.base import Json, Lenient, Strict, canonical_json, sha256
 from holdfast.schemas.phrases import MAX_NAMES_TOLD, first_names, quote_value
 from holdfast.schemas.tool import Schema
 
 MAX_TOKEN_CHARACTERS = 16_384
+# How often a question can be asked and still be recognised by its digest.
+MAX_ROUNDS = 50
 _NO_TOKEN = (
     "`token` is no signed decision: it is to be a JWT with `sub`, `groups`, `digest`, `nonce`,"
     " `workflowId` and `exp`"
@@ -95,6 +97,16 @@ class Decided(Lenient):
         return "signed" if self.signed else "unverified" if self.by else ""
 
 
+def digest_of(tool: str, arguments: dict[str, Any], kind: Kind, round_: int) -> str:
+    """Return the digest that a decision is bound to: of the tool and its arguments.
+
+    The digest differs for each unknown outcome of a call: a decision that arrives late, or twice,
+    must not run the call again.
+    """
+    again = {} if kind == "call" else {"kind": kind, "round": round_}
+    return sha256(canonical_json({"tool": tool, "arguments": arguments, **again}))
+
+
 class PendingApproval(Lenient):
     """A call that is pending approval, as people are shown it.
 
@@ -147,6 +159,15 @@ class PendingApproval(Lenient):
     on_timeout: Literal["approve", "fail"] | None = None
     """What happens where no one decides: it is run, or the run fails. Only where it
     is no denial."""
+
+    def find_round(self) -> int | None:
+        """Return how often it was asked, which only the digest has.
+
+        None where the arguments are cut: they do not have the digest.
+        """
+        rounds = range(1, 2 if self.kind == "call" else MAX_ROUNDS + 1)
+        parts = (self.tool, self.arguments, self.kind)
+        return next((each for each in rounds if digest_of(*parts, each) == self.digest), None)
 
 
 class Receipt(Lenient):

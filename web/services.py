@@ -4,7 +4,6 @@ The page of a call, the list and the HTTP API send their decisions through `Serv
 """
 
 from dataclasses import dataclass
-from typing import Final
 from urllib.parse import quote
 
 from temporalio.client import Client
@@ -14,9 +13,6 @@ from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import Signer
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
-from holdfast.workflows.engine.approvals.question import digest_of
-
-_MAX_ROUNDS: Final = 50
 
 
 class DecisionNotSent(Exception):
@@ -77,14 +73,3 @@ class Services:
             return await run.decide(decision)
         except ApplicationError as refusal:
             raise DecisionNotSent(refusal.type or "", refusal.message) from refusal
-
-
-def is_whole(approval: PendingApproval) -> bool:
-    """Report whether the query returned all arguments.
-
-    Large arguments are cut, and no longer match the digest.
-    """
-    # The digest covers how often the question was repeated, which no field reports.
-    rounds = range(1, 2 if approval.kind == "call" else _MAX_ROUNDS)
-    parts = (approval.tool, approval.arguments, approval.kind)
-    return any(digest_of(*parts, round_) == approval.digest for round_ in rounds)

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from temporalio.client import Client
 
 from holdfast.client.question_text import MAX_CALLS
-from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.decision import PendingApproval, digest_of
 from holdfast.web.api.operations import Resource
 from holdfast.web.app import application
 from holdfast.web.auth.sessions import Person
@@ -26,7 +26,6 @@ from holdfast.web.call.view_model import build_call_page
 from holdfast.web.pages import ENVIRONMENT, HERE
 from holdfast.web.run.snapshot import RunInfo
 from holdfast.web.services import Services
-from holdfast.workflows.engine.approvals.question import digest_of
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import Stage, inbox

@@ -25,7 +25,7 @@ from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, read_history
 from holdfast.web.pages import address
 from holdfast.web.run.snapshot import RunInfo, read_run_info
-from holdfast.web.services import Services, is_whole
+from holdfast.web.services import Services
 
 MAX_TOOLS: Final = 30
 MAX_EDIT_BYTES: Final = 200_000
@@ -59,7 +59,7 @@ class PendingCall:
     @property
     def is_whole(self) -> bool:
         """Report whether the query returned all arguments."""
-        return is_whole(self.approval)
+        return self.approval.find_round() is not None
 
     @property
     def is_editable(self) -> bool:

@@ -20,7 +20,6 @@ from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.run_answers import RunAnswer
 from holdfast.web.page_text import DisplayTime, display_time, limit_reached
-from holdfast.web.services import is_whole
 
 SOON: Final = timedelta(hours=1)
 EXPIRED: Final = "expired"
@@ -167,7 +166,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         obstacle = f"Only members of {deciders(approval.approvers)} can decide."
     elif any(is_same_person(decided.by, person.name) for decided in approval.decisions):
         obstacle = "You have already decided; other approvers must agree."
-    elif len(in_line) > MAX_BRIEF_CHARS or not is_whole(approval):
+    elif len(in_line) > MAX_BRIEF_CHARS or approval.find_round() is None:
         obstacle = "Open it to see all arguments."
     return PendingRow(
         run,

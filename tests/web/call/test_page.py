@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.datastructures import FormData
 
-from holdfast.schemas.decision import Decision
+from holdfast.schemas.decision import Decision, digest_of
 from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
@@ -16,7 +16,6 @@ from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedCall, PendingCall
 from holdfast.web.call.view_model import build_call_page, build_closed_page
 from holdfast.web.pages import ENVIRONMENT
 from holdfast.web.run.snapshot import RunInfo
-from holdfast.workflows.engine.approvals.question import digest_of
 from tests.web.call.test_texts import asks, decided, log
 from tests.web.listing.test_rows import ANN, AT, waiting
 

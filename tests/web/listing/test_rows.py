@@ -10,7 +10,7 @@ from temporalio.client import Client
 from holdfast.client.command_errors import NoWorkerError
 from holdfast.client.run_lists import MissingAttributesError, RunListing
 from holdfast.schemas import names
-from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.decision import PendingApproval, digest_of
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing import page_query
 from holdfast.web.listing.page_query import PAGE_RUNS, ListPage, ListView, order_by_answers
@@ -24,7 +24,6 @@ from holdfast.web.listing.rows import (
     urgency,
 )
 from holdfast.web.pages import ENVIRONMENT
-from holdfast.workflows.engine.approvals.question import digest_of
 
 AT = datetime(2026, 3, 1, 14, 3, 7, tzinfo=UTC)
 ANN = Person("ann", ("finance",))

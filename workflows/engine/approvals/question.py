@@ -19,6 +19,7 @@ from holdfast.schemas.decision import (
     PendingApproval,
     Verdict,
     brief_arguments,
+    digest_of,
 )
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, UNUSED_FIELDS
 from holdfast.schemas.run import Principal
@@ -99,16 +100,6 @@ class Expired:
 
 
 Ruling = Approved | Denied | AnsweredByPerson | Expired
-
-
-def digest_of(tool: str, arguments: dict[str, Any], kind: Kind, round_: int) -> str:
-    """Return the digest that a decision is bound to: of the tool and its arguments.
-
-    The digest differs for each unknown outcome of a call: a decision that arrives late, or twice,
-    must not run the call again.
-    """
-    again = {} if kind == "call" else {"kind": kind, "round": round_}
-    return sha256(canonical_json({"tool": tool, "arguments": arguments, **again}))
 
 
 @dataclass
