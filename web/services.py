@@ -15,14 +15,6 @@ from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 
 
-class DecisionNotSent(Exception):
-    """The run rejects a decision; `code` is one of `names`."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 @dataclass(frozen=True)
 class Services:
     """The connection to Temporal and the settings of the inbox.
@@ -54,22 +46,19 @@ class Services:
         """Sign a decision where the inbox signs, and send it to the run.
 
         Raises:
-            DecisionNotSent: the run rejects it.
+            ApplicationError: the run rejects it; `type` is one of `names`.
             CommandError: the run does not answer or has ended, or the decision cannot be signed.
         """
         run = self.run(run_id)
         if self.signer is not None and approval.signed and decision.token is None:
             decision = self.signer.sign(decision, approval, run_id)
         try:
-            try:
-                return await run.decide(decision)
-            except ApplicationError as refusal:
-                # After a crash, a run that replays may not know its pending call for a moment.
-                if refusal.type != names.NO_SUCH_CALL:
-                    raise
-                pending = [(one.call_id, one.digest) for one in await run.pending_approvals()]
-                if (decision.call_id, decision.digest) not in pending:
-                    raise
             return await run.decide(decision)
         except ApplicationError as refusal:
-            raise DecisionNotSent(refusal.type or "", refusal.message) from refusal
+            # After a crash, a run that replays may not know its pending call for a moment.
+            if refusal.type != names.NO_SUCH_CALL:
+                raise
+            pending = [(one.call_id, one.digest) for one in await run.pending_approvals()]
+            if (decision.call_id, decision.digest) not in pending:
+                raise
+        return await run.decide(decision)

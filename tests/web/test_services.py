@@ -16,7 +16,7 @@ from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.runs import decide
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import HttpProblem
-from holdfast.web.services import DecisionNotSent, Services
+from holdfast.web.services import Services
 from tests.web.run.test_status import PAY
 
 TOKEN = "of.somebody.else"
@@ -153,6 +153,6 @@ async def test_a_decision_is_sent_again_to_a_run_that_replays(
     assert (await Services(nowhere).decide("r", run.one, one)).decided
     assert len(run.heard) == 2
     run.heard = []
-    with pytest.raises(DecisionNotSent, match="no call t1c1 waits"):
+    with pytest.raises(ApplicationError, match="no call t1c1 waits"):
         await Services(nowhere).decide("r", run.one, one.model_copy(update={"digest": "another"}))
     assert len(run.heard) == 1

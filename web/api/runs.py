@@ -33,7 +33,6 @@ from holdfast.web.http.streaming import (
     comment,
     frame,
 )
-from holdfast.web.services import DecisionNotSent
 
 MAX_STREAMS: Final = 200
 # A program may follow the runs of many people.
@@ -105,11 +104,10 @@ async def decide(asked: ApiRequest) -> Response:
         else:
             _check_seen(meant, waiting)
             receipt = await asked.parts.decide(run.id, waiting, meant)
-    except (ApplicationError, DecisionNotSent) as refusal:
-        why = refusal.code if isinstance(refusal, DecisionNotSent) else refusal.type
-        text = str(refusal) if isinstance(refusal, DecisionNotSent) else refusal.message
-        code, todo = _REFUSALS.get(why or "", ("refused", "see the worker's log"))
-        raise HttpProblem(code, f"The run refuses: {text.rstrip('.')}; {todo}.") from None
+    except ApplicationError as refusal:
+        code, todo = _REFUSALS.get(refusal.type or "", ("refused", "see the worker's log"))
+        wrong = refusal.message.rstrip(".")
+        raise HttpProblem(code, f"The run refuses: {wrong}; {todo}.") from None
     return JSONResponse(receipt.to_json())
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
+from temporalio.exceptions import ApplicationError
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
 from holdfast.runtime.text_safety import as_sentence, clean
@@ -44,7 +45,7 @@ from holdfast.web.http.streaming import (
     too_many_streams,
 )
 from holdfast.web.pages import ENVIRONMENT, address, page
-from holdfast.web.services import DecisionNotSent, Services
+from holdfast.web.services import Services
 
 MAX_STREAMS: Final = 200
 LOOK_SECONDS: Final = 1.0
@@ -106,7 +107,7 @@ class CallPages:
             try:
                 is_sent = True
                 await self._parts.decide(run.id, approval, decision)
-            except DecisionNotSent as refusal:
+            except ApplicationError as refusal:
                 is_sent = False
                 return await self._rejected_page(request, form, refusal)
         except CommandError as error:
@@ -166,16 +167,16 @@ class CallPages:
         return await self._page(request, pending, 409, form=form, problem=problem)
 
     async def _rejected_page(
-        self, request: Request, form: DecisionForm, refusal: DecisionNotSent
+        self, request: Request, form: DecisionForm, refusal: ApplicationError
     ) -> Response:
         """Show why the run rejected a decision, on the page of the call as it is now."""
         found = await self._load(request)
         if isinstance(found, ClosedCall):
             return await self._closed_page(request, found, form)
-        if refusal.code == names.INVALID_DECISION and not form.is_about(found.approval):
+        if refusal.type == names.INVALID_DECISION and not form.is_about(found.approval):
             return await self._changed_page(request, found, form)
-        status = 422 if refusal.code == names.INVALID_DECISION else 409
-        problem = FormProblem(f"Decision rejected: {clean(str(refusal)).rstrip('.')}.")
+        status = 422 if refusal.type == names.INVALID_DECISION else 409
+        problem = FormProblem(f"Decision rejected: {clean(refusal.message).rstrip('.')}.")
         return await self._page(request, found, status, form=form, problem=problem)
 
     async def _closed_page(

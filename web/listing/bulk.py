@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from temporalio.exceptions import ApplicationError
+
 from holdfast.client.command_errors import CommandError
 from holdfast.client.question_text import call_name
 from holdfast.runtime.narration.phrases import decision_phrase
@@ -13,7 +15,7 @@ from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing.rows import MAX_BRIEF_CHARS, SelectedCall, brief
-from holdfast.web.services import DecisionNotSent, Services
+from holdfast.web.services import Services
 
 MAX_CHOICES: Final = 250
 AT_ONCE: Final = 8
@@ -81,11 +83,11 @@ async def decide_selected(
                     digest=choice.digest,
                 )
                 receipt = await parts.decide(choice.run, approval, decision)
-            except (DecisionNotSent, CommandError) as error:
-                is_late = isinstance(error, DecisionNotSent) and error.code in _MEANWHILE
-                text = one_line(str(error), _ERROR_CHARS).rstrip(".")
-                tone: Tone = "asks" if is_late else "bad"
-                return _outcome(choice, approval, f"Not decided: {text}.", tone)
+            except ApplicationError as refusal:
+                tone: Tone = "asks" if refusal.type in _MEANWHILE else "bad"
+                return _outcome(choice, approval, _not_decided(refusal.message), tone)
+            except CommandError as error:
+                return _outcome(choice, approval, _not_decided(str(error)), "bad")
         text = f"Recorded; {receipt.missing} more must approve."
         if receipt.decided:
             text = f"{decision_phrase(receipt.decision).capitalize()}."
@@ -93,6 +95,10 @@ async def decide_selected(
 
     found = await asyncio.gather(*map(decide, choices[:MAX_CHOICES]))
     return [*found, *(_outcome(each, None, _TOO_MANY, "asks") for each in choices[MAX_CHOICES:])]
+
+
+def _not_decided(reason: str) -> str:
+    return f"Not decided: {one_line(reason, _ERROR_CHARS).rstrip('.')}."
 
 
 def _outcome(

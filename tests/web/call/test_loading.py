@@ -8,6 +8,7 @@ import pytest
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
 
 from holdfast.client.command_errors import NO_SUCH, RUN_FAILED, UNREACHABLE, CommandError
 from holdfast.client.run_handle import RunHandle
@@ -19,7 +20,7 @@ from holdfast.web.call import decision_form, loader, routes
 from holdfast.web.call.decision_form import DecisionForm
 from holdfast.web.call.loader import PendingCall, find_next_pending
 from holdfast.web.forms.form_values import SubmittedForm
-from holdfast.web.services import DecisionNotSent, Services
+from holdfast.web.services import Services
 from tests.web.call.test_page import over, question
 from tests.web.call.test_texts import decided
 from tests.web.conftest import FULL_FOR_ANN
@@ -163,7 +164,7 @@ async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew
         return after
 
     async def refuses(*_: Any) -> Any:
-        raise DecisionNotSent(names.INVALID_DECISION, "the digest is another")
+        raise ApplicationError("the digest is another", type=names.INVALID_DECISION)
 
     async def none(*_: Any) -> list[Any]:
         return []

@@ -10,6 +10,7 @@ import pytest
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
 
 from holdfast.client.command_errors import (
     NO_SUCH,
@@ -30,7 +31,7 @@ from holdfast.web.listing.page_query import ListPage
 from holdfast.web.listing.rows import SelectedCall
 from holdfast.web.listing.run_answers import RunAnswers
 from holdfast.web.pages import ENVIRONMENT
-from holdfast.web.services import DecisionNotSent, Services
+from holdfast.web.services import Services
 from tests.web.conftest import FULL_FOR_ANN, Clock
 from tests.web.listing.test_rows import ANN, AT, run, waiting
 
@@ -225,9 +226,9 @@ async def test_what_is_sent_is_for_what_was_shown_and_in_the_name_of_who_decides
 @pytest.mark.parametrize(
     ("refusal", "tone"),
     [
-        (DecisionNotSent(names.ALREADY_DECIDED, "bob was faster."), "asks"),
-        (DecisionNotSent(names.NO_SUCH_CALL, "bob was faster."), "asks"),
-        (DecisionNotSent(names.INVALID_DECISION, "bob was faster."), "bad"),
+        (ApplicationError("bob was faster.", type=names.ALREADY_DECIDED), "asks"),
+        (ApplicationError("bob was faster.", type=names.NO_SUCH_CALL), "asks"),
+        (ApplicationError("bob was faster.", type=names.INVALID_DECISION), "bad"),
         (CommandError("bob was faster", "look", NO_SUCH), "bad"),
     ],
 )
