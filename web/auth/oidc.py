@@ -14,12 +14,12 @@ import json
 import logging
 import secrets
 import time
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import httpx
+from jwt.utils import base64url_encode
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -161,7 +161,7 @@ class OidcProvider:
             "scope": " ".join(dict.fromkeys(["openid", *self._settings.scopes])),
             "state": pending.state,
             "nonce": pending.nonce,
-            "code_challenge": urlsafe_b64encode(digest).decode().rstrip("="),
+            "code_challenge": base64url_encode(digest).decode(),
             "code_challenge_method": "S256",
         }
         return str(httpx.URL(metadata.authorization_endpoint).copy_merge_params(query))

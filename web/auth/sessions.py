@@ -11,7 +11,6 @@ import json
 import math
 import os
 import time
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
@@ -20,6 +19,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from jwt.utils import base64url_decode, base64url_encode
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
@@ -32,7 +32,7 @@ MAX_GROUPS: Final = 100
 SESSION_SECONDS: Final = 8 * 3600
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
-_COOKIE = _KIND = "session"
+_COOKIE = "session"
 
 Clock = Callable[[], float]
 SameSite = Literal["lax", "strict"]
@@ -61,14 +61,15 @@ class TextSealer:
         """Seal the values for this number of seconds."""
         text = json.dumps([self._clock() + seconds, said], separators=(",", ":")).encode()
         nonce = os.urandom(_NONCE_BYTES)
-        return _base64url(nonce + self._cipher.encrypt(nonce, text, kind.encode()))
+        encrypted = self._cipher.encrypt(nonce, text, kind.encode())
+        return base64url_encode(nonce + encrypted).decode()
 
     def open(self, kind: str, sealed: str) -> OpenedText | None:
         """Return the sealed values; None for another text, or an expired one."""
         if len(sealed) > MAX_SEALED_CHARS:
             return None
         try:
-            data = urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
+            data = base64url_decode(sealed)
             nonce, text = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
             ends, values = json.loads(self._cipher.decrypt(nonce, text, kind.encode()))
         except (ValueError, InvalidTag):
@@ -79,15 +80,12 @@ class TextSealer:
     def mark(self, kind: str, text: str) -> str:
         """Return the HMAC of a text, as base64url."""
         key = self._key(f"mark {kind}")
-        return _base64url(hmac.digest(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256))
+        mark = hmac.digest(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256)
+        return base64url_encode(mark).decode()
 
     def _key(self, purpose: str) -> bytes:
         info = f"holdfast inbox: {purpose}".encode()
         return HKDF(SHA256(), _KEY_BYTES, salt=None, info=info).derive(self._secret)
-
-
-def _base64url(data: bytes) -> str:
-    return urlsafe_b64encode(data).decode().rstrip("=")
 
 
 @dataclass(frozen=True)
@@ -156,6 +154,8 @@ class Sessions:
 
     def __init__(self, seal: TextSealer, via: Via) -> None:
         self._seal, self._via = seal, via
+        # A session of another sign-in method is not valid.
+        self._kind = f"session {via}"
         # The browser sends the cookie when the provider's page redirects a user back.
         self._same_site: SameSite = "lax" if via == "oidc" else "strict"
 
@@ -166,8 +166,8 @@ class Sessions:
             RefusedRequest: their name or groups cannot be used.
         """
         known = build_person(self._seal, name, groups, self._via)
-        values = {"name": known.name, "groups": known.groups, "via": self._via}
-        sealed = self._seal.seal(_KIND, values, SESSION_SECONDS)
+        values = {"name": known.name, "groups": known.groups}
+        sealed = self._seal.seal(self._kind, values, SESSION_SECONDS)
         if len(sealed) > MAX_SEALED_CHARS:
             todo = "have those that decide nothing left out"
             raise RefusedRequest(403, f"you are in more groups than a browser can keep; {todo}")
@@ -175,13 +175,12 @@ class Sessions:
 
     async def authenticate(self, request: Request) -> Authentication | None:
         """Return the person of the session cookie."""
-        opened = self._seal.open(_KIND, read_cookie(request, _COOKIE))
-        # A session of another sign-in method is not valid.
-        if opened is None or opened.values["via"] != self._via:
+        opened = self._seal.open(self._kind, read_cookie(request, _COOKIE))
+        if opened is None:
             return None
-        values = opened.values
-        known = build_person(self._seal, values["name"], values["groups"], self._via)
-        return Authentication(known, opened.seconds_left)
+        return Authentication(
+            build_person(self._seal, **opened.values, via=self._via), opened.seconds_left
+        )
 
     def end(self, answer: Response, request: Request) -> None:
         """Delete the session cookie."""
