@@ -6,6 +6,7 @@ https, and they sign in.
 
 import os
 from contextlib import AsyncExitStack
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ from holdfast.cli.prompts.answers import Approver
 from holdfast.client.command_errors import DONE, wrong_command, wrong_settings
 from holdfast.client.connection import connect
 from holdfast.runtime.settings_files.file_problems import LoadError
-from holdfast.web.http.origins import is_loopback, own_origins
+from holdfast.web.http.origins import own_origins
 
 DEFAULT_PORT: Final = 8235
 SETTINGS_VARIABLE: Final = "HOLDFAST_INBOX"
@@ -48,23 +49,23 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess, open_sign_in
     from holdfast.web.auth.sessions import TextSealer, build_person
-    from holdfast.web.auth.sign_in import LinkOwner
+    from holdfast.web.auth.sign_in import LinkSignIn
     from holdfast.web.http.problems import RefusedRequest
     from holdfast.web.monitoring import InboxHealth, export_metrics
     from holdfast.web.services import Services
 
     seal = TextSealer(environment_secret(SECRET_VARIABLE) or None)
     file, name = settings or os.environ.get(SETTINGS_VARIABLE), approver.name or ""
-    path, owner = Path(file) if file else None, LinkOwner(name, tuple(approver.groups))
+    path, link = Path(file) if file else None, LinkSignIn(seal, name, approver.groups)
     async with AsyncExitStack() as stack:
         try:
-            opening = open_sign_in(path, os.environ, seal, owner)
+            opening = open_sign_in(path, os.environ, seal, link)
             sign_in = await stack.enter_async_context(opening)
         except LoadError as error:
             named_by = "`--settings`" if settings else SETTINGS_VARIABLE
             raise wrong_settings(named_by, error.problems) from None
         url = sign_in.settings.url
-        if sign_in.link is None:
+        if sign_in.method is not link:
             if approver.by or approver.groups:
                 todo = "leave out --by and --groups"
                 raise wrong_command("the settings say how it is known who decides", todo)
@@ -73,10 +74,10 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
             raise wrong_command("the system does not say who you are", todo)
         else:
             try:
-                build_person(seal, name, owner.groups, "link")
+                build_person(seal, name, approver.groups, "link")
             except RefusedRequest as refused:
                 raise wrong_command(*refused.sentence.split("; ", 1)) from None
-            if url is not None or not is_loopback(host):
+            if url is not None or not ip_address(host).is_loopback:
                 wrong = "the holder of its link would decide in your name, from anywhere"
                 todo = "have people sign in: `oidc` or `proxy` in its `--settings`"
                 raise wrong_command(wrong, todo)
@@ -97,7 +98,7 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
         await serve(
             AuthMiddleware(application(parts), access, InboxHealth(parts.client)),
             socket,
-            f"inbox ready: {at if sign_in.link is None else sign_in.link.address(at)}",
+            f"inbox ready: {link.address(at) if sign_in.method is link else at}",
             stopping=access.stopping,
             most_connections=MAX_CONNECTIONS,
         )

@@ -10,7 +10,6 @@ from typing import Final
 from holdfast.client.command_errors import wrong_command
 from holdfast.runtime.command_line import read_by, read_port
 from holdfast.web.codec.shared_secret import MIN_SECRET_CHARS, check_secret
-from holdfast.web.http.origins import is_loopback
 
 DEFAULT_HOST: Final = "127.0.0.1"
 HOW_TO_SET: Final = (
@@ -40,7 +39,7 @@ def check_private(host: str, url: str | None, named_by: str) -> None:
     Raises:
         CommandError: it is not.
     """
-    if not is_loopback(host) and (url is None or not url.startswith("https:")):
+    if not ip_address(host).is_loopback and (url is None or not url.startswith("https:")):
         todo = f"put a proxy with https in front of it, and name its address: {named_by}"
         raise wrong_command(f"on {host}, what it shows would travel in the open", todo)
 

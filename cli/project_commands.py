@@ -119,13 +119,13 @@ async def _inbox(client: Client, temporal_ui: str) -> AsyncIterator[str]:
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, BearerTokens, RequestAccess
     from holdfast.web.auth.sessions import TextSealer
-    from holdfast.web.auth.sign_in import LinkOwner, LinkSignIn
+    from holdfast.web.auth.sign_in import LinkSignIn
     from holdfast.web.http.origins import own_origins
     from holdfast.web.monitoring import InboxHealth
     from holdfast.web.services import Services
 
     seal = TextSealer()
-    link = LinkSignIn(seal, LinkOwner(user_name() or "you"))
+    link = LinkSignIn(seal, user_name() or "you")
     with open_listener(DEFAULT_HOST, 0) as socket:
         port = socket.getsockname()[1]
         access = RequestAccess(own_origins(DEFAULT_HOST, port, None), link, BearerTokens(seal, ()))

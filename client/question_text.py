@@ -106,14 +106,7 @@ _EFFECTS: Final[dict[Kind, str]] = {
     "call": "approve: it runs · deny: it does not run, and the model reads your reason · edit: it"
     " runs with your arguments · respond: your answer is its result",
 }
-# The decisions that `holdfast decide` accepts.
-_COMMANDS: Final[dict[Kind, str]] = {
-    "call": "approve|deny|edit|respond",
-    "plan": "approve [--strike CALL]|deny|edit",
-    "reconcile": "happened|did_not_happen|give_up",
-    "budget": "approve|edit|deny",
-    "principal_expired": "deny",
-}
+_STRIKE: Final = "approve [--strike CALL]"
 
 
 def title(waiting: PendingApproval) -> str:
@@ -197,7 +190,9 @@ def how_to_decide(run_id: str, waiting: PendingApproval) -> str:
 
 
 def _command(run_id: str, call_id: str, kind: Kind) -> str:
-    decide = f"{holdfast_command('decide', run_id, call_id)} {_COMMANDS[kind]}"
+    verdicts = dict.fromkeys(option.verdict for option in OPTIONS[kind] if option.verdict)
+    named = (_STRIKE if (kind, each) == ("plan", "approve") else each for each in verdicts)
+    decide = f"{holdfast_command('decide', run_id, call_id)} {'|'.join(named)}"
     return f"{how_to_renew(run_id)}, or {decide}" if kind == "principal_expired" else decide
 
 

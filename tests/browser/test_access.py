@@ -17,7 +17,7 @@ from holdfast.schemas.settings.inbox import Oidc
 from holdfast.web.auth.auth_middleware import BearerTokens, SignInMethod
 from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
 from holdfast.web.auth.sessions import TextSealer
-from holdfast.web.auth.sign_in import LinkOwner, LinkSignIn
+from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.services import Services
 from tests.browser.window import DESKTOP, PHONE, check, fits
 from tests.support.inbox import HOST, Stage, opened
@@ -56,7 +56,7 @@ async def looked_at(page: Page) -> None:
 
 async def test_the_link_signs_in_and_out(browser: Browser) -> None:
     seal = TextSealer()
-    link = LinkSignIn(seal, LinkOwner("ann", ("finance",)))
+    link = LinkSignIn(seal, "ann", ("finance",))
     async with inbox(link, seal) as at, window(browser, at) as page:
         await page.goto("/decide")
         await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
@@ -78,7 +78,7 @@ async def test_the_link_signs_in_and_out(browser: Browser) -> None:
 
 async def test_what_was_typed_outlives_the_session(browser: Browser) -> None:
     seal = TextSealer()
-    link = LinkSignIn(seal, LinkOwner("ann"))
+    link = LinkSignIn(seal, "ann")
     async with inbox(link, seal) as at, window(browser, at, java_script_enabled=False) as page:
         await page.goto(link.address(at.address))
         await page.goto("/decide")

@@ -26,7 +26,7 @@ from holdfast.web.auth.auth_middleware import (
     SignInMethod,
 )
 from holdfast.web.auth.sessions import TextSealer
-from holdfast.web.auth.sign_in import LinkOwner, LinkSignIn
+from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.http.origins import own_origins
 from holdfast.web.monitoring import InboxHealth
 from holdfast.web.services import Services
@@ -88,7 +88,7 @@ async def inbox(
 ) -> AsyncIterator[Stage]:
     """An inbox with a user who signed in by the printed link."""
     seal = TextSealer()
-    link = LinkSignIn(seal, LinkOwner(by, tuple(groups)))
+    link = LinkSignIn(seal, by, tuple(groups))
     parts = Services(client, signer, temporal_ui)
     async with opened(parts, link, BearerTokens(seal, tokens)) as stage:
         answer = await stage.http.get(link.address(stage.address))

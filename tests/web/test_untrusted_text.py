@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from html import unescape
@@ -44,8 +44,9 @@ def routes(parts: Services) -> Iterator[tuple[str, str]]:
         if not address.startswith("/static"):
             assert "{" not in address, address
             assert isinstance(route, Route)
-            resource = route.endpoint
-            methods = resource.methods if isinstance(resource, Resource) else route.methods or []
+            methods: Collection[str] = route.methods or []
+            if isinstance(route.endpoint, Resource):
+                methods = [route.endpoint.operation.method]
             yield from ((method, address) for method in methods)
 
 

@@ -4,7 +4,6 @@ The routes and the description (`web.api.openapi`) are both built from these ope
 cannot differ. Errors are problems (RFC 9457).
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from starlette.requests import Request
@@ -172,13 +171,7 @@ OPERATIONS: Final = [
         " worker is there any more. A result that is kept in the worker's store is shown as the"
         " reference to it.",
         runs.show,
-        {
-            200: Answer(
-                "The run.",
-                models.RunView,
-                example={"run": _RUN, "status": "awaiting_approval", "turn": 1},
-            )
-        },
+        {200: Answer("The run.", models.RunView, example=_VIEW)},
         _ASKED,
     ),
     Operation(
@@ -263,39 +256,27 @@ OPERATIONS: Final = [
 def routes(parts: Services) -> list[BaseRoute]:
     """Return the routes of the operations and of their description."""
     # An address that ends with a run's id is matched last: the id may contain slashes.
-    paths = sorted(
-        {each.path for each in OPERATIONS}, key=lambda path: (path.endswith("{run}"), path)
-    )
-    found: list[BaseRoute] = [
-        RunRoute(path, Resource([each for each in OPERATIONS if each.path == path], parts))
-        for path in paths
-    ]
+    ordered = sorted(OPERATIONS, key=lambda each: each.path.endswith("{run}"))
+    found = [RunRoute(each.path, Resource(each, parts)) for each in ordered]
     return [*found, *docs_routes(build_description(OPERATIONS))]
 
 
 class Resource:
-    """The operations of one address; an ASGI application."""
+    """The operation of an address; an ASGI application."""
 
-    def __init__(self, known: Sequence[Operation], parts: Services) -> None:
-        self._operations = {each.method: each for each in known}
-        self._parts = parts
-
-    @property
-    def methods(self) -> Sequence[str]:
-        """Return the HTTP methods of the address."""
-        return list(self._operations)
+    def __init__(self, operation: Operation, parts: Services) -> None:
+        self.operation, self._parts = operation, parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         request = Request(scope, receive)
-        operation = self._operations.get("GET" if request.method == "HEAD" else request.method)
+        allowed = self.operation.method
         try:
-            if operation is None:
-                allowed = ", ".join(self.methods)
+            if ("GET" if request.method == "HEAD" else request.method) != allowed:
                 message = f"There is no {request.method[:20]} here; ask with {allowed}."
                 raise HttpProblem("method_not_allowed", message, headers={"Allow": allowed})
             api_request = ApiRequest(request, self._parts, request.path_params.get("run", ""))
-            answer = await operation.handler(api_request)
+            answer = await self.operation.handler(api_request)
         except Exception as error:
             answer = problem_of(error).response()
         await answer(scope, receive, send)

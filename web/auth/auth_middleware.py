@@ -31,7 +31,6 @@ from holdfast.web.auth.sign_in import (
     SIGN_IN,
     SIGN_OUT,
     SIGNED_IN,
-    LinkOwner,
     LinkSignIn,
     ProxySignIn,
     requested_path,
@@ -206,19 +205,18 @@ async def _sign_in_first(request: Request) -> Response:
 
 
 class SignInSetup(NamedTuple):
-    """The sign-in method, and the settings that it comes from; `link` for the local link."""
+    """The sign-in method, and the settings that it comes from."""
 
     settings: InboxSettings
     method: SignInMethod
     bearer: BearerTokens
-    link: LinkSignIn | None
 
 
 @asynccontextmanager
 async def open_sign_in(
-    file: Path | None, environ: Mapping[str, str], sealer: TextSealer, link_owner: LinkOwner
+    file: Path | None, environ: Mapping[str, str], sealer: TextSealer, link: LinkSignIn
 ) -> AsyncIterator[SignInSetup]:
-    """Return the sign-in of the settings file; without `oidc` and `proxy`, a link for `whose`.
+    """Return the sign-in of the settings file; without `oidc` and `proxy`, by the link.
 
     Raises:
         LoadError: the settings cannot be used.
@@ -226,13 +224,10 @@ async def open_sign_in(
     async with httpx.AsyncClient(timeout=HTTP_TIMEOUT_SECONDS) as http:
         loaded = LoadedInboxSettings() if file is None else load_inbox_settings(file, environ, http)
         settings = loaded.settings
-        link: LinkSignIn | None = None
-        method: SignInMethod
+        method: SignInMethod = link
         if settings.proxy is not None:
             method = ProxySignIn(sealer, settings.proxy)
         elif settings.oidc is not None:
             provider = OidcProvider(settings.oidc, loaded.secret, http)
             method = OidcSignIn(sealer, settings.oidc, provider)
-        else:
-            method = link = LinkSignIn(sealer, link_owner)
-        yield SignInSetup(settings, method, BearerTokens(sealer, loaded.keys), link)
+        yield SignInSetup(settings, method, BearerTokens(sealer, loaded.keys))

@@ -9,10 +9,10 @@ session is kept on a page, to send it again.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from ipaddress import IPv6Address, ip_address
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.datastructures import FormData
@@ -123,20 +123,19 @@ def resubmission_page(request: Request, form: FormData | None, person: Person | 
     )
 
 
-class LinkOwner(NamedTuple):
-    """The user of the link."""
-
-    name: str
-    groups: tuple[str, ...] = ()
-
-
 class LinkSignIn:
     """Signs in the holder of the link as the user who started the inbox."""
 
-    def __init__(self, seal: TextSealer, whose: LinkOwner, clock: Clock = time.monotonic) -> None:
-        self._whose = whose
+    def __init__(
+        self,
+        seal: TextSealer,
+        name: str,
+        groups: Iterable[str] = (),
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._name, self._groups = name, groups
         self._sessions = Sessions(seal, "link")
-        self._key = seal.mark("link", whose.name)
+        self._key = seal.mark("link", name)
         self._secret = Secret(self._key, "the key of this inbox's link", clock)
         self.authenticate = self._sessions.authenticate
         self.routes = [
@@ -165,7 +164,7 @@ class LinkSignIn:
             return failure_page(request, refused, way="link", home=home)
         # Redirect at once: the key must not remain in the address.
         answer = RedirectResponse(home, 303)
-        self._sessions.start(answer, request, self._whose.name, self._whose.groups)
+        self._sessions.start(answer, request, self._name, self._groups)
         return answer
 
 

@@ -22,6 +22,9 @@ def read_origin(text: str) -> str:
     Raises:
         ValueError: the text is no origin, or its pages could be changed in transit.
     """
+    # Imported late: it loads httpx, and every command imports this module.
+    from holdfast.runtime.addresses import is_loopback
+
     try:
         parts = urlsplit(text.strip().lower())
         port = parts.port
@@ -32,25 +35,15 @@ def read_origin(text: str) -> str:
         raise ValueError(_TODO)
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         raise ValueError(f"an origin has no path: {_TODO}")
-    if scheme == "http" and not is_loopback(host):
+    if scheme == "http" and not is_loopback(parts.hostname or ""):
         raise ValueError(f"http can be changed on the way: {_TODO}")
     shown = "" if port in (None, _DEFAULT_PORTS[scheme]) else f":{port}"
     return f"{scheme}://{host}{shown}"
 
 
-def is_loopback(host: str) -> bool:
-    """Check whether a host of an address is certainly this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def own_origins(host: str, port: int, url: str | None) -> frozenset[str]:
     """Return the origins of the endpoint's own page: `url`, and its names on this machine."""
-    local = _LOOPBACK_NAMES if is_loopback(host) else ()
+    local = _LOOPBACK_NAMES if ip_address(host).is_loopback else ()
     return frozenset([*(f"http://{name}:{port}" for name in local), *([url] if url else [])])
 
 

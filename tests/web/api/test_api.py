@@ -18,7 +18,7 @@ from holdfast.web.api import runs
 from holdfast.web.api.start_runs import MAX_KEY_CHARS
 from holdfast.web.auth.auth_middleware import BearerTokens
 from holdfast.web.auth.sessions import TextSealer
-from holdfast.web.auth.sign_in import LinkOwner, LinkSignIn
+from holdfast.web.auth.sign_in import LinkSignIn
 from holdfast.web.http.problems import problem_of
 from holdfast.web.pages import address
 from holdfast.web.services import Services
@@ -47,7 +47,7 @@ async def free(client: Client) -> AsyncIterator[Stage]:
     """An inbox whose settings let programs do what they may do with Temporal itself."""
     parts = Services(client, takes_definitions=True, takes_principals=True)
     seal = TextSealer()
-    link = LinkSignIn(seal, LinkOwner("ann", ()))
+    link = LinkSignIn(seal, "ann")
     async with opened(parts, link, BearerTokens(seal, [])) as made:
         await made.http.get(link.address(made.address))
         made.form_token = seal.mark("form", "link ann")

@@ -21,7 +21,7 @@ from temporalio.client import Client
 from holdfast.web.auth import sessions
 from holdfast.web.auth.auth_middleware import BearerTokens
 from holdfast.web.auth.sessions import Person, TextSealer
-from holdfast.web.auth.sign_in import LinkOwner, LinkSignIn, local_path
+from holdfast.web.auth.sign_in import LinkSignIn, local_path
 from holdfast.web.http import request_body
 from holdfast.web.http.streaming import RETRY_MILLISECONDS
 from holdfast.web.pages import HEADERS
@@ -46,7 +46,7 @@ class Inboxes:
         self, secret: str | None = SECRET, by: str = "ann", url: str | None = None
     ) -> Stage:
         sealed = TextSealer(secret, self._clock)
-        link = LinkSignIn(sealed, LinkOwner(by, ("finance",)), self._clock)
+        link = LinkSignIn(sealed, by, ("finance",), self._clock)
         made = opened(Services(self._client), link, BearerTokens(sealed, []), url=url, app=pages())
         stage = await self._stack.enter_async_context(made)
         stage.link = link.address(stage.address)
@@ -396,10 +396,10 @@ async def test_streams_end_with_their_session(inboxes: Inboxes, clock: Clock) ->
 
 
 def test_a_link_is_as_long_as_a_guess_would_take_for_ever() -> None:
-    keys = {LinkSignIn(TextSealer(), LinkOwner("ann")).address("") for _ in range(3)}
+    keys = {LinkSignIn(TextSealer(), "ann").address("") for _ in range(3)}
     assert len(keys) == 3
     assert all(len(key.partition("key=")[2]) >= 43 for key in keys)
-    same = {LinkSignIn(TextSealer(SECRET), LinkOwner("ann")).address("") for _ in range(3)}
+    same = {LinkSignIn(TextSealer(SECRET), "ann").address("") for _ in range(3)}
     assert len(same) == 1, "of one secret, one link"
 
 

@@ -16,7 +16,7 @@ from holdfast.schemas.settings.inbox import Proxy
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.auth.auth_middleware import BearerTokens
 from holdfast.web.auth.sessions import TextSealer
-from holdfast.web.auth.sign_in import LinkOwner, LinkSignIn, ProxySignIn
+from holdfast.web.auth.sign_in import LinkSignIn, ProxySignIn
 from holdfast.web.http.problems import RefusedRequest
 from holdfast.web.services import Services
 from tests.support.inbox import Stage, opened
@@ -141,7 +141,7 @@ def keys(file: Path, *signers: Approver, **settings: Any) -> LiveKeySet:
 async def for_programs(client: Client, *sets: LiveKeySet) -> AsyncIterator[Stage]:
     """An inbox that takes the tokens of these keys, and to which a person could sign in."""
     seal = TextSealer()
-    link = LinkSignIn(seal, LinkOwner("ann"))
+    link = LinkSignIn(seal, "ann")
     async with opened(Services(client), link, BearerTokens(seal, sets), app=pages()) as at:
         del at.http.headers["origin"]
         at.link = link.address(at.address)
