@@ -15,7 +15,7 @@ import math
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from html import escape
 from typing import Final
@@ -27,6 +27,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from holdfast.web.auth.sessions import delete_cookie, read_cookie, set_cookie
 from holdfast.web.codec.protocol import Protocol
 from holdfast.web.codec.shared_secret import Clock, Secret, digest, keep_newest
 from holdfast.web.http.origins import hosts_of
@@ -58,9 +59,7 @@ PREFLIGHT_SECONDS = 600
 SESSION_SECONDS = 8 * 3600
 MAX_SESSIONS = 1_000
 
-_COOKIE = "holdfast_codec"
-# A browser accepts a cookie of this name over https only, and from this host only.
-_SECURE_COOKIE = f"__Host-{_COOKIE}"
+_COOKIE = "codec"
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "POST",
     "Access-Control-Allow-Headers": "content-type, x-namespace, authorization",
@@ -94,15 +93,13 @@ class CodecSessions:
         keep_newest(self._ends, MAX_SESSIONS)
         return session
 
-    def left_seconds(self, sessions: Iterable[str]) -> int:
-        """Return the seconds until the last of these sessions ends; 0 for none."""
-        ends = max((self._ends.get(digest(session), 0.0) for session in sessions), default=0.0)
-        return max(0, math.floor(ends - self._clock()))
+    def left_seconds(self, session: str) -> int:
+        """Return the seconds until the session ends; 0 for none."""
+        return max(0, math.floor(self._ends.get(digest(session), 0.0) - self._clock()))
 
-    def close(self, sessions: Iterable[str]) -> None:
-        """End sessions."""
-        for session in sessions:
-            self._ends.pop(digest(session), None)
+    def close(self, session: str) -> None:
+        """End the session."""
+        self._ends.pop(digest(session), None)
 
 
 class CodecEndpoint:
@@ -137,7 +134,8 @@ class CodecEndpoint:
             origin = request.headers.get("origin")
             answered: Response
             try:
-                if request.headers.get("host", "").lower() not in self._hosts:
+                request.state.origin = self._hosts.get(request.headers.get("host", "").lower())
+                if request.state.origin is None:
                     raise RefusedRequest(
                         421, "this endpoint has another name; name this one with `--url`"
                     )
@@ -165,7 +163,7 @@ class CodecEndpoint:
             return Response(status_code=204, headers=_PREFLIGHT)
         # A browser sends the cookie from any page: it is accepted only with an allowed origin.
         by_page = request.headers.get("origin") in self._access.origins
-        if not (by_page and self._sessions.left_seconds(_cookies(request))):
+        if not (by_page and self._sessions.left_seconds(read_cookie(request, _COOKIE))):
             kind, _, shown = request.headers.get("authorization", "").partition(" ")
             if kind.lower() != "bearer":
                 raise unauthorized("sign in on the page of this endpoint, or send its secret")
@@ -177,12 +175,10 @@ class CodecEndpoint:
         return Response(answer, media_type="application/json")
 
     async def _page(self, request: Request) -> Response:
-        left_seconds = self._sessions.left_seconds(_cookies(request))
+        left_seconds = self._sessions.left_seconds(read_cookie(request, _COOKIE))
         if not left_seconds:
             return HTMLResponse(sign_in_page(), headers=HEADERS)
-        secure = next((own for own in self._access.own if own.startswith("https:")), None)
-        address = secure or f"http://{request.headers['host']}"
-        shown = signed_in_page(address, left_seconds, self._access.origins)
+        shown = signed_in_page(request.state.origin, left_seconds, self._access.origins)
         return HTMLResponse(shown, headers=HEADERS)
 
     async def _sign_in(self, request: Request) -> Response:
@@ -191,47 +187,27 @@ class CodecEndpoint:
             "secret", [""]
         )
         try:
-            origin = self._own_page(request)
+            self._check_own_page(request)
             self._secret.check(form_secrets[0].strip(), _address(request))
         except RefusedRequest as refused:
             page = sign_in_page(refused.sentence)
             return HTMLResponse(page, refused.status, HEADERS | refused.headers)
         answer = RedirectResponse("/", 303)
-        is_secure = origin.startswith("https:")
-        answer.set_cookie(
-            _SECURE_COOKIE if is_secure else _COOKIE,
-            self._sessions.open(),
-            max_age=SESSION_SECONDS,
-            secure=is_secure,
-            httponly=True,
-            samesite="strict",
-        )
+        set_cookie(answer, request, _COOKIE, self._sessions.open(), SESSION_SECONDS, "strict")
         return answer
 
     async def _sign_out(self, request: Request) -> Response:
-        self._own_page(request)
-        self._sessions.close(_cookies(request))
+        self._check_own_page(request)
+        self._sessions.close(read_cookie(request, _COOKIE))
         answer = RedirectResponse("/", 303)
-        answer.delete_cookie(_COOKIE, httponly=True, samesite="strict")
-        answer.delete_cookie(_SECURE_COOKIE, secure=True, httponly=True, samesite="strict")
+        delete_cookie(answer, request, _COOKIE)
         return answer
 
-    def _own_page(self, request: Request) -> str:
-        """Return the origin of a request of the endpoint's own page.
-
-        Raises:
-            RefusedRequest: the request is from another page, or from none.
-        """
-        origin = request.headers.get("origin")
-        if origin is None or origin not in self._access.own:
+    def _check_own_page(self, request: Request) -> None:
+        if request.headers.get("origin") not in self._access.own:
             raise RefusedRequest(
                 403, "only the page of this endpoint does that; open it, and try again"
             )
-        return origin
-
-
-def _cookies(request: Request) -> list[str]:
-    return [request.cookies[name] for name in (_COOKIE, _SECURE_COOKIE) if name in request.cookies]
 
 
 def _address(request: Request) -> str:

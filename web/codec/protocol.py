@@ -90,12 +90,9 @@ def _read(body: bytes) -> list[Payload]:
     misread = RefusedRequest(400, 'write {"payloads": […]}, as JSON of Protobuf')
     try:
         value = json.loads(body)
-        payloads = value.get("payloads", []) if isinstance(value, dict) else None
-        if not isinstance(payloads, list):
-            raise misread
-        if len(payloads) > MAX_PAYLOADS:
+        if len(value.get("payloads", [])) > MAX_PAYLOADS:
             raise RefusedRequest(413, f"send at most {MAX_PAYLOADS} payloads at a time")
         # A newer UI may send fields that are unknown here.
-        return [ParseDict(each, Payload(), ignore_unknown_fields=True) for each in payloads]
+        return [*ParseDict(value, Payloads(), ignore_unknown_fields=True).payloads]
     except (ValueError, ParseError, RecursionError, AttributeError, TypeError):
         raise misread from None

@@ -31,6 +31,11 @@ class Served:
     address: str
     clock: Clock
 
+    @property
+    def cookie(self) -> str:
+        """The name of its cookie: of this port, since a machine shares cookies among ports."""
+        return f"holdfast_{self.address.rpartition(':')[2]}_codec"
+
     async def ask(
         self, verb: str, *payloads: Payload, secret: str = SECRET, **headers: str
     ) -> httpx.Response:
