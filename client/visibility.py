@@ -30,7 +30,6 @@ _FIRST_SECONDS: Final = 3_600.0
 _WIDER: Final = 8
 _MAX_SECONDS: Final = _FIRST_SECONDS * _WIDER**7
 _NARROWEST_SECONDS: Final = 0.002
-_LEAST_SHARE: Final = 0.02
 _MAX_LOOKS: Final = 40
 _MAX_ROUNDS: Final = 12
 # The error of a store that rounds a time.
@@ -139,10 +138,9 @@ class _Windows:
     async def edge(self, least: int) -> float | None:
         """Return the edge of a window with at least this many runs, and not many times more."""
         most = least * _PLENTY
-        rest = await count_runs(self._client, self.within(None))
-        if rest <= most:
+        if await count_runs(self._client, self.within(None)) <= most:
             return None
-        search = _Search(least, most, rest, begun=self._begun)
+        search = _Search(least, most, begun=self._begun)
         for _ in range(_MAX_LOOKS):
             if search.at is None:
                 break
@@ -160,10 +158,9 @@ class _Search:
     begins at a place, no run is before that place: it is known to be too near.
     """
 
-    def __init__(self, least: int, most: int, rest: int, *, begun: bool) -> None:
+    def __init__(self, least: int, most: int, *, begun: bool) -> None:
         self._least, self._most = least, most
         self._near: float | None = 0.0 if begun else None
-        self._low, self._high, self._halves = 0, rest, True
         self.edge: float | None = None
         self.at: float | None = _FIRST_SECONDS
 
@@ -172,9 +169,9 @@ class _Search:
         at = self.at
         assert at is not None  # it is the edge that was counted
         if count < self._least:
-            self._near, self._low = at, count
+            self._near = at
         else:
-            self.edge, self._high = at, count
+            self.edge = at
         if self._least <= count <= self._most:
             self.at = None
         elif self.edge is None:
@@ -186,9 +183,4 @@ class _Search:
         elif self.edge - self._near <= _NARROWEST_SECONDS:
             self.at = None  # all of the runs have the same time
         else:
-            # The edge for twice the number of runs, if they are distributed evenly. Every other
-            # time it is the middle, since they may be distributed unevenly.
-            self._halves = not self._halves
-            share = (2 * self._least - self._low) / (self._high - self._low)
-            share = 0.5 if self._halves else min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE)
-            self.at = self._near + (self.edge - self._near) * share
+            self.at = (self._near + self.edge) / (_WIDER if self._near == 0 else 2)

@@ -93,7 +93,7 @@ async def test_a_page_is_had_without_reading_the_whole_list(
 @given(seconds=st.lists(st.floats(-1e6, 1e9), min_size=100, max_size=400), least=st.integers(1, 40))
 def test_however_they_lie_a_narrow_window_is_found_soon(seconds: list[float], least: int) -> None:
     plenty = 2 * least
-    search, looks = visibility._Search(least, plenty, len(seconds), begun=False), 0
+    search, looks = visibility._Search(least, plenty, begun=False), 0
     while search.at is not None:
         search.saw(sum(second <= search.at for second in seconds))
         looks += 1
