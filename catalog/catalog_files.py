@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from holdfast.runtime.settings_files.file_problems import FileProblem
+from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Signature, file_stamp, path_suggestion
 from holdfast.schemas.phrases import closest_names
-from holdfast.validation.problems import FixableError
 
 _NEARLY = 0.85
 # Files with lists of records, which are no mistake. Files that editors put beside another do not
@@ -28,23 +27,19 @@ _SUFFIXES = {TOOLS: TOOL_SUFFIXES, AGENTS: AGENT_SUFFIXES}
 MAX_FILES = 10_000
 
 
-class UnlistableFolderError(FixableError):
-    """An existing folder whose files cannot be listed."""
-
-
-def list_files(folder: Path, suffixes: tuple[str, ...]) -> Signature | None:
+def list_files(folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
     """List the files in a folder and below it in order, or return None without such a folder.
 
     Hidden files and everything that is not a file are left out. A link is followed; a link without
     a target is a file that cannot be read.
 
     Raises:
-        UnlistableFolderError: the folder holds too many files, or is not readable.
+        UnreadableError: the folder holds too many files, or is not readable.
     """
     seen = _seen(folder, suffixes)
     if seen is None:
         return None
-    return {path: seen[path] for path in sorted(seen) if seen[path] is not None}
+    return [Path(path) for path in sorted(seen) if seen[path] is not None]
 
 
 def folder_signature(folder: Path | None) -> Signature:
@@ -66,7 +61,7 @@ def folder_signature(folder: Path | None) -> Signature:
     for name, suffixes in _SUFFIXES.items():
         try:
             found.update(_seen(folder / name, suffixes) or {})
-        except UnlistableFolderError as error:
+        except UnreadableError as error:
             found[str(folder / name)] = error.reason
     return found
 
@@ -79,9 +74,9 @@ def _seen(folder: Path, suffixes: tuple[str, ...]) -> Signature | None:
         if is_missing and Path(error.filename) == folder:
             return None
         reason = f"it cannot be listed: {error.strerror or error}"
-        raise UnlistableFolderError(reason, "make it a readable folder") from error
+        raise UnreadableError(None, reason, "make it a readable folder") from error
     if len(entries) > MAX_FILES:
-        raise UnlistableFolderError("it holds too many files", f"use at most {MAX_FILES}")
+        raise UnreadableError(None, "it holds too many files", f"use at most {MAX_FILES}")
     return {
         entry.path: file_stamp(entry) if entry.name.lower().endswith(suffixes) else None
         for entry in entries
@@ -123,13 +118,11 @@ def unread_file_problems(folder: Path) -> Iterator[FileProblem]:
 
 
 def _misnamed_files(folder: Path, suffixes: tuple[str, ...]) -> Iterator[FileProblem]:
-    paths: list[Path] = []
-    for parent, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        paths += (Path(parent, name) for name in (*folders, *files) if not name.startswith("."))
-        if len(paths) > MAX_FILES:
-            break
-    for path in sorted(paths[:MAX_FILES]):
+    try:
+        seen = _seen(folder, suffixes) or {}
+    except UnreadableError:
+        return  # reported by the reader of its files
+    for path in map(Path, sorted(seen)):
         suffix, stem = path.suffix.lower(), Path(path.stem)
         # The name under which the file would be read.
         meant = None

@@ -16,13 +16,11 @@ from holdfast.catalog.catalog_files import (
     AGENTS,
     TOOL_SUFFIXES,
     TOOLS,
-    UnlistableFolderError,
     list_files,
     unread_file_problems,
 )
 from holdfast.catalog.python_module import (
     DefinitionReader,
-    ImportFailedError,
     PythonActivity,
     read_module,
 )
@@ -118,8 +116,8 @@ def load_catalog(
     for name in dict.fromkeys(modules):
         try:
             activities += read_module(name, read_definition)
-        except ImportFailedError as error:
-            problems.append(error.problem)
+        except LoadError as error:
+            problems += error.problems
     if folder is not None and Path.cwd() != before:  # a module has changed the working folder
         folder = before / folder
     return _Loading(world, activities, problems).catalog(folder)
@@ -228,11 +226,10 @@ class _Loading:
 
     def _files(self, folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
         try:
-            found = list_files(folder, suffixes)
-        except UnlistableFolderError as error:
-            self._problems.append(FileProblem(str(folder), None, error.reason, error.fix))
+            return list_files(folder, suffixes)
+        except UnreadableError as error:
+            self._problems.append(error.in_file(folder))
             return []
-        return None if found is None else [Path(path) for path in found]
 
     def _read(self, path: Path) -> Source | None:
         try:

@@ -27,7 +27,7 @@ from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import Source, path_suggestion
 from holdfast.schemas.base import format_duration
 from holdfast.schemas.names import ErrorCode
@@ -49,14 +49,6 @@ DefinitionReader = Callable[[Any], ActivityDefinition | None]
 """Returns the definition of an activity, and None for any other value."""
 
 
-class ImportFailedError(Exception):
-    """A module that cannot be imported, or an activity in it that cannot be read."""
-
-    def __init__(self, problem: FileProblem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
-
-
 @dataclass(frozen=True)
 class PythonActivity:
     """An activity to register; `source` holds its tool as a person would write it."""
@@ -71,7 +63,7 @@ def read_module(module_name: str, read_definition: DefinitionReader) -> list[Pyt
     """Import a module, by dotted name or by the path of its `.py` file, and list its activities.
 
     Raises:
-        ImportFailedError: the module cannot be imported, or one of its activities cannot be read.
+        LoadError: the module cannot be imported, or one of its activities cannot be read.
     """
     module = import_module(module_name)
     own_file = module.__file__ or module_name
@@ -95,10 +87,10 @@ def read_module(module_name: str, read_definition: DefinitionReader) -> list[Pyt
                 source, is_tool = Source(file, schema, {(): line}), True
             found.append(PythonActivity(name, run, source, is_tool))
         except UnreadableError as error:
-            raise ImportFailedError(error.in_file(file)) from error
+            raise LoadError([error.in_file(file)]) from error
     if not found:
         fix = "decorate a function with `@activity.defn`, or leave the module out"
-        raise ImportFailedError(FileProblem(own_file, None, "it has no activities", fix))
+        raise LoadError([FileProblem(own_file, None, "it has no activities", fix)])
     return found
 
 
@@ -106,14 +98,14 @@ def import_module(name: str) -> ModuleType:
     """Import a module by dotted name, or by the path of its `.py` file.
 
     Raises:
-        ImportFailedError: the module does not exist, or raises; the error has the line in the
+        LoadError: the module does not exist, or raises; the error has the line in the
             module.
     """
     path = Path(name)
     by_path = path.suffix == ".py"
     if not by_path and not _DOTTED.match(name):
         fix = "write its dotted name, or the path of its `.py` file"
-        raise ImportFailedError(FileProblem(name or '""', None, "this is no Python module", fix))
+        raise LoadError([FileProblem(name or '""', None, "this is no Python module", fix)])
     folder = str(path.resolve().parent if by_path else Path.cwd())
     # At the end, where it shadows no module of the worker.
     if folder not in sys.path:
@@ -123,7 +115,7 @@ def import_module(name: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise ImportFailedError(_import_problem(name, error)) from error
+        raise LoadError([_import_problem(name, error)]) from error
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -30,7 +30,7 @@ def text(given: str) -> str:
 def run_input(given: str) -> str | dict[str, Any]:
     """Return the JSON object of a text, else the text itself: the input of a run."""
     content = text(given)
-    value = _as_option(content) if content.lstrip().startswith("{") else content
+    value = as_meant(content) if content.lstrip().startswith("{") else content
     return value if isinstance(value, dict) else content
 
 
@@ -52,26 +52,15 @@ def json_objects(given: str) -> list[dict[str, Any]]:
 
 def json_or_text(given: str) -> Any:
     """Return the JSON value of a text (or `@FILE`), else the text itself."""
-    return _as_option(text(given))
-
-
-def _as_option(said: str) -> Any:
-    try:
-        return as_meant(said)
-    except InexactNumber as error:
-        raise ArgumentTypeError(str(error)) from error
+    return as_meant(text(given))
 
 
 def as_meant(said: str) -> Any:
-    """Return the JSON value of a text, else the text itself.
-
-    Raises:
-        InexactNumber: it is JSON, of which a number would be changed.
-    """
+    """Return the JSON value of a text, else the text itself."""
     try:
         return exact_json(said)
-    except InexactNumber:
-        raise
+    except InexactNumber as error:
+        raise ArgumentTypeError(str(error)) from error
     except (ValueError, RecursionError):
         return said
 

@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from holdfast.client.question_text import (
 )
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.decision import Decision, PendingApproval
-from holdfast.validation.lenient_json import InexactNumber, exact_json
+from holdfast.validation.lenient_json import exact_json
 from holdfast.validation.problems import problems_of, summarize_problems
 
 MAX_TRIES = 100
@@ -92,7 +93,7 @@ async def _decision(
             line = (await _filled_line(text, answers, screen)).strip()
             try:
                 fields["result"] = as_meant(line)
-            except InexactNumber as error:
+            except ArgumentTypeError as error:
                 raise _Back(f"That is not possible: {error}.") from error
     fields |= {"callId": waiting.call_id, "decision": verdict, "digest": waiting.digest}
     fields |= {"by": answers.approver.name, "groups": answers.approver.groups}
