@@ -18,6 +18,7 @@ from holdfast.catalog.registry import (
     DefinitionRegistry,
     activity_problems,
     hook_bindings,
+    hook_effects,
     hook_problems,
     tools_of_activity,
     unstated_effects,
@@ -203,6 +204,7 @@ def _definition_problems(
             yield from (fault.under(key) for fault in schema_problems(schema))
     yield from (fault.under("approval") for fault in approval_problems(definition.approval))
     yield from hook_problems(definition, world)
+    yield from hook_effects(hook_bindings(definition), _known_tools(parts, world), world)
     seen: set[str] = set()
     for n, skill in enumerate(definition.skills):
         if skill.name in seen:

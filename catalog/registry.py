@@ -79,6 +79,7 @@ def unstated_effects(
     written: dict[str, Any], tool: Tool, tools: Iterable[Tool], world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
     """Yield a problem if a tool runs another one's side effects without a statement of its own."""
+    yield from hook_effects(tool.hooks, tools, world)
     if tool.activity is None or "_sideEffects" in {**written, **written.get("properties", {})}:
         return
     for other in tools_of_activity(tool.activity, tools, world):
@@ -86,6 +87,17 @@ def unstated_effects(
             reason = f"`{tool.name}` runs the activity of `{other.name}`, which has side effects"
             fix = "write its own `_sideEffects`: true, or false if this use has none"
             yield ValueProblem(("_activity",), reason, fix)
+
+
+def hook_effects(
+    hooks: Hooks, tools: Iterable[Tool], world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
+    """Yield the hooks that run a tool's side effects: no approval is requested for a hook."""
+    for name, binding in hooks:
+        for other in () if binding is None else tools_of_activity(binding, tools, world):
+            if other.side_effects:
+                reason = f"this hook runs the activity of `{other.name}`, which has side effects"
+                yield ValueProblem((f"_{name}",), reason, "name an activity without any")
 
 
 def hook_problems(

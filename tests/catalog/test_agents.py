@@ -117,6 +117,15 @@ RULELESS: list[tuple[dict[str, Any], str]] = [
         "`skills[0].activity`: `pay`, `b` run this activity, and the skill can follow one; write"
         " the skill's own `sideEffects`",
     ),
+    (
+        {"_after": "charge"},
+        "`_after`: this hook runs the activity of `pay`, which has side effects; name an activity"
+        " without any",
+    ),
+    (
+        {"tools": [{"_tool": "a", "_activity": "look_up", "_before": "charge"}]},
+        "`tools[0]._before`: this hook runs the activity of `pay`",
+    ),
     ({"skills": [{"name": "s", "sideEffects": True}]}, "`sideEffects` is of an `activity`"),
     (
         {"skills": [{"name": "s", "activity": {"type": "charge", "local": True}}]},
@@ -141,9 +150,11 @@ def test_a_tool_beside_one_with_side_effects_states_its_own(shop: Folder) -> Non
     shop.write("tools/a.yaml", "_activity: charge")
     shop.write("tools/b.yaml", "_activity: charge\n_sideEffects: false")
     shop.write("tools/c.yaml", "_activity: {type: charge, taskQueue: elsewhere}")
+    shop.write("tools/d.yaml", "_activity: look_up\n_before: charge")
 
-    [problem] = shop.problems()
-    assert "tools/a.yaml:1: `_activity`: `a` runs the activity of `pay`" in problem
+    activity, hook = shop.problems()
+    assert "tools/a.yaml:1: `_activity`: `a` runs the activity of `pay`" in activity
+    assert "tools/d.yaml:2: `_before`: this hook runs the activity of `pay`" in hook
 
 
 def test_what_names_tools_may_name_those_of_skills_knowledge_and_memory(shop: Folder) -> None:
