@@ -62,13 +62,7 @@ class GenerateActivity:
 
     @activity.defn(name=GENERATE)
     async def generate(self, pointer: dict[str, Any]) -> dict[str, Any]:
-        """Send a request to the model of the activity's run.
-
-        Args:
-            pointer: a `ConversationPointer` as JSON.
-
-        Returns:
-            A `Solution` as JSON, without what is at its default.
+        """Send the request of a `ConversationPointer` to the model, and return its `Solution`.
 
         Raises:
             ApplicationError: of type `model_error`; retried or not, as `model_errors` decides.

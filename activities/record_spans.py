@@ -25,11 +25,7 @@ class SpanRecorder:
 
     @activity.defn(name=RECORD_SPANS)
     async def record_spans(self, batch: dict[str, Any]) -> None:
-        """Record finished spans.
-
-        Args:
-            batch: a `schemas.internal.tracing.SpanBatch` as JSON.
-        """
+        """Record the finished spans of a `SpanBatch`."""
         if self._telemetry is None:
             return
         spans = SpanBatch.read(batch)

@@ -164,18 +164,11 @@ def run_isolated(
     on_timeout: Callable[[traceback.StackSummary], CheckResult],
     clean: Callable[[str], str],
 ) -> int:
-    """Run the work, print its result, and end the process if the work takes too long.
+    """Run the work, print its result, and return its exit code.
 
-    Standard output and error are redirected to the null device from here on, also afterwards.
-
-    Args:
-        work: may print, and may never return.
-        timeout: the time limit of the work.
-        on_timeout: makes the result from the stack of the main thread.
-        clean: removes secrets from a text.
-
-    Returns:
-        the exit code.
+    Standard output and error are redirected to the null device from here on, also afterwards. The
+    work may print, and may never return: `on_timeout` makes the result from the stack of the main
+    thread. `clean` removes secrets from a text.
     """
     null = os.open(os.devnull, os.O_WRONLY)
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):

@@ -43,23 +43,9 @@ MAX_CACHED_RUNS = 100_000
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """The settings of a worker.
+    """The settings of a worker; its options describe them.
 
-    Attributes:
-        catalog: the folder with `tools/` and `agents/`.
-        tools: Python modules with activities, by dotted name or path.
-        knowledge_urls: the prefixes of addresses that knowledge may be fetched from.
-        knowledge_networks: the networks, besides public ones, that these names may resolve to.
-        notify: the activity that is called with each pending approval.
-        notifiers: the file of the channels that pending approvals are sent to.
-        keys: the file or the address of the keys that tokens are verified with.
-        principal_tokens: a run has to name its principal by a token.
-        catalog_only: a run has to name an agent or a tool of the catalog.
-        permits: the file of the keys that sign what admitted runs start.
-        graceful_timeout: the time that activities have to finish when the worker stops.
-        continue_after: the number of events after which a run continues as new.
-        health: the address at which probes are answered.
-        between_looks: the time between two checks of the catalog's files; a change takes two.
+    `between_looks` is the time between two checks of the catalog's files; a change takes two.
     """
 
     catalog: Path | None = None

@@ -69,11 +69,7 @@ class ResourcesError(StartError):
 
 
 def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> WorkerResources:
-    """Read and check everything that the settings name.
-
-    Args:
-        settings: the settings of the worker.
-        secrets: the secrets of its environment; others are added to them.
+    """Read and check everything that the settings name; secrets are added to those given.
 
     Raises:
         ResourcesError: a resource does not load; the error has every problem.
@@ -175,9 +171,10 @@ def permit_warnings(settings: WorkerSettings, resources: WorkerResources) -> lis
     is_strict = settings.catalog_only or settings.principal_tokens
     if resources.permit_keys is not None or not (is_strict or any(one.signed for one in policies)):
         return []
-    reason = "its tools run without a decision for each program of the Temporal namespace"
-    how = "`--catalog-only`, `--principal-tokens` or a `signed` tool"
-    reason = f"the worker has {how}, but {reason}"
+    reason = (
+        "the worker has `--catalog-only`, `--principal-tokens` or a `signed` tool, but its tools"
+        " run without a decision for each program of the Temporal namespace"
+    )
     return [FileProblem("--permits", None, reason, "give it the keys of `--permits`")]
 
 

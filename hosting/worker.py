@@ -14,7 +14,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 from temporalio.client import Client
@@ -114,15 +113,10 @@ class WorkerGroup:
             self._stack = starting.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> bool | None:
+    async def __aexit__(self, *error: Any) -> None:
         """Stop the workers together: their activities have the same time to finish."""
         await asyncio.gather(*(worker.shutdown() for worker in self._workers))
-        return await self._stack.__aexit__(kind, error, at)
+        await self._stack.__aexit__(*error)
 
 
 async def build_worker(
@@ -130,10 +124,8 @@ async def build_worker(
 ) -> WorkerGroup:
     """Build a worker that is ready to run, with one worker for the requests to each endpoint.
 
-    Args:
-        client: has the data converter of `hosting.temporal`.
-        settings: the settings of the worker.
-        resources: loaded from the settings, if they were loaded before.
+    The client has the data converter of `hosting.temporal`. The resources are those of the
+    settings, if they were loaded before.
 
     Raises:
         StartError: something that the settings name does not load.

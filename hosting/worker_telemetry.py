@@ -73,8 +73,7 @@ def core_metrics(resources: WorkerResources) -> TelemetryConfig | None:
 def log_to_stderr(clean: Callable[[str], str] = str) -> None:
     """Log warnings of all modules, and information of Holdfast's own, to standard error.
 
-    Args:
-        clean: removes secrets from a text.
+    `clean` removes secrets from a text.
     """
     handler = logging.StreamHandler(sys.stderr)
     for each in (_Brief(), TraceContextFilter()):

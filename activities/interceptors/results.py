@@ -61,11 +61,7 @@ logger = logging.getLogger("holdfast")
 class CheckedResults(ActivityInboundInterceptor):
     """Bounds the results and errors of the worker's activities, and redacts secrets.
 
-    Args:
-        inner: the interceptor around which this one is.
-        store: puts a payload into the worker's store, if it has one.
-        secrets: the values that must not leave the worker.
-        permit_keys: sign the results of once-calls.
+    Permit keys sign the results of once-calls.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from holdfast.activities.model.conversation_cache import (
     RunKey,
 )
 from holdfast.activities.model.page_prefetch import PagePrefetch
-from holdfast.providers.base import EncodedMessage, Encoder, Provider, ToolNames
+from holdfast.providers.base import Encoder, Provider, ToolNames
 from holdfast.schemas.agent import Calling
 from holdfast.schemas.internal.model_request import (
     Ask,
@@ -153,11 +153,7 @@ def encoder_for(calling: Calling, encode: Encoder) -> Encoder:
     """
     if calling == "native":
         return encode
-
-    def composed(message: ChatMessage) -> EncodedMessage:
-        return encode(without_native_calls(message))
-
-    return composed
+    return lambda message: encode(without_native_calls(message))
 
 
 def without_native_calls(message: ChatMessage) -> ChatMessage:

@@ -17,6 +17,7 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
+from functools import partial
 
 from temporalio.exceptions import ApplicationError
 
@@ -124,16 +125,12 @@ class MailNotifier(Notifier):
     def _connected(self) -> smtplib.SMTP:
         mail = self.mail
         port = mail.port or _PORTS[mail.tls]
-        if mail.tls == "tls":
-            context = ssl.create_default_context()
-            server: smtplib.SMTP = smtplib.SMTP_SSL(
-                mail.host, port, timeout=ATTEMPT_SECONDS, context=context
-            )
-        else:
-            server = smtplib.SMTP(mail.host, port, timeout=ATTEMPT_SECONDS)
+        context = ssl.create_default_context()
+        open_ = partial(smtplib.SMTP_SSL, context=context) if mail.tls == "tls" else smtplib.SMTP
+        server = open_(mail.host, port, timeout=ATTEMPT_SECONDS)
         try:
             if mail.tls == "starttls":
-                server.starttls(context=ssl.create_default_context())
+                server.starttls(context=context)
             if mail.username is not None and self.password is not None:
                 server.login(mail.username, self.password.value())
         except (smtplib.SMTPException, OSError, ApplicationError):

@@ -6,18 +6,22 @@ is replayed with its next task, and nothing of what it decided for the query is 
 `query_divergence` catches a task that comes sooner. Most of the removed runs are correct, since
 their commands were sent: replaying one costs some milliseconds.
 
-Private: the bridge's `request_workflow_eviction`.
+Private: the bridge's `request_workflow_eviction`, and the time limit of the deadlock detector.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from temporalio import workflow
 from temporalio.worker import Worker, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 
 from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
 
+# The SDK fails a workflow task after two seconds without an answer of the workflow, by the clock. A
+# worker with a few percent of a processor needs longer, and Temporal repeats a failed task at once,
+# one that timed out with growing delays. So the time of a task, 10 s, is over first.
+DEADLOCK_SECONDS: Final = 60
 # The SDK's prefix for the id of a query that comes without a workflow task.
 _STANDALONE_QUERY = "legacy"
 
@@ -28,11 +32,12 @@ class CacheEvictingRunner(WorkflowRunner):
     def __init__(
         self, inner: WorkflowRunner, evict: Callable[[str], None] = lambda run_id: None
     ) -> None:
-        self._inner = inner
-        self._evict = evict
+        self._inner, self._evict = inner, evict
 
     def attach(self, worker: Worker) -> None:
         """Evict runs from the cache of this worker, in whose event loop this is called."""
+        if worker._workflow_worker is not None:
+            worker._workflow_worker._deadlock_timeout_seconds = DEADLOCK_SECONDS
         loop, bridge = asyncio.get_running_loop(), worker._bridge_worker
 
         def evict(run_id: str) -> None:

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
 # The minor versions with which every workaround was tested.
 KNOWN_VERSIONS: Final = ("1.34", "1.35")
-# The SDK fails a workflow task after two seconds without an answer of the workflow, by the clock. A
-# worker with a few percent of a processor needs longer, and Temporal repeats a failed task at once,
-# one that timed out with growing delays. So the time of a task, 10 s, is over first.
-DEADLOCK_SECONDS: Final = 60
 # Modules that are pure, or whose impure parts workflows do not use.
 PASSED_THROUGH: Final = (
     "holdfast.schemas",
@@ -62,13 +58,7 @@ def runner_for_worker() -> tuple[WorkflowRunner, Callable[[Worker], None]]:
     from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
 
     evicting = CacheEvictingRunner(runner)
-
-    def attach(worker: Worker) -> None:
-        evicting.attach(worker)
-        if worker._workflow_worker is not None:
-            worker._workflow_worker._deadlock_timeout_seconds = DEADLOCK_SECONDS
-
-    return evicting, attach
+    return evicting, evicting.attach
 
 
 @cache
