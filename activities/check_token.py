@@ -122,7 +122,7 @@ async def matching_key_set(token: SignedToken, sets: Sequence[LiveKeySet], use: 
     refusals: list[InvalidTokenError] = []
     for key, settings in candidates:
         try:
-            if _is_signed(token, key, settings, settings.audience_for(use)):
+            if _is_signed(token, key, settings, settings.audience or AUDIENCES[use]):
                 return settings
         except InvalidTokenError as error:
             refusals.append(error)

@@ -93,8 +93,20 @@ def parse_address(text: str) -> httpx.URL:
     return url
 
 
+def parse_secure_address(text: str) -> httpx.URL:
+    """Parse an address whose content no one can change or read on the way.
+
+    Raises:
+        AddressError: the text is no address, or one with `http` of another machine.
+    """
+    url = parse_address(text)
+    if url.scheme == "http" and not is_loopback(url.host):
+        raise AddressError("what `http` brings can be changed on the way", "write https://…")
+    return url
+
+
 def is_loopback(host: str) -> bool:
-    """Return whether the host is this machine."""
+    """Return whether the host of an address is certainly this machine."""
     if host == "localhost":
         return True
     try:

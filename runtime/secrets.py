@@ -48,7 +48,7 @@ class Secrets:
     """The secrets of one worker, each in every form in which it may be written."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        self._values: dict[str, None] = {}
+        self._values: list[str] = []
         self._forms: tuple[str, ...] = ()
         self._written: tuple[bytes, ...] = ()
         self._by_beginning: dict[str, list[str]] = {}
@@ -56,11 +56,8 @@ class Secrets:
 
     def learn(self, values: Iterable[str]) -> None:
         """Add values, except for short and plain ones."""
-        known = {part: None for value in values for part in _parts(value)}
-        known_values = [*self._values, *(part for part in known if part not in self._values)][
-            :MAX_SECRETS
-        ]
-        self._values = dict.fromkeys(known_values)
+        parts = (part for value in values for part in _parts(value))
+        self._values = list(dict.fromkeys([*self._values, *parts]))[:MAX_SECRETS]
         forms = {form for value in self._values for form in _forms(value)}
         self._forms = tuple(sorted(forms, key=len, reverse=True))
         written = {each for form in self._forms for each in _written(form)}

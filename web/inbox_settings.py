@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
+from holdfast.runtime.addresses import AddressError, parse_secure_address
 from holdfast.runtime.identity.key_sets import OPTION, LiveKeySet, load_key_sets
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source, load_source
@@ -68,9 +68,7 @@ def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValuePr
     if said.oidc is None:
         return
     try:
-        url = parse_address(said.oidc.issuer)
-        if url.scheme == "http" and not is_loopback(url.host):
-            raise AddressError("what it says can be changed on the way", "write https://…")
+        parse_secure_address(said.oidc.issuer)
     except AddressError as error:
         yield error.as_value_problem().under("oidc", "issuer")
     variable = said.oidc.client_secret_env

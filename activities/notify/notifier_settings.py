@@ -17,7 +17,12 @@ from holdfast.activities.notify.channels import NotificationChannels, ServedChan
 from holdfast.activities.notify.mail import MailNotifier
 from holdfast.activities.notify.slack import SlackNotifier
 from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, signing_secrets
-from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
+from holdfast.runtime.addresses import (
+    AddressError,
+    is_loopback,
+    parse_address,
+    parse_secure_address,
+)
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import load_source
 from holdfast.schemas.phrases import NAME_PATTERN, NAME_WORDS, quote_value
@@ -95,12 +100,11 @@ def _wrong_url(variable: str, environ: Mapping[str, str]) -> list[ValueProblem]:
     if not value:
         return []
     try:
-        url = parse_address(value)
-        is_safe = url.scheme == "https" or is_loopback(url.host)
+        parse_secure_address(value)
     except AddressError:
-        is_safe = False
-    reason = f"the variable {variable} holds no address"
-    return [] if is_safe else [ValueProblem(("urlEnv",), reason, "write https://… in it")]
+        reason = f"the variable {variable} holds no address"
+        return [ValueProblem(("urlEnv",), reason, "write https://… in it")]
+    return []
 
 
 def _wrong_mail(mail: Mail) -> Iterator[ValueProblem]:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import httpx
 
-from holdfast.runtime.addresses import AddressError, display_address, is_loopback, parse_address
+from holdfast.runtime.addresses import AddressError, display_address, parse_secure_address
 from holdfast.runtime.identity.public_keys import PublicKey, is_pem, parse_key_set, parse_pem_keys
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.json_and_yaml import read_json
@@ -269,9 +269,7 @@ def _from_url(
 ) -> LiveKeySet:
     """Return the set that the address serves; without a source, the option itself names it."""
     try:
-        url = parse_address(settings.url or "")
-        if url.scheme == "http" and not is_loopback(url.host):
-            raise AddressError("keys that come over `http` may be anybody's", "write https://…")
+        url = parse_secure_address(settings.url or "")
     except AddressError as error:
         fault = ValueProblem((name, "url"), error.reason, error.fix)
         problem = FileProblem(OPTION, None, error.reason, error.fix)

@@ -7,7 +7,7 @@ The SDK's exporters read most of these variables themselves. Values that they wo
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from importlib.util import find_spec
+from importlib import import_module
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -70,12 +70,10 @@ def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
     on = {signal: _is_sent(environ, signal) for signal in SIGNALS}
     if any(on.values()):
         try:
-            missing = find_spec(_EXPORTER) is None
-        except ModuleNotFoundError:
-            missing = True
-        if missing:
+            import_module(_EXPORTER)
+        except ModuleNotFoundError as error:
             wrong = f"telemetry needs the package {_EXPORTER_PACKAGE}, which is not installed"
-            raise TelemetrySettingsError(wrong, 'pip install "holdfast[otlp]"')
+            raise TelemetrySettingsError(wrong, 'pip install "holdfast[otlp]"') from error
     if on["TRACES"]:
         _check_sampler(environ)
     content = _said(environ, CONTENT).lower()

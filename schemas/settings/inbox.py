@@ -1,7 +1,6 @@
 """`inbox.yaml`: the address of the inbox, and how it identifies the approver."""
 
-from collections.abc import Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import ip_network
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
@@ -66,10 +65,6 @@ class Proxy(Strict):
         Field(min_length=1, max_length=MAX_NETWORKS),
     ]
     """Where the proxy is: the headers count from these addresses alone."""
-
-    def ranges(self) -> Sequence[IPv4Network | IPv6Network]:
-        """Return the networks."""
-        return [ip_network(each) for each in self.networks]
 
 
 class Programs(Strict):

@@ -65,10 +65,6 @@ class KeySet(OneOf):
             )
         return self
 
-    def audience_for(self, use: Use) -> str:
-        """Return the `aud` of a token for this use."""
-        return self.audience or AUDIENCES[use]
-
 
 class KeySets(RootModel[Annotated[dict[str, KeySet], Field(min_length=1, max_length=MAX_SETS)]]):
     """`keys.yaml`: key sets by name."""

@@ -134,7 +134,10 @@ q9UU8I5mEovUf86QZ7kOBIjJwqnzD1omageEHWwHdBO6B+dFabmdT9POxg==
             "b: {file: bob.pem, audience: us, for: [decisions]}",
             "`b` is for decisions, and its `audience` us is of another use",
         ),
-        ("a:\n  url: http://127.0.0.1.nip.io/x", "over `http` may be anybody's; write https"),
+        (
+            "a:\n  url: http://127.0.0.1.nip.io/x",
+            "can be changed on the way; write https",
+        ),
         ("a:\n  url: file:///etc/keys", "is no web address"),
         ("a:\n  url: 'https://bob:secret@id.example/x'", "holds a user's name or password"),
         ("\n".join(f"a{n}: {{file: ada.json}}" for n in range(101)), "100 items"),

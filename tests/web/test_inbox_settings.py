@@ -75,7 +75,7 @@ WRONG: dict[str, tuple[Any, str]] = {
         {"oidc": {**OIDC, "clientId": "holdfast:principal"}},
         "`oidc.clientId`: is an `audience` of tokens; write",
     ),
-    "open keys": ({"tokens": "http://a.example/jwks"}, "inbox.yaml:1: `tokens`: keys that come"),
+    "open keys": ({"tokens": "http://a.example/jwks"}, "inbox.yaml:1: `tokens`: what `http`"),
 }
 
 

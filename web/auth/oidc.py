@@ -26,7 +26,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.activities.check_token import matching_key_set
-from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
+from holdfast.runtime.addresses import AddressError, parse_secure_address
 from holdfast.runtime.identity.key_sets import Clock, KeysUnavailableError, UrlKeySet
 from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken
 from holdfast.runtime.text_safety import one_line
@@ -226,8 +226,8 @@ class OidcProvider:
         try:
             metadata = Metadata.model_validate(response)
             for url in (metadata.authorization_endpoint, metadata.token_endpoint):
-                _address(url)
-            keys_url = _address(metadata.jwks_uri)
+                parse_secure_address(url)
+            keys_url = parse_secure_address(metadata.jwks_uri)
         except (ValidationError, AddressError) as error:
             raise _refused(503, _AWAY, f"what it says of itself is not good: {error}") from None
         if metadata.issuer != issuer:
@@ -284,18 +284,6 @@ def _check_recipient(claims: Mapping[str, Any], nonce: str, client: str) -> None
     is_shared = isinstance(claims.get("aud"), list) and len(claims["aud"]) > 1
     if claims.get("azp", None if is_shared else client) != client:
         raise InvalidTokenError("the token was made for another client (`azp`)")
-
-
-def _address(text: str) -> httpx.URL:
-    """Parse an address with https, or of this machine.
-
-    Raises:
-        AddressError: the address is not valid.
-    """
-    url = parse_address(text)
-    if url.scheme == "http" and not is_loopback(url.host):
-        raise AddressError(f"`{text}` can be changed on the way", "have it served by https")
-    return url
 
 
 def _refused(status: int, sentence: str, why: str) -> RefusedRequest:

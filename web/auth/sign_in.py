@@ -11,7 +11,7 @@ session is kept on a page, to send it again.
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -174,7 +174,7 @@ class ProxySignIn:
     def __init__(self, seal: TextSealer, settings: Proxy) -> None:
         self._seal = seal
         self._user, self._groups = settings.user_header, settings.groups_header
-        self._networks = settings.ranges()
+        self._networks = [ip_network(each) for each in settings.networks]
 
         async def explain(request: Request) -> Response:
             return page(request, "access/sign_in.html", 403, wrong="", way="proxy", home=HOME)

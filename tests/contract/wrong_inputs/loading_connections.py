@@ -97,7 +97,7 @@ KEYS = [
     keys(
         "a key set from anybody on the way",
         "people:\n  url: http://id.example/jwks.json\n",
-        "2: `people.url`: keys that come over `http` may be anybody's; write https://…",
+        "2: `people.url`: what `http` brings can be changed on the way; write https://…",
         editor=False,
     ),
     keys(
