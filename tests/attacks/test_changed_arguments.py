@@ -119,6 +119,21 @@ def test_a_default_is_judged_shown_and_bound_like_a_value(written: dict[str, Any
     assert play.paid == [euros]
 
 
+def test_what_a_person_has_written_is_no_default_for_the_next_one() -> None:
+    edits = {"decision": "edit", "arguments": {"amount": 5, "currency": "EUR"}, "by": "ann"}
+    seen: list[Any] = []
+
+    def agrees(now: Any) -> Any:
+        seen.append(now.to_pending_approval().filled_in)
+        return {"decision": "approve", "by": "bob", "digest": now.digest}
+
+    euros = pay({**IN_EUROS, "quorum": 2}, parameters=EUROS)
+    play = Vault([call("pay", {"amount": 5})], tools=[euros], decisions={"t1c1": [edits, agrees]})
+
+    assert len(play.to_end().paid) == 1
+    assert (play.shown[0]["filledIn"], seen) == (["currency"], [[]])
+
+
 def test_a_default_that_a_hook_or_a_person_leaves_out_is_filled_in_again() -> None:
     hooks = Hooks(before=ActivityBinding(type="guard"))
     seen: list[Any] = []
@@ -137,6 +152,21 @@ def test_a_default_that_a_hook_or_a_person_leaves_out_is_filled_in_again() -> No
     assert seen[0] == {"amount": 5, "currency": "EUR"}
     assert play.shown[0]["arguments"] == {"amount": 6, "currency": "EUR"}
     assert play.paid == [{"amount": 7, "currency": "EUR"}]
+
+
+@pytest.mark.parametrize("amount", [5, "†state.price"])
+def test_a_plan_needs_those_who_approve_a_step_by_a_default_or_a_later_value(amount: Any) -> None:
+    large = {"amount": {"type": "number"}, "currency": {"const": "EUR"}}
+    when = {"properties": large, "required": ["currency"]}
+    own = pay({"when": when, "approvers": ["finance"]}, parameters=EUROS)
+    play = Vault(
+        [call("quote"), call("pay", {"amount": amount})],
+        tools=[QUOTE, own],
+        definition={"plan": "lazy"},
+        outcomes={"quote": 40},
+    ).to_end()
+
+    assert play.shown[0]["approvers"] == ["finance"]
 
 
 def test_a_step_of_a_plan_that_waits_is_shown_with_its_defaults() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.tool import ActivityBinding, Hooks, Tool
-from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.question import Question, digest_of
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.approvals.test_signed_decision import decision, token
 from tests.engine.driver import as_before, call, tool
@@ -101,7 +101,7 @@ def test_what_hooks_make_of_a_plan_since_is_asked_about(name: str) -> None:
 
 
 BOUND = {"properties": {"amount": {"type": "number", "maximum": 500}}, "required": ["amount"]}
-BOUNDED = {
+BOUNDED: dict[str, Any] = {
     "decision": "edit",
     "arguments": {"calls": [{"id": "t1c1"}, {"id": "t1c2", "bound": BOUND}]},
 }
@@ -150,6 +150,44 @@ def test_a_bound_is_what_later_values_are_approved_within(price: Any, paid: bool
     assert later(500, BOUNDED, signed=True).paid == []
 
 
+@pytest.mark.parametrize("name", ["repair", "before"])
+def test_a_bound_covers_nothing_that_a_hook_makes_of_later_values(name: str) -> None:
+    within = {"amount": 400}
+    hooks = Hooks.model_validate({name: ActivityBinding(type="changes")})
+    play = lazy(
+        call("quote"),
+        LATER,
+        tools=(QUOTE, pay(hooks=hooks)),
+        outcomes={"quote": "much" if name == "repair" else 40},
+        hooks={"changes": within if name == "repair" else {"arguments": within}},
+        decisions={PLAN: [BOUNDED]},
+    ).to_end()
+
+    assert [one["callId"] for one in play.shown] == [PLAN, "t1c2"]
+    assert play.paid == []
+
+
+@pytest.mark.parametrize("chained", [False, True], ids=["one run", "continued as new"])
+def test_a_bound_ends_with_the_turn_of_its_plan(chained: bool) -> None:
+    def quotes(_: Any) -> int:
+        play.receive("wait")
+        return 999_999
+
+    play = Vault(
+        [call("quote"), LATER],
+        [LATER],
+        tools=[QUOTE, pay()],
+        definition={"plan": "lazy"},
+        outcomes={"quote": quotes},
+        decisions={PLAN: [BOUNDED]},
+    )
+    play.chained = chained
+    play.to_end()
+
+    assert [one["callId"] for one in play.shown] == [PLAN, "t2c1"]
+    assert play.paid == []
+
+
 def test_a_bound_is_part_of_what_a_second_person_approves() -> None:
     seen: list[Any] = []
 
@@ -181,6 +219,19 @@ def test_nobody_has_signed_what_was_not_known_then() -> None:
     assert play.refusals[0].startswith("invalid_decision: only a signed decision counts")
     [_, asked] = play.shown
     assert (asked["callId"], asked["arguments"]) == ("t1c2", {"amount": 40})
+    assert play.paid == []
+
+
+def test_a_signed_bound_is_no_signature_of_a_later_value() -> None:
+    def bounds(question: Question) -> Any:
+        edited = BOUNDED["arguments"]
+        digest = digest_of("plan", edited, "plan", question.round)
+        claims = token(digest=digest, id="plan", decision="edit")
+        return decision("edit", claims, callId=PLAN, arguments=edited)
+
+    play = later(500, bounds, signed=True)
+
+    assert [one["callId"] for one in play.shown] == [PLAN, "t1c2"]
     assert play.paid == []
 
 

@@ -141,6 +141,24 @@ def test_it_releases_no_call_without_all_who_have_to_decide(policy: Any, decisio
     assert {"amount": 6} not in play.paid
 
 
+def test_it_releases_no_call_whose_outcome_is_unknown() -> None:
+    paid: list[Any] = []
+
+    def pays(one: Any) -> Any:
+        paid.append(one.id)
+        return LOST if one.id == "t1c1" else "paid"
+
+    def remembers(question: Question) -> Any:
+        assert question.kind == "reconcile"
+        play.decide(Decision.model_validate({"callId": "t1c2", **REMEMBER}), question)
+        return "give_up"
+
+    play = Vault(BOTH, outcomes={"pay": pays}, decisions={"t1c1": ["approve", remembers]})
+
+    assert play.to_end().errors() == {"t1c1": "outcome_unknown", "t1c2": None}
+    assert paid == ["t1c1", "t1c2"]
+
+
 def test_it_releases_no_call_that_somebody_else_has_changed() -> None:
     def edits(question: Question) -> Any:
         other = {"callId": "t1c2", "decision": "edit", "arguments": {"amount": 900}, "by": "bob"}

@@ -7,7 +7,11 @@ import pytest
 from holdfast.schemas.agent import AgentApproval
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.tool import ApprovalPolicy
-from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
+from holdfast.workflows.engine.approvals.policy import (
+    effective_policy,
+    is_within,
+    requires_approval,
+)
 from tests.engine.driver import Play, agent, call, says, tool
 
 LARGE = {"properties": {"amount": {"exclusiveMinimum": 100}}}
@@ -51,7 +55,7 @@ def test_whether_a_call_waits(
         {"properties": {"list": {"items": {"type": "integer"}}}},
     ],
 )
-def test_where_it_cannot_be_said_whether_when_fits_a_person_is_asked(when: Any) -> None:
+def test_where_it_cannot_be_said_whether_a_schema_fits_a_person_is_asked(when: Any) -> None:
     arguments = {"amount": 5, "list": [1] * 1_200_000, "text": "x"}
     if "pattern" in when:
         when = {"properties": {"text": when}}
@@ -59,6 +63,7 @@ def test_where_it_cannot_be_said_whether_when_fits_a_person_is_asked(when: Any) 
     assert requires_approval(
         tool("pay", side_effects=True), policy(require="always", when=when), arguments
     )
+    assert not is_within(arguments, when)
 
 
 def test_a_policy_falls_back_field_by_field() -> None:
