@@ -216,15 +216,13 @@ class ExecutionBase(ABC):
         self.fail(ErrorCode.INVALID_OUTPUT, message)
 
     def _result(self, status: Ended, output: Any) -> RunResult:
-        data, spent = self.state.data, self.get_spent()
+        data = self.state.data
         return RunResult(
             status=status,
             output=output,
             state=data["state"],
             instances=data.own_values("state"),
-            turns=spent.turns,
-            calls=spent.calls,
-            usage=spent.usage,
+            **dict(self.get_spent()),
         )
 
     def _finish(self, result: RunResult) -> Finish:

@@ -105,7 +105,7 @@ class RunState:
             principal=request.principal,
             asks_people=request.approvals == "ask",
             clock=clock,
-            log=Log.resumed(clock, snapshot.log, pages),
+            log=Log(clock, snapshot.log, pages),
             data=Data.resumed(snapshot.data),
             meter=snapshot.meter,
             pending=snapshot.desk,

@@ -110,7 +110,7 @@ def test_little_pages_are_put_together_when_a_run_goes_on() -> None:
         log.append(entry)
         if isinstance(entry, TurnEndEntry):
             log.seal_all()
-            log = Log.resumed(noon, log.snapshot(), [page.data for page in log.pages])
+            log = Log(noon, log.snapshot(), [page.data for page in log.pages])
 
     sizes = [page.size_bytes for page in log.pages]
     assert len(sizes) in (3, 4)
@@ -174,7 +174,7 @@ def test_each_value_that_is_taken_along_is_under_a_megabyte() -> None:
     assert max(len(value) for value in values[1:]) == MAX_VALUE_BYTES
     again, pages = read_start_arguments(values)
     assert pages == [page.data for page in log.pages]
-    assert Log.resumed(noon, again.run.kept.log, pages).records(0, 100) == log.records(0, 100)
+    assert Log(noon, again.run.kept.log, pages).records(0, 100) == log.records(0, 100)
 
 
 def test_what_is_summarised_is_left_out_where_there_is_no_room() -> None:
@@ -185,7 +185,7 @@ def test_what_is_summarised_is_left_out_where_there_is_no_room() -> None:
     assert values is not None
     assert sum(map(len, values[1:])) <= MAX_CARRIED_BYTES
     again, pages = read_start_arguments(values)
-    left = Log.resumed(noon, again.run.kept.log, pages)
+    left = Log(noon, again.run.kept.log, pages)
     assert (len(left), left.digest) == (len(whole), whole.digest)
     missing = sum(1 for page in left.pages if page.is_left_out) * 15
     assert 0 < missing <= 100

@@ -118,16 +118,11 @@ class CallStage(Enum):
     ENDED = "ended"
 
 
+_FROM_DECIDED = (CallStage.QUEUED, CallStage.RUNNING, CallStage.ENDED)
 TRANSITIONS = {
-    CallStage.PROPOSED: (
-        *(CallStage.PENDING, CallStage.WAITING, CallStage.QUEUED),
-        *(CallStage.RUNNING, CallStage.ENDED),
-    ),
-    CallStage.PENDING: (CallStage.WAITING, CallStage.QUEUED, CallStage.RUNNING, CallStage.ENDED),
-    CallStage.WAITING: (
-        *(CallStage.PENDING, CallStage.WAITING, CallStage.QUEUED),
-        *(CallStage.RUNNING, CallStage.ENDED),
-    ),
+    CallStage.PROPOSED: (CallStage.PENDING, CallStage.WAITING, *_FROM_DECIDED),
+    CallStage.PENDING: (CallStage.WAITING, *_FROM_DECIDED),
+    CallStage.WAITING: (CallStage.PENDING, CallStage.WAITING, *_FROM_DECIDED),
     CallStage.QUEUED: (CallStage.WAITING, CallStage.RUNNING, CallStage.ENDED),
     CallStage.RUNNING: (CallStage.WAITING, CallStage.UNSURE, CallStage.ENDED),
     CallStage.UNSURE: (CallStage.WAITING, CallStage.RUNNING, CallStage.ENDED),

@@ -15,7 +15,6 @@ triggers what must happen after a time.
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import islice
-from typing import Self
 
 from holdfast.schemas.base import Lenient, json_size, link, rfc3339, sha256
 from holdfast.schemas.internal.model_request import ConversationPageRequest
@@ -45,49 +44,34 @@ class LogSnapshot(Lenient):
 
 
 class Log:
-    """The append-only context of one run."""
+    """The append-only context of one run: new, or of a snapshot with the data of its pages."""
 
     def __init__(
         self,
         clock: Callable[[], datetime],
-        sealed: Iterable[CompressedPage] = (),
-        digest: str = "",
+        snapshot: LogSnapshot | None = None,
+        pages: Iterable[bytes] = (),
     ) -> None:
+        snapshot = snapshot or LogSnapshot()
         self._clock = clock
-        self._sealed = list(sealed)
-        self._tail: list[Record] = []
-        self._tail_digests: list[str] = []
-        self._tail_bytes = 0
-        # The digest of all that is sealed.
-        self._origin = self.digest = digest
-
-    @classmethod
-    def resumed(
-        cls, clock: Callable[[], datetime], snapshot: LogSnapshot, pages: Iterable[bytes]
-    ) -> Self:
-        """Return the log of a snapshot, with the data of its pages."""
-        sealed = [
+        # The sealed pages, the oldest first.
+        self.pages = [
             page.model_copy(update={"data": data})
             for page, data in zip(snapshot.pages, pages, strict=True)
         ]
-        return cls(clock, sealed, snapshot.digest)
+        self._tail: list[Record] = []
+        self._tail_digests: list[str] = []
+        # The size of the entries that are not sealed, as JSON.
+        self.open_bytes = 0
+        # The digest of all that is sealed.
+        self._origin = self.digest = snapshot.digest
 
     def snapshot(self) -> LogSnapshot:
         """Return the log without the data of its pages; call `seal_all` first."""
-        return LogSnapshot(pages=self._sealed, digest=self.digest)
+        return LogSnapshot(pages=self.pages, digest=self.digest)
 
     def __len__(self) -> int:
         return self._before + len(self._tail)
-
-    @property
-    def pages(self) -> list[CompressedPage]:
-        """Return the sealed pages, the oldest first."""
-        return list(self._sealed)
-
-    @property
-    def open_bytes(self) -> int:
-        """Return the size of the entries that are not sealed, as JSON."""
-        return self._tail_bytes
 
     def append(self, entry: Entry) -> Record:
         """Write an entry, with its number and time."""
@@ -97,7 +81,7 @@ class Log:
         digest = sha256(data)
         self._tail.append(record)
         self._tail_digests.append(digest)
-        self._tail_bytes += len(data)
+        self.open_bytes += len(data)
         self.digest = link(self.digest, digest)
         return record
 
@@ -106,18 +90,18 @@ class Log:
 
         A call's end and its result must not be separated.
         """
-        if self._tail_bytes < least_bytes:
+        if self.open_bytes < least_bytes:
             return
-        first_event = self._sealed[-1].last_event + 1 if self._sealed else 1
-        self._sealed.append(compress_records(self._tail, first_event, self._origin))
-        self._tail, self._tail_digests, self._tail_bytes = [], [], 0
+        first_event = self.pages[-1].last_event + 1 if self.pages else 1
+        self.pages.append(compress_records(self._tail, first_event, self._origin))
+        self._tail, self._tail_digests, self.open_bytes = [], [], 0
         self._origin = self.digest
 
     def seal_all(self) -> None:
         """Seal all open entries, together with a small last page."""
-        last = self._sealed[-1] if self._tail and self._sealed else None
+        last = self.pages[-1] if self._tail and self.pages else None
         if last is not None and not last.is_left_out and last.size_bytes < SMALL_BYTES:
-            self._sealed.pop()
+            self.pages.pop()
             self._tail, self._origin = [*last.records(), *self._tail], last.origin
         self.seal()
 
@@ -126,7 +110,7 @@ class Log:
         if n >= self._before:
             digest, digests = self._origin, self._tail_digests[: n - self._before]
         else:
-            page = next(page for page in self._sealed if page.last > n)
+            page = next(page for page in self.pages if page.last > n)
             digest = page.origin
             digests = [_digest(one) for one in page.records() if one["n"] <= n]
         for each in digests:
@@ -146,7 +130,7 @@ class Log:
 
     def records_after(self, after: int) -> Iterator[Record]:
         """Yield every entry from number `after + 1` on, unshortened."""
-        for page in self._sealed:
+        for page in self.pages:
             if page.last > after:
                 yield from (record for record in page.records() if record["n"] > after)
         yield from islice(self._tail, max(after - self._before, 0), None)
@@ -184,13 +168,13 @@ class Log:
     @property
     def _before(self) -> int:
         """Return the number of entries in pages."""
-        return self._sealed[-1].last if self._sealed else 0
+        return self.pages[-1].last if self.pages else 0
 
     def _events_after(self, after: int) -> Iterator[Record]:
-        for page in self._sealed:
+        for page in self.pages:
             if page.last_event > after:
                 yield from (event for event in page.event_records() if event["n"] > after)
-        first = self._sealed[-1].last_event + 1 if self._sealed else 1
+        first = self.pages[-1].last_event + 1 if self.pages else 1
         yield from (event for event in renumber(events_in(self._tail), first) if event["n"] > after)
 
 

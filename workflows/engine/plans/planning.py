@@ -24,6 +24,7 @@ another effect has another key.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from typing import Any
 
 from holdfast.schemas.base import canonical_json, sha256
@@ -312,33 +313,24 @@ def identity_keys(
     calls: Sequence[ToolCall], data: Data, others: Keys | None = None
 ) -> dict[ToolCall, str | None]:
     """Add to `others` the key of each call that has not started; None if it is not known."""
-    keys = dict(others or {})
-    open_ = dict.fromkeys(calls)
-    while open_:
-        for call in [
-            call for call in open_ if not any(each in open_ for each in call.dependencies.sources)
-        ]:
-            waits = [keys[source] for source in call.dependencies.sources if source in keys]
-            arguments: dict[str, Any] | None = call.arguments
-            if call.stage is CallStage.PENDING:
-                arguments = _known_arguments(call, data, keys)
-            is_known = arguments is not None and None not in waits
-            keys[call] = _key(call, arguments, waits) if is_known else None
-            del open_[call]
+    keys, members = dict(others or {}), set(calls)
+    order = {call: [one for one in call.dependencies.sources if one in members] for call in calls}
+    for call in TopologicalSorter(order).static_order():
+        waits = [keys[source] for source in call.dependencies.sources if source in keys]
+        is_pending = call.stage is CallStage.PENDING
+        arguments = _known_arguments(call, data, keys) if is_pending else call.arguments
+        meant = {
+            "tool": call.name,
+            "arguments": arguments,
+            "waits": waits,
+            "instance": call.meta.instance,
+            "writes": format_output_path(call.meta.output_path),
+            "method": call.meta.output_method,
+            "scopes": call.meta.scopes,
+        }
+        is_known = arguments is not None and None not in waits
+        keys[call] = sha256(canonical_json(meant)) if is_known else None
     return keys
-
-
-def _key(call: ToolCall, arguments: dict[str, Any] | None, waits: list[str | None]) -> str:
-    meant = {
-        "tool": call.name,
-        "arguments": arguments,
-        "waits": waits,
-        "instance": call.meta.instance,
-        "writes": format_output_path(call.meta.output_path),
-        "method": call.meta.output_method,
-        "scopes": call.meta.scopes,
-    }
-    return sha256(canonical_json(meant))
 
 
 def _known_arguments(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
