@@ -1,14 +1,13 @@
 """Delegates: calls that run as child workflows.
 
 A delegate is requested like any run. The scopes of the call select what it sees of its parent:
-`state` is its initial state, `context` the messages before it, `input` a data message of the kind
-`parentInput` (its own input is the arguments of the call), any other kind a data message of that
-kind. It acts for the same principal with no more scopes, and within a part of the rest of its
-parent's budget. Its usage is charged to its parent, whatever its outcome.
+`state` is its initial state, `context` the messages before it, and any other kind a data message
+(`input` under the kind `parentInput`: its own input is the arguments of the call). It acts for the
+same principal with no more scopes, within a part of the rest of its parent's budget, which pays.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, assert_never
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -152,8 +151,6 @@ def delegate_outcome(tool: Tool, end: DelegateEnd) -> Outcome:
             )
         case DelegateFailed(_, message):
             return fail(ErrorCode.DELEGATE_FAILED, message)
-        case _:
-            assert_never(end)
 
 
 def charge(meter: Meter, delegate: Delegate, end: DelegateEnd) -> None:
@@ -170,11 +167,17 @@ class Delegates:
     """The running delegates of one run, and their pending approvals."""
 
     def __init__(self) -> None:
-        self._open: dict[str, tuple[Delegate, list[DelegatePending]]] = {}
+        self._open: dict[str, DelegateView] = {}
 
     def add(self, delegate: Delegate) -> None:
         """Add a delegate that starts."""
-        self._open[delegate.call_id] = (delegate, [])
+        self._open[delegate.call_id] = DelegateView(
+            call_id=delegate.call_id,
+            tool=delegate.tool,
+            agent=delegate.agent,
+            workflow_id=delegate.workflow_id,
+            status="running",
+        )
 
     def remove(self, call_id: str) -> None:
         """Remove a delegate that has ended."""
@@ -182,33 +185,25 @@ class Delegates:
 
     def update_pending(self, news: DelegateNews) -> None:
         """Replace the pending approvals of a delegate; ignore those of one that is not running."""
-        if news.call_id not in self._open:
+        delegate = self._open.get(news.call_id)
+        if delegate is None:
             return
-        delegate, _ = self._open[news.call_id]
         # In the delegate, or in one of its own delegates.
         prefix = f"{delegate.workflow_id}."
         inside = [one for one in news.pending if f"{one.workflow_id}.".startswith(prefix)]
-        self._open[news.call_id] = (delegate, inside)
+        self._open[news.call_id] = delegate.model_copy(
+            update={"pending": inside, "status": "awaiting_approval" if inside else "running"}
+        )
 
     def has_pending(self, call_id: str) -> bool:
         """Return whether the delegate of a call has pending approvals."""
-        return call_id in self._open and bool(self._open[call_id][1])
+        return call_id in self._open and bool(self._open[call_id].pending)
 
     def list_pending(self) -> list[DelegatePending]:
         """List the first pending approvals of all delegates."""
-        found = [one for _, pending in self._open.values() for one in pending]
+        found = [one for delegate in self._open.values() for one in delegate.pending]
         return found[:MAX_PENDING_TOLD]
 
     def to_views(self) -> list[DelegateView]:
         """Return the delegates as people and parents see them."""
-        return [
-            DelegateView(
-                call_id=delegate.call_id,
-                tool=delegate.tool,
-                agent=delegate.agent,
-                workflow_id=delegate.workflow_id,
-                status="awaiting_approval" if pending else "running",
-                pending=pending,
-            )
-            for delegate, pending in self._open.values()
-        ]
+        return list(self._open.values())

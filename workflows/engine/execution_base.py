@@ -3,9 +3,8 @@
 The workflow uses only this part to run calls, to show their state, and to cancel them. If one call
 is the whole execution, its result is the end, or its error fails the execution.
 
-A single call is requested by a client and not by a model. It passes the same checks, approval and
-log as every call of a run. It has the id of the first call of a first turn, but no turn: a turn is
-a request to a model.
+A single call is requested by a client. It passes the same checks, approval and log as every call of
+a run. It has the id of the first call of a first turn, but no turn: a turn is a request to a model.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +25,7 @@ from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
-from holdfast.workflows.engine.call.activities import has_reviewed_result, hook_activities
+from holdfast.workflows.engine.call.activities import Reviewed, hook_activities
 from holdfast.workflows.engine.call.tool_call import (
     Answered,
     CallStage,
@@ -139,7 +138,7 @@ class ExecutionBase(ABC):
                 self.calls.cancel(call, why)
             elif (
                 call.result_stage < ResultStage.REVIEWED
-                and has_reviewed_result(call.ended)
+                and isinstance(call.outcome, Reviewed)
                 and hook_activities(call, self.state.rules, "after")
             ):
                 message = f"the call was run, and its result is withheld: {why}"
@@ -190,7 +189,6 @@ class ExecutionBase(ABC):
         return Spent(turns=meter.requests, calls=meter.calls, usage=meter.usage())
 
     def _end_as(self, call: ToolCall) -> None:
-        """End in the same way as the only call of the execution."""
         match call.ended:
             case Succeeded(value, _, terminate, _):
                 self._hand_on(call, "stopped" if terminate else "completed", value)

@@ -320,7 +320,6 @@ class Question:
             raise _invalid("too many decisions were given on this call")
 
     def _meaning(self, decision: Decision) -> Decision:
-        """Return the decision with the meaning that it has for this kind of question."""
         verdict = decision.decision
         if self.kind != "reconcile" and verdict in _RECONCILE:
             raise _invalid(f"`{verdict}` is for calls whose outcome is unknown")

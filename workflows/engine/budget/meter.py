@@ -1,18 +1,14 @@
 """Budgets: what a run has used, and its limits.
 
-The meter counts; it never acts. Time counts while something is running: waiting for people is free.
-A timer of the workflow signals that the time is used up, since every replay sees it fire at the
-same point. Tokens that a provider does not report are unknown, not zero, and the meter reports
-this.
+Time counts while something is running: waiting for people is free. A timer of the workflow signals
+that the time is used up, since every replay sees it fire at the same point. Tokens that a provider
+does not report are unknown, not zero. Requests to the model that are not turns of the run (for one
+call, or in a delegate) are counted separately; the limit of requests covers both.
 
-Turns are requests to the model, by number. Requests that are not turns of the run (for one call, or
-in a delegate) are counted separately; the limit of requests covers both.
-
-Delegates and calls that a model answers share the rest of the budget by reservations: a delegate
-reserves a part when it starts, and a call that a model answers reserves one request. No other call
-can use a reservation until it ends, so all of them together stay within the run's budget. The run
-keeps one request for itself, to send the results of its calls to the model, and one for each call
-of the turn that a model has yet to answer. Time is not divided: each may use all that is left.
+A delegate reserves a part of the rest of the budget when it starts, and a call that a model answers
+one request, until it ends: all of them together stay within the run's budget. The run keeps one
+request for itself, to send the results of its calls to the model, and one for each call of the turn
+that a model has yet to answer. Time is not divided: each may use all that is left.
 """
 
 from collections.abc import Iterable, Mapping

@@ -64,6 +64,8 @@ class Hook:
 
 
 HookResult = Succeeded | Failure
+# The outcomes that the hooks `_after` review.
+Reviewed = Succeeded | Answered | Failed
 HookRequests = Generator[Hook, HookResult, T]
 
 
@@ -133,7 +135,7 @@ def hook_view(call: ToolCall) -> dict[str, Any]:
 def run_after_hooks(call: ToolCall, rules: AgentRules) -> HookRequests[None]:
     """Run the hooks `_after`, which may replace parts of a result; a refused call has none."""
     outcome = call.ended
-    if call.result_stage >= ResultStage.REVIEWED or not has_reviewed_result(outcome):
+    if call.result_stage >= ResultStage.REVIEWED or not isinstance(outcome, Reviewed):
         return
     try:
         for activity in hook_activities(call, rules, "after"):
@@ -152,11 +154,6 @@ def run_after_hooks(call: ToolCall, rules: AgentRules) -> HookRequests[None]:
     except RunStopped as stop:
         outcome = Stopped(str(stop))
     call.advance_result(ResultStage.REVIEWED, outcome)
-
-
-def has_reviewed_result(outcome: Final) -> bool:
-    """Return whether the hooks `_after` review an outcome: the call has a result."""
-    return isinstance(outcome, Succeeded | Answered | Failed)
 
 
 def _patched(tool: Tool, outcome: Final, value: Any) -> Final:

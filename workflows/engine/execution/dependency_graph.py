@@ -196,7 +196,6 @@ def _reads(call: ToolCall) -> list[Path]:
 
 
 def _reversed(graph: _Graph) -> _Graph:
-    """Return a map from each call to the calls that need it."""
     needed_by: _Graph = {call: [] for call in graph}
     for call, others in graph.items():
         for other in others:
@@ -218,7 +217,6 @@ def _reduced(graph: _Graph) -> _Graph:
 
 
 def _cycle_text(entry: ToolCall, following: dict[ToolCall, ToolCall]) -> str:
-    """Return the calls of a cycle as text, from one call back to it."""
     ids, call = [entry.id], following[entry]
     while call is not entry and len(ids) < MAX_CYCLE_CALLS:
         ids.append(call.id)

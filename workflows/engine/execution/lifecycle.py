@@ -194,7 +194,6 @@ class CallLifecycle:
             call.move(CallStage.PENDING)
 
     def _decide(self, turn: int, call: ToolCall, ruling: Ruling, question: Question) -> None:
-        """Apply the ruling on a call that needs an approval."""
         match ruling:
             case Approved(arguments, edited_by):
                 if edited_by is not None:
@@ -218,7 +217,6 @@ class CallLifecycle:
                 assert_never(ruling)
 
     def _reconcile(self, turn: int, call: ToolCall, ruling: Ruling) -> None:
-        """Apply the ruling on a call whose outcome is unknown."""
         match ruling:
             case Approved():
                 self.start(turn, call)
@@ -297,7 +295,6 @@ class CallLifecycle:
                 self._log_end(turn, call, outcome)
 
     def _log_end(self, turn: int, call: ToolCall, outcome: Final) -> None:
-        """Log the end of a call, and the message that the model reads."""
         error, log = error_of(outcome), self._state.log
         paths, _ = call.writes
         place = str(paths[0]) if paths and error is None else None

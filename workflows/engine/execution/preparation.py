@@ -3,8 +3,7 @@
 The order is fixed: tool lookup; meta-properties; the hook `_prepare` (`prepare`); then, once every
 value exists that the call refers to, references, coercion and validation, with the hook `_repair`
 for invalid arguments (`resolve_arguments`); then the hook `_before` (`run_before_hooks`). `_limits`
-and scopes are checked separately.
-Nothing here has effects.
+and scopes are checked separately. Nothing here has effects.
 """
 
 from collections.abc import Iterable, Iterator
@@ -155,7 +154,6 @@ def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | No
 
 
 def _replace_arguments(call: ToolCall, arguments: dict[str, Any]) -> None:
-    """Replace the arguments of a call by those that a hook `_before` returned."""
     try:
         fitted = fit_arguments(call.tool, arguments)
     except InvalidArguments as error:
@@ -222,7 +220,6 @@ def _rewritten(
     arguments: dict[str, Any],
     *more: list[str],
 ) -> HookRequests[dict[str, Any]]:
-    """Return the arguments that a hook returns in place of these."""
     value = yield from run_hook(call, name, activity, arguments, *more)
     if not isinstance(value, dict):
         raise invalid_hook_result(name, "it has to return an object, the arguments")

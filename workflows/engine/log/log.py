@@ -1,11 +1,9 @@
 """The log of a run: its decisions, in order, each stored once.
 
 An entry is never changed. Its number is its position, from 1. Entries are kept as the JSON that is
-shown and digested; `digest` is the last link of the chain over all of them, so it fixes the whole
-log up to there. All other state of a run is a function of these entries.
-
-The newest entries are in memory. Those before them are in sealed pages, which are decompressed on
-demand: a long or waiting run uses little memory.
+shown and digested; `digest` is the last link of the chain over all of them. All other state of a
+run is a function of these entries. The newest are in memory; those before them are in sealed pages,
+which are decompressed on demand: a long or waiting run uses little memory.
 
 Times are shown and not digested: near a local activity, a replay may see a workflow task some
 milliseconds earlier or later than its first execution did. So no decision depends on them; a timer
@@ -167,7 +165,6 @@ class Log:
 
     @property
     def _before(self) -> int:
-        """Return the number of entries in pages."""
         return self.pages[-1].last if self.pages else 0
 
     def _events_after(self, after: int) -> Iterator[Record]:

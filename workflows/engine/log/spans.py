@@ -97,13 +97,8 @@ class Spans:
         return ready
 
     def _add_content(self, message: dict[str, Any]) -> None:
-        """Add people's messages, and the outcome of a call."""
-        content = message.get("content")
-        if (
-            message.get("role") == "user"
-            and content
-            and len(self.progress.asked) < MAX_ASKED_MESSAGES
-        ):
+        content, has_room = message.get("content"), len(self.progress.asked) < MAX_ASKED_MESSAGES
+        if message.get("role") == "user" and content and has_room:
             self.progress.asked.append(_shown(content))
         if message.get("role") == "tool" and self._ready:
             last = self._ready[-1]
@@ -185,7 +180,7 @@ class Spans:
         if failed and record["code"] == ErrorCode.CANCELLED:
             status = "cancelled"
         operation = "invoke_workflow" if subject.agent is None else "invoke_agent"
-        known: Attributes = {
+        attributes: Attributes = {
             "gen_ai.operation.name": operation,
             "gen_ai.workflow.name": CALL_WORKFLOW if subject.agent is None else None,
             "holdfast.turns": spent.turns,
@@ -197,8 +192,6 @@ class Spans:
             "holdfast.status": status,
             "gen_ai.request.model": subject.model,
         }
-        attributes: Attributes = {}
-        attributes |= {name: value for name, value in known.items() if value is not None}
         if subject.content:
             attributes["gen_ai.input.messages"] = _said("user", self.progress.asked)
             output = _shown(record.get("output"))
@@ -225,9 +218,11 @@ class Spans:
         has the name of its `parent` in the run.
         """
         subject = self._subject
-        of_run: Attributes = {"gen_ai.conversation.id": subject.origin.workflow_id}
-        if subject.agent is not None:
-            of_run["gen_ai.agent.name"] = subject.agent
+        of_all: Attributes = {
+            "gen_ai.conversation.id": subject.origin.workflow_id,
+            "gen_ai.agent.name": subject.agent,
+            **attributes,
+        }
         self._ready.append(
             SpanRecord(
                 kind=kind,
@@ -237,7 +232,7 @@ class Spans:
                 start=start,
                 end=max(end, start),
                 error=error,
-                attributes={**of_run, **attributes},
+                attributes={name: value for name, value in of_all.items() if value is not None},
             )
         )
 

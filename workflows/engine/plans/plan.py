@@ -3,8 +3,7 @@
 A plan shows the known arguments. A reference with an unknown value is shown as written; its call
 needs an approval of its own, unless the approver sets a bound that the later arguments fit. An edit
 can change arguments, strike out calls and set bounds, nothing else. Arguments that were shown with
-all values are literal after an edit. Those of a pending call may refer to places that other calls
-write.
+all values are literal after an edit; those of a pending call may refer to what other calls write.
 
 An edited plan must be able to run: a call that refers to a place that only a struck call would
 write has to be struck or changed as well. An older value does not replace the missing one.
@@ -187,7 +186,6 @@ def edit_plan(
 
 
 def _given(turn: Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
-    """Return the arguments of each remaining call."""
     calls, shown_now = {call.id: call for call in turn.calls}, {call.id: call for call in now.calls}
     arguments: dict[str, dict[str, Any]] = {}
     for entry in edited.calls:

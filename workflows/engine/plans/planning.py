@@ -14,16 +14,11 @@ those that a hook changed since, and later values of references that no bound of
 
 A message is read before more calls start. An answer that has only remaining calls needs no new
 approval; any other calls are a new plan; an answer without calls discards the remainder.
-
-The key of a call that did not start covers its effect: its tool, its arguments, its instance, and
-the places of its result. A reference is represented by its value; a reference to a place that a
-remaining call will write, by that call and by the value that it would extend. So a call with
-another effect has another key.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Any
 
@@ -312,7 +307,11 @@ def _is_refused(call: ToolCall) -> bool:
 def identity_keys(
     calls: Sequence[ToolCall], data: Data, others: Keys | None = None
 ) -> dict[ToolCall, str | None]:
-    """Add to `others` the key of each call that has not started; None if it is not known."""
+    """Add to `others` the key of each call that has not started; None if it is not known.
+
+    A call with another effect has another key. A reference counts as its value, or, to a place that
+    a remaining call will write, as that call and the value that it would extend.
+    """
     keys, members = dict(others or {}), set(calls)
     order = {call: [one for one in call.dependencies.sources if one in members] for call in calls}
     for call in TopologicalSorter(order).static_order():
@@ -353,7 +352,7 @@ class _Seen:
     """The data that a call reads; for places that calls have yet to write, their keys."""
 
     view: VisibleData
-    awaited: list[tuple[ToolCall, str]] = field(default_factory=list)
+    awaited: list[tuple[ToolCall, str]]
 
     def read(self, path: Path) -> Any | MissingValue:
         """Return the value at a path, or the calls that will write it."""
