@@ -127,7 +127,7 @@ class ExecutionBase(ABC):
         if self._turn is not None:
             self.abandon(self._turn, "the run was cancelled")
         for question in self.state.pending.list_open():
-            self.state.pending.withdraw(question)
+            self.state.pending.withdraw(question.call_id)
         self.fail(ErrorCode.CANCELLED, "the run was cancelled")
 
     def abandon(self, turn: Turn, why: str) -> None:

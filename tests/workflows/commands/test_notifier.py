@@ -243,7 +243,7 @@ async def test_another_question_is_told_of_all_the_same(deaf: Deaf) -> None:
     told = telling(play, "desk")
     told.update()
     await begun()
-    play.desk.withdraw(first)
+    play.desk.withdraw(first.call_id)
     told.update()
     await begun()
     assert [each.done() for each in deaf.sending] == [True, False]

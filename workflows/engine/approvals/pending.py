@@ -150,9 +150,9 @@ class PendingApprovals(Lenient, frozen=False):
             self._close(question, f"token renewed by {by}")
         return [(question, question.renew(by, now)) for question in waiting]
 
-    def withdraw(self, question: Question) -> None:
-        """Drop a question, because the run ends or a message arrived."""
-        self._open.pop(question.call_id, None)
+    def withdraw(self, call_id: str) -> None:
+        """Drop the question on a call, if any, because the run ends or a message arrived."""
+        self._open.pop(call_id, None)
 
     def _close(self, question: Question, outcome: str) -> None:
         self._open.pop(question.call_id, None)

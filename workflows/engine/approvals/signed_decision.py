@@ -1,8 +1,7 @@
 """Signed decisions, and the rejection of decisions.
 
-A client that may send decisions may write anything into them. The holder of a key signs the claims
-of a token: the person who decides, the run, and the call. So every field of a signed decision but
-its reason is read from its token, which counts once. An activity verifies signature and dates.
+Every field of a signed decision but its reason is read from its token, which counts once: a client
+that may send decisions may write anything into them. An activity verifies signature and dates.
 """
 
 from holdfast.schemas.base import canonical_json, sha256

@@ -1,12 +1,9 @@
 """The activities of a call, which are its tool's and its hooks', and what they returned.
 
-Hooks change or block a call while the engine decides on it. Decisions on calls are generators. For
+Hooks change or block a call while the engine decides on it. Decisions on calls are generators: for
 each configured hook they yield its call and receive its result; the workflow runs the activity in
-between. So the engine reads as one sequence, and has no effect itself. Before a call, an agent's
-hook runs before the tool's; after a call, it runs after the tool's.
-
-A workflow describes an activity that did not succeed as a `Failure`; `outcome_of_failure` and, for
-a returned value, `outcome_of_result` turn it into an outcome.
+between. Before a call, an agent's hook runs before the tool's; after a call, it runs after the
+tool's.
 """
 
 import re
@@ -157,11 +154,7 @@ def run_after_hooks(call: ToolCall, rules: AgentRules) -> HookRequests[None]:
 
 
 def _patched(tool: Tool, outcome: Final, value: Any) -> Final:
-    """Return the outcome with the parts replaced that a hook `_after` returned.
-
-    The value is null, some of `content`, `details`, `error` (a text, or null) and `terminate`, or
-    `{"stop": reason}`.
-    """
+    """Return the outcome with the parts replaced that a hook `_after` returned."""
     match value:
         case None | {} if not value:
             return outcome

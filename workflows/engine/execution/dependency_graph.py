@@ -41,22 +41,23 @@ _Graph = dict[ToolCall, list[ToolCall]]
 def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
     """Set the dependencies of each call on the others; in a sequential turn, on earlier ones."""
     writers, repeats = PathIndex[int](), list[int]()
-    found: list[list[int]] = []
     earlier: list[list[ToolCall]] = []
     for index, call in enumerate(calls):
         earlier.append([calls[i] for i in sorted(writers.crossing(call.places))])
         repeats.append(min(writers.meeting(call.places), default=index))
-        if is_sequential:
-            found.append(sorted(writers.meeting(_reads(call))))
         for place in call.places:
             writers.add(place, index)
-    if not is_sequential:
-        found = [sorted(writers.meeting(_reads(call))) for call in calls]
     graph = []
-    for index, meeting in enumerate(found):
-        # A later call is needed unless it only repeats a write of an earlier one.
-        needed = [i for i in meeting if i < index or (i > index and repeats[i] > index)]
-        graph.append(Dependencies([calls[i] for i in needed], earlier[index]))
+    for index, call in enumerate(calls):
+        # A refused call reads nothing.
+        reads = [] if call.stage is CallStage.ENDED else dict.fromkeys(paths_read(call))
+        needed = [
+            calls[i]
+            for i in sorted(writers.meeting(reads))
+            # A later call is needed unless it only repeats a write of an earlier one.
+            if i < index or (i > index and repeats[i] > index and not is_sequential)
+        ]
+        graph.append(Dependencies(needed, earlier[index]))
     dependents = {other for each in graph for other in each.needed}
     for call, on in zip(calls, graph, strict=True):
         is_needed = call in dependents or call.dependencies.has_dependents
@@ -188,11 +189,6 @@ def _with_writes(data: Data, call: ToolCall) -> tuple[Data, Sequence[Path]]:
     except CannotWrite:
         return data, ()
     return trial, paths
-
-
-def _reads(call: ToolCall) -> list[Path]:
-    """Return every place that a call refers to; a refused call reads none."""
-    return [] if call.stage is CallStage.ENDED else list(dict.fromkeys(paths_read(call)))
 
 
 def _reversed(graph: _Graph) -> _Graph:

@@ -129,8 +129,7 @@ class CallLifecycle:
     def start(self, turn: int, call: ToolCall) -> None:
         """Start a call, if the principal holds its scopes now.
 
-        It is queued while an earlier call has yet to write to the same place. A call that the
-        engine or the model's own result answers ends at once.
+        A call that the engine or the model's own result answers ends at once.
         """
         if call.open_dependencies:
             call.move(CallStage.QUEUED)
@@ -158,8 +157,7 @@ class CallLifecycle:
     def withhold(self, turn: int, call: ToolCall) -> bool:
         """Withhold a call whose principal's token has expired; return whether this applies.
 
-        It waits for a new token, or for the denial. `start` checks this, and so does the moment
-        of the command: a call may wait for its slot.
+        `start` checks this, and so does the moment of the command: a call may wait for its slot.
         """
         if not self._state.principal_expired(call.tool):
             return False
@@ -262,9 +260,8 @@ class CallLifecycle:
 
     def cancel(self, call: ToolCall, why: str) -> None:
         """End a call because its run ends; the outcome of a started call may be unknown."""
-        question = self._questions.close(call)
-        if question is not None:
-            self._state.pending.withdraw(question)
+        self._questions.close(call)
+        self._state.pending.withdraw(call.id)
         if call.stage not in (CallStage.RUNNING, CallStage.UNSURE):
             self.refuse(call, ErrorCode.CANCELLED, why)
         elif call.tool.once:

@@ -126,9 +126,6 @@ def resolve_arguments(call: ToolCall, state: RunState, seen: VisibleData) -> Hoo
 def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | None]:
     """Run the hooks `_before`; return the outcome of the call if one of them sets it.
 
-    A hook returns null, or one of `{"arguments"}`, `{"result"}`, `{"block": reason}` and
-    `{"stop": reason}`.
-
     Raises:
         CallRefused: One of them blocks the call, or its result is invalid.
         RunStopped: One of them stops the run.

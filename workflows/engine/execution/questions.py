@@ -40,9 +40,9 @@ class Questions:
         """Return the question on a call whose approval is pending."""
         return self._of_calls[call.id]
 
-    def close(self, call: ToolCall) -> Question | None:
-        """Forget the question on a call; return it if there was one."""
-        return self._of_calls.pop(call.id, None)
+    def close(self, call: ToolCall) -> None:
+        """Forget the question on a call, if there is one."""
+        self._of_calls.pop(call.id, None)
 
     def required_policy(
         self, call: ToolCall, arguments: dict[str, Any] | None

@@ -2,10 +2,8 @@
 
 A page is created when a turn has ended, and never changed; only a small last page is created again
 when a run continues as new. So the same bytes are passed on, and a content-addressed store keeps
-them once. The index beside the bytes has what is needed to find an entry.
-
-A page whose entries are `left_out` has no bytes: only the numbers of its entries and the time of
-the last one are known.
+them once. A page whose entries are `left_out` has no bytes: only the numbers of its entries and the
+time of the last one are known.
 """
 
 import json

@@ -160,9 +160,8 @@ class Spans:
             "gen_ai.tool.call.id": call_id,
             "holdfast.turn": record["turn"],
             "holdfast.carried_out": started is not None,
+            "holdfast.delegate": started and started.get("delegate"),
         }
-        if started is not None and started.get("delegate"):
-            attributes["holdfast.delegate"] = started["delegate"]
         if self._subject.content:
             known = [one["arguments"] for one in (started, called) if one and "arguments" in one]
             if known:

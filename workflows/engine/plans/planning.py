@@ -148,7 +148,7 @@ class Planning:
             case Expired():
                 self._expire(calls, question)
             case _:
-                self._state.pending.withdraw(question)
+                self._state.pending.withdraw(question.call_id)
 
     def hold_back(self, calls: Sequence[ToolCall]) -> None:
         """End calls because a message arrived; approved ones stay in the plan's remainder."""
