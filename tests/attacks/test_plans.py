@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.schemas.decision import digest_of
 from holdfast.schemas.tool import ActivityBinding, Hooks, Tool
-from holdfast.workflows.engine.approvals.question import Question, digest_of
+from holdfast.workflows.engine.approvals.question import Question
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.approvals.test_signed_decision import decision, token
 from tests.engine.driver import as_before, call, tool
