@@ -24,7 +24,8 @@ _TOO_MANY = 429
 # No model was asked with these, so none of these errors is about the length.
 _NOT_ASKED = (401, 402, 403, 404)
 # The fields of errors that hold their messages. Others may be the conversation itself, sent back.
-_MESSAGE_FIELDS = ("error", "errors", "message", "detail", "msg", "description", "metadata", "raw")
+# The most telling first: OpenRouter passes a provider's error on as the text `raw` of `metadata`.
+_MESSAGE_FIELDS = ("error", "metadata", "raw", "message", "detail", "msg", "errors", "description")
 _CODE_FIELDS = ("code", "type", "status", "n_ctx")
 _NUMBER = r"(\d[\d,]{0,14})"
 
@@ -135,27 +136,30 @@ def context_overflow(status: int, message: str, texts: str) -> ContextOverflow |
 
 def error_texts(error: Any) -> str:
     """Return the texts and codes of an error in JSON, wherever they are in it."""
-    return "\n".join(text[:_MAX_TEXT_CHARACTERS] for text in islice(_texts(error), _MAX_TEXTS))
+    texts = (f"{code}: {text}" if code else text for code, text in error_parts(error))
+    return "\n".join(text[:_MAX_TEXT_CHARACTERS] for text in islice(texts, _MAX_TEXTS))
 
 
-def _texts(value: Any, depth: int = 0) -> Iterator[str]:
-    if depth >= _MAX_DEPTH:
-        return
+def error_parts(value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the messages of an error in JSON, and its codes, each with the name of its field."""
     match value:
-        case str():
-            yield value
-            yield from _texts(embedded_error(value), depth + 1)
-        case list():
+        case {"loc": [*place], "msg": str(message)}:
+            # Of a server on FastAPI: the message is of no use without the field.
+            where = ".".join(str(each) for each in place if each != "body")
+            yield "", f"{where}: {message}" if where else message
+        case str() if value.strip():
+            yield from error_parts(_embedded(value), depth + 1)
+            yield "", value
+        case list() if depth < _MAX_DEPTH:
             for each in value:
-                yield from _texts(each, depth + 1)
-        case dict():
-            named = (f"{name}: {value[name]}" for name in _CODE_FIELDS if name in value)
-            yield " ".join(named)
+                yield from error_parts(each, depth + 1)
+        case dict() if depth < _MAX_DEPTH:
+            yield from ((name, str(value[name])) for name in _CODE_FIELDS if name in value)
             for name in _MESSAGE_FIELDS:
-                yield from _texts(value.get(name), depth + 1)
+                yield from error_parts(value.get(name), depth + 1)
 
 
-def embedded_error(text: str) -> Any:
+def _embedded(text: str) -> Any:
     """Return the error whose JSON the text is, if any: servers pass on errors of other servers."""
     try:
         return json.loads(text) if text.lstrip().startswith("{") else None

@@ -238,18 +238,14 @@ def fit_solution(solution: Solution) -> Solution:
 def _with_less_arguments(solution: Solution) -> Solution:
     calls = list(solution.calls)
     excess_bytes = size_bytes(solution.to_json()) - MAX_SOLUTION_BYTES
-    savings = [(size_bytes(call.arguments), index) for index, call in enumerate(calls)]
-    for _, index in sorted(savings, reverse=True):
-        call = calls[index]
-        blank = call
-        if call.oversize_bytes is None:
-            arguments = call.arguments
-            written = arguments if isinstance(arguments, str) else json.dumps(arguments)
-            changes = {"arguments": "", "oversize_bytes": len(written.encode())}
-            blank = call.model_copy(update=changes)
-        saved = size_bytes(call.to_json()) - size_bytes(blank.to_json())
-        if excess_bytes <= 0 or saved <= 0:
+    sizes = [(size_bytes(call.arguments), index) for index, call in enumerate(calls)]
+    for _, index in sorted(sizes, reverse=True):
+        if excess_bytes <= 0:
             break
-        calls[index] = blank
-        excess_bytes -= saved
+        call = calls[index]
+        arguments = call.arguments
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        changes = {"arguments": "", "oversize_bytes": len(written.encode())}
+        calls[index] = call.model_copy(update=changes)
+        excess_bytes -= size_bytes(call.to_json()) - size_bytes(calls[index].to_json())
     return solution.model_copy(update={"calls": calls})

@@ -274,7 +274,6 @@ def _converted(value: Any, name: Any, budget: WorkBudget) -> Any:
 
 
 def _number(text: str, name: str) -> int | float | str:
-    """Return the number that a text is; the text if it would be changed."""
     number = float(text) if any(mark in text for mark in ".eE") else int(text)
     try:
         exact_number(text)

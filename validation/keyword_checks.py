@@ -115,7 +115,6 @@ def _applies(
 
 
 def _compares(keyword: str, types: str, fits: Callable[[Any, Any], bool], text: str) -> None:
-    """Register a keyword that compares a value with its rule."""
 
     @_keyword_check(keyword, *TYPES[types])
     def check(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
@@ -315,7 +314,6 @@ def _pattern_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget)
 
 
 def _list_extras(extras: list[Any]) -> str:
-    """List the unexpected parts of a value, with their verb."""
     return f"{', '.join(map(repr, extras))} {'was' if len(extras) == 1 else 'were'}"
 
 

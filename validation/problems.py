@@ -177,7 +177,6 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _branches(schema: Any, whole: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the schema without references, or each schema of its union."""
     if not isinstance(schema, dict):
         return
     if "$ref" in schema:
@@ -213,10 +212,7 @@ class _Found:
         return cls(tuple(where), skipped, details)
 
     def is_shallower(self, other: "_Found") -> bool:
-        """Return whether `other` is of a branch that fits better.
-
-        A branch fits better if its error is deeper in the same value.
-        """
+        """Return whether `other` is of a branch that fits better: it is deeper in the value."""
         begins = other.where[: len(self.where)] == self.where
         goes_on = len(other.where) > len(self.where) or not is_wrong_type(other.details)
         return (
@@ -245,7 +241,6 @@ def _reason_and_fix(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str
 
 
 def _suggestion(errors: list[ErrorDetails]) -> str:
-    """Return a suggestion of the allowed word closest to the value, or an empty text."""
     words = [
         word
         for error in errors

@@ -106,10 +106,7 @@ def pattern(written: str) -> Pattern:
 
 
 def steps_of(written: str) -> int:
-    """Return the work of a search for the pattern, for each character of the text.
-
-    A rejected pattern has none.
-    """
+    """Return the work of a search for each character of a text; a rejected pattern has none."""
     try:
         return _Reading(written[:MAX_PATTERN_CHARACTERS]).steps
     except PatternRefused:
@@ -192,7 +189,6 @@ class _Reading:
         return atoms
 
     def _atom(self, atoms: list[_Atom], depth: int) -> None:
-        """Read one more atom, or the count of the last one."""
         mark = self._text[self._at]
         if mark in "*+?" or (mark == "{" and _COUNT.match(self._text, self._at)):
             self._repeat(atoms)
@@ -293,7 +289,6 @@ class _Reading:
         return _character("\b") if self._takes("b") else self._escape(in_class=True)
 
     def _escape(self, *, in_class: bool = False) -> _Atom:
-        """Return the atom of an escape sequence."""
         rest = self._text[self._at : self._at + 60]
         if code := _CODE.match(rest):
             self._at += code.end()
@@ -351,7 +346,6 @@ class _Reading:
 
 
 def _character(mark: str) -> _Atom:
-    """Return a character that represents itself."""
     if 0xD800 <= ord(mark) < 0xE000:
         raise PatternRefused("a pattern holds half a character", "leave it out")
     if mark in string.ascii_letters + string.digits or mark > "\x7f":
@@ -360,9 +354,6 @@ def _character(mark: str) -> _Atom:
 
 
 def _times(one: str, least: str, times: int, at_once: int) -> str:
-    """Return the part repeated, once for each time.
-
-    Repetitions beyond `least` are optional.
-    """
+    """Return the part repeated; repetitions beyond `least` are optional."""
     whole, rest = divmod(times, at_once)
     return f"{one}{{{least}{at_once}}}" * whole + (f"{one}{{{least}{rest}}}" if rest else "")

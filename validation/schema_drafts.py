@@ -112,7 +112,6 @@ def _joined(base: str, reference: str) -> str:
 
 
 def _renamed(schema: dict[str, Any], draft: int) -> Iterator[tuple[str, Any]]:
-    """Yield the keywords of a schema as draft 2020-12 names them."""
     has_prefix = draft < 2020 and isinstance(schema.get("items"), list)
     for key, value in schema.items():
         match key:

@@ -144,7 +144,6 @@ def subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, dict[str
 
 
 def _type_problem(where: Where, value: Any) -> ValueProblem:
-    """Return the problem of a value of `type` that names no type."""
     if not isinstance(value, str):
         fix = "the types are " + ", ".join(TYPES)
         fix = 'the type of nothing is written in quotes: "null"' if value is None else fix

@@ -160,7 +160,6 @@ def _texts(text: str) -> list[Part]:
 
 
 def _schema(ask: Ask) -> dict[str, Any] | None:
-    """Return the schema that the answer is held to, if there is one."""
     if not isinstance(ask.output, dict):
         return None
     return answer_schema(ask.output, null_is_absent=ask.null_is_absent)

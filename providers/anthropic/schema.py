@@ -47,7 +47,7 @@ def answer_schema(schema: Schema, *, null_is_absent: bool = False) -> Schema | N
     except (_UnsupportedSchema, AttributeError, TypeError):
         return None
     if null_is_absent:
-        converted = _with_fewer_unions(converted, [_unions(converted) - MAX_UNIONS])
+        _replace_unions(converted, _unions(converted) - MAX_UNIONS)
     optional = sum(
         name not in part["required"]
         for _, part in subschemas(converted)
@@ -115,32 +115,19 @@ def _primitive(value: Any) -> Any:
     return value
 
 
-def _with_fewer_unions(schema: Schema, excess: list[int]) -> Schema:
-    """Replace up to `excess` unions with null alone by a property that may be missing.
-
-    `excess` is counted down.
-    """
-    fewer = dict(schema)
-    if isinstance(schema.get("items"), dict):
-        fewer["items"] = _with_fewer_unions(schema["items"], excess)
-    if "anyOf" in schema:
-        fewer["anyOf"] = [_with_fewer_unions(each, excess) for each in schema["anyOf"]]
-    if "properties" in schema:
-        properties = {
-            name: _with_fewer_unions(each, excess) for name, each in schema["properties"].items()
-        }
-        required = list(schema["required"])
-        for name, each in properties.items():
+def _replace_unions(schema: Schema, excess: int) -> None:
+    """Make up to `excess` unions with null alone properties that may be missing instead."""
+    for _, part in reversed([*subschemas(schema)]):
+        for name, each in part.get("properties", {}).items():
             # The one schema that a value has unless it is null, if it is one.
             branches = each.get("anyOf", [])
             others = [branch for branch in branches if branch != _NULL]
             is_optional = len(branches) == 2 and len(others) == 1
-            if excess[0] > 0 and name in required and is_optional:
-                excess[0] -= 1
-                properties[name] = others[0] | {key: each[key] for key in each if key != "anyOf"}
-                required.remove(name)
-        fewer |= {"properties": properties, "required": required}
-    return fewer
+            if excess > 0 and name in part["required"] and is_optional:
+                excess -= 1
+                notes = {key: each[key] for key in each if key != "anyOf"}
+                part["properties"][name] = others[0] | notes
+                part["required"].remove(name)
 
 
 def _unions(schema: Schema) -> int:

@@ -187,7 +187,6 @@ def _texts(text: str) -> list[Part]:
 
 
 def _image(part: ImagePart) -> Part:
-    """Return an image; where it cannot be shown, a text that replaces it."""
     inline = inline_image(part)
     if inline is not None:
         media_type, data = inline

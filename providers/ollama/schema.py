@@ -71,7 +71,6 @@ class _Expansion:
     def _others(
         self, schema: dict[str, Any], within: tuple[str, ...], depth: int
     ) -> Iterator[dict[str, Any]]:
-        """Yield the schemas that must hold besides the schema's own keywords."""
         reference = schema.get("$ref")
         if isinstance(reference, str):
             target = target_of(reference, self._root)

@@ -121,7 +121,6 @@ class OpenAIAnswerReader(AnswerReader):
 def _is_another_call(
     draft: CallDraft, index: int | None, provider_id: str | None, name: str, arguments: str
 ) -> bool:
-    """Report whether a piece that points to `draft` is the beginning of another call."""
     if not name:
         return False
     if provider_id and draft.provider_id and provider_id != draft.provider_id:

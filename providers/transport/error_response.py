@@ -2,17 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from holdfast.providers.base import ContextOverflow, ProviderRefused
-from holdfast.providers.context_overflow import context_overflow, embedded_error, error_texts
+from holdfast.providers.context_overflow import context_overflow, error_parts, error_texts
 from holdfast.providers.streamed_answer import well_formed
 
 MAX_MESSAGE_CHARACTERS = 2_000
 # The end of a text that was longer.
 CUT = " …"
-_MAX_DEPTH = 6
 # The names of errors without a status of their own, within a stream.
 _STATUS_OF_WORD = {
     "rate_limit": 429,
@@ -74,7 +72,8 @@ def _error(
 
 def message_in(value: Any) -> str:
     """Return the message of an error in JSON, wherever it is in it; else the whole as JSON."""
-    return next(_messages(value), None) or json.dumps(value, ensure_ascii=False)
+    messages = (text for code, text in error_parts(value) if not code)
+    return next(messages, None) or json.dumps(value, ensure_ascii=False)
 
 
 def shortened(text: str, limit_characters: int = MAX_MESSAGE_CHARACTERS) -> str:
@@ -97,23 +96,3 @@ def _retry_after(value: Any) -> dict[str, str]:
             delays = [_DURATION.fullmatch(each) for each in values if isinstance(each, str)]
             return next(({"retry-after": delay[1]} for delay in delays if delay), {})
     return {}
-
-
-def _messages(value: Any, depth: int = 0) -> Iterator[str]:
-    match value:
-        case {"loc": [*place], "msg": str(message)}:
-            # Of a server on FastAPI: the message is of no use without the field.
-            where = ".".join(str(each) for each in place if each != "body")
-            yield f"{where}: {message}" if where else message
-        case str() if value.strip():
-            yield from _messages(embedded_error(value), depth + 1)
-            yield value
-        case [first, *_] if depth < _MAX_DEPTH:
-            yield from _messages(first, depth + 1)
-        case dict() if depth < _MAX_DEPTH:
-            # OpenRouter passes a provider's error on as the text `raw` of `metadata`.
-            for key in (
-                *("error", "metadata", "raw", "message"),
-                *("detail", "msg", "errors", "description"),
-            ):
-                yield from _messages(value.get(key), depth + 1)

@@ -192,7 +192,6 @@ class HttpProvider:
 
 
 async def _read(response: httpx.Response, decoder: EventDecoder, reader: AnswerReader) -> None:
-    """Read the answer up to its end or its bound."""
     size_bytes = 0
     chunks = response.aiter_bytes()
     try:
