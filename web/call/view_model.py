@@ -116,7 +116,6 @@ def build_call_page(
         "consequences": phrases.consequences(approval, pending.tool),
         "plan_warnings": side_effect_warnings(plan) if plan else [],
         "earlier_times": sum(one.kind == approval.kind for one in history.earlier_requests),
-        "changed_by": next((one.by for one in reversed(history.versions) if one.by), ""),
         "changes": changes,
         "budget_uses": [*budget_uses(pending.status.get("budget") or {})],
         "arguments": build_fields(pending.schema, requested, prefix="v", room=5 * MAX_FIELDS),

@@ -169,27 +169,23 @@ def parse_text(text: str, how: str) -> Any:
 
 def _parse(text: str, kind: str) -> Any:
     """Return the number or the JSON value of a text, or why it is unreadable."""
-    if kind == "number" and not _NUMBER.fullmatch(text.strip()):
-        empty = "Required: enter a number."
-        return UnreadableText(text, kind, _NO_NUMBER if text.strip() else empty)
-    if not text.strip():
-        problem = "Enter a JSON value: text in quotes, a number, null, …"
-        return UnreadableText(text, kind, problem)
-    invalid = _NO_NUMBER if kind == "number" else "Invalid JSON"
+    written = text.strip()
     try:
-        value = exact_json(text)
-        if is_deeper(value, MAX_JSON_DEPTH):
+        if kind == "number" and not _NUMBER.fullmatch(written):
+            problem = _NO_NUMBER if written else "Required: enter a number."
+        elif not written:
+            problem = "Enter a JSON value: text in quotes, a number, null, …"
+        elif is_deeper(value := exact_json(written if kind == "number" else text), MAX_JSON_DEPTH):
             problem = f"At most {MAX_JSON_DEPTH} levels of nesting are allowed."
-            return UnreadableText(text, kind, problem)
+        else:
+            json.dumps(value, ensure_ascii=False).encode()
+            return value
     except InexactNumber:
-        return UnreadableText(text, kind, _INEXACT)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        return UnreadableText(text, kind, f"{invalid}: {error.msg} ({where}).")
-    except (ValueError, RecursionError) as error:
-        return UnreadableText(text, kind, f"{invalid}: {error}.")
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
+        problem = _INEXACT
     except UnicodeEncodeError:
-        return UnreadableText(text, kind, "It contains half a character (an unpaired surrogate).")
-    return value
+        problem = "It contains half a character (an unpaired surrogate)."
+    except json.JSONDecodeError as error:
+        problem = f"Invalid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
+    except (ValueError, RecursionError) as error:
+        problem = f"Invalid JSON: {error}."
+    return UnreadableText(text, kind, problem)

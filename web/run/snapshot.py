@@ -110,16 +110,12 @@ class EntryRange:
     after: int | None = None
     before: int | None = None
 
-    def first(self, length: int) -> int:
-        """Return the number of the entry before the first one."""
+    def bounds(self, length: int) -> tuple[int, int]:
+        """Return the number of the entry before the first one, and of the last one of a log."""
         if self.after is not None:
-            return self.after
+            return self.after, min(self.after + PAGE_ENTRIES, length)
         end = length if self.before is None else min(self.before - 1, length)
-        return max(end - PAGE_ENTRIES, 0)
-
-    def last(self, first: int) -> int:
-        """Return the number of the last entry."""
-        return first + PAGE_ENTRIES if self.before is None else self.before - 1
+        return max(end - PAGE_ENTRIES, 0), end
 
 
 async def take_snapshot(
@@ -142,9 +138,7 @@ async def take_snapshot(
         async with asyncio.timeout(patience_seconds):
             status = await run.status()
             approvals = await run.pending_approvals() if status["pending"] else []
-            length = int(status.get("log", {}).get("entries", 0))
-            first = span.first(length)
-            last = min(span.last(first), length)
+            first, last = span.bounds(int(status.get("log", {}).get("entries", 0)))
             read = await read_entries(run, max(first - LEAD_ENTRIES, 0), last)
     except TimeoutError:
         return LoadedRun(found, ending=ending)

@@ -238,20 +238,20 @@ def test_a_budget_that_nothing_was_used_of_is_not_nearly_used_up() -> None:
 @pytest.mark.parametrize(
     ("span", "length", "first", "last"),
     [
-        (EntryRange(), 30, 0, 100),
+        (EntryRange(), 30, 0, 30),
         (EntryRange(), 250, 150, 250),
         (EntryRange(after=20), 250, 20, 120),
+        (EntryRange(after=200), 250, 200, 250),
         (EntryRange(before=151), 250, 50, 150),
         (EntryRange(before=51), 250, 0, 50),
-        (EntryRange(before=900), 250, 150, 899),
+        (EntryRange(before=900), 250, 150, 250),
         (EntryRange(before=1), 250, 0, 0),
     ],
 )
 def test_a_page_is_of_a_hundred_entries(
     span: EntryRange, length: int, first: int, last: int
 ) -> None:
-    assert span.first(length) == first
-    assert span.last(first) == last
+    assert span.bounds(length) == (first, last)
 
 
 def test_every_status_has_words_and_one_that_is_not_known_says_itself() -> None:
