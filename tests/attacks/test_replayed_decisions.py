@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.service import RPCError
 
 from holdfast.schemas.base import canonical_json, sha256
@@ -17,7 +15,7 @@ from tests.engine.approvals.test_signed_decision import decision, token
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Launch, Run
 from tests.support.eventually import eventually
-from tests.support.signing import Approver, write_keys
+from tests.support.signing import SIGNED_PAY, Approver, write_keys
 
 DIGEST = sha256(canonical_json({"arguments": {"amount": 5}, "tool": "pay"}))
 APPROVES = {"callId": "t1c1", "decision": "approve", "by": "ann", "digest": DIGEST}
@@ -111,13 +109,6 @@ def test_leave_to_carry_a_call_out_again_holds_for_once() -> None:
     assert play.errors() == {"t1c1": "outcome_unknown"}
 
 
-SIGNED_PAY = {
-    "_tool": "pay_out",
-    "_activity": "pay",
-    "_sideEffects": True,
-    "_approval": {"signed": True},
-    "properties": {"amount": {"type": "number"}},
-}
 ANN = Approver("ann")
 
 
@@ -175,16 +166,8 @@ async def test_a_token_that_is_sent_again_after_a_reset_does_not_count(
 ) -> None:
     """Temporal itself sends it again. After what was decided before the point of the reset, the
     replay goes on as it did."""
-    backend, run, _ = paid_once
-    await backend.client.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
-            namespace=backend.client.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=run.id),
-            workflow_task_finish_event_id=4,
-            request_id=run.id,
-        )
-    )
-    again = Run(backend.client.get_workflow_handle(run.id))
+    _, run, _ = paid_once
+    again = await run.reset(0)
 
     assert "another execution of the run (`nonce`)" in (await ignored(again))[0]
     assert tools.read() == [f"pay 5 {run.id}/t1c1"]
@@ -193,17 +176,8 @@ async def test_a_token_that_is_sent_again_after_a_reset_does_not_count(
 async def test_a_token_that_counted_before_a_reset_still_does(
     paid_once: tuple[Backend, Run, str],
 ) -> None:
-    backend, run, _ = paid_once
-    ended = [event.event_id for event in await run.history() if event.event_type == 7]
-    await backend.client.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
-            namespace=backend.client.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=run.id),
-            workflow_task_finish_event_id=ended[-1],
-            request_id=run.id,
-        )
-    )
-    again = Run(backend.client.get_workflow_handle(run.id))
+    _, run, _ = paid_once
+    again = await run.reset(-1)
 
     assert (await again.result())["output"] == {"paid": 5}
     assert tools.read() == [f"pay 5 {run.id}/t1c1"]

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
@@ -86,6 +89,21 @@ class Run:
         """The client that started it."""
         assert self._client is not None  # the backend started it
         return self._client
+
+    async def reset(self, task: int) -> "Run":
+        """`temporal workflow reset` to one of its workflow tasks, by index; the run of after."""
+        completed = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+        ended = [each.event_id for each in await self.history() if each.event_type == completed]
+        await self.client.workflow_service.reset_workflow_execution(
+            ResetWorkflowExecutionRequest(
+                namespace=self.client.namespace,
+                workflow_execution=WorkflowExecution(workflow_id=self.id),
+                reason="an operator's",
+                workflow_task_finish_event_id=ended[task],
+                request_id=self.id,
+            )
+        )
+        return Run(self.client.get_workflow_handle(self.id), self.client)
 
     async def result(self) -> dict[str, Any]:
         """The run's result."""

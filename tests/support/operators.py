@@ -9,16 +9,16 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 from temporalio.api.activity.v1 import ActivityOptions
 from temporalio.api.common.v1 import RetryPolicy, WorkflowExecution
-from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import (
     PauseActivityRequest,
     ResetActivityRequest,
-    ResetWorkflowExecutionRequest,
     UnpauseActivityRequest,
     UpdateActivityOptionsRequest,
 )
 from temporalio.client import Client
+
+from tests.support.backend import Run
 
 _RETRIED = [f"retry_policy.{each}" for each in ("maximum_attempts", "initial_interval")]
 
@@ -78,20 +78,7 @@ class Operator:
 
     async def reset_run(self) -> None:
         """`temporal workflow reset`, to the last workflow task: the activity stays scheduled."""
-        handle = self.client.get_workflow_handle(self.workflow_id)
-        completed = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
-        events = [event async for event in handle.fetch_history_events()]
-        await self.client.workflow_service.reset_workflow_execution(
-            ResetWorkflowExecutionRequest(
-                namespace=self.client.namespace,
-                workflow_execution=WorkflowExecution(workflow_id=self.workflow_id),
-                reason="an operator's",
-                workflow_task_finish_event_id=max(
-                    event.event_id for event in events if event.event_type == completed
-                ),
-                request_id=self.workflow_id,
-            )
-        )
+        await Run(self.client.get_workflow_handle(self.workflow_id), self.client).reset(-1)
 
     @property
     def _which(self) -> dict[str, Any]:

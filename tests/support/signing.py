@@ -27,6 +27,15 @@ from holdfast.schemas.settings.keys import AUDIENCES
 DIGEST = "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef"
 NONCE = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 
+# A tool that needs a signed approval.
+SIGNED_PAY = {
+    "_tool": "pay_out",
+    "_activity": "pay",
+    "_sideEffects": True,
+    "_approval": {"signed": True},
+    "properties": {"amount": {"type": "number"}},
+}
+
 
 @cache
 def rsa_key(number: int, bits: int = 2_048) -> RSAPrivateKey:

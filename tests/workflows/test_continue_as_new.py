@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.failure.v1 import Failure
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.common import RetryPolicy
 from temporalio.service import RPCError
@@ -342,15 +340,7 @@ async def test_a_run_that_is_reset_asks_before_it_does_again_what_it_has_done(
     await run.waiting()
     await run.signal("t1c1", "approve")
     await run.result()
-    await backend.client.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
-            namespace=backend.client.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=run.id),
-            workflow_task_finish_event_id=4,
-            request_id=run.id,
-        )
-    )
-    again = Run(backend.client.get_workflow_handle(run.id))
+    again = await run.reset(0)
 
     async def asked() -> Any:
         with suppress(RPCError):  # it is not there yet

@@ -27,7 +27,7 @@ from tests.support.echoing import echoing
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 from tests.support.process import ROOT, WorkerProcess
-from tests.support.signing import Approver, write_keys
+from tests.support.signing import SIGNED_PAY, Approver, write_keys
 
 # By the variable or the place that holds it.
 PLANTED = {
@@ -221,13 +221,6 @@ async def test_no_secret_of_a_worker_leaves_it(
 
 # A token is for once, and for minutes; even so, there is to be no further copy of it.
 
-SIGNED_PAY = {
-    "_tool": "pay_out",
-    "_activity": "pay",
-    "_sideEffects": True,
-    "_approval": {"signed": True},
-    "properties": {"amount": {"type": "number"}},
-}
 PAYS = Answer(calls=[call("pay_out", amount=5)])
 
 

@@ -11,15 +11,8 @@ from temporalio.exceptions import ApplicationError
 from tests.support import tools
 from tests.support.backend import Backend, Launch, Run
 from tests.support.model_server import Answer, call
-from tests.support.signing import Approver, write_keys
+from tests.support.signing import SIGNED_PAY, Approver, write_keys
 
-SIGNED_PAY = {
-    "_tool": "pay_out",
-    "_activity": "pay",
-    "_sideEffects": True,
-    "_approval": {"signed": True},
-    "properties": {"amount": {"type": "number"}},
-}
 PAYS = [Answer(calls=[call("pay_out", amount=5)]), Answer("paid")]
 MARKER = "marker_recorded_event_attributes"
 Opened = Callable[..., Awaitable[Backend]]
