@@ -189,9 +189,7 @@ class TokenCheck(Lenient):
     """What `check_token` is asked: whether this is a good token, for this purpose."""
 
     token: str
-    """The JWT."""
     purpose: Purpose
-    """What it is to be good for."""
     since: str | None = None
     """Where it says when it was issued (`iat`), that is not to be before this time."""
     nonce: str = ""
@@ -209,15 +207,11 @@ class DecisionClaims(Lenient):
     """
 
     sub: Annotated[str, Field(min_length=1, max_length=200)]
-    """Who decides."""
     groups: Annotated[list[str], Field(max_length=100)] = []
-    """The groups that they decide for."""
     digest: str
-    """Of the tool and its arguments."""
     nonce: str = ""
     """Of the question. Histories of before it was required have claims without it."""
     workflow_id: str
-    """The run."""
     exp: float
     """Until when it counts, in seconds since 1970."""
     iat: float | None = None
@@ -225,11 +219,9 @@ class DecisionClaims(Lenient):
     call_id: str | None = None
     """The call; unset, the first that it is used on."""
     decision: str | None = None
-    """What was decided."""
     result_digest: str | None = None
     """SHA-256 of the result, as canonical JSON."""
     remember: bool = False
-    """Whether it holds for every further call of the tool."""
     id: str = ""
     """By which it is known: the SHA-256 of what was signed. Not a claim; the check adds it."""
 

@@ -187,15 +187,11 @@ class ErrorEntry(Entry):
     """What happened, and what to do."""
 
 
-EVENTS = frozenset(
-    kind.model_fields["type"].default for kind in Entry.__subclasses__() if kind.event
-)
+_TYPES = {kind.model_fields["type"].default: kind for kind in Entry.__subclasses__()}
+EVENTS = frozenset(name for name, kind in _TYPES.items() if kind.event)
 """The types of those entries that are events."""
 SHOWN_TO_MODELS = frozenset(("message", "summary"))
 """The types of those entries that a model reads."""
-
-
-_TYPES = {kind.model_fields["type"].default: kind for kind in Entry.__subclasses__()}
 
 
 @dataclass(frozen=True)
@@ -222,9 +218,7 @@ def read_record(record: Mapping[str, Any]) -> LogRecord:
 
 
 def digested(record: dict[str, Any]) -> bytes:
-    """Return the bytes of an entry that its digest is over.
-
-    Canonical JSON, without the times in it.
+    """Return the bytes of an entry that its digest is over: canonical JSON without its times.
 
     A pending call is digested without its decisions too: they have entries of their own.
     """

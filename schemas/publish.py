@@ -144,21 +144,17 @@ def described(kind: Any, mode: Literal["validation", "serialization"]) -> dict[s
             each["properties"] = {**KEYWORDS, **each["properties"]}
     for name, each in definitions.items():
         each["title"] = re.sub("(?<!^)(?=[A-Z])", " ", name).capitalize()
-    pointed: dict[str, Any] = _pointing(made)
+    pointed: dict[str, Any] = json.loads(json.dumps(made), object_hook=_pointing)
     if f"#/$defs/{JSON_SCHEMA}" in json.dumps(pointed):
         pointed["$defs"] = {**pointed.get("$defs", {}), JSON_SCHEMA: DEFINITION}
     return pointed
 
 
-def _pointing(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_pointing(each) for each in value]
-    if not isinstance(value, dict):
+def _pointing(value: dict[str, Any]) -> dict[str, Any]:
+    if not IS_JSON_SCHEMA.items() <= value.items():
         return value
-    if IS_JSON_SCHEMA.items() <= value.items():
-        rest = {key: each for key, each in value.items() if key not in IS_JSON_SCHEMA}
-        return {**rest, "$ref": f"#/$defs/{JSON_SCHEMA}"}
-    return {key: _pointing(each) for key, each in value.items()}
+    rest = {key: each for key, each in value.items() if key not in IS_JSON_SCHEMA}
+    return {**rest, "$ref": f"#/$defs/{JSON_SCHEMA}"}
 
 
 # What the log adds to every entry; `result` is the content that the model was shown of a result.

@@ -10,6 +10,7 @@ A parser reports what it expected next. The messages here report what was found,
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -128,6 +129,13 @@ class _Loader(yaml.SafeLoader):
 
 _Loader.yaml_implicit_resolvers = {}
 _PREFIX = "tag:yaml.org,2002:"
+_SCALARS: dict[str, Callable[[str], Any]] = {
+    "!!str": str,
+    "!!null": lambda _: None,
+    "!!bool": lambda text: {"true": True, "false": False}[text.lower()],
+    "!!int": int,
+    "!!float": float,
+}
 for _kind, _pattern, _first in (
     ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
     ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", list("tTfF")),
@@ -199,28 +207,14 @@ class _Builder:
         return self._first_line + int(node.start_mark.line)
 
     def _scalar(self, node: yaml.Node, line: int) -> Any:
-        text = node.value
+        tag = str(node.tag).replace(_PREFIX, "!!")
+        if not isinstance(node, yaml.ScalarNode) or tag not in _SCALARS:
+            raise UnreadableError(line, f"the tag `{tag}` is not supported here", "leave it out")
         try:
-            match node.tag.removeprefix(_PREFIX):
-                case "str":
-                    return str(text)
-                case "null":
-                    return None
-                case "bool":
-                    return {"true": True, "false": False}[text.lower()]
-                case "int":
-                    return int(text)
-                case "float":
-                    return float(text)
-        except (KeyError, ValueError, TypeError) as error:
-            raise UnreadableError(
-                line, f"this is no {_tag(node)}", "write it plainly, without the tag"
-            ) from error
-        raise UnreadableError(line, f"the tag `{_tag(node)}` is not supported here", "leave it out")
-
-
-def _tag(node: yaml.Node) -> str:
-    return str(node.tag).replace(_PREFIX, "!!")
+            return _SCALARS[tag](node.value)
+        except (KeyError, ValueError) as error:
+            fix = "write it plainly, without the tag"
+            raise UnreadableError(line, f"this is no {tag}", fix) from error
 
 
 def _json_mistake(text: str, error: json.JSONDecodeError) -> UnreadableError:

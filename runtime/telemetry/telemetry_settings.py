@@ -21,11 +21,8 @@ DEFAULT_INTERVAL: Final = timedelta(minutes=1)
 _PROTOCOL: Final = "http/protobuf"
 _EXPORTER: Final = "opentelemetry.exporter.otlp.proto.http"
 _EXPORTER_PACKAGE: Final = "opentelemetry-exporter-otlp-proto-http"
-_DISABLED, _ENDPOINT, _HEADERS = (
-    "OTEL_SDK_DISABLED",
-    "OTEL_EXPORTER_OTLP_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_HEADERS",
-)
+_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
 _INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
 _SAMPLER, _SHARE = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 _SAMPLERS: Final = tuple(
@@ -65,7 +62,7 @@ def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
     Raises:
         TelemetrySettingsError: a variable is invalid.
     """
-    if _said(environ, _DISABLED).lower() == "true":
+    if _said(environ, "OTEL_SDK_DISABLED").lower() == "true":
         return TelemetrySettings()
     on = {signal: _is_sent(environ, signal) for signal in SIGNALS}
     if any(on.values()):
@@ -85,7 +82,9 @@ def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
         wrong = f"the variable {_INTERVAL} is no number of milliseconds up to {_MAX_INTERVAL_MS}"
         raise TelemetrySettingsError(wrong, "write it like 60000")
     endpoint = (_said(environ, _ENDPOINT) or DEFAULT_ENDPOINT).rstrip("/")
-    headers = _said(environ, "OTEL_EXPORTER_OTLP_METRICS_HEADERS") or _said(environ, _HEADERS)
+    headers = _said(environ, "OTEL_EXPORTER_OTLP_METRICS_HEADERS") or _said(
+        environ, "OTEL_EXPORTER_OTLP_HEADERS"
+    )
     return TelemetrySettings(
         traces=on["TRACES"],
         metrics=on["METRICS"],

@@ -35,15 +35,16 @@ activity_span: ContextVar[trace.Span] = ContextVar("holdfast-span")
 
 def current_place() -> dict[str, str]:
     """Return the run, turn, call and span of this thread; empty outside of a run."""
-    found: dict[str, str] = {}
+    found: dict[str, Any] = {}
     if activity.in_activity():
         info = activity.info()
         place = activity_input.get() or {}
         call = place.get(CALL) or names.call_of(info.activity_id)
-        found = _place(info.workflow_id or "", place.get(TURN) or names.turn_of(call), call)
+        turn = place.get(TURN) or names.turn_of(call)
+        found = {RUN: info.workflow_id, TURN: turn, CALL: call}
     elif workflow.in_workflow():
         turn = getattr(workflow.instance(), "turn", 0)
-        found = _place(workflow.info().workflow_id, turn, "")
+        found = {RUN: workflow.info().workflow_id, TURN: turn}
     current = trace.get_current_span()
     context = current.get_span_context()
     if not context.is_valid:
@@ -51,12 +52,7 @@ def current_place() -> dict[str, str]:
     if context.is_valid:
         found[TRACE] = trace.format_trace_id(context.trace_id)
         found[SPAN] = trace.format_span_id(context.span_id)
-    return found
-
-
-def _place(run: str, turn: int, call: str) -> dict[str, str]:
-    place = {RUN: run, TURN: str(turn or ""), CALL: call}
-    return {name: value for name, value in place.items() if value}
+    return {name: str(value) for name, value in found.items() if value}
 
 
 class TraceContextFilter(logging.Filter):

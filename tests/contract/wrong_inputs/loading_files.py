@@ -60,6 +60,12 @@ FILES = [
         "neighbours, or put the whole text in quotes",
     ),
     unread(
+        "a tag that is not of its value",
+        "tools/t.yaml",
+        CHARGED + "title: !!bool [a]\n",
+        ":2: the tag `!!bool` is not supported here; leave it out",
+    ),
+    unread(
         "a tag of Python",
         "tools/t.yaml",
         CHARGED + "title: !!python/name:os.system {}\n",
