@@ -20,7 +20,7 @@ from holdfast.client.command_errors import (
     wrong_command,
 )
 from holdfast.client.connection import connect
-from holdfast.client.question_text import CannotStrikeError, parse_call_ids, strike_calls
+from holdfast.client.question_text import parse_call_ids, strike_calls
 from holdfast.client.run_handle import RunHandle
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import clean, holdfast_command
@@ -119,10 +119,7 @@ def without_calls(meant: Decision, waiting: PendingApproval, struck: Sequence[st
     Raises:
         CommandError: these calls cannot be struck out.
     """
-    try:
-        edit = {"decision": "edit", "arguments": strike_calls(waiting, struck)}
-    except CannotStrikeError as error:
-        raise wrong_command(error.wrong, error.todo) from error
+    edit = {"decision": "edit", "arguments": strike_calls(waiting, struck)}
     return meant.model_copy(update={**edit, "digest": meant.digest or waiting.digest})
 
 

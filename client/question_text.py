@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from holdfast.client.command_errors import wrong_command
 from holdfast.runtime.narration.phrases import (
     REQUESTS,
     decided_phrase,
@@ -39,14 +40,6 @@ _LABEL_CHARS = 60
 _INSTANCE_CHARS = 100
 _VALUE_CHARS = 4_000
 _PLAN_VALUE_CHARS = 2_000
-
-
-class CannotStrikeError(ValueError):
-    """Calls cannot be struck out of a plan: what is wrong, and what to do."""
-
-    def __init__(self, wrong: str, todo: str) -> None:
-        super().__init__(f"{wrong}; {todo}")
-        self.wrong, self.todo = wrong, todo
 
 
 @dataclass(frozen=True)
@@ -252,20 +245,20 @@ def strike_calls(waiting: PendingApproval, struck: Collection[str]) -> dict[str,
     """Return the arguments of an edit that strikes calls out of a plan.
 
     Raises:
-        CannotStrikeError: it is no plan, the calls do not exist, or no call would remain.
+        CommandError: it is no plan, the calls do not exist, or no call would remain.
     """
     if waiting.kind != "plan":
-        raise CannotStrikeError(f"{clean(waiting.call_id)} is no plan", "approve or deny it")
+        raise wrong_command(f"{clean(waiting.call_id)} is no plan", "approve or deny it")
     ids = [call["id"] for call in shown_calls(waiting.arguments)]
     if waiting.find_round() is None:
         wrong = "the plan is too large to be shown whole"
-        raise CannotStrikeError(wrong, "say `edit` with all of its `calls` that are to stay")
+        raise wrong_command(wrong, "say `edit` with all of its `calls` that are to stay")
     for one in struck:
         if one not in ids:
-            raise CannotStrikeError(*no_such_call(clean(one), map(clean, ids)))
+            raise wrong_command(*no_such_call(clean(one), map(clean, ids)))
     left = [{"id": one} for one in ids if one not in struck]
     if not left:
-        raise CannotStrikeError("no call would be left", "say `deny`")
+        raise wrong_command("no call would be left", "say `deny`")
     return {"calls": left}
 
 

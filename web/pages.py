@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, WRONG_COMMAND, CommandError
+from holdfast.client.command_errors import CommandError
 from holdfast.runtime.text_safety import as_sentence, clean, one_line
 from holdfast.web.http.problems import RefusedRequest, problem_of
 from holdfast.web.page_text import display_time
@@ -45,8 +45,6 @@ _SENT: Final = (
     " you send it again."
 )
 
-# The HTTP status of an error, by the exit code of the command.
-_STATUS: Final = {NO_SUCH: 404, UNREACHABLE: 503, WRONG_COMMAND: 400}
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 LINE_CHARS = 500
@@ -97,7 +95,7 @@ def error_response(request: Request, error: Exception) -> Response:
     """
     if isinstance(error, CommandError):
         text = as_sentence(clean(str(error)))
-        return page(request, "shared/problem.html", _STATUS.get(error.code, 502), text=text)
+        return page(request, "shared/problem.html", problem_of(error).status, text=text)
     if isinstance(error, HTTPException):
         text = "This page does not exist." if error.status_code == 404 else str(error.detail)
         return page(request, "shared/problem.html", error.status_code, text=text)

@@ -16,8 +16,8 @@ from holdfast.cli.option_values import as_meant
 from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.screens.screen import Screen
 from holdfast.client import question_text
+from holdfast.client.command_errors import CommandError
 from holdfast.client.question_text import (
-    CannotStrikeError,
     DecisionOption,
     parse_call_ids,
     strike_calls,
@@ -76,7 +76,7 @@ async def _decision(
                 raise _Back
             try:
                 fields["arguments"] = strike_calls(waiting, struck)
-            except CannotStrikeError as error:
+            except CommandError as error:
                 raise _Back(f"That is not possible: {error}.") from error
         case "edit":
             fields["arguments"] = await _edited(waiting, answers, screen)

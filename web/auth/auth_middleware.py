@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import httpx
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Router
+from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.activities.check_token import check_groups, matching_key_set
@@ -56,19 +56,7 @@ _FORGED: Final = (
 )
 
 
-class SignInMethod(Protocol):
-    """A method of signing in, and the routes that it needs."""
-
-    @property
-    def routes(self) -> Sequence[BaseRoute]:
-        """Return the routes that need no authentication."""
-
-    async def authenticate(self, request: Request) -> Authentication | None:
-        """Return the sender of the request; None where it has no session.
-
-        Raises:
-            RefusedRequest: the sender is not allowed in.
-        """
+SignInMethod = LinkSignIn | OidcSignIn | ProxySignIn
 
 
 class BearerTokens:

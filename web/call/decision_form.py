@@ -13,7 +13,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from holdfast.client.question_text import CannotStrikeError, strike_calls
+from holdfast.client.command_errors import CommandError
+from holdfast.client.question_text import strike_calls
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.decision import Decision, PendingApproval
@@ -206,7 +207,7 @@ def _plan_decision(form: DecisionForm, pending: PendingCall) -> dict[str, Any] |
         return FormProblem(describe_unusable(unusable))
     try:
         remaining = strike_calls(approval, removed)
-    except CannotStrikeError as error:
+    except CommandError as error:
         return FormProblem(as_sentence(str(error)))
     calls = [
         {**call, "arguments": changed[call["id"]]} if call["id"] in changed else call
