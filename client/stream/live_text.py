@@ -1,24 +1,15 @@
 """The partial answer of a model and the progress of calls, formatted for people."""
 
-import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final
+
+from pydantic_core import from_json
 
 from holdfast.client.run_handle import AnswerProgress
 from holdfast.client.stream.heartbeats import CallProgress
 from holdfast.runtime.text_safety import arguments_line, as_json, one_line
 
 _NAME_CHARS = 80
-_CALLS = re.compile(r'\s*\{\s*"calls"\s*:\s*\[')
-_BETWEEN = ", \t\r\n"
-_OUTPUT = re.compile(r'\s*(?:\]\s*,|\{)\s*"output"\s*:\s*')
-_TOOL = re.compile(r'"_tool"\s*:\s*"([^"\\]*)"')
-# A partial JSON string, up to an escape that is not complete.
-_TEXT = re.compile(r'"((?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*)')
-_NULL = re.compile(r"n(u(ll?)?)?\b")
-
-
 _CALL_CHARS: Final = 2_000
 _UPDATE_CHARS: Final = 300
 
@@ -78,25 +69,22 @@ class TokenText:
 
 def composed_text(text: str, offset: int) -> str:
     """Return a composed answer for people; `text` is its end, after `offset` characters."""
-    match = _CALLS.match(text)
-    if offset or not (match or _OUTPUT.match(text)):
+    try:
+        answer = None if offset else from_json(text, allow_partial="trailing-strings")
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict) or answer.keys().isdisjoint(("calls", "output")):
         return f"(an answer of {offset + len(text):,} characters so far)" if text else ""
-    at, lines, decoder = match.end() if match else 0, [], json.JSONDecoder()
-    while at:
-        at = len(text) - len(text[at:].lstrip(_BETWEEN))
-        try:
-            call, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            break
+    calls, lines, name = answer.get("calls"), [], ""
+    for call in calls if isinstance(calls, list) else ():
         arguments = call if isinstance(call, dict) else {}
         arguments = {name: value for name, value in arguments.items() if value is not None}
         name = one_line(str(arguments.pop("_tool", "")), _NAME_CHARS)
         lines.append(f"{name} {arguments_line(arguments)}".rstrip())
-    if output := _OUTPUT.match(text, at):
-        value = text[output.end() :]
-        if string := _TEXT.match(value):
-            value = json.loads(f'"{string[1]}"', strict=False)
-        lines.append("" if _NULL.match(value) and not string else value)
-    elif tool := _TOOL.search(text, at):
-        lines.append(f"{one_line(tool[1], _NAME_CHARS)} …")
+    output = answer.get("output")
+    if "output" not in answer:
+        # The last call may be incomplete.
+        lines[-1:] = [f"{name} …"] if name else []
+    elif output is not None:
+        lines.append(output if isinstance(output, str) else as_json(output))
     return "\n".join(lines)
