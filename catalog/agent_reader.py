@@ -91,12 +91,7 @@ class _ToolPart:
 
 
 def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Agent:
-    """Resolve a written agent to the agent that a run stores.
-
-    Args:
-        written: the agent as an object.
-        name: its name if the object has none.
-        world: the definitions that it may refer to.
+    """Resolve a written agent to the agent that a run stores, by this name if it has none.
 
     Raises:
         InvalidValueError: the agent does not load; the error has every problem.

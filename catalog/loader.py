@@ -95,14 +95,8 @@ def load_catalog(
 ) -> Catalog:
     """Load a folder's tools and agents, and the tools of Python modules.
 
-    Args:
-        folder: holds `tools/` (`.json`, `.yaml`, `.yml`) and `agents/` (these, and `.md`).
-        modules: dotted names, or paths of `.py` files.
-        endpoints: the names of the endpoints that agents may use; None if they are unknown.
-        task_queue: the worker's own task queue: activities on it must be among those of the
-            modules.
-        knowledge_urls: the addresses that knowledge may be fetched from.
-        read_definition: returns the definition of an activity, and None for any other value.
+    `modules` are dotted names or paths of `.py` files. Activities on `task_queue` must be among
+    theirs. Without `endpoints` (None), it is unknown which ones agents may use.
 
     Raises:
         LoadError: a tool, an agent or a module does not load.

@@ -48,12 +48,7 @@ _BESIDE_PARAMETERS = ("$schema", "$comment", "title", "description")
 
 
 def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> Tool:
-    """Resolve a written tool to the tool that a run stores.
-
-    Args:
-        written: the JSON Schema with its meta-properties.
-        name: the tool's name if the schema has none (`_tool`).
-        world: the definitions that it may refer to.
+    """Resolve a written tool to the tool that a run stores, by this name if it has no `_tool`.
 
     Raises:
         InvalidValueError: the tool does not load; the error has every problem.

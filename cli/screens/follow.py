@@ -50,16 +50,10 @@ def screen_for(stream: TextIO, run_id: str, *, as_json: bool = False) -> Screen:
 async def follow(
     client: Client, run_id: str, *, out: Screen, ask: AnswerSource | None = None
 ) -> int:
-    """Follow a run to its end; return the exit code.
+    """Follow a run to its end; with `ask`, ask for decisions. Return the exit code.
 
     The code is 0 for a run that completed or stopped, 1 for any other end and for a run that was
     left waiting.
-
-    Args:
-        client: the connection to Temporal.
-        run_id: the run.
-        out: the screen: `screen_for(sys.stdout, run_id)`.
-        ask: the answers to questions; `None` to ask nothing.
 
     Raises:
         CommandError: there is no such run, Temporal does not answer for a minute, or the output of
