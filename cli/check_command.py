@@ -29,13 +29,8 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("check", help=text, description=f"{text.capitalize()}.")
     add = parser.add_argument
     add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
-    add(
-        "--tools",
-        metavar="MODULE",
-        action="append",
-        default=[],
-        help="a module of tools; repeatable",
-    )
+    text = "a module of tools; repeatable"
+    add("--tools", metavar="MODULE", action="append", default=[], help=text)
     add("--endpoints", metavar="FILE", help="the endpoints of the models (endpoints.yaml)")
     add("--keys", metavar="FILE|URL", help="the keys that verify tokens (keys.yaml)")
     add("--encryption", metavar="FILE", help="the keys that encrypt all payloads (encryption.yaml)")
@@ -48,9 +43,8 @@ def add_parser(commands: Commands) -> None:
     add("--composed", metavar="AGENT[:SKILL]", help=text)
     text = "print what it does not accept of tools and outputs, or does not show to a model"
     add("--provider", choices=MODEL_PROVIDERS, help=text)
-    add(
-        "--timeout", **TIME, default="1m", help="the time limit of the check (default: %(default)s)"
-    )
+    text = "the time limit of the check (default: %(default)s)"
+    add("--timeout", **TIME, default="1m", help=text)
     add("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(command=check)
 

@@ -18,7 +18,7 @@ from typing import Final
 from temporalio.client import Client
 
 from holdfast.cli.parser import Commands
-from holdfast.cli.prompts.answers import AnswerSource, Approver, user_name
+from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.client.command_errors import DONE, wrong_command
 from holdfast.client.start import StartRequest, start_workflow
 from holdfast.runtime.text_safety import shell_command
@@ -125,7 +125,7 @@ async def _inbox(client: Client, temporal_ui: str) -> AsyncIterator[str]:
     from holdfast.web.services import Services
 
     seal = TextSealer()
-    link = LinkSignIn(seal, user_name() or "you")
+    link = LinkSignIn(seal, Approver().name or "you")
     with open_listener(DEFAULT_HOST, 0) as socket:
         port = socket.getsockname()[1]
         access = RequestAccess(own_origins(DEFAULT_HOST, port, None), link, BearerTokens(seal, ()))

@@ -41,12 +41,8 @@ def add_parsers(commands: Commands) -> None:
     definition = option_values.name_or_definition
     run = commands.add_parser("run", help="start a run and follow it")
     add = run.add_argument
-    add(
-        "agent",
-        metavar="AGENT",
-        type=definition,
-        help="the name of an agent, or @FILE with its JSON",
-    )
+    text = "the name of an agent, or @FILE with its JSON"
+    add("agent", metavar="AGENT", type=definition, help=text)
     text = "the task: text, a JSON object, @FILE, or -"
     add("--input", metavar="TEXT", type=option_values.run_input, help=text)
     add("--state", **OBJECT, help="the initial state, or @FILE")
@@ -65,9 +61,8 @@ def add_parsers(commands: Commands) -> None:
     _add_starting(call, "the tool's")
     call.set_defaults(command=partial(start, CallRequest))
 
-    watching = commands.add_parser(
-        "watch", help="follow a run; Ctrl-C stops following, the run continues"
-    )
+    text = "follow a run; Ctrl-C stops following, the run continues"
+    watching = commands.add_parser("watch", help=text)
     watching.add_argument("run", **RUN)
     _add_following(watching)
     watching.set_defaults(command=watch)
@@ -76,11 +71,8 @@ def add_parsers(commands: Commands) -> None:
     add = sending.add_argument
     add("run", **RUN)
     add("text", metavar="TEXT", type=option_values.text, help="the message: text, @FILE, or -")
-    add(
-        "--steer",
-        action="store_true",
-        help="add the message to any run before its next turn, without an answer",
-    )
+    text = "add the message to any run before its next turn, without an answer"
+    add("--steer", action="store_true", help=text)
     sending.set_defaults(command=send)
     for name, command, text in (
         ("close", close, "end a conversation"),

@@ -42,7 +42,10 @@ class Approver:
     @property
     def name(self) -> str | None:
         """Return the given name, else that of the current user; `None` without either."""
-        return self.by or user_name()
+        try:
+            return self.by or getpass.getuser()
+        except (KeyError, OSError):
+            return None
 
 
 class AnswerSource:
@@ -120,11 +123,3 @@ class AnswerSource:
         if editor.returncode != 0:
             raise InputEndedError
         return line.decode("utf-8", "replace")
-
-
-def user_name() -> str | None:
-    """Return the name of the current user; `None` where the system has none."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return None

@@ -90,7 +90,9 @@ async def _decision(
             happened = verdict == "happened"
             what = "What it returned" if happened else "Your answer in place of the result"
             text = f"{what} (JSON or text; empty: back): "
-            line = (await _filled_line(text, answers, screen)).strip()
+            line = (await _line(text, answers, screen)).strip()
+            if not line:
+                raise _Back
             try:
                 fields["result"] = as_meant(line)
             except ArgumentTypeError as error:
@@ -111,7 +113,12 @@ async def _edited(waiting: PendingApproval, answers: AnswerSource, screen: Scree
     else:
         screen.print_note(f"Arguments now: {as_json(waiting.arguments)}")
         prompt = "All arguments as JSON (empty: back): "
-        text = await _filled_line(prompt, answers, screen, has_draft=bool(answers.draft))
+        if answers.terminal and answers.draft:
+            text = await answers.edited_line(prompt)
+        else:
+            text = await _line(prompt, answers, screen)
+        if not text.strip():
+            raise _Back
     answers.keep_draft(text)
     try:
         arguments = exact_json(text)
@@ -143,18 +150,6 @@ def _edited_text(editor: str, text: str) -> str:
         if status != 0 or not edited.strip():
             raise _Back
         return edited
-
-
-async def _filled_line(
-    prompt: str, answers: AnswerSource, screen: Screen, *, has_draft: bool = False
-) -> str:
-    if has_draft and answers.terminal:
-        line = await answers.edited_line(prompt)
-    else:
-        line = await _line(prompt, answers, screen)
-    if not line.strip():
-        raise _Back
-    return line
 
 
 async def _line(prompt: str, answers: AnswerSource, screen: Screen) -> str:

@@ -24,7 +24,7 @@ from examples.support_desk import shop
 from examples.support_desk.casting import AGENT, SCRIPT, Cast, MiscastError, cast
 from examples.support_desk.children import Child, NotReadyError
 from examples.support_desk.place import OccupiedError, Place, opened, short
-from holdfast.cli.prompts.answers import AnswerSource, Approver, user_name
+from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.follow import follow, screen_for
 from holdfast.cli.screens.screen import Screen
 from holdfast.client.command_errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, CommandError
@@ -125,7 +125,8 @@ class _Demo:
         """The page on which people decide: in the name of whoever gives the demonstration."""
         settings = self.place.folder / "inbox.yaml"
         settings.write_text(f"temporalUi: http://{HOST}:{self.place.ui_port}\n", encoding="utf-8")
-        words = ["inbox", "--port", "0", "--settings", str(settings), "--by", user_name() or "you"]
+        name = Approver().name or "you"
+        words = ["inbox", "--port", "0", "--settings", str(settings), "--by", name]
         command, log = [sys.executable, "-m", "holdfast", *words], self.place.folder
         child = Child(command, log=log / "inbox.log", env=self.place.environment())
         return self.running.enter_context(child)
