@@ -172,6 +172,11 @@ def rfc3339(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def readable_json(value: Any) -> str:
+    """Return a value as JSON, as people and models read it."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def canonical_json(value: Any) -> bytes:
     """JSON with sorted keys, no white space, UTF-8: equal values give equal bytes.
 

@@ -58,7 +58,6 @@ from holdfast.workflows.input import (
     update_id,
 )
 from holdfast.workflows.permits import is_foreign_state
-from holdfast.workflows.token_verification import authorize
 
 _EXAMPLE = '{"agent": …, "input": …}'
 # A run that moves to another build starts on the current one.
@@ -120,13 +119,8 @@ class AgentWorkflow(BaseWorkflow[Run]):
             # With its state, and the input that has arrived since.
             run = Run(previous.run, request, snapshot.agent, workflow.now, pages)
             return run, snapshot.worker
-        if self._request.request is None:
-            fail(names.INVALID_REQUEST, self._request.problem)
-        resolved = await self._resolve(names.RESOLVE_AGENT, self._request.raw, "agent")
-        snapshot = AgentSnapshot.read(resolved)
-        self._use_rules_of(snapshot.worker)
         # The next run of the chain receives the verified principal, and no token.
-        request = await authorize(self._request.request, snapshot.worker, self._request.raw)
+        request, snapshot = await self._admit(self._request, "agent", AgentSnapshot)
         self._origin = request, snapshot
         try:
             run = Run.start(request, snapshot.agent, self._mailbox, self._pending, workflow.now)

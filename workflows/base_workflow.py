@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -23,7 +23,7 @@ from temporalio.exceptions import ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
-    from holdfast.schemas.agent import WorkerFacts
+    from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.internal.delegate import DelegateNews
     from holdfast.schemas.log_entry import NoticeEntry
@@ -45,6 +45,7 @@ from holdfast.workflows.input import (
     FAILURES,
     MISSING_PAYLOAD,
     InvalidInputError,
+    ParsedRequest,
     TaskBudget,
     activity_failure,
     fail,
@@ -55,7 +56,9 @@ from holdfast.workflows.input import (
 )
 from holdfast.workflows.queries import QueryHandlers
 from holdfast.workflows.token_verification import (
+    RequestT,
     TokenRejected,
+    authorize,
     count_decision,
     unverified_decision,
     verify_decision,
@@ -65,8 +68,8 @@ from holdfast.workflows.token_verification import (
 MAX_EARLY_DECISIONS = 256
 MAX_NOTES = 256
 
-
 WorkT = TypeVar("WorkT", bound=ExecutionBase)
+SnapshotT = TypeVar("SnapshotT", AgentSnapshot, ToolSnapshot)
 
 
 @dataclass(frozen=True)
@@ -192,16 +195,20 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
             await self._count_decision(started, decision)
         return started
 
-    async def _resolve(self, activity: str, request: Any, what: Literal["agent", "tool"]) -> Any:
-        """Read the definition that a request names, and the facts of the worker that reads it."""
+    async def _admit(
+        self, parsed: ParsedRequest[RequestT], what: str, model: type[SnapshotT]
+    ) -> tuple[RequestT, SnapshotT]:
+        """Read the definition (of an agent or a tool) that a request names, and authorize it."""
+        if parsed.request is None:
+            fail(names.INVALID_REQUEST, parsed.problem)
         self._start_details = (
             f"The run begins: its {what}'s definition is read. If it has ended so, the tab"
             " **Timeline** says why."
         )
         try:
-            return await workflow.execute_local_activity(
-                activity,
-                request,
+            resolved = await workflow.execute_local_activity(
+                names.RESOLVE_AGENT if what == "agent" else names.RESOLVE_TOOL,
+                parsed.raw,
                 schedule_to_close_timeout=parse_duration("1m"),
                 summary=f"Reads the {what}'s definition",
             )
@@ -209,6 +216,9 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
             fail(names.INVALID_REQUEST, activity_failure(error).message)
+        snapshot = model.read(resolved)
+        self._use_rules_of(snapshot.worker)
+        return await authorize(parsed.request, what, snapshot.worker, parsed.raw), snapshot
 
     async def _finish(self, started: StartedWork[WorkT]) -> None:
         """Publish the end, give notifications a moment to be delivered, and let handlers finish."""

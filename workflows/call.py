@@ -15,11 +15,9 @@ from holdfast.workflows.engine.execution_base import RunCalls, SingleCall, Step
 from holdfast.workflows.input import (
     FAILURES,
     MISSING_PAYLOAD,
-    fail,
     parse_request,
     raw_payload_handler,
 )
-from holdfast.workflows.token_verification import authorize
 
 
 @workflow.defn(name=names.CALL_WORKFLOW, failure_exception_types=FAILURES)
@@ -42,12 +40,7 @@ class CallWorkflow(BaseWorkflow[SingleCall]):
         return await self._run()
 
     async def _begin(self) -> tuple[SingleCall, WorkerFacts]:
-        if self._request.request is None:
-            fail(names.INVALID_REQUEST, self._request.problem)
-        resolved = await self._resolve(names.RESOLVE_TOOL, self._request.raw, "tool")
-        snapshot = ToolSnapshot.read(resolved)
-        self._use_rules_of(snapshot.worker)
-        request = await authorize(self._request.request, snapshot.worker, self._request.raw)
+        request, snapshot = await self._admit(self._request, "tool", ToolSnapshot)
         call = SingleCall(request, snapshot.tool, self._pending, workflow.now)
         return call, snapshot.worker
 

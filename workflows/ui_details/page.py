@@ -102,19 +102,12 @@ class _Page:
 
 def _introduction(work: ExecutionBase) -> str:
     if isinstance(work, Run):
-        head, name, description = (
-            "the work of an AI agent,",
-            work.agent.name,
-            work.agent.description,
-        )
+        head, name, purpose = "the work of an AI agent,", work.agent.name, work.agent.description
     else:
         [tool] = work.state.rules.tools
-        head, name, description = (
-            "one call, without any AI, of",
-            tool.label or tool.name,
-            tool.description,
-        )
-    described = f": “{prose(description, _TASK_BYTES)}”" if description else ""
+        head, name = "one call, without any AI, of", tool.label or tool.name
+        purpose = tool.description
+    described = f": “{prose(purpose, _TASK_BYTES)}”" if purpose else ""
     lines = [f"This run is {head} **{prose(name, NAME_BYTES)}**{described}"]
     state, task = work.state, work.state.data["input"]
     if state.principal is not None:

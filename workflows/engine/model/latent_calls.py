@@ -5,10 +5,8 @@ the tool, the arguments and the values of the call's scopes. It offers no tools.
 not fit the tool's `_output`, the model receives the error and is asked again.
 """
 
-import json
-from typing import Any
-
 from holdfast.schemas.agent import Agent
+from holdfast.schemas.base import readable_json
 from holdfast.schemas.internal.model_request import (
     Ask,
     ConversationPage,
@@ -58,7 +56,7 @@ class Latent:
 
     def __init__(self, call: ToolCall, agent: Agent, state: RunState) -> None:
         tool, skill = call.tool, skill_of(agent, state.skill)
-        form = _AS_TEXT if tool.output is None else _AS_JSON + _json(tool.output)
+        form = _AS_TEXT if tool.output is None else _AS_JSON + readable_json(tool.output)
         notes = (agent.instructions, skill.instructions if skill else "", _TASK, form)
         self._call_id = call.id
         self._tool = tool
@@ -76,8 +74,8 @@ class Latent:
         lines = [
             f"Tool: {tool.name}",
             *([f"What it does: {tool.description}"] if tool.description else []),
-            f"Arguments: {_json(call.arguments)}",
-            *(f"{kind}: {_json(value)}" for kind, value in seen.items()),
+            f"Arguments: {readable_json(call.arguments)}",
+            *(f"{kind}: {readable_json(value)}" for kind, value in seen.items()),
         ]
         self._say(ChatMessage(role="user", content="\n".join(lines)))
 
@@ -116,7 +114,3 @@ class Latent:
 
     def _say(self, message: ChatMessage) -> None:
         self._log.append(MessageEntry(message=message))
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

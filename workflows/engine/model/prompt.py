@@ -4,11 +4,11 @@ Messages that were sent to a model never change, so that providers' caches apply
 from turn to turn, and therefore follows the conversation.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from holdfast.schemas.agent import Agent, ToolChoice
+from holdfast.schemas.base import readable_json
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import REASONING
@@ -68,7 +68,7 @@ def instructions(agent: Agent, skill: str | None = None) -> str:
     if agent.calling == "composed":
         notes.append(_COMPOSED if tools else _UNCALLED)
     elif agent.output is not None:
-        notes.append(_OUTPUT + json.dumps(agent.output, ensure_ascii=False))
+        notes.append(_OUTPUT + readable_json(agent.output))
     return "\n\n".join(note for note in notes if note)
 
 
@@ -143,7 +143,7 @@ def tail(run_state: RunState, plan: str | None = None) -> str | None:
         notes.append(f"{heading}\n{_within(shared, MAX_STATE_CHARACTERS)}")
     if own:
         shown = list(own)[: MAX_INSTANCES_CHARACTERS // MIN_SHARE_CHARACTERS]
-        share = _fair_share(sorted(len(_json(own[name])) for name in shown))
+        share = _fair_share(sorted(len(readable_json(own[name])) for name in shown))
         lines = [_OWN, *(f"{name}: {_within(own[name], share)}" for name in shown)]
         if len(own) > len(shown):
             lines.append(f"(and {len(own) - len(shown)} more instances)")
@@ -173,7 +173,7 @@ def _fair_share(sizes: list[int]) -> int:
 
 def _within(state: Any, most: int) -> str:
     """Return the state in about `most` characters: whole, or the beginning of each value."""
-    whole = _json(state)
+    whole = readable_json(state)
     if len(whole) <= most:
         return whole
     if isinstance(state, dict):
@@ -183,9 +183,5 @@ def _within(state: Any, most: int) -> str:
             text = as_text(value)
             is_short = len(text) <= room
             short[key] = value if is_short else f"{text[:room]} … ({len(text):,} characters)"
-        whole = _json(short)
+        whole = readable_json(short)
     return whole if len(whole) <= 2 * most else whole[:most] + " …"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -11,11 +11,11 @@ Reading is lenient, since not every answer is enforced: a value that does not fi
 as written, and the tool's own schema validates it.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from holdfast.schemas.base import readable_json
 from holdfast.schemas.json_schema import target_of
 from holdfast.schemas.tool import Schema, Tool
 from holdfast.validation.lenient_json import read_json
@@ -224,22 +224,22 @@ class StrictForms:
         parts += [{"type": "boolean"}] if flags else []
         parts += [{"type": "null"}] if None in values else []
         if len(parts) == 1 and len(values) > MAX_CHOICES:
-            known = json.dumps(parts[0]["enum"], ensure_ascii=False)
+            known = readable_json(parts[0]["enum"])
             notes = [f"one of {known[:MAX_TOLD_CHARACTERS]}"]
             return StrictForm({"type": parts[0]["type"], **_described(schema, notes)})
         if not parts or len(values) > MAX_CHOICES:
             return self._text(schema)
-        notes = [f"always {json.dumps(flags[0])}"] if len(flags) == 1 else []
+        notes = [f"always {readable_json(flags[0])}"] if len(flags) == 1 else []
         return StrictForm({**_any_of(parts), **_described(schema, notes)})
 
     def _text(self, schema: Any) -> StrictForm:
         note, own = _JSON_TEXT, {}
         if isinstance(schema, dict):
             own = {key: each for key, each in schema.items() if key not in ("title", "description")}
-        text = json.dumps(own, ensure_ascii=False)
+        text = readable_json(own)
         if '"$ref"' in text and isinstance(self._root, dict):
             named = {key: self._root[key] for key in ("$defs", "definitions") if key in self._root}
-            text = json.dumps({**own, **named}, ensure_ascii=False)
+            text = readable_json({**own, **named})
         if own and len(text) <= MAX_TOLD_CHARACTERS:
             note += f", which fits this JSON Schema: {text}"
         return json_text({"type": "string", **_described(schema, [note])}, self.fits(schema))
@@ -317,7 +317,7 @@ def _enum(values: list[Any], kind: str, *types: type) -> list[Schema]:
 def _told(schema: Schema) -> Schema:
     """Return the description, with the constraints that are not enforced."""
     notes = [
-        f"{key}: {json.dumps(schema[key], ensure_ascii=False)}"
+        f"{key}: {readable_json(schema[key])}"
         for key in _TOLD
         if key in schema and len(str(schema[key])) <= MAX_TOLD_CHARACTERS
     ]

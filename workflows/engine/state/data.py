@@ -48,9 +48,6 @@ class Data:
     def __getitem__(self, kind: str) -> Any:
         return self._values.get((kind, None))
 
-    def __contains__(self, kind: str) -> bool:
-        return (kind, None) in self._values
-
     @classmethod
     def resumed(cls, snapshot: Iterable[ValueSnapshot]) -> Self:
         """Return the values of a snapshot."""

@@ -5,11 +5,10 @@ The total size of the values of one call's references is limited, since a few ch
 large value.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from holdfast.schemas.base import json_size
+from holdfast.schemas.base import json_size, readable_json
 from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.phrases import MAX_NAMES_TOLD, first_names, quote_value, suggest_names
 from holdfast.schemas.reference import (
@@ -172,4 +171,4 @@ def instance_property(tool: Tool, instances: Sequence[str]) -> dict[str, Schema]
 
 def as_text(value: Any) -> str:
     """Return a value in the form that a model reads."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else readable_json(value)
