@@ -273,10 +273,8 @@ class AgentWorkflow(BaseWorkflow[Run]):
         takes_messages = request is not None and request.conversation is not False
         is_over = self._work is not None and self._work.last_step is not None
         if not takes_messages or is_over or self._mailbox.closed:
-            fail(
-                names.NOT_A_CONVERSATION,
-                "the run is no open conversation: signal `message` instead",
-            )
+            problem = "the run is no open conversation: signal `message` instead"
+            fail(names.NOT_A_CONVERSATION, problem)
         try:
             self._task_budget.admit(message, trace=False)
             _delivered(exact_value(message))

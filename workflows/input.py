@@ -234,7 +234,7 @@ def payload_json(result: Any) -> Any:
     Raises:
         ValueError: The payload has another encoding, or is invalid.
     """
-    if not isinstance(result, RawValue):
+    if not isinstance(result, RawValue):  # one of several values, which the SDK has decoded
         return result
     try:
         value = workflow.payload_converter().from_payload(result.payload)

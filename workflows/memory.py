@@ -58,15 +58,12 @@ class MemoryWorkflow:
         if self._is_invalid:
             message = "a memory is started by its first write, and by nobody"  # durable text
             fail(names.INVALID_REQUEST, message)
-        await workflow.wait_condition(
-            lambda: (
-                (
-                    workflow.info().is_continue_as_new_suggested()
-                    or self._writes >= self._memory.writes_a_run
-                )
-                and workflow.all_handlers_finished()
-            )
-        )
+
+        def is_long() -> bool:
+            is_suggested = workflow.info().is_continue_as_new_suggested()
+            return is_suggested or self._writes >= self._memory.writes_a_run
+
+        await workflow.wait_condition(lambda: is_long() and workflow.all_handlers_finished())
         workflow.continue_as_new(self._memory.state().to_json())
 
     @workflow.update(

@@ -21,6 +21,8 @@ from holdfast.schemas.log_entry import (
 )
 from holdfast.schemas.names import CallError, ErrorCode
 
+MAX_CALLS = 30
+
 
 @dataclass
 class CallSummary:
@@ -47,7 +49,7 @@ class CallSummary:
 
 
 class CallSummaries:
-    """The summaries of one run's calls in the order of the calls, the latest `max_calls` of them.
+    """The summaries of one run's latest calls in the order of the calls.
 
     `forgotten` counts those that were dropped, `last_entry` is the number of the last entry read.
     """
@@ -57,11 +59,9 @@ class CallSummaries:
         arguments_line: Callable[[Mapping[str, Any]], str],
         *,
         last_entry: int = 0,
-        max_calls: int = 30,
     ) -> None:
         """Start after an entry; `arguments_line` writes arguments in one line."""
         self._arguments_line = arguments_line
-        self._max_calls = max_calls
         self._summaries: dict[str, CallSummary] = {}
         self.forgotten = 0
         self.last_entry = last_entry
@@ -108,7 +108,7 @@ class CallSummaries:
 
     def _add(self, summary: CallSummary) -> None:
         self._summaries[summary.id] = summary
-        if len(self._summaries) > self._max_calls:
+        if len(self._summaries) > MAX_CALLS:
             del self._summaries[next(iter(self._summaries))]
             self.forgotten += 1
 
@@ -152,11 +152,9 @@ class CallSummaries:
                 summary.progress = _end(summary, entry.error)
 
     def _brief(self, kind: Kind, arguments: Any) -> str:
-        return (
-            self._arguments_line(brief_arguments(kind, arguments))
-            if isinstance(arguments, dict)
-            else ""
-        )
+        if not isinstance(arguments, dict):
+            return ""
+        return self._arguments_line(brief_arguments(kind, arguments))
 
 
 def _planned(kind: Kind, arguments: Any) -> tuple[str, ...]:

@@ -115,10 +115,7 @@ def timeout_phrase(
 ) -> str:
     """Return the outcome of an expired approval: `it is denied`, `the run fails`.
 
-    Args:
-        kind: the kind of the question; only calls and plans obey the policy.
-        on_timeout: the `onTimeout` of the policy, `None` for a denial.
-        is_single_call: the call belongs to no run that could fail.
+    Only calls and plans obey the `on_timeout` of their policy; a single call has no run to fail.
     """
     if is_single_call and kind == "call" and on_timeout == "fail":
         return "the call fails"

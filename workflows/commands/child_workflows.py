@@ -5,9 +5,8 @@ approvals. A parent that ends does not wait for its delegates: it cancels them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
-from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from temporalio import exceptions, workflow
 from temporalio.common import RawValue, WorkflowIDReusePolicy
@@ -35,19 +34,12 @@ from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.input import payload_json
 
-
-class RunClock(Protocol):
-    """The part of the step executor that delegates use."""
-
-    def on_run_time(self, coroutine: Coroutine[Any, Any, Any], /) -> Awaitable[Any]:
-        """Await a coroutine while the run's time passes."""
-
-    def in_flight(self, size: int, /) -> AbstractAsyncContextManager[None]:
-        """Reserve this many bytes of the current workflow task's commands."""
+if TYPE_CHECKING:
+    from holdfast.workflows.commands.step_executor import StepExecutor
 
 
 async def execute_delegate(
-    call: ToolCall, turn: Turn, work: ExecutionBase, publisher: Publisher, clock: RunClock
+    call: ToolCall, turn: Turn, work: ExecutionBase, publisher: Publisher, executor: "StepExecutor"
 ) -> Outcome:
     """Run a call as a child workflow, and return its outcome."""
     own_id, agent = workflow.info().workflow_id, work.agent if isinstance(work, Run) else None
@@ -59,7 +51,7 @@ async def execute_delegate(
     work.delegates.add(delegate)
     publisher.update()
     try:
-        end = await _end_of(delegate, call, work, clock)
+        end = await _end_of(delegate, call, work, executor)
     finally:
         work.delegates.remove(call.id)
     charge(work.state.meter, delegate, end)
@@ -67,10 +59,10 @@ async def execute_delegate(
 
 
 async def _end_of(
-    delegate: Delegate, call: ToolCall, work: ExecutionBase, clock: RunClock
+    delegate: Delegate, call: ToolCall, work: ExecutionBase, executor: "StepExecutor"
 ) -> DelegateEnd:
     """Await a delegate, on the run's time except while the delegate waits for decisions."""
-    running = asyncio.create_task(_run(delegate, call, clock))
+    running = asyncio.create_task(_run(delegate, call, executor))
 
     def is_over() -> bool:
         return running.done() or work.is_halting
@@ -83,7 +75,7 @@ async def _end_of(
                 return is_over() or work.delegates.has_pending(call.id) != was
 
             change = workflow.wait_condition(has_changed)
-            await (change if pending else clock.on_run_time(change))
+            await (change if pending else executor.on_run_time(change))
         if running.done():
             return await running
         return DelegateFailed("abandoned", "the run ended before its delegate")
@@ -93,12 +85,12 @@ async def _end_of(
             running.cancel()
 
 
-async def _run(delegate: Delegate, call: ToolCall, clock: RunClock) -> DelegateEnd:
+async def _run(delegate: Delegate, call: ToolCall, executor: "StepExecutor") -> DelegateEnd:
     # A call that may run once is rejected if its id was used before. A person's decision that it
     # did not happen permits the id again.
     policies, is_first = WorkflowIDReusePolicy, call.tool.once and call.unknown_outcomes == 0
     try:
-        async with clock.in_flight(json_size(delegate.request)):
+        async with executor.in_flight(json_size(delegate.request)):
             child = await workflow.start_child_workflow(
                 names.AGENT_WORKFLOW,
                 delegate.request,

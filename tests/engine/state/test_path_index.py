@@ -13,7 +13,11 @@ WRITTEN = st.lists(SOME, max_size=6)
 
 
 def places_of(written: list[list[Path]]) -> PathIndex[int]:
-    return PathIndex((place, who) for who, places in enumerate(written) for place in places)
+    found = PathIndex[int]()
+    for who, places in enumerate(written):
+        for place in places:
+            found.add(place, who)
+    return found
 
 
 @given(WRITTEN, SOME)

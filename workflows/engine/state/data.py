@@ -10,7 +10,7 @@ write is visible beside it, and a write in one instance is not visible in anothe
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from holdfast.schemas.base import canonical_json
@@ -257,19 +257,16 @@ class VisibleData:
     """The data that one call reads; `void` maps the places that stay empty to their writers."""
 
     data: Data
-    void: PathIndex[str] | None = None
+    void: PathIndex[str] = field(default_factory=PathIndex[str])
 
     def read(self, path: Path) -> Any | MissingValue:
         """Return the value at the path, or `MISSING`."""
-        return MISSING if self._writers(path) else self.data.read(path)
+        return MISSING if self.void.covering(path) else self.data.read(path)
 
     def why(self, path: Path) -> str:
         """Return why there is no value, as far as that is known."""
-        who = self._writers(path)
+        who = self.void.covering(path)
         return f" ({', '.join(who)} was to write it, and did not)" if who else ""
-
-    def _writers(self, path: Path) -> dict[str, None]:
-        return {} if self.void is None else self.void.covering(path)
 
 
 def is_same_json(some: Any, others: Any) -> bool:

@@ -18,12 +18,10 @@ _Key = tuple[str, str | None, tuple[_Step, ...]]
 class PathIndex(Generic[T]):
     """An index from places to their writers."""
 
-    def __init__(self, written: Iterable[tuple[Path, T]] = ()) -> None:
+    def __init__(self) -> None:
         self._at: dict[_Key, dict[T, None]] = {}
         self._inside: dict[_Key, dict[T, None]] = {}
         self._next: dict[_Key, dict[_Step, None]] = {}
-        for place, who in written:
-            self.add(place, who)
 
     def add(self, place: Path, who: T) -> None:
         """Add a writer of a place."""
