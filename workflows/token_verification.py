@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
 
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.signed_decision import (
+from holdfast.workflows.engine.approvals.question import (
     DecisionRejected,
     sign_with_claims,
 )

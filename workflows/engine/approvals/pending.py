@@ -13,8 +13,7 @@ from holdfast.schemas.decision import Decided, Decision
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL, STRICTER_CALLS
 from holdfast.schemas.phrases import first_names, quote_value
 from holdfast.validation.rule_changes import applies
-from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected, SignedDecision
+from holdfast.workflows.engine.approvals.question import DecisionRejected, Question, SignedDecision
 from holdfast.workflows.engine.state.redaction import truncate
 
 MAX_EARLY_DECISIONS = 256

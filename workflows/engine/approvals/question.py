@@ -3,7 +3,8 @@
 Decisions on a `Question` are checked, then counted; a quorum of equal ones is its `Ruling`.
 Decisions are equal if they have the same effect: to run with the same arguments, or to use the same
 result. An edit therefore restarts the count, and the digest of an approval of another person's edit
-proves that the approver saw that edit.
+proves that the approver saw that edit. Every field of a signed decision but its reason is read from
+its token, which counts once. An activity verifies signature and dates.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from holdfast.schemas.base import canonical_json, rfc3339, sha256
 from holdfast.schemas.decision import (
     Decided,
     Decision,
+    DecisionClaims,
     Kind,
     PendingApproval,
     Verdict,
@@ -27,12 +29,6 @@ from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.rule_changes import applies
 from holdfast.validation.text_safety import normalized_person
-from holdfast.workflows.engine.approvals.signed_decision import (
-    RESULTS,
-    DecisionRejected,
-    SignedDecision,
-    check_token,
-)
 
 MAX_COUNTED_DECISIONS = 200
 MAX_REMINDERS = 100
@@ -51,10 +47,11 @@ _AGAIN = (
     "this call may have happened; to run it again send `did_not_happen` with the `digest` that is"
     " shown now"
 )
+_RESULTS: tuple[Verdict, ...] = ("respond", "happened")
 # The decisions that use a field of their own.
 _USED_BY: dict[str, tuple[Verdict, ...]] = {
     "arguments": ("edit",),
-    "result": RESULTS,
+    "result": _RESULTS,
     "remember": ("approve", "edit"),
 }
 _RENEW = (
@@ -70,6 +67,52 @@ _UNFIT: dict[tuple[Kind, Verdict], str] = {
     ("principal_expired", "respond"): _RENEW,
     ("plan", "respond"): "decide on a plan with approve, edit or deny",
 }
+
+
+class DecisionRejected(Exception):
+    """A decision is rejected; `code` is a type of `schemas.names`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class SignedDecision(Decision):
+    """A decision whose token was verified; no client can send one."""
+
+    claims: DecisionClaims
+
+    @property
+    def token_use(self) -> str:
+        """Return the use of its token: a call and a verdict."""
+        return f"{self.call_id} {self.decision}"
+
+
+def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) -> SignedDecision:
+    """Take the person from a token's claims, or raise `DecisionRejected`: it is for another run."""
+    if claims.workflow_id != run_id:
+        raise _unbound("another run")
+    fields = {name: getattr(decision, name) for name in decision.model_fields_set}
+    who = {"by": claims.sub, "groups": claims.groups}
+    return SignedDecision.model_validate({**fields, **who, "claims": claims})
+
+
+def check_token(decision: SignedDecision, call_id: str, digest: str) -> None:
+    """Raise `DecisionRejected` unless a token is for this call, this digest, and the verdict."""
+    claims, verdict = decision.claims, decision.decision
+    if claims.call_id is not None and claims.call_id != call_id:
+        raise _unbound("another call")
+    if claims.digest != digest:
+        what = "other arguments" if verdict == "edit" else "another call, or as it was before"
+        raise _unbound(f"{what}: look at it again, then sign")
+    if claims.decision is None and verdict not in ("approve", "deny", "edit"):
+        raise _unbound(f"an approval or a denial: sign `decision` as `{verdict}`")
+    if claims.decision not in (None, verdict):
+        raise _unbound("another decision")
+    if verdict in _RESULTS and claims.result_digest != sha256(canonical_json(decision.result)):
+        raise _unbound("another result: sign its digest as `resultDigest`")
+    if decision.remember and not claims.remember:
+        raise _unbound("this call alone: sign `remember` as well")
 
 
 @dataclass(frozen=True)
@@ -232,11 +275,9 @@ class Question:
         self.decisions.append((decided, effect))
         if meant.decision == "deny":
             self.ruling = Denied(meant.reason or "")
-        elif self.count_missing() > 0:
-            self.ruling = None
-        elif meant.decision == "respond":
+        elif self.count_missing() <= 0 and meant.decision == "respond":
             self.ruling = AnsweredByPerson(meant.result)
-        else:
+        elif self.count_missing() <= 0:
             self.ruling = Approved(self.arguments, self.edited_by)
         return decided
 
@@ -288,12 +329,11 @@ class Question:
         return digest_of(self.tool, arguments, self.kind, self.round)
 
     def _check_signature(self, decision: Decision) -> None:
-        if not isinstance(decision, SignedDecision):
-            if self.policy.signed:
-                raise _invalid(_UNSIGNED)
-            return
-        arguments = decision.arguments if decision.decision == "edit" else self.arguments
-        check_token(decision, self.call_id, self._digest_of(arguments or {}))
+        if isinstance(decision, SignedDecision):
+            arguments = decision.arguments if decision.decision == "edit" else self.arguments
+            check_token(decision, self.call_id, self._digest_of(arguments or {}))
+        elif self.policy.signed:
+            raise _invalid(_UNSIGNED)
 
     def _check_digest(self, decision: Decision) -> None:
         if decision.digest is not None and decision.digest != self.digest:
@@ -354,3 +394,7 @@ class Question:
 
 def _invalid(why: str) -> DecisionRejected:
     return DecisionRejected(INVALID_DECISION, why)
+
+
+def _unbound(what: str) -> DecisionRejected:
+    return DecisionRejected(INVALID_DECISION, f"the token is for {what}")
