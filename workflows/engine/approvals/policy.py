@@ -26,10 +26,7 @@ def effective_policy(tool: Tool, rules: AgentRules) -> ApprovalPolicy:
 
 
 def requires_approval(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any] | None) -> bool:
-    """Return whether a call needs an approval.
-
-    It does if `when` cannot be checked, or if its arguments are not known yet.
-    """
+    """Return whether a call needs one; it does if its arguments, or `when`, cannot be checked."""
     required = policy.require == "side_effects" and tool.side_effects
     if not (required or policy.require == "always"):
         return False

@@ -7,10 +7,9 @@
 
 A call is pending while it needs the result of another call of its turn, waiting while people
 decide, and queued while an earlier call has yet to write to the same place. Just before it starts,
-it goes (back) to waiting if the token of the run's principal has expired. Most calls are in none of
-these stages. Only `ToolCall` itself changes a call. Results are logged in source order: when the
-whole turn has ended, or, in a sequential turn, before the next call starts. Every expected ending
-is an outcome and a value, not an exception.
+it goes (back) to waiting if the token of the run's principal has expired. Results are logged in
+source order: when the whole turn has ended, or, in a sequential turn, before the next call starts.
+Every expected ending is an outcome and a value, not an exception.
 """
 
 from dataclasses import dataclass, field
@@ -156,10 +155,9 @@ class MetaProperties:
 
 @dataclass(frozen=True)
 class Dependencies:
-    """The calls of the same turn that a call needs, and whether another call needs it.
+    """The calls of its turn that a call needs, and whether another one needs it.
 
-    `sources` write the places that its references name; `earlier_writers` write to the same places
-    before it.
+    `sources` write what its references name; `earlier_writers` write to its places before it.
     """
 
     sources: list["ToolCall"] = field(default_factory=list, repr=False)
@@ -226,8 +224,7 @@ class ToolCall:
     @property
     def label(self) -> str:
         """Return the tool's name for people."""
-        label = self.found_tool.label if self.found_tool is not None else None
-        return label or self.name
+        return (self.found_tool and self.found_tool.label) or self.name
 
     @property
     def ended(self) -> Final:
@@ -239,9 +236,8 @@ class ToolCall:
     @property
     def result_published(self) -> bool:
         """Return whether calls that depend on it may read its result."""
-        if isinstance(self.outcome, Refused | Stopped):
-            return True
-        return self.result_stage >= ResultStage.PUBLISHED
+        has_none = isinstance(self.outcome, Refused | Stopped)
+        return has_none or self.result_stage >= ResultStage.PUBLISHED
 
     @property
     def is_closed(self) -> bool:

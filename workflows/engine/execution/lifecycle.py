@@ -84,10 +84,9 @@ class CallLifecycle:
         self._questions = questions
 
     def check_and_start(self, turn: Turn, calls: list[ToolCall]) -> HookRequests[None]:
-        """Decide which of a turn's calls are refused, pending, waiting for people, or running.
+        """Refuse, postpone or start the calls of a turn, or ask people about them.
 
-        All calls are logged first, then the questions, then the starts. A call that can never run
-        is refused before any call starts. The calls of a plan are checked already.
+        All calls are logged first, then the questions, then the starts. A plan is checked already.
         """
         if not turn.is_plan:
             yield from self.check(turn.number, calls)
@@ -127,10 +126,7 @@ class CallLifecycle:
             uncount_call(call, self._state)
 
     def start(self, turn: int, call: ToolCall) -> None:
-        """Start a call, if the principal holds its scopes now.
-
-        A call that the engine or the model's own result answers ends at once.
-        """
+        """Start a call, if the principal holds its scopes now; end it if it has its result."""
         if call.open_dependencies:
             call.move(CallStage.QUEUED)
             return

@@ -46,10 +46,7 @@ class Questions:
     def required_policy(
         self, call: ToolCall, arguments: dict[str, Any] | None
     ) -> ApprovalPolicy | None:
-        """Return the policy under which a call needs an approval, if it needs one.
-
-        `arguments` are None while they are not known.
-        """
+        """Return the policy of an approval that a call needs; unknown `arguments` are None."""
         rules = self._state.rules
         if call.name in (*rules.approval.auto, *self._state.pending.remembered):
             return None

@@ -5,9 +5,8 @@
     the first entry ─► done, error          invoke_agent AGENT: the whole run
 
 Each entry of the log is read once, from the last position on, so nothing is reported twice; a
-replay computes the same spans. A call that never ran is a span of zero length. A call's span ends
-at the time in `ended`, if the workflow set one: the log records the ends of all calls of a turn
-together.
+replay computes the same spans. A call that never ran is a span of zero length; another call's span
+ends at the time in `ended`: the log records the ends of all calls of a turn together.
 """
 
 import json
@@ -117,10 +116,7 @@ class Spans:
             self._end_wait(record["callId"], record["at"], verdict)
 
     def _end_waits(self, at: str) -> None:
-        """End all waits, including those whose end is not in the log.
-
-        Examples are a plan that a message interrupted, and a budget that was not extended in time.
-        """
+        """End all waits, also those whose end is not in the log: an interrupted plan, a budget."""
         for call_id in list(self._waits):
             until = self._waits[call_id].record["approval"]["expiresAt"]
             self._end_wait(call_id, at, _EXPIRED if until <= at else _WITHDRAWN)
@@ -211,11 +207,7 @@ class Spans:
         attributes: Attributes,
         error: str | None = None,
     ) -> None:
-        """Add a span.
-
-        The span of the run has an empty name of its `own`, and the id of its parent; any other span
-        has the name of its `parent` in the run.
-        """
+        """Add a span: `parent` is a name in the run, and for the span of the run itself an id."""
         subject = self._subject
         of_all: Attributes = {
             "gen_ai.conversation.id": subject.origin.workflow_id,

@@ -4,7 +4,6 @@ A plan shows the known arguments. A reference with an unknown value is shown as 
 needs an approval of its own, unless the approver sets a bound that the later arguments fit. An edit
 can change arguments, strike out calls and set bounds, nothing else. Arguments that were shown with
 all values are literal after an edit; those of a pending call may refer to what other calls write.
-
 An edited plan must be able to run: a call that refers to a place that only a struck call would
 write has to be struck or changed as well. An older value does not replace the missing one.
 """
