@@ -59,11 +59,7 @@ async def connect() -> Client:
 
 
 def load_codec(file: str, named_by: str) -> EncryptionCodec:
-    """Return the codec with the keys of a file; `named_by` is the setting that names the file.
-
-    Raises:
-        CommandError: the keys cannot be used.
-    """
+    """Return the codec with the keys of a file; `named_by` is the setting that names the file."""
     try:
         return EncryptionCodec(KeyRing.load(Path(file), os.environ))
     except LoadError as error:

@@ -135,7 +135,6 @@ async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) ->
 
 
 async def _latest_end(client: Client, run: WorkflowExecutionDescription) -> HistoryEvent | None:
-    """Return the end of the newest workflow task in the history."""
     request = GetWorkflowExecutionHistoryReverseRequest(
         namespace=client.namespace,
         execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),

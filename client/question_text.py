@@ -94,11 +94,10 @@ OPTIONS: Final[dict[Kind, tuple[DecisionOption, ...]]] = {
     "principal_expired": (DecisionOption("d", "[d]eny", "deny", ("n", "no")), _SKIP),
 }
 
-# For a run that does not describe the effects itself.
-_EFFECTS: Final[dict[Kind, str]] = {
-    "call": "approve: it runs · deny: it does not run, and the model reads your reason · edit: it"
-    " runs with your arguments · respond: your answer is its result",
-}
+_CALL_EFFECTS: Final = (
+    "approve: it runs · deny: it does not run, and the model reads your reason · edit: it runs"
+    " with your arguments · respond: your answer is its result"
+)
 _STRIKE: Final = "approve [--strike CALL]"
 
 
@@ -120,7 +119,10 @@ def heading(waiting: PendingApproval) -> str:
 
 def explanations(waiting: PendingApproval) -> list[str]:
     """Return what the heading leaves out, the effects of the decisions, and the terms."""
-    effects = how_to_edit(waiting) if waiting.kind == "plan" else _EFFECTS.get(waiting.kind, "")
+    effects = _CALL_EFFECTS if waiting.kind == "call" else ""
+    if waiting.kind == "plan":
+        edit, means = example_edit(waiting.arguments)
+        effects = f"edit, for example: {clean(edit)} ({clean(means)})" if edit else ""
     facts = clean(question_facts(waiting.kind, waiting.question or ""))
     filled = filled_in_phrase(waiting.filled_in)
     return [text for text in (facts, filled, effects, _terms(waiting)) if text]
@@ -136,10 +138,11 @@ def arguments(waiting: PendingApproval) -> list[tuple[str, str]]:
     """Return the arguments by name, or the calls of a plan; a cut value has the hidden length."""
     if waiting.kind == "plan":
         calls = list(shown_calls(waiting.arguments))
-        rows = [
-            (f"{number}. {plan_call_name(call)}", "\n".join(_plan_call_lines(call)))
-            for number, call in enumerate(calls[:MAX_CALLS], start=1)
-        ]
+        rows = []
+        for number, call in enumerate(calls[:MAX_CALLS], start=1):
+            name = f"{call['id']} {call.get('label') or call.get('tool') or ''}"
+            row = f"{number}. {one_line(name, _LABEL_CHARS)}", "\n".join(_plan_call_lines(call))
+            rows.append(row)
         more = len(calls) - MAX_CALLS
         note = [("…", f"{more} more calls: see holdfast approvals --json")] if more > 0 else []
         return rows + note
@@ -160,7 +163,6 @@ def reasoning(waiting: PendingApproval) -> str:
 
 
 def _terms(waiting: PendingApproval) -> str:
-    """Return the deadline, the approvers, and the decisions so far."""
     age = format_age(waiting.requested_at)
     parts = [f"until {format_date(waiting.expires_at)} (requested {age} ago)"]
     if waiting.on_timeout:
@@ -201,11 +203,6 @@ def delegate_line(there: DelegatePending) -> str:
     return f"in {clean(there.workflow_id)}: {name}: {how}"
 
 
-def plan_call_name(call: Mapping[str, Any]) -> str:
-    """Return the id and the display name of a call of a plan."""
-    return one_line(f"{call['id']} {call.get('label') or call.get('tool') or ''}", _LABEL_CHARS)
-
-
 def plan_call_order(call: Mapping[str, Any]) -> str:
     """Return the calls that a call of a plan waits for, and where it writes; may be empty."""
     waits = ", ".join(map(str, call.get("waitsFor") or []))
@@ -228,12 +225,6 @@ def plan_call_delegate(call: Mapping[str, Any]) -> str:
     """Return the agent that runs a call of a plan as a delegate; empty without a delegate."""
     agent = call.get("delegate")
     return f"by agent {one_line(str(agent), _LABEL_CHARS)}, in a run of its own" if agent else ""
-
-
-def how_to_edit(waiting: PendingApproval) -> str:
-    """Return an example of an edit; empty where no call is shown."""
-    edit, means = example_edit(waiting.arguments)
-    return f"edit, for example: {clean(edit)} ({clean(means)})" if edit else ""
 
 
 def parse_call_ids(said: str) -> list[str]:

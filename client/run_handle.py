@@ -72,10 +72,10 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class RunDescription:
-    """Temporal's description of a run. `place` changes with each step of the run.
+    """Temporal's description of a run. `position` changes with each step of the run.
 
-    `in_line` is the request that waits for the rate limit of an endpoint. `attempts` counts the
-    attempts of running activities: a failed attempt leaves no other trace. `updates` is the
+    `queued_request` is the request that waits for the rate limit of an endpoint. `attempts` counts
+    the attempts of running activities: a failed attempt leaves no other trace. `updates` is the
     progress that the running calls reported.
     """
 
@@ -226,9 +226,7 @@ class RunHandle:
 
         Raises:
             ApplicationError: the run rejects it; `type` is one of `names`.
-            NoWorkerError: no worker answers.
-            StuckRunError: the worker cannot continue the run.
-            CommandError: the run does not exist, or has ended.
+            CommandError: the run does not answer, does not exist, or has ended.
         """
         answer = await self._update(names.DECIDE, decision.to_json(), WorkflowUpdateStage.COMPLETED)
         return Receipt.read(answer)

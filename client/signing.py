@@ -62,11 +62,7 @@ class Signer:
         raise wrong_command(f"`--key`: the key in {file} is not one that is taken", _WANTED)
 
     def sign(self, decision: Decision, waiting: PendingApproval, run_id: str) -> Decision:
-        """Return the decision with a token that is valid for this decision only.
-
-        Raises:
-            CommandError: the decision cannot be signed.
-        """
+        """Return the decision with a token that is valid for this decision only."""
         if decision.by is None:
             raise wrong_command(
                 "a signed decision says who decides", "name yourself with --by NAME"
@@ -97,18 +93,13 @@ class Signer:
 
 
 def load_signer(key: str | None, kid: str | None) -> Signer | None:
-    """Return the key that `--key` and `--kid` name; None without these options.
-
-    Raises:
-        CommandError: the key cannot be used.
-    """
+    """Return the key that `--key` and `--kid` name; None without these options."""
     if key is None and kid is not None:
         raise wrong_command("--kid names a key, and there is none", "name its file with --key FILE")
     return None if key is None else Signer.load(key, kid)
 
 
 def _digest(decision: Decision, waiting: PendingApproval) -> str:
-    """Return the digest of the call, or of the call with the arguments of an edit."""
     if decision.decision != "edit":
         return decision.digest or waiting.digest
     round_ = 1 if waiting.kind == "call" else waiting.find_round()

@@ -109,13 +109,9 @@ async def start_workflow(
 ) -> str:
     """Start a run or a call and return its id, a new one where none is given.
 
-    Args:
-        client: the connection to Temporal.
-        new: the workflow to start.
-        run_id: its id; None for that of the principal's token, or else a new one.
-        task_queue: the task queue of its worker.
-        timeout: Temporal's workflow execution timeout: the server ends the run after that time,
-            including the time that it waits for people. None for no bound.
+    Without `run_id`, that of the principal's token is used, or else a new one. After `timeout`
+    (Temporal's workflow execution timeout), the server ends the run, also while it waits for
+    people.
 
     Raises:
         RunExistsError: a run with this id exists.

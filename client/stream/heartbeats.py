@@ -92,11 +92,7 @@ async def read_call_progress(
 
 
 async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> CallProgress | None:
-    """Return the latest progress of a call's activity, None for another activity.
-
-    Raises:
-        EncryptedError: it cannot be decrypted here.
-    """
+    """Return the latest progress of a call's activity, None for another activity."""
     call, payloads = _CALL.fullmatch(activity.activity_id), activity.heartbeat_details
     if call is None or not payloads.payloads or payloads.ByteSize() > MAX_UPDATE_BYTES:
         return None

@@ -40,11 +40,7 @@ class ApiRequest:
         return person_of(self.request)
 
     async def run(self, *, listens: bool = False) -> RunHandle:
-        """Return the run, if it exists; `listens`: a message is to be sent to it.
-
-        Raises:
-            CommandError: the run does not exist.
-        """
+        """Return the run, if it exists; `listens`: a message is to be sent to it."""
         run = self.parts.run(self.run_id)
         found = await run.describe()
         if listens and found.workflow_type != names.AGENT_WORKFLOW:
@@ -83,11 +79,7 @@ def _validate(body: bytes, model: type[_SaidT], what: str) -> tuple[_SaidT, dict
 
 
 def read_number(request: Request, name: str, default: int, least: int, most: int) -> int:
-    """Read a whole number from the query.
-
-    Raises:
-        HttpProblem: the value is no number, or out of bounds.
-    """
+    """Read a whole number from the query; a problem without one in these bounds."""
     value = request.query_params.get(name)
     if value is None:
         return default

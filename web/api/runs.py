@@ -210,7 +210,6 @@ async def follow(asked: ApiRequest) -> Response:
 
 
 async def _written(told: AsyncGenerator[Frame | StreamNotice, None]) -> AsyncGenerator[str, None]:
-    """Yield frames as text."""
     async with aclosing(told):
         try:
             async for each in told:

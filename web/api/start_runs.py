@@ -56,11 +56,7 @@ async def start_call(asked: ApiRequest) -> Response:
 def principal_of(
     given: AnyPrincipal | None, person: Person, *, any_principal: bool
 ) -> dict[str, Any]:
-    """Return the principal of a run that a person starts.
-
-    Raises:
-        HttpProblem: the person may not start a run for that principal.
-    """
+    """Return the principal of a run that a person starts, if they may start one for it."""
     match given:
         case PrincipalToken():
             return given.to_json()  # the worker checks it
@@ -86,11 +82,7 @@ def _check_definition(what: str, parts: Services) -> None:
 
 
 async def _start(asked: ApiRequest, said: NewRun | NewCall, written: dict[str, Any]) -> Response:
-    """Start the workflow of a request; a repeated request with the same key starts none.
-
-    Raises:
-        HttpProblem: the key is not valid, or another request has this id or key.
-    """
+    """Start the workflow of a request; a repeated request with the same key starts none."""
     request, person = asked.request, asked.person
     own = principal_of(said.principal, person, any_principal=asked.parts.takes_principals)
     sent = {name: value for name, value in written.items() if name not in _OWN}

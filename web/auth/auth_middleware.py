@@ -132,11 +132,7 @@ class AuthMiddleware:
         await ErrorMiddleware(answered)(scope, receive, sent)
 
     async def _application_for(self, request: Request) -> ASGIApp:
-        """Return the application that answers the request.
-
-        Raises:
-            RefusedRequest: it is not allowed.
-        """
+        """Return the application that answers the request, if it is allowed."""
         path: str = request.scope["path"]
         if path == HEALTH:  # a probe names the machine, not the inbox
             return await self._health.answer(request)
@@ -204,11 +200,7 @@ class SignInSetup(NamedTuple):
 async def open_sign_in(
     file: Path | None, environ: Mapping[str, str], sealer: TextSealer, link: LinkSignIn
 ) -> AsyncIterator[SignInSetup]:
-    """Return the sign-in of the settings file; without `oidc` and `proxy`, by the link.
-
-    Raises:
-        LoadError: the settings cannot be used.
-    """
+    """Return the sign-in of the settings file; without `oidc` and `proxy`, by the link."""
     async with httpx.AsyncClient(timeout=HTTP_TIMEOUT_SECONDS) as http:
         loaded = LoadedInboxSettings() if file is None else load_inbox_settings(file, environ, http)
         settings = loaded.settings

@@ -147,11 +147,7 @@ class OidcProvider:
         self._known_at = 0.0
 
     async def authorization_url(self, pending: PendingSignIn, redirect_uri: str) -> str:
-        """Return the address of the provider's page.
-
-        Raises:
-            RefusedRequest: the provider is not available.
-        """
+        """Return the address of the provider's page."""
         metadata, _ = await self._current()
         digest = hashlib.sha256(pending.verifier.encode()).digest()
         query = {
@@ -272,11 +268,7 @@ class OidcProvider:
 
 
 def _check_recipient(claims: Mapping[str, Any], nonce: str, client: str) -> None:
-    """Accept the claims of a token that was made for this sign-in and this client.
-
-    Raises:
-        InvalidTokenError: the token was made for another one.
-    """
+    """Accept the claims of a token that was made for this sign-in and this client."""
     nonce_bytes = str(claims.get("nonce", "")).encode("utf-8", "surrogatepass")
     if not hmac.compare_digest(nonce_bytes, nonce.encode()):
         raise InvalidTokenError("the token was made for another sign-in (`nonce`)")
@@ -305,7 +297,6 @@ class OidcSignIn:
         ]
 
     async def _redirect(self, request: Request) -> Response:
-        """Send the browser to the provider."""
         pending = PendingSignIn.create(return_path_of(request))
         try:
             page = await self._provider.authorization_url(pending, _callback_of(request))

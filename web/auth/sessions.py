@@ -160,11 +160,7 @@ class Sessions:
         self._same_site: SameSite = "lax" if via == "oidc" else "strict"
 
     def start(self, answer: Response, request: Request, name: str, groups: Iterable[str]) -> None:
-        """Set the session cookie.
-
-        Raises:
-            RefusedRequest: their name or groups cannot be used.
-        """
+        """Set the session cookie; raises as `build_person` does."""
         known = build_person(self._seal, name, groups, self._via)
         values = {"name": known.name, "groups": known.groups}
         sealed = self._seal.seal(self._kind, values, SESSION_SECONDS)

@@ -215,7 +215,6 @@ class ProxySignIn:
 
 
 def _text(value: str) -> str:
-    """Decode a header as UTF-8."""
     try:
         return value.encode("latin-1").decode().strip(" \t")
     except UnicodeError:

@@ -1,4 +1,1 @@
-"""The shared parts of the inbox, the HTTP API and the codec endpoint.
-
-They are request bodies, origins, errors and streams.
-"""
+"""Request bodies, origins, errors and streams of the inbox, the API and the codec endpoint."""

@@ -85,11 +85,7 @@ def is_form(request: Request) -> bool:
 
 
 async def carries_token(request: Request, person: Person) -> bool:
-    """Report whether the request has the form token of the person.
-
-    Raises:
-        RefusedRequest: the body is a form that cannot be read.
-    """
+    """Report whether the request has the form token of the person."""
     shown = request.headers.get(HEADER)
     if shown is None and is_form(request):
         field = (await read_form(request)).get(FIELD)

@@ -1,7 +1,5 @@
 """Server-sent events: their format, the number of open streams, and the end of each.
 
-    frames ─► `SseDecoder` ─► reader
-
 The last id alone is the position of a reader. So a reader can leave, be disconnected, or lose the
 inbox itself, and continue from there. Nothing is stored for a reader: the next frame is made when
 the one before has been sent.
