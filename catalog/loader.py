@@ -196,8 +196,8 @@ class _Loading:
         self._world = replace(self._world, agents=named, folder=folder.absolute())
         for source in filter(None, map(self._read, tools or ())):
             if isinstance(source.value, list):
-                for n in range(len(source.value)):
-                    self._add_tool(source.child(n), None)
+                for n, value in enumerate(source.value):
+                    self._add_tool(replace(source, value=value, base_path=(n,)), None)
             else:
                 self._add_tool(source, Path(source.file).stem)
         for name, tool in self._tools.items():

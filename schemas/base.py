@@ -200,8 +200,5 @@ def link(previous: str, entry_digest: str) -> str:
 
 def json_size(value: Any) -> int:
     """Return how many bytes the value takes as JSON."""
-    return len(
-        json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(
-            "utf-8", "surrogatepass"
-        )
-    )
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return len(text.encode("utf-8", "surrogatepass"))

@@ -33,11 +33,8 @@ class Path:
     instance: str | None = None
 
     def __str__(self) -> str:
-        return (
-            MARK
-            + self.kind
-            + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
-        )
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
+        return f"{MARK}{self.kind}{''.join(steps)}"
 
     def within(self, instance: str | None) -> "Path":
         """Return the same place in the data of an instance."""
@@ -51,13 +48,6 @@ class Path:
     def overlaps(self, other: "Path") -> bool:
         """Return whether one of the two places is inside the other."""
         return self.covers(other) or other.covers(self)
-
-    def beside(self, other: "Path") -> bool:
-        """Return whether the two places part in a list."""
-        if (self.kind, self.instance) != (other.kind, other.instance):
-            return False
-        parts = ((a, b) for a, b in zip(self.steps, other.steps, strict=False) if a != b)
-        return any(isinstance(step, int) for step in next(parts, ()))
 
 
 @dataclass(frozen=True)

@@ -43,19 +43,15 @@ MAX_NAMES_SEEN = 10_000
 
 @dataclass(frozen=True)
 class Source:
-    """A value and its file; `lines` has the line, from 1, of each place in it."""
+    """A value and its file; `lines` has the line, from 1, of each place in the file's value.
+
+    `base_path` is the place of the value within that.
+    """
 
     file: str
     value: Any
     lines: Lines = field(default_factory=dict)
     base_path: Where = ()
-
-    def child(self, *steps: str | int) -> "Source":
-        """Return a value within this one."""
-        value = self.value
-        for step in steps:
-            value = value[step]
-        return Source(self.file, value, self.lines, (*self.base_path, *steps))
 
     def line(self, where: Where = ()) -> int:
         """Return the line of a place, or of the closest one around it."""

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -20,12 +20,6 @@ from temporalio.converter import PayloadConverter
 
 from holdfast.schemas import names
 from holdfast.schemas.internal.tracing import HEADER, Place, read_header
-
-RUN: Final = "run"
-TURN: Final = "turn"
-CALL: Final = "call"
-TRACE: Final = "trace_id"
-SPAN: Final = "span_id"
 
 activity_input: ContextVar[dict[str, Any] | None] = ContextVar("holdfast-told", default=None)
 """The input of the running activity, where it names the turn and the call."""
@@ -39,19 +33,19 @@ def current_place() -> dict[str, str]:
     if activity.in_activity():
         info = activity.info()
         place = activity_input.get() or {}
-        call = place.get(CALL) or names.call_of(info.activity_id)
-        turn = place.get(TURN) or names.turn_of(call)
-        found = {RUN: info.workflow_id, TURN: turn, CALL: call}
+        call = place.get("call") or names.call_of(info.activity_id)
+        turn = place.get("turn") or names.turn_of(call)
+        found = {"run": info.workflow_id, "turn": turn, "call": call}
     elif workflow.in_workflow():
         turn = getattr(workflow.instance(), "turn", 0)
-        found = {RUN: workflow.info().workflow_id, TURN: turn}
+        found = {"run": workflow.info().workflow_id, "turn": turn}
     current = trace.get_current_span()
     context = current.get_span_context()
     if not context.is_valid:
         context = activity_span.get(current).get_span_context()
     if context.is_valid:
-        found[TRACE] = trace.format_trace_id(context.trace_id)
-        found[SPAN] = trace.format_span_id(context.span_id)
+        found["trace_id"] = trace.format_trace_id(context.trace_id)
+        found["span_id"] = trace.format_span_id(context.span_id)
     return {name: str(value) for name, value in found.items() if value}
 
 

@@ -11,6 +11,7 @@ from holdfast.schemas.decision import Decision
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.activities import outcome_of_failure, outcome_of_result
@@ -235,3 +236,11 @@ RUNS = st.builds(
     request=REQUESTS,
 )
 """What runs are played with."""
+
+
+def part_in_a_list(place: Path, other: Path) -> bool:
+    """Whether two places of one value are in different items of a list."""
+    if (place.kind, place.instance) != (other.kind, other.instance):
+        return False
+    parts = ((a, b) for a, b in zip(place.steps, other.steps, strict=False) if a != b)
+    return any(isinstance(step, int) for step in next(parts, ()))

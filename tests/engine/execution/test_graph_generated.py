@@ -14,6 +14,7 @@ from holdfast.workflows.engine.call.tool_call import fail
 from holdfast.workflows.engine.state.data import MISSING, Data
 from holdfast.workflows.engine.state.references import references
 from tests.engine.driver import Play, call, says, tool
+from tests.engine.generated import part_in_a_list
 
 some = settings(
     max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
@@ -207,7 +208,7 @@ def _crossed(calls: list[Planned], index: int) -> bool:
     """Whether another call writes where this one does."""
     mine = _places(calls[index].writes or "")
     return any(
-        place.overlaps(other) or place.beside(other)
+        place.overlaps(other) or part_in_a_list(place, other)
         for n, each in enumerate(calls)
         if n != index and each.writes
         for other in _places(each.writes)

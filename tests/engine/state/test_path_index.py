@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from holdfast.schemas.reference import Path
 from holdfast.workflows.engine.state.path_index import PathIndex
+from tests.engine.generated import part_in_a_list
 
 STEPS = st.lists(st.sampled_from(["a", "b", 0, 1]), max_size=3).map(tuple)
 PATHS = st.builds(Path, st.sampled_from(["state", "order"]), STEPS, st.sampled_from([None, "one"]))
@@ -41,7 +42,9 @@ def test_whose_writes_cross_some_of_these_places(
     assert sorted(crossing) == [
         who
         for who, places in enumerate(written)
-        if any(place.overlaps(one) or place.beside(one) for place in places for one in asked)
+        if any(
+            place.overlaps(one) or part_in_a_list(place, one) for place in places for one in asked
+        )
     ]
 
 
