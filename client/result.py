@@ -138,19 +138,15 @@ def token_counts(usage: Usage) -> Iterator[str]:
         yield f"cost {usage.cost:.4f}"
 
 
-def with_output_beginning(ending: RunEnding) -> RunEnding:
-    """Return the ending with the beginning of an output that is in the store."""
-    stored = None if ending.result is None else Stored.of(ending.result.output)
-    if stored is None:
-        return ending
-    return replace(ending, stored_output_note=_stored_note(stored, "not read here"))
-
-
-async def with_whole_output(ending: RunEnding, run_id: str, converter: DataConverter) -> RunEnding:
-    """Return the ending with the output in place of the reference to it."""
+async def with_stored_output(
+    ending: RunEnding, run_id: str, converter: DataConverter, *, whole: bool
+) -> RunEnding:
+    """Return the ending with the output in place of the reference to it, or its beginning."""
     stored = None if ending.result is None else Stored.of(ending.result.output)
     if ending.result is None or stored is None:
         return ending
+    if not whole:
+        return replace(ending, stored_output_note=_stored_note(stored, "not read here"))
     if sys.stdout.isatty():
         all_of_it = f"all of them: {holdfast_command('watch', run_id)} | cat"
         return replace(ending, stored_output_note=_stored_note(stored, all_of_it))

@@ -42,7 +42,7 @@ from holdfast.client.command_errors import (
     wrong_command,
 )
 from holdfast.client.diagnosis import diagnose_silence
-from holdfast.client.result import RunEnding, with_output_beginning, with_whole_output
+from holdfast.client.result import RunEnding
 from holdfast.client.stream.heartbeats import AnswerProgress as AnswerProgress  # a look has it
 from holdfast.client.stream.heartbeats import CallProgress, read_answer_progress, read_call_progress
 from holdfast.runtime.text_safety import holdfast_command
@@ -213,9 +213,8 @@ class RunHandle:
         """
         try:
             end = result.ending_of_result(await self._handle.result())
-            if not whole:
-                return with_output_beginning(end)
-            return await with_whole_output(end, self.id, self._client.data_converter)
+            converter = self._client.data_converter
+            return await result.with_stored_output(end, self.id, converter, whole=whole)
         except WorkflowFailureError as error:
             return result.ending_of_failure(error)
         except RPCError as error:

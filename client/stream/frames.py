@@ -1,7 +1,7 @@
 """A run as a stream of frames: its events, and the progress between them.
 
     async for each in frames(RunHandle(client, run_id), StreamCursor.read(last_id)):
-        ...  # a `Frame`, or a `StreamNotice` with the reason of a pause
+        ...  # a `Frame`, or a text with the reason of a pause, which ends by itself
 
 A stream begins after any position and ends with exactly one `done` or `error`. The position of the
 last frame covers everything that was sent: a reader that reconnects continues from there, with this
@@ -28,16 +28,7 @@ SLOWEST_SECONDS: Final = 2.0
 _SLOWER_BY: Final = 1.4
 
 
-@dataclass(frozen=True)
-class StreamNotice:
-    """The reason for a pause in the stream, which continues by itself."""
-
-    text: str
-
-
-async def frames(
-    run: RunHandle, position: StreamCursor
-) -> AsyncGenerator[Frame | StreamNotice, None]:
+async def frames(run: RunHandle, position: StreamCursor) -> AsyncGenerator[Frame | str, None]:
     """Yield everything after a position, to the end of the run.
 
     Raises:
@@ -57,7 +48,7 @@ async def frames(
                 raise  # it is permanent
             if (notice := str(error)) != last_notice:
                 last_notice = notice
-                yield StreamNotice(notice)
+                yield notice
         if look is None:
             await asyncio.sleep(SLOWEST_SECONDS)
         elif not reader.is_over:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.result import RunEnding, with_whole_output
+from holdfast.client.result import RunEnding, with_stored_output
 from holdfast.hosting.temporal import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.schemas.internal.solution import Usage
@@ -115,8 +115,8 @@ async def test_a_screen_is_shown_how_it_begins_and_how_to_have_all_of_it(
         status="completed", output=stored.value(), state={}, turns=0, calls=1, usage=Usage()
     )
     monkeypatch.setattr(sys, "stdout", Terminal())
-    ending = await with_whole_output(
-        RunEnding("completed", result=result), "run-1", client.data_converter
+    ending = await with_stored_output(
+        RunEnding("completed", result=result), "run-1", client.data_converter, whole=True
     )
     assert ending.output_error is None
     assert ending.stored_output_note == (

@@ -22,7 +22,6 @@ from holdfast.client.stream import frames as stream
 from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import (
     PollInterval,
-    StreamNotice,
     frames,
 )
 from holdfast.client.stream.heartbeats import (
@@ -97,7 +96,7 @@ async def told(*steps: Step, after: str = "0") -> list[str]:
     found = []
     async for one in frames(Told(list(steps)), StreamCursor.read(after)):
         match one:
-            case StreamNotice(text):
+            case str(text):
                 found.append(f"({text.partition(';')[0]})")
             case Frame(type="token", data={"text": text}):
                 found.append(f"token {text}")

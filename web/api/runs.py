@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.client.command_errors import CommandError, HasEndedError
 from holdfast.client.run_handle import RunHandle
 from holdfast.client.stream.deltas import Frame, StreamCursor
-from holdfast.client.stream.frames import StreamNotice, frames
+from holdfast.client.stream.frames import frames
 from holdfast.runtime.text_safety import as_json, one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
@@ -209,17 +209,17 @@ async def follow(asked: ApiRequest) -> Response:
     return EventStream(STREAM_LIMIT, asked.person.name, _written(frames(run, position)))
 
 
-async def _written(told: AsyncGenerator[Frame | StreamNotice, None]) -> AsyncGenerator[str, None]:
+async def _written(told: AsyncGenerator[Frame | str, None]) -> AsyncGenerator[str, None]:
     async with aclosing(told):
         try:
             async for each in told:
                 yield _text(each)
         except CommandError as error:
             # The client repeats the request, and then receives the error as a problem.
-            yield _text(StreamNotice(problem_of(error).detail))
+            yield _text(problem_of(error).detail)
 
 
-def _text(each: Frame | StreamNotice) -> str:
-    if isinstance(each, StreamNotice):
-        return comment(one_line(each.text, _REMARK_CHARS))
+def _text(each: Frame | str) -> str:
+    if isinstance(each, str):
+        return comment(one_line(each, _REMARK_CHARS))
     return frame(each.type, as_json(each.data), str(each.position))

@@ -12,7 +12,6 @@ from temporalio.client import Client
 
 from holdfast.client.command_errors import EncryptedError
 from holdfast.client.stream.deltas import Frame
-from holdfast.client.stream.frames import StreamNotice
 from holdfast.web.api import runs as of_runs
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.auth.sessions import Person
@@ -81,8 +80,8 @@ async def test_who_asks_for_the_head_alone_holds_no_stream(
 async def test_why_nothing_comes_is_said_in_a_line_that_is_no_event() -> None:
     forged = "no worker\n\nevent: done\ndata: {}"
 
-    async def told() -> AsyncGenerator[Frame | StreamNotice, None]:
-        yield StreamNotice(forged)
+    async def told() -> AsyncGenerator[Frame | str, None]:
+        yield forged
         raise EncryptedError(forged, "name its key")
 
     found = [each async for each in of_runs._written(told())]
