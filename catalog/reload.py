@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.catalog.catalog_files import folder_signature
 from holdfast.catalog.loader import Catalog, CurrentCatalog, reload_catalog
-from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError
+from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Signature, file_signature
 from holdfast.schemas.phrases import first_names
 
@@ -92,19 +92,15 @@ class CatalogReloader:
         assert self._folder is not None  # a path that does not exist does not change
         self._in_folder.known = now
         catalog: Catalog | None = None
-        problems: list[FileProblem] = []
+        messages: list[str] = []
         try:
             catalog = reload_catalog(self._shelf.catalog, self._folder)
         except LoadError as error:
-            problems = error.problems
-        except OSError as error:
-            reason = f"it cannot be read: {error.strerror or error}"
-            problems = [FileProblem(str(self._folder), None, reason, "make it readable")]
+            messages = [str(problem) for problem in error.problems]
         if folder_signature(self._folder) != now:
             # The files have changed again, and the loaded ones may be half of a change.
             self._in_folder.known = None
         elif catalog is None:
-            messages = [str(problem) for problem in problems]
             if messages == self._told:
                 logger.warning("the catalog has changed and has the same problems; %s", STAYS)
                 return

@@ -57,13 +57,8 @@ def add_parser(commands: Commands) -> None:
     text = "the variable that holds its secret (default: %(default)s)"
     add("--token-env", **NAME, default=TOKEN_VARIABLE, help=text)
     text = "the worker's store (default: HOLDFAST_STORE, or that of --dev)"
-    place = {
-        "metavar": "PLACE",
-        "type": read_by(parse_store_location),
-        "action": "append",
-        "default": [],
-    }
-    add("--store", **place, help=text)
+    location = read_by(parse_store_location)
+    add("--store", metavar="PLACE", type=location, action="append", default=[], help=text)
     parser.set_defaults(command=codec)
 
 

@@ -417,17 +417,6 @@ async def test_a_look_that_fails_is_logged_and_followed_by_the_next(
     assert caplog.messages == [f"the catalog could not be read; {STAYS}"]
 
 
-def test_a_reading_that_fails_is_a_catalog_that_does_not_load(place: Place) -> None:
-    def failing(*_: object) -> Catalog:
-        raise OSError(116, "Stale file handle")
-
-    place.refund("charge")
-    said = f"{place.folder.path}: it cannot be read: Stale file handle; make it readable"
-    stays = f"the catalog has changed and does not load; {STAYS}"
-    assert place.settle_reading(failing) == [said, stays]
-    assert place.look(2) == []
-
-
 def test_an_unexpected_error_is_raised_once_and_the_next_change_is_taken_up(place: Place) -> None:
     def failing(*_: object) -> Catalog:
         raise RecursionError
