@@ -27,7 +27,11 @@ from holdfast.schemas.run import RunRequest, RunResult, Spent
 from holdfast.schemas.tool import ANONYMOUS, Tool
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.budget.meter import BudgetExhausted, Meter
-from holdfast.workflows.engine.call.activities import CallRefused, check_output
+from holdfast.workflows.engine.call.activities import (
+    CallRefused,
+    check_output,
+    outcome_of_abandoned,
+)
 from holdfast.workflows.engine.call.tool_call import (
     Outcome,
     Succeeded,
@@ -60,10 +64,7 @@ class Delegate:
 
 @dataclass(frozen=True)
 class DelegateFailed:
-    """The end of a delegate without a result; `spent` is its usage, if that is known.
-
-    It is `lost` if its outcome is unknown, and `abandoned` if the parent ends and does not wait.
-    """
+    """The end of a delegate without a result; `lost`: unknown, `abandoned`: its parent ended."""
 
     kind: Literal["not_started", "failed", "lost", "abandoned"]
     message: str
@@ -140,11 +141,8 @@ def delegate_outcome(tool: Tool, end: DelegateEnd) -> Outcome:
                 return fail(ErrorCode.INVALID_OUTPUT, why)
         case DelegateFailed("not_started", message):
             return refuse(ErrorCode.DELEGATE_FAILED, message)
-        case DelegateFailed("abandoned", message) if tool.once:
-            why = f"{message}; whether the call took effect is unknown"
-            return fail(ErrorCode.OUTCOME_UNKNOWN, why)
         case DelegateFailed("abandoned", message):
-            return fail(ErrorCode.CANCELLED, message)
+            return outcome_of_abandoned(tool, message)
         case DelegateFailed("lost", message) if tool.once:
             return Unknown(
                 f"`{name}` was begun, and its end was never heard of: {message}"  # durable text

@@ -227,13 +227,10 @@ class Meter(Lenient, frozen=False):
         return None
 
     def share(self, now: datetime, call: ToolCall, calls: Iterable[ToolCall]) -> Budget:
-        """Return the part of a delegate that is about to start.
+        """Return the part of a delegate that is about to start, or raise `BudgetExhausted`.
 
         The rest is divided equally among the delegates of its turn that have not started yet; what
         cannot be divided goes to the first of them.
-
-        Raises:
-            BudgetExhausted: There is no budget left.
         """
         depth = self.budget.max_depth
         if depth == 0:

@@ -240,6 +240,13 @@ def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
             return fail(ErrorCode.TOOL_ERROR, failure.message)
 
 
+def outcome_of_abandoned(tool: Tool, why: str) -> Failed:
+    """Build the outcome of a call that was running when its run ended."""
+    if tool.once:
+        return fail(ErrorCode.OUTCOME_UNKNOWN, f"{why}; whether the call took effect is unknown")
+    return fail(ErrorCode.CANCELLED, why)
+
+
 def _describe(failure: Failure, what: str) -> str:
     """Describe why `what` failed, without the names of other activities and workers."""
     if failure.kind == "application" and _NOT_REGISTERED.search(failure.message):

@@ -79,10 +79,7 @@ Outcome = Final | Unknown
 
 @dataclass(frozen=True)
 class Failure:
-    """An activity that did not succeed, as Temporal reports it.
-
-    `started` is false only if it is certain that no worker started it.
-    """
+    """An activity that did not succeed; `started` is false only if no worker can have run it."""
 
     kind: Literal["application", "timeout", "cancelled", "other"]
     message: str

@@ -81,8 +81,6 @@ def find_cycles(calls: Sequence[ToolCall], *, by_references: bool) -> dict[ToolC
         for call in open_
     }
     graph = _reduced(graph)
-    if not graph:
-        return {}
     cyclic = _reduced(_reversed(graph))
     following = {
         call: next(one for one in graph[call] if one in cyclic) for call in graph if call in cyclic

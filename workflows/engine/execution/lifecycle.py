@@ -26,6 +26,7 @@ from holdfast.workflows.engine.call.activities import (
     HookRequests,
     RunStopped,
     hook_activities,
+    outcome_of_abandoned,
     outcome_of_result,
     run_after_hooks,
 )
@@ -258,13 +259,10 @@ class CallLifecycle:
         """End a call because its run ends; the outcome of a started call may be unknown."""
         self._questions.close(call)
         self._state.pending.withdraw(call.id)
-        if call.stage not in (CallStage.RUNNING, CallStage.UNSURE):
-            self.refuse(call, ErrorCode.CANCELLED, why)
-        elif call.tool.once:
-            message = f"{why}; whether the call took effect is unknown"
-            call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
+        if call.stage in (CallStage.RUNNING, CallStage.UNSURE):
+            call.end(outcome_of_abandoned(call.tool, why))
         else:
-            call.end(fail(ErrorCode.CANCELLED, why))
+            self.refuse(call, ErrorCode.CANCELLED, why)
 
     def refuse(self, call: ToolCall, code: ErrorCode, message: str) -> None:
         """End a call that did not run."""

@@ -48,13 +48,9 @@ MAX_REFERENCES_IN_TURN = 20_000
 
 
 def prepare(call: ToolCall, state: RunState, room: int) -> HookRequests[None]:
-    """Set the properties of a call that are known before its references are resolved.
+    """Set what is known of a call before its references are resolved.
 
-    `room` is the number of references that the calls before it leave for it.
-
-    Raises:
-        CallRefused: The call cannot run.
-        RunStopped: A hook stops the run.
+    It raises `CallRefused` or `RunStopped`. `room` is the number of references left for it.
     """
     why = state.meter.refuse_call(call.name)
     if why is not None:
@@ -126,9 +122,7 @@ def resolve_arguments(call: ToolCall, state: RunState, seen: VisibleData) -> Hoo
 def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | None]:
     """Run the hooks `_before`; return the outcome of the call if one of them sets it.
 
-    Raises:
-        CallRefused: One of them blocks the call, or its result is invalid.
-        RunStopped: One of them stops the run.
+    It raises `CallRefused` or `RunStopped` if one of them blocks the call or stops the run.
     """
     for activity in hook_activities(call, state.rules, "before"):
         value = yield from run_hook(call, "before", activity, hook_view(call))
