@@ -76,11 +76,10 @@ class Budget(Strict):
 
     def within(self, bounds: "Budget") -> "Budget":
         """Return this budget, where it is tighter than `bounds`; else `bounds`."""
-        pairs = {name: (value, getattr(bounds, name)) for name, value in self}
-        tighter = {
-            name: min((value for value in pair if value is not None), default=None)
-            for name, pair in pairs.items()
-        }
+        tighter = dict(bounds)
+        for name, value in self:
+            if value is not None and (tighter[name] is None or value < tighter[name]):
+                tighter[name] = value
         return Budget.model_validate(tighter)
 
 

@@ -14,7 +14,6 @@ from holdfast.schemas.phrases import quote_value
 VARIABLE = "HOLDFAST_STORE"
 # The store of the embedded server if no other is named.
 DEV_DATABASE = Path(".holdfast/temporal.db")
-_NONE = "none"
 _S3 = "s3://"
 # A text with such a beginning is an address: a drive of Windows has one letter.
 _ADDRESS = re.compile(r"\s*[\w+.-]{2,}:/|\s*s3:", re.IGNORECASE)
@@ -40,7 +39,7 @@ def parse_store_location(text: str) -> StoreLocation | None:
     Raises:
         ValueError: the text is not a location; the message describes one.
     """
-    if text.strip().lower() == _NONE:
+    if text.strip().lower() == "none":
         return None
     if text.lower().startswith(_S3):
         bucket, _, prefix = text[len(_S3) :].partition("/")

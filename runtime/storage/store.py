@@ -43,13 +43,13 @@ class StoreError(FixableError):
 
 
 class Store(ABC):
-    """A map from SHA-256 to bytes; `display_name` is for people.
+    """A map from SHA-256 to bytes; `shown` is its name for people.
 
     A subclass stores the bytes under a key: the digest, in a folder named by its beginning.
     """
 
-    def __init__(self, display_name: str) -> None:
-        self.shown = display_name
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
 
     async def keep(self, data: bytes) -> str:
         """Store the bytes and return their digest; storing them twice has no further effect.

@@ -16,10 +16,7 @@ _Line = Annotated[str, Field(max_length=MAX_ARGUMENTS_CHARACTERS)]
 
 
 class DelegatePending(Lenient):
-    """A pending call of a delegate, or of one of its own delegates.
-
-    Where it is, and its arguments.
-    """
+    """A pending call of a delegate, or of one of its own delegates."""
 
     writes_defaults = True
 
@@ -30,7 +27,6 @@ class DelegatePending(Lenient):
     kind: Kind
     """Why it waits."""
     tool: _Line
-    """The tool."""
     label: _Line
     """Its name for people."""
     arguments: _Line = ""
@@ -45,7 +41,6 @@ class DelegateNews(Lenient):
     call_id: _Id
     """The call of the parent that the delegate runs."""
     pending: Annotated[list[DelegatePending], Field(max_length=MAX_PENDING_TOLD)] = []
-    """The pending approvals."""
 
 
 class DelegateView(Lenient):
@@ -56,12 +51,9 @@ class DelegateView(Lenient):
     call_id: str
     """The call that it runs."""
     tool: str
-    """The tool of the call."""
     agent: str
     """The agent whose run it is, or `anonymous`."""
     workflow_id: str
-    """The run."""
     status: str
     """`awaiting_approval` where something waits in it, else `running`."""
     pending: list[DelegatePending] = []
-    """Its pending approvals."""

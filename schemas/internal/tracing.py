@@ -23,9 +23,11 @@ UNSAMPLED: Final = "00"
 MAX_HEADER_CHARACTERS = 8_192
 
 _TRACE_CHARACTERS, _SPAN_CHARACTERS = 32, 16
-# Later versions may say more behind it.
-_VERSION, _NO_VERSION = "00", "ff"
-_PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_VERSION = "00"
+# There is no version `ff`, and no id of zeros. Later versions may have more behind it.
+_PARENT = re.compile(
+    r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?"
+)
 
 
 class Tracing(Lenient):
@@ -66,9 +68,7 @@ def read_header(said: Any) -> Place | None:
     if found is None or len(json.dumps(said)) > MAX_HEADER_CHARACTERS:
         return None
     version, trace_id, span_id, flags, rest = found.groups()
-    if version == _NO_VERSION or (version == _VERSION and rest):
-        return None
-    if not int(trace_id, 16) or not int(span_id, 16):
+    if version == _VERSION and rest:
         return None
     more = {name: text for name, text in said.items() if name != TRACEPARENT}
     return Place(trace_id, span_id, SAMPLED if int(flags, 16) & 1 else UNSAMPLED, more)
