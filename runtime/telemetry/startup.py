@@ -33,7 +33,7 @@ def start_telemetry(
         service: the name of the process if its environment sets none.
         secrets: the values to remove from all signals.
     """
-    if not settings.is_enabled:
+    if not (settings.traces or settings.metrics or settings.logs):
         return None
     # Only the extra `otlp` installs these; `read_telemetry` has checked that they are installed.
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter

@@ -50,11 +50,6 @@ class TelemetrySettings:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     interval: timedelta = DEFAULT_INTERVAL
 
-    @property
-    def is_enabled(self) -> bool:
-        """Return whether anything is sent."""
-        return self.traces or self.metrics or self.logs
-
 
 def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
     """Read the settings from the environment; all are off if it names no collector.

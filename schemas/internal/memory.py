@@ -36,10 +36,6 @@ class MemoryOwner(Lenient):
     inline: bool = False
     principal: str | None = None
 
-    def of(self, principal: str | None) -> "MemoryOwner":
-        """Return the same agent's, for this principal."""
-        return self.model_copy(update={"principal": principal})
-
     @property
     def workflow_id(self) -> str:
         """The id of the workflow that keeps it."""

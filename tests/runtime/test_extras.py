@@ -46,4 +46,4 @@ def test_telemetry_without_its_exporter_is_a_problem_at_start(
     monkeypatch.setitem(sys.modules, EXPORTER, None)
     with pytest.raises(TelemetrySettingsError, match=r'pip install "holdfast\[otlp\]"'):
         read_telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"})
-    assert not read_telemetry({}).is_enabled
+    assert not read_telemetry({}).traces

@@ -23,7 +23,7 @@ def on(**environ: str) -> tuple[bool, bool, bool]:
 
 def test_nothing_is_told_where_no_collector_is_named() -> None:
     assert read_telemetry({}) == TelemetrySettings(metrics_url="http://localhost:4318/v1/metrics")
-    assert not read_telemetry({"OTEL_SERVICE_NAME": "desk"}).is_enabled
+    assert on(OTEL_SERVICE_NAME="desk") == (False, False, False)
 
 
 def test_a_collector_is_told_spans_and_metrics_and_logs_where_they_are_asked_for() -> None:

@@ -53,7 +53,8 @@ def activity_arguments(call: ToolCall, binding: ActivityBinding, state: RunState
         return [tool.knowledge.to_json()]
     if tool.memory is not None:
         principal = state.principal.id if state.principal is not None else None
-        return [call.arguments, tool.memory.of(principal).to_json()]
+        owner = tool.memory.model_copy(update={"principal": principal})
+        return [call.arguments, owner.to_json()]
     if binding.input == "arguments":
         return [call.arguments]
     described = {
