@@ -146,7 +146,6 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
     # From start to end.
 
     async def _run(self) -> dict[str, Any]:
-        """Run the work from its start to its end, and return its result."""
         use_shared_budget(self._task_budget.run)
         use_rule_changes(self._applies)
         started = await self._start()

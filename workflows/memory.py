@@ -119,11 +119,6 @@ class MovingMemoryWorkflow(MemoryWorkflow):
     pin a build.
     """
 
-    @workflow.init
-    @raw_payload_handler
-    def __init__(self, state: RawValue = MISSING_PAYLOAD, *more: Any) -> None:
-        super().__init__(state, *more)
-
     @workflow.run
     @raw_payload_handler
     async def run(self, state: RawValue = MISSING_PAYLOAD, *more: Any) -> None:

@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.tool import ActivityBinding
 
+Started = StartActivityInput | StartChildWorkflowInput | ContinueAsNewInput
 # The function of the worker that returns its permit keys, if it has any.
 PERMIT_KEYS = "holdfast_permit_keys"
 
@@ -33,12 +34,7 @@ def _use(kind: Kind, id: str, of: str, values: Sequence[Any], **started_by: str)
     return PermittedUse(kind, info.namespace, id=id, type=of, payloads=payloads, **place)
 
 
-def sign(
-    input: StartActivityInput | StartChildWorkflowInput | ContinueAsNewInput,
-    kind: Kind,
-    id: str,
-    of: str,
-) -> None:
+def sign(input: Started, kind: Kind, id: str, of: str) -> None:
     """Add the permit of this type of activity or workflow, if the worker has admitted the run."""
     keys = _worker_keys()
     # An `isinstance` check fails: the sandbox has classes of its own.

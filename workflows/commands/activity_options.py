@@ -18,7 +18,6 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.internal.model_request import ConversationPointer
     from holdfast.schemas.tool import ActivityBinding, Retry
 
-from holdfast.workflows.engine.call.activities import Hook
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.scopes import CONTEXT, visible_messages
 from holdfast.workflows.engine.run import Run
@@ -81,22 +80,17 @@ def activity_config(
     A call that may run only once has one attempt, and a separate schedule-to-start timeout, so that
     a call that never started is recognized.
     """
-    config = _queued_config(call.id, binding, line, SCHEDULE_TO_CLOSE, remaining)
+    config = queued_config(call.id, binding, line, SCHEDULE_TO_CLOSE, remaining)
     if call.tool.once:
         config["retry_policy"] = _retry(binding.retry, once=True)
         config["schedule_to_start_timeout"] = config.pop("schedule_to_close_timeout")
     return config
 
 
-def hook_config(hook: Hook, line: str, remaining: timedelta | None) -> ActivityConfig:
-    """Return the options of a hook: it may be retried, so it must have no side effects."""
-    id = names.hook_id(hook.call_id, hook.name, hook.n)
-    return _queued_config(id, hook.activity, line, HOOK_TO_CLOSE, remaining)
-
-
-def _queued_config(
+def queued_config(
     id: str, binding: ActivityBinding, line: str, longest: timedelta, remaining: timedelta | None
 ) -> ActivityConfig:
+    """Return the options of an activity that may be retried, as a hook may."""
     longest = _least(binding.schedule_to_close_timeout or longest, remaining)
     config = ActivityConfig(
         activity_id=id,

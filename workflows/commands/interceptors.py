@@ -48,7 +48,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.spans import Spans, SpansProgress, Subject
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.permits import sign
+from holdfast.workflows.permits import Started, sign
 
 # The activity only fills a queue of the worker. The timeout is shorter than the time until the SDK
 # extends the workflow task, so that people's input is not delayed.
@@ -58,10 +58,6 @@ MAX_SPANS_AT_ONCE = 500
 
 # The SDK's own query, with which Temporal's UI reads current details.
 _METADATA = "__temporal_workflow_metadata"
-
-AnyInput = (
-    StartActivityInput | StartLocalActivityInput | StartChildWorkflowInput | ContinueAsNewInput
-)
 
 
 class Trace:
@@ -178,7 +174,7 @@ class _Outbound(WorkflowOutboundInterceptor):
         super().continue_as_new(input)
 
 
-def _add_header(input: AnyInput, id: str | None) -> None:
+def _add_header(input: Started | StartLocalActivityInput, id: str | None) -> None:
     """Add the header for the call of an activity or a delegate, or for the next run of the chain.
 
     A memory has no trace. An `isinstance` check of it fails: the sandbox has a class of its own.
@@ -216,13 +212,12 @@ class CommandInterceptor(Interceptor):
         class Outbound(_Outbound):
             def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
                 is_here = input.task_queue in (None, workflow.info().task_queue)
+                is_own = is_here and input.activity in activities
                 longest = input.start_to_close_timeout
-                if not is_here or input.activity not in activities:
-                    pass
-                elif input.heartbeat_timeout is not None:
+                if is_own and input.heartbeat_timeout is not None:
                     mark = workflow.payload_converter().to_payload(None)
                     input.headers = {**input.headers, names.BEATS_ITSELF: mark}
-                elif longest is None or longest > timeout:
+                elif is_own and (longest is None or longest > timeout):
                     input.heartbeat_timeout = timeout
                 return super().start_activity(input)
 

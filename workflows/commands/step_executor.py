@@ -222,9 +222,10 @@ class StepExecutor:
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
             return Failure("other", f"it would be given {size} bytes; at most {bound}")
-        config = activity_options.hook_config(
-            hook, line, self._work.state.meter.remaining(workflow.now())
-        )
+        id = names.hook_id(hook.call_id, hook.name, hook.n)
+        remaining = self._work.state.meter.remaining(workflow.now())
+        longest = activity_options.HOOK_TO_CLOSE
+        config = activity_options.queued_config(id, hook.activity, line, longest, remaining)
         try:
             answer = await self.on_run_time(
                 workflow.execute_activity(

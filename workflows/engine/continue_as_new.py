@@ -97,11 +97,6 @@ class HistoryLength:
             most = min(most, PATIENCE * self.bound_events)
         return self.events >= most or self.size_bytes >= PRESSING_BYTES
 
-    @property
-    def is_at_limit(self) -> bool:
-        """Return whether the history has no room for another turn."""
-        return self.events >= LAST_EVENTS or self.size_bytes >= LAST_BYTES
-
 
 def is_due(length: HistoryLength, run: Run, *, stored: bool) -> bool:
     """Return whether a run between two turns has to continue as new.
@@ -150,7 +145,7 @@ def snapshot_of(
 
 def stay_in_history(run: Run, length: HistoryLength) -> None:
     """Summarise a log that cannot be passed on; fail at the limit of the history."""
-    if length.is_at_limit:
+    if length.events >= LAST_EVENTS or length.size_bytes >= LAST_BYTES:
         run.fail(ErrorCode.BLOCKED, _STUCK)
         return
     # What the model still reads cannot be left out.

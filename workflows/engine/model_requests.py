@@ -152,7 +152,6 @@ class ModelRequests:
         return True
 
     def _question_on(self, name: BudgetName) -> Question:
-        """Return the question that requests more of a budget."""
         state, limit = self._state, self._state.meter.limit(name)
 
         def check(arguments: dict[str, Any]) -> dict[str, Any]:

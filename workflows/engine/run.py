@@ -198,17 +198,14 @@ class Run(ExecutionBase):
         self._said = answer.text or self._said
         calls = propose_calls(answer.solution, meter.turns, tools, self._seen_ids)
         self._seen_ids = dict.fromkeys(list(self._seen_ids)[-MAX_SEEN_IDS:])
-        self.state.log.append(
-            MessageEntry(
-                message=ChatMessage(
-                    role="assistant",
-                    content=solution.text,
-                    calls=[call.proposal for call in calls],
-                    said=answer.said,
-                    provider_data=solution.provider_data,
-                )
-            )
+        message = ChatMessage(
+            role="assistant",
+            content=solution.text,
+            calls=[call.proposal for call in calls],
+            said=answer.said,
+            provider_data=solution.provider_data,
         )
+        self.state.log.append(MessageEntry(message=message))
         self.summaries.turn_answered(solution)
         choosing = self.state.is_choosing_skill
         # A server may return calls although the request forbids them.

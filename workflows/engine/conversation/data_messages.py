@@ -121,7 +121,6 @@ class DataMessageWriter:
         )
 
     def _whole(self, place: Path) -> DataPart:
-        """Return all data of a kind and instance as one part."""
         data = self._state.redactions.redact(
             self._state.data.own_value(place.kind, place.instance), place
         )
