@@ -28,10 +28,7 @@ def start_telemetry(
 ) -> Telemetry | None:
     """Start the telemetry of this process; None if it is off.
 
-    Args:
-        settings: the signals to send.
-        service: the name of the process if its environment sets none.
-        secrets: the values to remove from all signals.
+    `service` is the name of the process if its environment sets none.
     """
     if not (settings.traces or settings.metrics or settings.logs):
         return None

@@ -8,7 +8,7 @@ ids.
 
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from pydantic import JsonValue
@@ -49,10 +49,6 @@ class Place:
     span_id: str
     flags: str = SAMPLED
     more: dict[str, str] = field(default_factory=dict)
-
-    def at(self, span_id: str, flags: str) -> "Place":
-        """Another span of the same trace."""
-        return replace(self, span_id=span_id, flags=flags)
 
     def header(self) -> dict[str, str]:
         """Return what others are sent."""

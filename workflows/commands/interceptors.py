@@ -13,6 +13,7 @@ that may run once gets a header too (`activities/interceptors/once.py`).
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -136,7 +137,8 @@ class Trace:
         """
         place = self._starter
         if call_id is not None and self._tracing is not None:
-            place = self._own().at(self._origin.span_id(call_id), self._tracing.flags)
+            span_id, flags = self._origin.span_id(call_id), self._tracing.flags
+            place = replace(self._own(), span_id=span_id, flags=flags)
         return None if place is None else workflow.payload_converter().to_payload(place.header())
 
     def _own(self) -> Place:
