@@ -103,7 +103,7 @@ class AnswerReader(ABC):
 
 
 def read_count(value: Any) -> int | None:
-    """Return a number of tokens, if the value is one."""
+    """Return the count, such as a number of tokens, if the value is one."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     return value if is_count else None
 

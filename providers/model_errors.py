@@ -4,7 +4,6 @@ An error decides whether the request is retried, and when; its message has the f
 apply it. Errors are raised `from None`: their causes may quote secrets.
 """
 
-import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -95,19 +94,16 @@ def overflow_message(error: ContextOverflow, target: EndpointTarget) -> str:
 
 def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
     """Return the provider's delay of a retry, at most an hour from `now`, if it has one."""
-    seconds = _number(headers.get("retry-after-ms"), 0.001)
-    if seconds is None:
-        seconds = _number(headers.get("retry-after"), 1)
-    if seconds is None:
+    delay = _delay(milliseconds=headers.get("retry-after-ms"))
+    if delay is None:
+        delay = _delay(seconds=headers.get("retry-after"))
+    if delay is None:
         try:
             moment = parsedate_to_datetime(headers.get("retry-after") or "")
         except (ValueError, OverflowError):
             return None
-        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        seconds = (moment - now).total_seconds()
-    if seconds <= 0:
-        return None
-    return timedelta(seconds=min(seconds, MAX_RETRY_DELAY.total_seconds()))
+        delay = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - now
+    return min(delay, MAX_RETRY_DELAY) if delay > timedelta() else None
 
 
 def _refused(
@@ -148,9 +144,8 @@ def _fix(status: int, target: EndpointTarget, model: str) -> str:
             return ""
 
 
-def _number(text: str | None, unit_seconds: float) -> float | None:
+def _delay(**units: str | None) -> timedelta | None:
     try:
-        number = float(text or "")
-    except ValueError:
+        return timedelta(**{unit: float(text or "") for unit, text in units.items()})
+    except (ValueError, OverflowError):
         return None
-    return number * unit_seconds if math.isfinite(number) else None

@@ -232,10 +232,6 @@ def fit_solution(solution: Solution) -> Solution:
         notice = f"the text was cut from {len(solution.text)} to {len(text)} characters"
         changes = {"text": text, "stop_reason": "length", "notices": [*solution.notices, notice]}
         solution = solution.model_copy(update=changes)
-    return _with_less_arguments(solution)
-
-
-def _with_less_arguments(solution: Solution) -> Solution:
     calls = list(solution.calls)
     excess_bytes = size_bytes(solution.to_json()) - MAX_SOLUTION_BYTES
     sizes = [(size_bytes(call.arguments), index) for index, call in enumerate(calls)]
@@ -245,7 +241,7 @@ def _with_less_arguments(solution: Solution) -> Solution:
         call = calls[index]
         arguments = call.arguments
         written = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        changes = {"arguments": "", "oversize_bytes": len(written.encode())}
-        calls[index] = call.model_copy(update=changes)
+        blank = {"arguments": "", "oversize_bytes": len(written.encode())}
+        calls[index] = call.model_copy(update=blank)
         excess_bytes -= size_bytes(call.to_json()) - size_bytes(calls[index].to_json())
     return solution.model_copy(update={"calls": calls})

@@ -214,9 +214,6 @@ def _key(value: Any, budget: WorkBudget) -> Any:
             return value
 
 
-# Schemas for the same value.
-
-
 @_applies("$dynamicRef")
 @_applies("$ref")
 def _reference(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
@@ -225,7 +222,7 @@ def _reference(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Appli
 
 @_applies("allOf")
 def _all_of(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
-    yield from ((node.part(each), None, (n,)) for n, each in enumerate(rule))
+    return ((node.part(each), None, (n,)) for n, each in enumerate(rule))
 
 
 @_keyword_check("anyOf")
@@ -258,15 +255,12 @@ def _if(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
 
 @_applies("dependentSchemas", dict)
 def _dependent_schemas(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
-    yield from ((node.part(rule[key]), None, (key,)) for key in rule if key in value)
-
-
-# Lists.
+    return ((node.part(rule[key]), None, (key,)) for key in rule if key in value)
 
 
 @_applies("prefixItems", list)
 def _prefix_items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
-    yield from ((node.part(each), n, (n,)) for n, each in enumerate(rule[: len(value)]))
+    return ((node.part(each), n, (n,)) for n, each in enumerate(rule[: len(value)]))
 
 
 def _extra_items(extras: list[Any], value: Any, node: "Node") -> Fault:
@@ -279,7 +273,7 @@ def _extra_items(extras: list[Any], value: Any, node: "Node") -> Fault:
 def _items(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
     budget.spend(len(value))
     part, prefix = node.part(rule), len(node.schema.get("prefixItems", ()))
-    yield from ((part, n, ()) for n in range(prefix, len(value)))
+    return ((part, n, ()) for n in range(prefix, len(value)))
 
 
 @_keyword_check("contains", list)
@@ -297,12 +291,20 @@ def _contains(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults
         yield Fault(f"{text}{count} matched)", value, least, "minContains")
 
 
-# Objects.
-
-
 @_applies("properties", dict)
 def _properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
-    yield from ((node.part(rule[key]), key, (key,)) for key in rule if key in value)
+    return ((node.part(rule[key]), key, (key,)) for key in rule if key in value)
+
+
+# The most frequent keyword by far: its own check takes two thirds of the time.
+@_keyword_check("properties", dict)
+def _check_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    for key in rule:
+        if key in value:
+            for fault in node.part(rule[key]).faults(value[key], budget):
+                fault.place = (key, *fault.place)
+                fault.schema_place = (key, *fault.schema_place)
+                yield fault
 
 
 @_applies("patternProperties", dict)
@@ -369,7 +371,7 @@ def _condition(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Appli
 
 def _fitting(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
     part = node.part(rule)
-    yield from ((part, step, ()) for step in _steps(value) if part.fits(value[step], budget))
+    return ((part, step, ()) for step in _steps(value) if part.fits(value[step], budget))
 
 
 APPLICATIONS |= {"anyOf": _all_of, "oneOf": _all_of, "if": _condition}

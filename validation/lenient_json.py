@@ -155,7 +155,6 @@ def read_json(text: str) -> Any:
             value = _strict(fixed)
         except ValueError:
             raise first_error from None
-    value = ensure_json(value)
     if _HALF.search(text):
         plain = json.dumps(value, ensure_ascii=False)
         whole = plain.encode("utf-8", "replace")
@@ -182,8 +181,9 @@ def ensure_json(value: Any) -> Any:
 
 
 def _strict(text: str) -> Any:
+    too_deep = ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
     try:
-        return json.loads(
+        value = json.loads(
             text,
             parse_constant=_finite,
             parse_float=_finite,
@@ -191,7 +191,12 @@ def _strict(text: str) -> Any:
             object_pairs_hook=unique_keys,
         )
     except RecursionError:
-        raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels") from None
+        raise too_deep from None
+    # To look at each value takes as long as to parse it.
+    may_be_deep = text.count("[") + text.count("{") > MAX_JSON_DEPTH
+    if may_be_deep and is_deeper(value, MAX_JSON_DEPTH):
+        raise too_deep
+    return value
 
 
 def _finite(text: str) -> float:

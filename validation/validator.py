@@ -99,12 +99,13 @@ class Node:
 
     def evaluated(self, value: Any, budget: WorkBudget) -> Iterator[Any]:
         """Yield the keys or indexes of the parts that this schema, or one within it, is about."""
-        budget.spend(1 + len(value))
+        budget.spend(self._cost + len(value))
         for keyword, rule in self.schema.items() if isinstance(self.schema, dict) else ():
             applied = APPLICATIONS.get(keyword)
             if applied is None or not isinstance(value, KEYWORD_CHECKS[keyword][0]):
                 continue
             for part, step, _ in applied(rule, value, self, budget):
+                budget.spend(1)
                 if step is not None:
                     yield step
                 elif keyword in REFERENCES or part.fits(value, budget):

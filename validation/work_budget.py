@@ -55,12 +55,12 @@ class CannotCheck(Exception):
     """A validation without a result; the message is the reason."""
 
 
+@dataclass
 class SharedWorkBudget:
     """The remaining budget of one workflow task."""
 
-    def __init__(self, steps: int, rules: ValidationRules = RULES) -> None:
-        self.steps = steps
-        self.rules = rules
+    steps: int
+    rules: ValidationRules = RULES
 
 
 class WorkBudget:

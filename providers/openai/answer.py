@@ -94,9 +94,7 @@ class OpenAIAnswerReader(AnswerReader):
     def _read_call(self, call: dict[str, Any]) -> None:
         """Read an item of `tool_calls`; a field of another form counts as absent."""
         function = read_object(call.get("function"))
-        index, provider_id = call.get("index"), read_text(call.get("id")) or None
-        if not isinstance(index, int) or isinstance(index, bool):
-            index = None
+        index, provider_id = read_count(call.get("index")), read_text(call.get("id")) or None
         name, arguments = read_text(function.get("name")), function.get("arguments")
         arguments = "" if arguments is None else arguments_text(arguments)
         draft = self._last
