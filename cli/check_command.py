@@ -50,22 +50,16 @@ def add_parser(commands: Commands) -> None:
 
 
 async def check(
-    *,
-    tools: Sequence[str],
-    knowledge_url: Sequence[str],
-    timeout: timedelta,
-    json: bool,
-    **given: str | None,
+    *, tools: Sequence[str], timeout: timedelta, json: bool, **given: str | Sequence[str] | None
 ) -> int:
     """Check what the options name, or else the worker's own environment.
 
-    `given` has the worker's options that take one text.
+    `given` has the worker's other options: a text, a list of texts, or None.
     """
-    arguments = [
-        f"--{name.replace('_', '-')}={text}" for name, text in given.items() if text is not None
-    ]
-    arguments += [f"--tools={module}" for module in tools]
-    arguments += [f"--knowledge-url={prefix}" for prefix in knowledge_url]
+    arguments = [f"--tools={module}" for module in tools]
+    for name, value in given.items():
+        texts = [value] if isinstance(value, str) else value or []
+        arguments += [f"--{name.replace('_', '-')}={text}" for text in texts]
     limit_seconds = timeout.total_seconds() + PATIENCE_SECONDS
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", WORKER, "--check", f"--timeout={format_duration(timeout)}"),

@@ -33,11 +33,7 @@ def add_person(parser: argparse.ArgumentParser) -> Any:
 
 
 def take_approver(options: dict[str, Any]) -> Approver:
-    """Take the options of `add_person` out of the given ones.
-
-    Raises:
-        CommandError: the key cannot be used.
-    """
+    """Take the options of `add_person` out of the given ones."""
     signer = load_signer(options.pop("key"), options.pop("kid"))
     return Approver(options.pop("by"), options.pop("groups"), signer)
 
