@@ -201,8 +201,8 @@ class AgentWorkflow(BaseWorkflow[Run]):
         """
         assert self._origin is not None  # `_begin` has set it
         request, snapshot = self._origin
-        facts, notes, spans = snapshot.worker, self._note_count, self.trace.progress
-        carried = snapshot_of(run, request, snapshot, notes=notes, spans=spans)
+        facts, spans = snapshot.worker, self.trace.progress
+        carried = snapshot_of(run, request, snapshot, self._note_count, spans)
         since = run.summaries.progress.since
         values = start_arguments(carried, run.state.log, stored=facts.store, forgettable=since)
         now = history_length(facts)

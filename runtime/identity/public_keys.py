@@ -151,7 +151,6 @@ def _key(said: Any) -> PublicKey:
 
 
 def _check_kind(said: Mapping[str, Any]) -> None:
-    """Check that the key is of a supported kind, and for signatures."""
     kind = said.get("kty")
     if kind is None:
         raise PublicKeyError("`kty` is missing", f"add it: {_TAKEN}")

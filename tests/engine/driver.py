@@ -352,7 +352,7 @@ class Play(Playing[Run]):
     def snapshot(self) -> WorkflowSnapshot:
         """What the run would take along now."""
         snapshot = AgentSnapshot(worker=FACTS, agent=self.run.agent)
-        return snapshot_of(self.run, self.request, snapshot)
+        return snapshot_of(self.run, self.request, snapshot, 0, None)
 
     def continue_as_new(self) -> None:
         """Leave the run between two turns, and go on with what it left to the next."""

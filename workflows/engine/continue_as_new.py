@@ -114,12 +114,7 @@ def is_due(length: HistoryLength, run: Run, *, stored: bool) -> bool:
 
 
 def snapshot_of(
-    run: Run,
-    request: RunRequest,
-    snapshot: AgentSnapshot,
-    *,
-    notes: int = 0,
-    spans: SpansProgress | None = None,
+    run: Run, request: RunRequest, snapshot: AgentSnapshot, notes: int, spans: SpansProgress | None
 ) -> WorkflowSnapshot:
     """Seal the log, and return the state that a run between two turns passes on besides it.
 

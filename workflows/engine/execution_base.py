@@ -8,9 +8,7 @@ a run. It has the id of the first call of a first turn, but no turn: a turn is a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, assert_never
 
 from holdfast.schemas.agent import AgentRules, Budget, BudgetName
@@ -43,7 +41,7 @@ from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.execution.questions import Questions
 from holdfast.workflows.engine.model.answer import propose_calls
 from holdfast.workflows.engine.plans.planning import Planning
-from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
+from holdfast.workflows.engine.run_state import Clock, RunState, RunStateSnapshot
 
 # Temporal's limit is two megabytes; the tool of an external worker may come close to it.
 MAX_RESULT_BYTES = 2_000_000
@@ -240,11 +238,7 @@ class SingleCall(ExecutionBase):
     """One call without a model, its log, and its end."""
 
     def __init__(
-        self,
-        request: CallRequest,
-        tool: Tool,
-        desk: PendingApprovals,
-        clock: Callable[[], datetime],
+        self, request: CallRequest, tool: Tool, desk: PendingApprovals, clock: Clock
     ) -> None:
         snapshot = RunStateSnapshot(meter=Meter.of(Budget()), desk=desk)
         rules = AgentRules(name=tool.name, tools=[tool])

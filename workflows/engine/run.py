@@ -13,7 +13,6 @@ Between two steps, the log holds every decision.
 """
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from typing import Any, Self
 
 from holdfast.schemas.agent import Agent
@@ -55,7 +54,7 @@ from holdfast.workflows.engine.model.answer import (
 )
 from holdfast.workflows.engine.model.prompt import FINALIZE
 from holdfast.workflows.engine.model_requests import ModelRequests, RunSnapshot
-from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
+from holdfast.workflows.engine.run_state import Clock, RunState, RunStateSnapshot
 from holdfast.workflows.engine.state.data import MISSING
 
 # Providers match a result with its call by the nearest id.
@@ -70,7 +69,7 @@ class Run(ExecutionBase):
         snapshot: RunSnapshot,
         request: RunRequest,
         agent: Agent,
-        clock: Callable[[], datetime],
+        clock: Clock,
         pages: Iterable[bytes] = (),
     ) -> None:
         state = RunState.of(request, agent, snapshot.kept, clock, pages)
@@ -109,7 +108,7 @@ class Run(ExecutionBase):
         agent: Agent,
         mailbox: Mailbox,
         desk: PendingApprovals,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> Self:
         """Return a new run, or raise `InvalidRequest` if the request does not fit the agent."""
         meter = Meter.of(agent.budget.within(request.budget))

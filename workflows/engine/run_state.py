@@ -33,6 +33,9 @@ MAX_STATE_BYTES = 900_000
 _STEP_BYTES = 8
 
 
+Clock = Callable[[], datetime]
+
+
 class NoSuchTool(ValueError):
     """A run has no tool of this name."""
 
@@ -69,7 +72,7 @@ class RunState:
     rules: AgentRules
     principal: Principal | None
     asks_people: bool
-    clock: Callable[[], datetime]
+    clock: Clock
     log: Log
     data: Data
     meter: Meter
@@ -94,7 +97,7 @@ class RunState:
         request: RunRequest | CallRequest,
         rules: AgentRules,
         snapshot: RunStateSnapshot,
-        clock: Callable[[], datetime],
+        clock: Clock,
         pages: Iterable[bytes] = (),
     ) -> Self:
         """Return the state of a snapshot, with the log in these pages."""

@@ -159,7 +159,6 @@ def _present_state(work: ExecutionBase) -> str:
 
 
 def _add_calls(page: _Page, summaries: CallSummaries) -> None:
-    """Add as many of the latest calls as fit."""
     room = page.room_bytes - _REST_BYTES
     lines: list[str] = []
     for summary in reversed(summaries.all()):

@@ -117,7 +117,6 @@ def _call_schema(tool: Tool, agent: Agent, instances: Sequence[str], *, refer: b
 
 
 def _properties(tool: Tool) -> dict[str, Property]:
-    """Return the arguments and meta-properties of a call."""
     forms = StrictForms(tool.parameters)
     schema = forms.target(tool.parameters)[0] or {}
     properties = forms.properties(schema, 0)

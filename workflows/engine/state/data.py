@@ -151,7 +151,6 @@ def _seen(own: Any, shared: Any) -> Any:
 
 
 def _with(own: Any, more: dict[str, Any]) -> _Own:
-    """Return an own object with more own keys."""
     return _Own({**(own if isinstance(own, _Own) else {}), **more})
 
 

@@ -125,8 +125,6 @@ class _Reading:
 def instance_of(said: Any, tool: Tool, data: Data) -> str | None:
     """Return the instance of a call with `said` as its `_instance` (None: it has none).
 
-    None in a run without instances.
-
     A tool's own `_instance` overrides the call's. In a run without instances it is ignored, so that
     one tool serves runs of both kinds; but a call that names one gets an error, since the model
     would otherwise assume that its data is separate.
