@@ -23,12 +23,9 @@ class DelegatePending(Lenient):
     workflow_id: _Id
     """The run that it is decided in."""
     call_id: _CallId
-    """What a decision names."""
     kind: Kind
-    """Why it waits."""
     tool: _Line
     label: _Line
-    """Its name for people."""
     arguments: _Line = ""
     """The beginning of its arguments, in a line."""
 
@@ -49,7 +46,6 @@ class DelegateView(Lenient):
     writes_defaults = True
 
     call_id: str
-    """The call that it runs."""
     tool: str
     agent: str
     """The agent whose run it is, or `anonymous`."""
