@@ -1,7 +1,6 @@
 """The common part of a run and of a single call: steps, calls that run, and one end.
 
-The workflow uses only this part to run calls, to show their state, and to cancel them. If one call
-is the whole execution, its result is the end, or its error fails the execution.
+If one call is the whole execution, its result is the end, or its error fails the execution.
 
 A single call is requested by a client. It passes the same checks, approval and log as every call of
 a run. It has the id of the first call of a first turn, but no turn: a turn is a request to a model.

@@ -211,8 +211,7 @@ class Question:
     def nonce(self, run_id: str) -> str:
         """Return the nonce that a signed decision must have, if the execution `run_id` asks.
 
-        A reset changes the run id also of a replayed question: nothing that the log or a command
-        has may depend on the nonce.
+        A reset changes the run id also of a replayed question: no log or command may depend on it.
         """
         return sha256(canonical_json([run_id, self.call_id, self.round]))
 

@@ -154,7 +154,6 @@ def run_after_hooks(call: ToolCall, rules: AgentRules) -> HookRequests[None]:
 
 
 def _patched(tool: Tool, outcome: Final, value: Any) -> Final:
-    """Return the outcome with the parts replaced that a hook `_after` returned."""
     match value:
         case None | {} if not value:
             return outcome

@@ -171,10 +171,9 @@ class Dependencies:
 class ToolCall:
     """One use of a tool, from a model's proposal to its result.
 
-    `found_tool` is None if the run has no such tool; `unreadable` is the reason why the arguments
-    are not a JSON object. `raw_arguments` hold references, unless the call `is_literal`;
-    `arguments` hold their values. `model_result` is the result that the model itself proposed. A
-    call is `resolved_late` if its arguments were resolved after it was pending and no person has
+    `unreadable` is the reason why the arguments are not a JSON object. `raw_arguments` hold
+    references, unless the call `is_literal`; `arguments` hold their values. A call is
+    `resolved_late` if its arguments were resolved after it was pending and no person has
     seen them since; it is `is_approved` if the approval of its plan, or of an edit, covers it, and
     `is_counted` if it counts against the limits of its tool.
     """

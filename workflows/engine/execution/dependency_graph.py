@@ -7,8 +7,7 @@ of an earlier one.
 
 A call reads the data as it was when the turn started, overlaid with the writes of the calls that it
 needs, in source order. So the order in which other calls end never matters. If every call that was
-to write a place has failed, the place is empty, regardless of its earlier value: no call uses an
-old value in place of a new one.
+to write a place has failed, the place is empty: no call uses an old value in place of a new one.
 """
 
 from collections.abc import Callable, Sequence

@@ -322,7 +322,6 @@ class CallLifecycle:
                 call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, message))
 
     def _complete(self, call: ToolCall, *, is_ready: bool) -> HookRequests[None]:
-        """Resolve the arguments of a call, or leave it pending."""
         state = self._state
         if not is_ready:
             count_call(call, state)

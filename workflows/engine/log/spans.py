@@ -237,7 +237,6 @@ def _shown(value: Any) -> str:
 
 
 def _said(role: str, texts: list[Any]) -> str:
-    """Return messages in the form of the semantic conventions."""
     return json.dumps(
         [{"role": role, "parts": [{"type": "text", "content": each}]} for each in texts],
         ensure_ascii=False,

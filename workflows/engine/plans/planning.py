@@ -333,7 +333,6 @@ def identity_keys(
 
 
 def _known_arguments(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
-    """Return the arguments of a call with the known values in place of references."""
     awaited = [source for source in call.dependencies.sources if source in keys]
     seen = _Seen(visible_data(call, data), [(source, str(keys[source])) for source in awaited])
     try:
