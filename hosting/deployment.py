@@ -18,10 +18,8 @@ from temporalio.worker import WorkerDeploymentConfig
 from holdfast.hosting.process_exit import wrong_setup
 
 MAX_NAME_CHARACTERS: Final = 200
-# The prefix that Temporal reserves, and the characters that it separates names with.
+# The prefix that Temporal reserves.
 _RESERVED: Final = "__"
-_DIVIDERS: Final = ".:"
-_SET_CURRENT: Final = "temporal worker deployment set-current-version"
 
 
 def name(dividers: str = "") -> Callable[[str], str]:
@@ -44,7 +42,7 @@ def name(dividers: str = "") -> Callable[[str], str]:
     return read
 
 
-deployment_name, build_id = name(_DIVIDERS), name()
+deployment_name, build_id = name(dividers=".:"), name()
 
 
 def version_of(deployment: str | None, build: str | None) -> WorkerDeploymentVersion | None:
@@ -94,5 +92,6 @@ async def routing_advice(client: Client, version: WorkerDeploymentVersion) -> st
     named = ("--deployment-name", name, "--build-id", build)
     return (
         f"build {build} of deployment {name} is not current: it is given no runs that begin;"
-        f" to have it given them: {_SET_CURRENT} {shlex.join(named)}"
+        " to have it given them: temporal worker deployment set-current-version"
+        f" {shlex.join(named)}"
     )

@@ -26,13 +26,10 @@ _MAX_QUOTED_CHARS = 300
 _LEASH = Path(__file__).with_name("parent_watchdog.py")
 # Requests to a rate-limited model endpoint are shared evenly between principals. Each task queue
 # has one partition, since the server divides a queue's rate by the number of partitions.
-_DYNAMIC_CONFIG = (
-    "matching.enableFairness=true",
-    "matching.numTaskqueueReadPartitions=1",
-    "matching.numTaskqueueWritePartitions=1",
-)
-CONFIG_OPTIONS = tuple(
-    option for value in _DYNAMIC_CONFIG for option in ("--dynamic-config-value", value)
+CONFIG_OPTIONS = (
+    "--dynamic-config-value=matching.enableFairness=true",
+    "--dynamic-config-value=matching.numTaskqueueReadPartitions=1",
+    "--dynamic-config-value=matching.numTaskqueueWritePartitions=1",
 )
 
 

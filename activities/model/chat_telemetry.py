@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import monotonic
 from typing import Any, Final
 
@@ -68,12 +68,10 @@ def record_chat(
         span = telemetry.start_span(name, place, known, SpanKind.CLIENT)
     is_turn = pointer.call is None and not pointer.summary
     chat = ChatRecord(telemetry, labels, span, is_turn=is_turn)
+    quiet = {"record_exception": False, "set_status_on_exception": False}
     try:
-        if span is None:
+        with nullcontext() if span is None else use_span(span, **quiet):
             yield chat
-        else:
-            with use_span(span, record_exception=False, set_status_on_exception=False):
-                yield chat
     except BaseException as error:
         chat.record_failure(error)
         raise

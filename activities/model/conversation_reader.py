@@ -105,7 +105,7 @@ class ConversationReader:
         """Read on from the cached part; None if that cannot lead to the pointer."""
         if conversation.entries > pointer.entries:
             return None
-        page = prefetched or await self._pages.page(run, _want(conversation, pointer))
+        page = prefetched or await self._pages.page(run, pointer.page_after(conversation.entries))
         if page.ask is None:
             return None
         provider = provider_of(page.ask)
@@ -129,20 +129,10 @@ class ConversationReader:
                 return None
             if conversation.entries >= pointer.entries or not any(page.items):
                 break
-            page = await self._pages.page(run, _want(conversation, pointer, len(beginning)))
+            page = await self._pages.page(
+                run, pointer.page_after(conversation.entries, len(beginning))
+            )
         return ask
-
-
-def _want(
-    conversation: CachedConversation, pointer: ConversationPointer, offset: int = 0
-) -> ConversationPageRequest:
-    return ConversationPageRequest(
-        after=conversation.entries,
-        upto=pointer.entries,
-        offset=offset,
-        call=pointer.call,
-        summary=pointer.summary,
-    )
 
 
 def encoder_for(calling: Calling, encode: Encoder) -> Encoder:

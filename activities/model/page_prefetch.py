@@ -57,11 +57,7 @@ class PagePrefetch:
             after = self.conversations.entries_of(workflow_id, pointer.since)
         if after > pointer.entries:
             return
-        page = answer(
-            ConversationPageRequest(
-                after=after, upto=pointer.entries, call=pointer.call, summary=pointer.summary
-            )
-        )
+        page = answer(pointer.page_after(after))
         # But for two texts, its ask refers to data of the run.
         texts = [*page.items, *((page.ask.instructions, page.ask.tail or "") if page.ask else ())]
         size_bytes = _PAGE_BYTES + sum(map(sys.getsizeof, texts))

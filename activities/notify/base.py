@@ -23,7 +23,6 @@ ANSWER_BYTES = 1_000
 ANSWER_CHARACTERS = 200
 # Statuses that may pass, like those of a fault of the server.
 _RETRIED_STATUS = (408, 425, 429)
-_USER_AGENT = "holdfast"
 
 # An attempt ends before Temporal's timeout, so that it reports why.
 ATTEMPT_SECONDS = 20.0
@@ -46,9 +45,9 @@ class EnvironmentValue:
     environ: Mapping[str, str]
 
     @property
-    def is_set(self) -> bool:
-        """Report whether the environment has the value."""
-        return bool(self.environ.get(self.variable))
+    def text(self) -> str:
+        """Return the value; empty if it is not set."""
+        return self.environ.get(self.variable, "").strip()
 
     def value(self) -> str:
         """Return the value.
@@ -56,10 +55,9 @@ class EnvironmentValue:
         Raises:
             ApplicationError: it is not set; not retried, since the environment does not change.
         """
-        found = self.environ.get(self.variable)
-        if not found:
+        if not self.text:
             raise notification_error(f"the environment variable {self.variable} is not set")
-        return found.strip()
+        return self.text
 
 
 class Notifier(ABC):
@@ -85,7 +83,7 @@ async def post(http: httpx.AsyncClient, url: str, body: bytes, headers: Mapping[
     Raises:
         ApplicationError: it did not arrive, or was not accepted.
     """
-    sent = {"content-type": "application/json", "user-agent": _USER_AGENT, **headers}
+    sent = {"content-type": "application/json", "user-agent": "holdfast", **headers}
     # The address itself may be a secret.
     shown = httpx.URL(url).host
     try:

@@ -39,8 +39,7 @@ class NotificationChannels:
         """Yield the secrets: values, and the paths of addresses."""
         for served in self._served.values():
             for each in served.notifier.environment_values:
-                value = each.value() if each.is_set else ""
-                for part in (value, *value.split()):
+                for part in (each.text, *each.text.split()):
                     path = urlsplit(part).path.lstrip("/")
                     yield from (part, part.removeprefix("whsec_"), path)
 
@@ -51,7 +50,7 @@ class NotificationChannels:
             "notifications are sent"
             for name, served in self._served.items()
             for each in served.notifier.environment_values
-            if not each.is_set
+            if not each.text
         ]
 
     @activity.defn(name=names.TELL_PEOPLE)

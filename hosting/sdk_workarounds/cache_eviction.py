@@ -1,10 +1,9 @@
 """Check runs for divergence, and remove one that may be ahead of history once it was queried.
 
-`query_divergence` describes the error of the SDK: a run that was replayed, went on, and was queried
-before its next task; or that went on with events whose task was not started. Once removed, the run
-is replayed with its next task, and nothing of what it decided for the query is in history.
-`query_divergence` catches a task that comes sooner. Most of the removed runs are correct, since
-their commands were sent: replaying one costs some milliseconds.
+`query_divergence` describes the error of the SDK, and catches a task that comes sooner. Once
+removed, the run is replayed with its next task, and nothing of what it decided for the query is in
+history. Most of the removed runs are correct, since their commands were sent: replaying one costs
+some milliseconds.
 
 Private: the bridge's `request_workflow_eviction`, and the time limit of the deadlock detector.
 """

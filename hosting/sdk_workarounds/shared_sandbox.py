@@ -13,12 +13,10 @@ in the importing thread alone, for as long as it imports.
 Private: `Importer`, `InSandbox`, `RestrictionContext` and `unsafe._set_in_sandbox`.
 """
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import get_ident
-from types import ModuleType
 from typing import Any
 
 from temporalio import workflow
@@ -63,11 +61,6 @@ class Sandbox:
                 yield
         finally:
             workflow.unsafe._set_in_sandbox(False)
-
-    def modules(self) -> dict[str, ModuleType]:
-        """Return the modules imported inside, by name."""
-        inside = self._importer.new_modules
-        return {name: one for name, one in inside.items() if sys.modules.get(name) is not one}
 
     def sandboxed_class(self, outside: type) -> type:
         """Return the class of a workflow as imported inside, importing it the first time."""

@@ -41,6 +41,11 @@ class ConversationPointer(Lenient):
         call = {} if self.call is None else {"call": self.call}
         return {"turn": self.turn, **call, **({"summary": True} if self.summary else {})}
 
+    def page_after(self, entry: int, offset: int = 0) -> "ConversationPageRequest":
+        """Return the request for the log from this entry on, up to here."""
+        place = {"after": entry, "upto": self.entries, "offset": offset}
+        return ConversationPageRequest(**place, call=self.call, summary=self.summary)
+
 
 class ConversationPageRequest(Lenient):
     """Which part of the log is wanted: the entries after `after`, up to `upto`.

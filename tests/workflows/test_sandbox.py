@@ -1,6 +1,7 @@
 """Runs share one sandbox: it refuses what Temporal's own refuses, and keeps nothing of any run."""
 
 import asyncio
+import sys
 import uuid
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -145,7 +146,7 @@ async def test_what_modules_remember_is_bounded() -> None:
     await replay("approved")
     caches = [
         value
-        for module in _shared().modules().values()
+        for module in _modules(_shared()).values()
         for value in vars(module).values()
         if isinstance(value, _lru_cache_wrapper)
     ]
@@ -186,6 +187,12 @@ def _shared() -> Sandbox:
     return runner.sandbox
 
 
+def _modules(inside: Sandbox) -> dict[str, ModuleType]:
+    """The modules that are imported inside, by name."""
+    found = inside._importer.new_modules
+    return {name: one for name, one in found.items() if sys.modules.get(name) is not one}
+
+
 def _kept(inside: Sandbox) -> dict[str, dict[str, str]]:
     """What the modules of workflows hold, in words: by module, and by name in it."""
     return {
@@ -193,7 +200,7 @@ def _kept(inside: Sandbox) -> dict[str, dict[str, str]]:
             key: _words(_own(value) if isinstance(value, type) else value)
             for key, value in _own(module).items()
         }
-        for name, module in inside.modules().items()
+        for name, module in _modules(inside).items()
     }
 
 
