@@ -214,10 +214,10 @@ def _key(value: Any, budget: WorkBudget) -> Any:
             return value
 
 
-@_applies("$dynamicRef")
-@_applies("$ref")
-def _reference(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
-    yield node.target(rule), None, ()
+@_keyword_check("$dynamicRef")
+@_keyword_check("$ref")
+def _reference(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    yield from node.target(rule).faults(value, budget)
 
 
 @_applies("allOf")
@@ -360,10 +360,6 @@ def _dependent_required(rule: Any, value: Any, node: "Node", budget: WorkBudget)
                 yield Fault("{rule}", value, f"{name!r} is a dependency of {key!r}")
 
 
-# What no other keyword is about: none beside it, and none of the schemas that are applied to the
-# same value and fit it.
-
-
 def _condition(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
     yield node.part(rule), None, ()
     yield from _if(rule, value, node, budget)
@@ -374,6 +370,9 @@ def _fitting(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied
     return ((part, step, ()) for step in _steps(value) if part.fits(value[step], budget))
 
 
+APPLICATIONS |= dict.fromkeys(
+    REFERENCES, lambda rule, value, node, budget: iter([(node.target(rule), None, ())])
+)
 APPLICATIONS |= {"anyOf": _all_of, "oneOf": _all_of, "if": _condition}
 APPLICATIONS |= dict.fromkeys(("contains", "unevaluatedItems", "unevaluatedProperties"), _fitting)
 
