@@ -119,8 +119,8 @@ class Rollout:
         asked = DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=self.name)
         )
-        found = (await client.workflow_service.describe_task_queue(asked)).versioning_info
-        return found.current_deployment_version.build_id == build
+        told = await client.workflow_service.describe_task_queue(asked, retry=True)
+        return told.versioning_info.current_deployment_version.build_id == build
 
     async def temporal(self, *words: str) -> int:
         """Give Temporal's own command some words, as an operator does; its exit code."""

@@ -19,6 +19,7 @@ from temporalio.worker import Worker
 
 from holdfast.activities.interceptors.chain import ActivityInterceptors
 from holdfast.activities.interceptors.results import MAX_RESULT_BYTES, CheckedResults
+from holdfast.hosting.sdk_workarounds.activity_definitions import with_raw_arguments
 from holdfast.schemas import names
 from tests.catalog.catalog_folder import Folder
 
@@ -106,7 +107,7 @@ async def carry(
             workflows=[Carry],
             activities=[
                 *(long_text, long_error, long_final_error),
-                *(each.run for each in folder.load().python_activities),
+                *(with_raw_arguments(each.run) for each in folder.load().python_activities),
             ],
             activity_executor=threads,
             interceptors=[ActivityInterceptors(CheckedResults)],
