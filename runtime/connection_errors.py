@@ -49,7 +49,7 @@ _REASONS: Final = (
         "unset TEMPORAL_TLS and TEMPORAL_API_KEY, which turn TLS on",
     ),
     (
-        r"h2 protocol error|http2 error|connection closed",
+        r"h2 protocol error|http2 error|connection closed|broken pipe",
         "what answers there does not speak Temporal's gRPC",
         "set TEMPORAL_ADDRESS to the server's own port, 7233 by default (its UI has another), or"
         " TEMPORAL_TLS=true where it wants TLS",
