@@ -62,6 +62,7 @@ PLAIN_NAMES: Final = "plain-names"  # names of people lose their invisible chara
 DELEGATE_SHARES: Final = "delegate-shares"  # delegates finish within fair shares
 FILLED_DEFAULTS: Final = "filled-defaults"  # arguments have their defaults
 UNUSED_FIELDS: Final = "unused-fields"  # a decision has no field that it does not use
+FINAL_ANSWERS: Final = "final-answers"  # a forced final answer without a text is no output
 LOST_REPLIES: Final = "outcome-unknown"  # an error can state that the outcome is unknown
 # Edits are guarded, scopes are checked before people are asked, errors from outside are marked,
 # `remember` releases calls, and people are asked about what a plan did not show.

@@ -261,6 +261,7 @@ PATHS: dict[str, Path] = {
     "given_up": Path(LOST, ["held_payment"], people=decides(says("t1c1", "give_up"))),
     "budget_asks": Path([LOOK], ["look_up"], {"agent": ASKS}, budget),
     "iterations_used_up": Path([LOOK, LOOK, DONE], ["look_up"], {"budget": {"maxIterations": 2}}),
+    "final_calls": Path([LOOK], ["look_up"], {"budget": {"maxIterations": 1}}),
     "turns_used_up": Path([Answer("")], [], {"budget": {"maxTurns": 2}}),
     "calls_used_up": Path(
         [Answer(calls=[call("look_up", id=n) for n in range(3)])],

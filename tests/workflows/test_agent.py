@@ -76,6 +76,14 @@ async def test_a_run_that_is_no_conversation_refuses_to_be_sent_to(launch: Launc
     await run.result()
 
 
+async def test_a_final_answer_that_only_calls_is_a_budget_that_is_used_up(launch: Launch) -> None:
+    backend = await launch([Answer(calls=[call("look_up", id=1)])])
+    run = await backend.start(["look_up"], agent={"budget": {"maxIterations": 1}})
+    result = await run.result()
+    assert (result["status"], result["output"]) == ("budget_exceeded", None)
+    assert (result["turns"], result["calls"]) == (2, 2)
+
+
 async def _asked(backend: Any, turn: int) -> bool:
     return bool(backend.model.asked(turn))
 

@@ -217,6 +217,16 @@ class ModelRequests:
         self.cut_told = False
         return output
 
+    def lacks_final_answer(self, answer: ParsedAnswer) -> bool:
+        """Return whether the forced final answer has no text, and log the budget if so."""
+        is_text = self._agent.calling == "native" and self._agent.output is None
+        if self.finalizing is None or not is_text or answer.solution.text.strip():
+            return False
+        if not applies(names.FINAL_ANSWERS):
+            return False
+        self.log_exceeded(self._state.meter.limit_reached() or "maxIterations")
+        return True
+
     def settle(self) -> str | None:
         """Record that the run has its skill; return the forced tool if the skill lacks it."""
         self.settled_after = self._state.meter.turns

@@ -338,6 +338,9 @@ class Run(ExecutionBase):
 
     def _conclude(self, answer: ParsedAnswer, *, called: bool) -> None:
         """Set the output, or send the model an error, which costs a turn."""
+        if self.pages.lacks_final_answer(answer):
+            self._ending = "budget_exceeded"
+            return
         try:
             self.output = self.pages.read_output(answer, called=called)
         except InvalidOutput as error:

@@ -16,7 +16,7 @@ from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.execution_base import AskPeople
 from holdfast.workflows.engine.model.prompt import FINALIZE
-from tests.engine.driver import NOON, Play, call, says, tool
+from tests.engine.driver import NOON, Play, as_before, call, says, tool
 
 SECOND = timedelta(seconds=1)
 
@@ -361,3 +361,23 @@ def test_a_delegate_fails_where_its_agent_or_an_older_version_says_so(
         assert (play.result["status"], play.engine_messages()) == ("budget_exceeded", [])
 
     copy_context().run(played)
+
+
+def finishing(*model: Any) -> Play:
+    """A run that may make one round of calls, and then has to finish."""
+    return Play(tool(), model=[says("", call("look")), *model], budget={"maxIterations": 1})
+
+
+@pytest.mark.parametrize("last", [says("", call("look")), says(" ")])
+def test_a_final_answer_without_a_text_is_none(last: Any) -> None:
+    play = finishing(last).to_end()
+    assert (play.result["status"], play.result.get("output")) == ("budget_exceeded", None)
+    assert play.records("notice")[-1]["text"] == "the budget maxIterations is used up"
+    before = as_before(lambda: finishing(last).to_end()).result
+    assert (before["status"], before["output"].strip()) == ("completed", "")
+
+
+def test_a_final_answer_with_calls_and_a_text_is_its_text() -> None:
+    play = finishing(says("So far.", call("look"))).to_end()
+    assert (play.result["status"], play.result["output"]) == ("completed", "So far.")
+    assert play.errors()["t2c1"] == "blocked"
