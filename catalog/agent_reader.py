@@ -237,6 +237,10 @@ def _tool_name_problems(
             reason = f"`approval.auto` names `{name}`, which is not among the agent's tools"
             fix = suggest_names(name, known, "it has none")
             yield ValueProblem(("approval", "auto"), reason, fix)
+    for tool in {tool.name: tool for part in parts for tool in part.tools}.values():
+        if tool.person and tool.name in definition.approval.auto:
+            reason = f"`approval.auto` names `{tool.name}`, which only a person can answer"
+            yield ValueProblem(("approval", "auto"), reason, "leave it out")
     for part in parts:
         # An agent's own tool may wait for one of a skill.
         runs = parts if part.beside is None else [part, part.beside]

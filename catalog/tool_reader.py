@@ -45,6 +45,7 @@ _OUR_SCHEMAS = ("tool.schema.json", "urn:holdfast:tool")
 _NOT_PARAMETERS = ("$schema", "$id", "description")
 # Keywords of the tool itself, beside a schema of its arguments.
 _BESIDE_PARAMETERS = ("$schema", "$comment", "title", "description")
+_RUNNERS = ("_person", "_delegate", "_activity")
 
 
 def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> Tool:
@@ -62,9 +63,10 @@ def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> T
         faults.extend([] if unfit is None else [unfit])
         fixed["_tool"] = name if unfit is None else "unnamed"
     # Reported even if one of the two does not load.
-    if fixed.get("_delegate") is not None and fixed.get("_activity") is not None:
-        reason = "`_delegate` and `_activity` each name what runs the tool"
-        normalized.add([ValueProblem(("_delegate",), reason, "keep one of them")])
+    runners = [key for key in _RUNNERS if fixed.get(key) not in (None, False)]
+    if len(runners) > 1:
+        reason = f"`{'` and `'.join(runners)}` each name what runs the tool"
+        normalized.add([ValueProblem((runners[0],), reason, "keep one of them")])
     whole = {**normalized.schema, **fixed}
     try:
         definition = ToolDefinition.model_validate(whole, by_alias=True, by_name=False, strict=True)
@@ -75,7 +77,7 @@ def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> T
     if definition.activity is not None:
         activity = binding_of(definition.activity)
     # If activities are missing, the tool's own may be among them.
-    elif definition.tool in world.activities or world.is_incomplete:
+    elif not definition.person and (definition.tool in world.activities or world.is_incomplete):
         activity = ActivityBinding(type=definition.tool or "?")
     normalized.add(_part_problems(definition, normalized.schema))
     normalized.add(_executor_problems(definition, activity, world))
@@ -262,7 +264,9 @@ def _executor_problems(
         faults = activity_problems(definition.activity, world, is_once=is_once)
         yield from (fault.under("_activity") for fault in faults)
     name, agent = definition.tool, definition.delegate
-    if agent is not None:
+    if definition.person:
+        yield from _person_problems(definition)
+    elif agent is not None:
         if world.agents is not None and agent not in (ANONYMOUS, *world.agents):
             fix = suggest_names(agent, (ANONYMOUS, *world.agents))
             yield ValueProblem(("_delegate",), f"there is no agent `{agent}`", fix)
@@ -276,3 +280,20 @@ def _executor_problems(
             reason = f"the model itself answers `{name}`, which has no effect on the world"
             fix = f"name what has one with `_activity` ({near}), or leave `_sideEffects` out"
             yield ValueProblem(("_sideEffects",), reason, fix)
+
+
+def _person_problems(definition: ToolDefinition) -> Iterator[ValueProblem]:
+    """Yield the options that do not apply where a person answers the calls."""
+    policy = definition.approval or ApprovalPolicy()
+    written: dict[Where, Any] = {
+        ("_sideEffects",): definition.side_effects or None,
+        ("_idempotent",): definition.idempotent,
+        **{("_approval", key): getattr(policy, key) for key in ("require", "when", "quorum")},
+    }
+    for where, value in written.items():
+        if value is not None:
+            reason = f"`{where[-1]}` does not apply: one person answers each call, and nothing runs"
+            yield ValueProblem(where, reason, "leave it out")
+    if policy.on_timeout == "approve":
+        reason = "`onTimeout: approve` has no answer to use"
+        yield ValueProblem(("_approval", "onTimeout"), reason, "write `deny` or `fail`")

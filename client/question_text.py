@@ -70,6 +70,11 @@ OPTIONS: Final[dict[Kind, tuple[DecisionOption, ...]]] = {
         DecisionOption("r", "[r]espond", "respond"),
         _SKIP,
     ),
+    "input": (
+        DecisionOption("r", "[r]espond", "respond", ("a", "answer")),
+        DecisionOption("d", "[d]eny", "deny", ("n", "no")),
+        _SKIP,
+    ),
     "plan": (
         DecisionOption("a", "[a]pprove", "approve", ("y", "yes")),
         DecisionOption("d", "[d]eny", "deny", ("n", "no")),

@@ -20,7 +20,7 @@ _NO_TOKEN = (
 )
 Purpose = Literal["decision", "principal"]
 
-Kind = Literal["call", "reconcile", "plan", "budget", "principal_expired"]
+Kind = Literal["call", "input", "reconcile", "plan", "budget", "principal_expired"]
 Verdict = Literal["approve", "deny", "edit", "respond", "happened", "did_not_happen", "give_up"]
 
 
@@ -32,7 +32,8 @@ class Decision(Strict):
     out again; `give_up` (or `deny`) does not. For a plan: `approve` runs all of it, `edit`
     takes `arguments` of the form in which they are shown, and strikes out the calls that are left
     out of them, `deny` runs none. For a budget: `approve` grants the same amount again,
-    `edit` sets `arguments`, `deny` ends the run.
+    `edit` sets `arguments`, `deny` ends the run. For a call that only a person can answer (kind
+    `input`): `respond` takes `result` as the answer, `deny` gives none.
     """
 
     call_id: Annotated[str, Field(min_length=1, max_length=200)]
@@ -122,8 +123,8 @@ class PendingApproval(Lenient):
     call_id: str
     """What a decision names."""
     kind: Kind
-    """Why it waits: for leave, as a plan for all of its calls, with an unknown outcome, for want
-    of budget, or since the token of the run's principal has expired."""
+    """Why it waits: for leave, for a person's answer, as a plan for all of its calls, with an
+    unknown outcome, for want of budget, or since the token of the run's principal has expired."""
     tool: str
     """The tool."""
     label: str

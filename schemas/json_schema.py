@@ -1,5 +1,8 @@
 """The keywords of JSON Schema, draft 2020-12: for editors, and to report a misspelt one."""
 
+import json
+import re
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -13,6 +16,13 @@ JSON_SCHEMA: Final = "JsonSchema"
 
 IS_JSON_SCHEMA: Final = {"type": "object", "format": "json-schema"}
 """What represents a JSON Schema in a model; where it is published, a reference to it."""
+
+PLACEHOLDER: Final = "YOUR ANSWER"
+MAX_EXAMPLE_CHARACTERS: Final = 300
+_MAX_EXAMPLE_DEPTH = 3
+_MAX_EXAMPLE_PROPERTIES = 10
+# An end of code, and a word in braces: Temporal's UI replaces some, and a model may write both.
+_UNSAFE = re.compile(r"`|\{\w")
 
 _SCHEMA = {"$ref": f"#/$defs/{JSON_SCHEMA}"}
 # Of a tool, `$schema` may also name the schema that an editor is to check it with.
@@ -125,3 +135,36 @@ def target_of(reference: str, root: Any) -> Any:
         else:
             found = found.get(key) if isinstance(found, dict) else None
     return found
+
+
+def example_json(schema: Any) -> str:
+    """Return the form of a value as JSON, with placeholders that a person replaces.
+
+    It is short, in one line, and safe within backticks; it may not fit a pattern or a range.
+    """
+    text = json.dumps(_example(schema, schema, 0))
+    is_usable = len(text) <= MAX_EXAMPLE_CHARACTERS and not _UNSAFE.search(text)
+    return text if is_usable else json.dumps(PLACEHOLDER)
+
+
+def _example(schema: Any, root: Any, depth: int) -> Any:
+    if not isinstance(schema, dict):
+        return PLACEHOLDER
+    for key in ("const", "default"):
+        if key in schema:
+            return schema[key]
+    inner = [*schema.get("examples", []), *schema.get("enum", [])]
+    if inner:
+        return inner[0]
+    branches = [target_of(schema["$ref"], root)] if "$ref" in schema else []
+    branches += (each for key in ("allOf", "anyOf", "oneOf") for each in schema.get(key, []))
+    properties, kind = schema.get("properties"), schema.get("type", "")
+    if properties and depth < _MAX_EXAMPLE_DEPTH:
+        shown = islice(properties.items(), _MAX_EXAMPLE_PROPERTIES)
+        return {name: _example(each, root, depth + 1) for name, each in shown}
+    if branches and depth < _MAX_EXAMPLE_DEPTH:
+        return _example(branches[0], root, depth + 1)
+    kind = kind if isinstance(kind, str) else next(iter(kind), "")
+    least = schema.get("minimum", 0)
+    plain = {"object": {}, "array": [], "integer": least, "number": least, "boolean": False}
+    return {**plain, "null": None}.get(kind, PLACEHOLDER)

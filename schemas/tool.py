@@ -143,7 +143,9 @@ def _for_editors(schema: dict[str, Any]) -> None:
     known = "|".join(meta)
     slips = "|".join((*(name[1:] for name in meta), "name", *OTHERS_PARAMETERS))
     schema["patternProperties"] = {f"^(?!({known})$)_": False, f"^({slips})$": False}
-    schema["not"] = {"required": ["_activity", "_delegate"]}
+    runners = [{"required": ["_activity"]}, {"required": ["_delegate"]}]
+    by_person = {"properties": {"_person": {"const": True}}, "required": ["_person"]}
+    schema["not"] = {"anyOf": [{"allOf": runners}, {**by_person, "anyOf": runners}]}
     parameters = schema["properties"]["properties"]
     parameters["properties"] = {name: _as_parameter(name, kind) for name, kind in meta.items()}
     parameters["propertyNames"] = {"pattern": f"^({known})$|^(?!_)"}
@@ -200,6 +202,8 @@ class ToolDefinition(Strict):
     """Whose data its calls read and write, in a run with instances; unset, each call says."""
     delegate: Annotated[str | None, Field(alias="_delegate", min_length=1)] = None
     """The agent that its calls are delegated to, or `anonymous`: a fresh context with no tools."""
+    person: Annotated[bool, Field(alias="_person")] = False
+    """Only a person can answer its calls: each is pending with the form of its `_output`."""
     activity: Annotated[ActivityRef | None, Field(alias="_activity")] = None
     """The activity that runs it: its name, or more; unset, one of the tool's name. Where
     there is none, the model itself answers."""
@@ -288,6 +292,7 @@ class Tool(Lenient):
     scopes: list[str] = []
     instance: str | None = None
     delegate: str | None = None
+    person: bool = False
     activity: ActivityBinding | None = None
     hooks: Hooks = Hooks()
     side_effects: bool = False
@@ -309,7 +314,7 @@ class Tool(Lenient):
     @property
     def latent(self) -> bool:
         """Return whether the model itself answers its calls: nothing else runs them."""
-        return self.activity is None and self.delegate is None
+        return self.activity is None and self.delegate is None and not self.person
 
 
 class ShownTool(Lenient):

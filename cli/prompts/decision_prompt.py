@@ -28,6 +28,7 @@ from holdfast.validation.lenient_json import exact_json
 from holdfast.validation.problems import problems_of, summarize_problems
 
 MAX_TRIES = 100
+_RESULTS = {"input": "Your answer", "reconcile": "What it returned"}
 
 
 class _Back(Exception):
@@ -87,8 +88,7 @@ async def _decision(
                     await _line("Reason (the model reads it): ", answers, screen) or None
                 )
         case "respond" | "happened":
-            happened = verdict == "happened"
-            what = "What it returned" if happened else "Your answer in place of the result"
+            what = _RESULTS.get(waiting.kind, "Your answer in place of the result")
             text = f"{what} (JSON or text; empty: back): "
             line = (await _line(text, answers, screen)).strip()
             if not line:

@@ -48,6 +48,7 @@ Tone = Literal["turn", "plain", "said", "quiet", "good", "bad", "asks"]
 
 # The prefix that a run writes before an untrusted value, possibly below a remark on the arguments.
 _UNTRUSTED: Final = re.compile(r'^\{"tool": "(?:[^"\\]|\\.)*", "trusted": false, "value": ', re.M)
+_REQUESTED: Final = {"principal_expired": "token expired", "input": "answer requested"}
 _INSTANCE_CHARS = 100
 _LIST_CHARS = 200
 _SENTENCE_CHARS = 300
@@ -170,7 +171,7 @@ class LogNarration:
             # To show what an edit changes.
             calls = shown_calls(approval.arguments)
             self._planned[call_id] = {call["id"]: call.get("arguments") for call in calls}
-        what = "token expired" if approval.kind == "principal_expired" else "approval requested"
+        what = _REQUESTED.get(approval.kind, "approval requested")
         return NarrationLine(at, what, name, tone="asks", minor=True)
 
     def _decision(self, at: str, entry: DecisionEntry) -> NarrationLine:

@@ -16,6 +16,7 @@ NAME_CHARS: Final = 80
 
 REQUESTS: Final[Mapping[Kind, str]] = {
     "call": "Approval needed",
+    "input": "Answer needed",
     "plan": "Approval of a plan needed",
     "reconcile": "Outcome unknown",
     "budget": "Budget limit reached",
@@ -48,6 +49,7 @@ _OUTCOMES = {
 }
 _DECISIONS: Final[Mapping[Kind, Mapping[str, str]]] = {
     "call": _APPROVALS,
+    "input": _APPROVALS,
     "plan": _APPROVALS,
     "reconcile": _OUTCOMES,
     "budget": {"approve": "extended", "edit": "limit changed", "deny": "not extended"},
@@ -117,7 +119,7 @@ def timeout_phrase(
 
     Only calls and plans obey the `on_timeout` of their policy; a single call has no run to fail.
     """
-    if is_single_call and kind == "call" and on_timeout == "fail":
+    if is_single_call and kind in ("call", "input") and on_timeout == "fail":
         return "the call fails"
     return lapse_phrase({"reconcile": "give_up", "budget": "end"}.get(kind) or on_timeout or "deny")
 

@@ -127,6 +127,9 @@ async def test_an_answer_is_a_decision_on_what_was_shown(
 @pytest.mark.parametrize(
     ("kind", "typed", "verdict", "result"),
     [
+        ("input", 'r\n{"answer": "Yes."}\n', "respond", {"answer": "Yes."}),
+        ("input", "a\n\nanswer\nYes.\n", "respond", "Yes."),
+        ("input", "d\n\n", "deny", None),
         ("reconcile", 'h\n{"id": 7}\n', "happened", {"id": 7}),
         ("reconcile", "c\n", "did_not_happen", None),
         ("reconcile", "n\n", "did_not_happen", None),
@@ -136,7 +139,7 @@ async def test_an_answer_is_a_decision_on_what_was_shown(
         ("budget", 'l\n{"maxTurns": 9}\n', "edit", None),
     ],
 )
-async def test_an_unknown_outcome_and_a_budget_are_asked_about_in_their_own_words(
+async def test_what_is_no_approval_is_asked_about_in_its_own_words(
     typing: Typing, kind: str, typed: str, verdict: str, result: object
 ) -> None:
     more = {"arguments": {"maxTurns": 8}} if kind == "budget" else {}
@@ -145,6 +148,7 @@ async def test_an_unknown_outcome_and_a_budget_are_asked_about_in_their_own_word
     assert decision is not None
     assert (decision.decision, decision.result, decision.digest) == (verdict, result, "d1")
     assert ("Outcome unknown: Refund an order (t2c1)" in seen) is (kind == "reconcile")
+    assert ("Answer needed: Refund an order (t2c1)" in seen) is (kind == "input")
     assert "[a]pprove" not in seen
 
 

@@ -32,7 +32,7 @@ def run(*words: str, answers: str = "") -> subprocess.CompletedProcess[str]:
 async def test_a_new_project_is_checked_and_tested(project: Path, holdfast: Holdfast) -> None:
     checked = await holdfast("check")
     assert (checked.code, checked.err) == (0, "")
-    assert checked.out.endswith("1 tool, 1 agent, endpoints demo: OK\n")
+    assert checked.out.endswith("2 tools, 1 agent, endpoints demo: OK\n")
     assert "holdfast" not in (project / "tools.py").read_text()
     tested = run("-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert tested.returncode == 0, tested.stdout

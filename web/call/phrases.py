@@ -25,6 +25,7 @@ _BUTTON_CHARS: Final = 80
 _REPORTED: Final = ("maxTokens", "maxCost")
 _IF_APPROVED: Final[Mapping[Kind, str]] = {
     "call": "If approved, it is executed with exactly these arguments",
+    "input": "Only a person can answer this call: the answer is its result",
     "plan": "If approved, the selected steps are executed in this order, each with exactly its"
     " arguments",
     "reconcile": "It was started, and its outcome is unknown. The run waits until a person says"
@@ -171,12 +172,14 @@ def decision_text(decided: Decided | None, kind: Kind, you: str) -> str:
 
 def outcome_text(history: CallHistory) -> str:
     """Return the outcome after the decision, as a sentence; empty for a plan: see its steps."""
-    if history.approval is None or history.approval.kind not in ("call", "reconcile"):
+    if history.approval is None or history.approval.kind not in ("call", "input", "reconcile"):
         return ""
     verdict = history.verdict.decision if history.verdict else ""
     is_reconcile = history.approval.kind == "reconcile"
     if is_reconcile and verdict in ("deny", "give_up"):
         return "It is not executed again, and its outcome stays unknown."
+    if history.approval.kind == "input":
+        return "The answer is its result." if verdict == "respond" else "It has no answer."
     if verdict == "deny":
         return "Not executed."
     if verdict in ("respond", "happened"):

@@ -83,7 +83,7 @@ def build_call_page(
             kept_calls=form.kept_calls if is_edit else None,
             problems=wrong.calls,
         )
-    elif approval.kind != "reconcile" and may_edit:
+    elif approval.kind not in ("input", "reconcile") and may_edit:
         value = form.edit if is_edit and form.edit.value is not MISSING else requested
         edit = build_fields(pending.schema, value, place=EDIT, prefix="e", wrong=wrong.edit)
     result = build_fields(
@@ -176,7 +176,7 @@ def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
     if len(history.versions) > 1 and approval.kind != "budget":
         changes = argument_differences(approval.kind, first, last, {})
     arguments = ""
-    if approval.kind in ("call", "reconcile"):
+    if approval.kind in ("call", "input", "reconcile"):
         in_line = brief(approval.model_copy(update={"arguments": last}))
         arguments = shorten(in_line, MAX_BRIEF_CHARS)
     return {

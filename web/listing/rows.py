@@ -35,6 +35,7 @@ ASKING: Final = "Querying the run…"
 # The badge of a question, and why it cannot be decided in the list.
 _KINDS: Final[dict[Kind, tuple[str, str]]] = {
     "call": ("", ""),
+    "input": ("answer needed", "Open it to answer it."),
     "reconcile": ("outcome unknown", "Open it to decide what happened."),
     "plan": ("plan", "Open it to see the steps."),
     "budget": ("budget limit reached", "Open it to see the budget."),

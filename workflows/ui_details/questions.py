@@ -22,6 +22,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.decision import Kind, example_edit, shown_calls
     from holdfast.schemas.internal.delegate import DelegatePending
+    from holdfast.schemas.json_schema import example_json
 
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.ui_details.markdown import (
@@ -48,6 +49,7 @@ _LEAST_VALUE_BYTES = 60
 _COMMANDS = {
     "call": ("approve", "deny --reason 'YOUR REASON'"),
     "plan": ("approve", "approve --strike CALL", "deny --reason 'YOUR REASON'"),
+    "input": ("respond --result {answer}", "deny --reason 'YOUR REASON'"),
     "reconcile": ("happened --result 'null'", "did_not_happen", "give_up"),
     "budget": ("approve", "deny"),
     "principal_expired": ("deny --reason 'YOUR REASON'",),
@@ -63,7 +65,8 @@ def instructions(count: int) -> str:
     each = "it" if count == 1 else "each one"
     return (
         f"**To do:** decide {each}. Run its command in a terminal, or send its data from this page:"
-        f" **More Actions → Send an Update**, name `{names.DECIDE}`."
+        f" **More Actions → Send an Update**, name `{names.DECIDE}`, or **Send a Signal**, name"
+        f" `{names.APPROVE}`."
     )
 
 
@@ -95,7 +98,7 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
     options = " --groups 'YOUR GROUP'" if question.policy.approvers else ""
     options += " --key FILE" if question.policy.signed else ""
     options += f" --digest {question.digest}" if question.edited_by else ""
-    ways = _ways(workflow_id, question.call_id, question.kind, options)
+    ways = _ways(workflow_id, question.call_id, question.kind, options, question.output)
     terms = [*_terms(question, is_whole), "**Command:** " + "\nor ".join(ways)]
     blocks = [
         f"### {REQUESTS[question.kind]}: {label}{whose} (`{question.call_id}`)",
@@ -115,11 +118,15 @@ def delegate_question(waiting: DelegatePending) -> str:
     return "\n".join([line, f"  in the run {code(waiting.workflow_id)}", "  " + " or ".join(ways)])
 
 
-def _ways(workflow_id: str, call_id: str, kind: Kind, options: str = "") -> list[str]:
-    """Return the commands that decide, or bring a new token."""
+def _ways(
+    workflow_id: str, call_id: str, kind: Kind, options: str = "", output: Any = None
+) -> list[str]:
+    """Return the commands that decide, or bring a new token; `output` is the answer's schema."""
+    answer = shlex.quote(example_json(output))
     run = shlex.quote(workflow_id)
     renewals = [f"holdfast renew {run} --token @FILE"] if kind == "principal_expired" else []
-    decide = (f"holdfast decide {run} {call_id} {each}{options}" for each in _COMMANDS[kind])
+    commands = (each.format(answer=answer) for each in _COMMANDS[kind])
+    decide = (f"holdfast decide {run} {call_id} {each}{options}" for each in commands)
     return [code(command) for command in (*renewals, *decide)]
 
 
@@ -199,6 +206,9 @@ def _decision(question: Question) -> str:
     decision: dict[str, object] = {"callId": question.call_id}
     if question.kind == "reconcile":
         decision |= {"decision": "happened", "result": None}
+    elif question.kind == "input":
+        answer = json.loads(example_json(question.output))
+        decision |= {"decision": "respond", "result": answer}
     else:
         decision["decision"] = "deny" if question.kind == "principal_expired" else "approve"
     if policy.signed:

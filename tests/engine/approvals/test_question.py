@@ -137,6 +137,8 @@ USED: dict[tuple[Kind, Verdict], tuple[str, ...]] = {
     ("call", "deny"): (),
     ("call", "edit"): ("arguments", "remember"),
     ("call", "respond"): ("result",),
+    ("input", "deny"): (),
+    ("input", "respond"): ("result",),
     ("plan", "approve"): (),
     ("plan", "deny"): (),
     ("plan", "edit"): ("arguments",),

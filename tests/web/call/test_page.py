@@ -10,6 +10,7 @@ from starlette.datastructures import FormData
 from holdfast.schemas.decision import Decision, digest_of
 from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.sessions import Person
+from holdfast.web.call import phrases
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
 from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedCall, PendingCall
@@ -329,3 +330,29 @@ def test_a_call_whose_principal_is_no_longer_known_is_denied_or_waits_for_a_toke
     assert "New token needed" in text
     assert "holdfast renew order-7 --token @FILE" in text
     assert re.findall('<form id="([a-z_]+)"', text) == ["deny"]
+
+
+def test_a_persons_answer_is_a_form_of_the_output_and_nothing_can_be_approved() -> None:
+    output = {
+        "type": "object",
+        "properties": {"answer": {"type": "string", "title": "What you say"}},
+        "required": ["answer"],
+    }
+    one = question(kind="input", tool={"output": output}, digest=digest_of("pay", {}, "input", 1))
+    text = page(one)
+
+    assert "Answer needed" in text
+    assert "Only a person can answer this call: the answer is its result." in text
+    assert re.findall('<form id="([a-z_]+)"', text) == ["respond", "deny"]
+    assert "What you say" in text.partition('<form id="respond"')[2]
+    assert "Not everything is shown:" not in text
+
+
+@pytest.mark.parametrize(
+    ("verdict", "outcome"),
+    [("respond", "The answer is its result."), ("deny", "It has no answer.")],
+)
+def test_what_came_of_an_answer_is_said(verdict: str, outcome: str) -> None:
+    past = history_of(log(asks(kind="input"), decided(verdict), {"type": "tool_end"}), "r", "t1c1")
+
+    assert phrases.outcome_text(past) == outcome

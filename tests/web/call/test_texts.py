@@ -115,6 +115,8 @@ def test_what_follows_is_said_of_each_kind_of_tool() -> None:
         ("call", "approve", False, "it runs without an approval"),
         ("call", "approve", True, "it runs without an approval"),
         ("call", "fail", True, "the call fails"),
+        ("input", "fail", False, "the run fails"),
+        ("input", "fail", True, "the call fails"),
         ("reconcile", "approve", False, "its outcome stays unknown"),
         ("reconcile", "approve", True, "its outcome stays unknown"),
         ("budget", "approve", False, "the run ends"),

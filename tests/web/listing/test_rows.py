@@ -50,6 +50,7 @@ def shown(*all_waiting: PendingApproval, signs: bool = False) -> list[PendingRow
     [
         ({}, ""),
         ({"kind": "plan", "arguments": {"calls": []}}, "Open it to see the steps"),
+        ({"kind": "input"}, "Open it to answer it."),
         ({"kind": "reconcile"}, "Open it to decide what happened."),
         ({"kind": "budget", "arguments": {"maxCalls": 1}}, "Open it to see the budget"),
         ({"approvers": ["finance", "ops"]}, ""),

@@ -25,8 +25,8 @@ from holdfast.schemas.decision import (
 )
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, UNUSED_FIELDS
 from holdfast.schemas.run import Principal
-from holdfast.schemas.tool import ApprovalPolicy
-from holdfast.validation.arguments import InvalidArguments
+from holdfast.schemas.tool import ApprovalPolicy, Schema
+from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.rule_changes import applies
 from holdfast.validation.text_safety import normalized_person
 
@@ -54,10 +54,12 @@ _USED_BY: dict[str, tuple[Verdict, ...]] = {
     "result": _RESULTS,
     "remember": ("approve", "edit"),
 }
+_OBEYS_TIMEOUT: tuple[Kind, ...] = ("call", "input", "plan")
 _RENEW = (
     "the token of the run's principal has expired: send the update `renew` with a new one"
     " (`holdfast renew`), or deny the call"
 )
+_ANSWER = "only a person's answer is its result: decide with respond or deny"
 # The decisions that a question of this kind does not accept.
 _UNFIT: dict[tuple[Kind, Verdict], str] = {
     ("reconcile", "edit"): "a call that may have happened cannot be edited",
@@ -66,6 +68,8 @@ _UNFIT: dict[tuple[Kind, Verdict], str] = {
     ("principal_expired", "edit"): _RENEW,
     ("principal_expired", "respond"): _RENEW,
     ("plan", "respond"): "decide on a plan with approve, edit or deny",
+    ("input", "approve"): _ANSWER,
+    ("input", "edit"): _ANSWER,
 }
 
 
@@ -161,6 +165,7 @@ class Question:
     check_arguments: Callable[[dict[str, Any]], dict[str, Any]]
     principal: Principal | None = None
     instance: str | None = None
+    output: Schema | bool | None = None
     filled_in: list[str] = field(default_factory=list)
     round: int = 1
     decisions: list[tuple[Decided, bytes]] = field(default_factory=list)
@@ -237,7 +242,7 @@ class Question:
             signed=bool(self.policy.signed),
             filled_in=self.filled_in,
             # A denial, or an action that does not apply to this kind, is not shown.
-            on_timeout=shown if shown != "deny" and self.kind in ("call", "plan") else None,
+            on_timeout=shown if shown != "deny" and self.kind in _OBEYS_TIMEOUT else None,
         )
 
     def check(self, decision: Decision) -> Decision:
@@ -254,6 +259,11 @@ class Question:
                 what = misfit if self.kind == "plan" else "the edited arguments do not fit"
                 raise _invalid(f"{what}: {error}") from None
             meant = meant.model_copy(update={"arguments": arguments})
+        if meant.decision == "respond" and self.kind == "input" and self.output is not None:
+            try:
+                meant = meant.model_copy(update={"result": fit(meant.result, self.output)})
+            except InvalidArguments as error:
+                raise _invalid(f"the answer does not fit the tool's `_output`: {error}") from None
         own = self._latest().get(normalized_person(meant.by)) if meant.by is not None else None
         if own is not None and own[1] == self._effect(meant):
             raise DecisionRejected(ALREADY_DECIDED, f"{decision.by} has decided so already")

@@ -205,6 +205,8 @@ class CallLifecycle:
                 self.start(turn, call)
             case Expired():
                 message = f"the approval of `{call.name}` expired"
+                if question.kind == "input":
+                    message = f"`{call.name}` got no answer in time"
                 call.end(refuse(ErrorCode.APPROVAL_TIMEOUT, message))
                 if question.policy.on_timeout == "fail":
                     self._state.request_end(message)
@@ -345,7 +347,8 @@ class CallLifecycle:
 
     def _ask_or_start(self, turn: int, calls: list[ToolCall]) -> None:
         for call in calls:
-            if call.is_approved or not self._questions.required_policy(call, call.arguments):
+            is_free = call.is_approved or not self._questions.required_policy(call, call.arguments)
+            if is_free and not call.tool.person:
                 continue
             if not self._state.asks_people:
                 message = "this run does not wait for anybody's approval"
@@ -354,7 +357,7 @@ class CallLifecycle:
                 call.end(refused)
             else:
                 call.move(CallStage.WAITING)
-                self._questions.ask_about(turn, call, "call")
+                self._questions.ask_about(turn, call, "input" if call.tool.person else "call")
         for call in calls:
             if call.stage in (CallStage.PROPOSED, CallStage.PENDING):
                 self.start(turn, call)

@@ -4,6 +4,7 @@ from itertools import islice
 from typing import Any
 
 from holdfast.schemas.decision import Decision, Kind, Receipt
+from holdfast.schemas.json_schema import example_json
 from holdfast.schemas.log_entry import ConfirmationRequiredEntry, DecisionEntry
 from holdfast.schemas.names import FILLED_DEFAULTS
 from holdfast.schemas.run import Principal
@@ -21,6 +22,8 @@ MAX_FILLED_IN_SHOWN = 100
 # The text of a question on a call, by kind.
 _TEXTS: dict[Kind, str] = {
     "call": "Shall `{name}` be carried out with these arguments?",  # durable text
+    "input": "A person answers `{name}`: `respond` takes the answer as `result`, such as {message};"
+    " `deny` gives none.",  # durable text
     "reconcile": "{message}. Did it happen? `happened` takes `result` as what it returned,"
     " `did_not_happen` carries it out again, `give_up` leaves it unknown.",  # durable text
     "principal_expired": "The token of the run's principal has expired, so `{name}` is not started."
@@ -57,9 +60,12 @@ class Questions:
         """Add a question on a call; `message` is the reason why its outcome is unknown."""
         state, tool = self._state, call.tool
         policy, round_ = effective_policy(tool, state.rules), call.unknown_outcomes
-        if kind == "principal_expired":
-            policy = policy.model_copy(update={"on_timeout": "deny", "quorum": 1})
-            round_ = max(1, round_)
+        if kind in ("principal_expired", "input"):
+            is_fatal = kind == "input" and policy.on_timeout == "fail"
+            update = {"on_timeout": "fail" if is_fatal else "deny", "quorum": 1}
+            policy, round_ = policy.model_copy(update=update), max(1, round_)
+        if kind == "input":
+            message = example_json(tool.output)
         question = Question(
             call_id=call.id,
             kind=kind,
@@ -73,6 +79,7 @@ class Questions:
             check_arguments=lambda arguments: fit_arguments(tool, arguments),
             principal=state.principal,
             instance=call.meta.instance,
+            output=tool.output,
             filled_in=places_filled_in(call, call.arguments),
             round=round_,
         )

@@ -1,0 +1,140 @@
+"""Calls that only a person can answer: by a client, by the `temporal` command, and no other way."""
+
+import asyncio
+import json
+import os
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.client import Client
+
+from holdfast.hosting.dev_server import temporal_binary
+from tests.support.backend import Launch, Run
+from tests.support.model_server import Answer, call, serve
+from tests.support.process import WorkerProcess
+
+ESCALATE: dict[str, Any] = {
+    "_tool": "escalate",
+    "_person": True,
+    "_label": "Ask for help",
+    "properties": {
+        "reason": {"type": "string"},
+        "severity": {"enum": ["low", "medium", "high", "critical"], "default": "high"},
+    },
+    "required": ["reason"],
+    "_output": {
+        "type": "object",
+        "properties": {"answer": {"type": "string"}},
+        "required": ["answer"],
+    },
+}
+ASKS = Answer(calls=[call("escalate", reason="May she return it?")])
+
+
+async def temporal(client: Client, *words: str) -> str:
+    """What the `temporal` command prints; it has to end well."""
+    process = await asyncio.create_subprocess_exec(
+        str(temporal_binary()),
+        *words,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env=os.environ | {"TEMPORAL_ADDRESS": client.service_client.config.target_host},
+    )
+    printed = (await process.communicate())[0].decode()
+    assert process.returncode == 0, printed
+    return printed
+
+
+async def details(run: Run) -> str:
+    """What Temporal's UI shows under "User Metadata"."""
+    metadata: WorkflowMetadata = await run.handle.query("__temporal_workflow_metadata")
+    return metadata.current_details
+
+
+async def test_an_agent_asks_people_for_help_and_reads_the_answer(launch: Launch) -> None:
+    run = await (await launch([ASKS, Answer("Yes, you may.")])).start([ESCALATE])
+    [waiting] = await run.waiting()
+    assert (waiting["kind"], waiting["label"]) == ("input", "Ask for help")
+    assert waiting["arguments"] == {"reason": "May she return it?", "severity": "high"}
+
+    await run.decide("t1c1", "respond", result={"answer": "Yes."}, by="ada")
+
+    assert (await run.result())["output"] == "Yes, you may."
+    assert await run.results() == {"t1c1": '{"answer": "Yes."}'}
+    scheduled = [e for e in await run.history() if "activity_task_scheduled" in str(e)]
+    assert all("escalate" not in str(event) for event in scheduled)
+
+
+async def test_the_update_on_temporals_page_answers_it(launch: Launch, client: Client) -> None:
+    run = await (await launch([ASKS, Answer("done")])).start([ESCALATE])
+    await run.waiting()
+    page = await details(run)
+    assert "### Answer needed: Ask for help (`t1c1`)" in page
+    assert "Send an Update**, name `decide`, or **Send a Signal**, name `approve`" in page
+    assert f"holdfast decide {run.id} t1c1 respond --result '{{" in page
+    [data] = re.findall(r"^`(\{\n.*?\n\})`$", page, re.S | re.M)
+    decision = json.loads(data)
+    assert (decision["decision"], decision["result"]) == ("respond", {"answer": "YOUR ANSWER"})
+
+    words = ("workflow", "update", "execute", "--workflow-id", run.id, "--name", "decide")
+    assert "missing" in await temporal(client, *words, "--input", data)
+
+    await run.result()
+    assert await run.results() == {"t1c1": '{"answer": "YOUR ANSWER"}'}
+
+
+async def test_a_signal_of_the_temporal_command_answers_it(launch: Launch, client: Client) -> None:
+    run = await (await launch([ASKS, Answer("done")])).start([ESCALATE])
+    await run.waiting()
+    words = ("workflow", "signal", "--workflow-id", run.id, "--name", "approve", "--input")
+    wrong = {"callId": "t1c1", "decision": "respond", "result": {"yes": True}}
+    await temporal(client, *words, json.dumps(wrong))
+    await temporal(client, *words, json.dumps({**wrong, "result": {"answer": "No."}}))
+
+    await run.result()
+    assert await run.results() == {"t1c1": '{"answer": "No."}'}
+    ignored = [entry["ignored"] for entry in await run.context() if "ignored" in entry]
+    assert len(ignored) == 1
+    assert "does not fit the tool's `_output`" in ignored[0]
+
+
+async def test_a_single_call_is_answered_too(launch: Launch) -> None:
+    run = await (await launch([])).call(ESCALATE, {"reason": "Why?"})
+    await run.waiting()
+    await run.decide("t1c1", "respond", result={"answer": "Because."})
+
+    assert (await run.result())["output"] == {"answer": "Because."}
+
+
+async def test_it_is_answered_once_whatever_becomes_of_the_worker(
+    client: Client, tmp_path: Path
+) -> None:
+    endpoints, queue = tmp_path / "endpoints.yaml", tmp_path.name
+    (tmp_path / "agents").mkdir()
+    agent = {"model": {"endpoint": "fake", "name": "fake"}, "tools": [ESCALATE]}
+    (tmp_path / "agents/desk.json").write_text(json.dumps(agent))
+    with serve([ASKS, Answer("done")]) as model:
+        endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")
+        files = ("--catalog", str(tmp_path), "--endpoints", str(endpoints), "--task-queue", queue)
+        worker = WorkerProcess(client.service_client.config.target_host, *files)
+        with worker:
+            handle = await client.start_workflow(
+                "AgentWorkflow",
+                {"agent": "desk", "input": "go"},
+                id=f"run-{queue}",
+                task_queue=queue,
+                task_timeout=timedelta(seconds=2),
+            )
+            run = Run(handle, client)
+            await run.waiting()
+            worker.kill()
+            await run.signal("t1c1", "respond", result={"answer": "Yes."}, by="ada")
+            await run.signal("t1c1", "respond", result={"answer": "No."}, by="bob")
+            worker.start()
+
+            assert (await run.result())["output"] == "done"
+            assert await run.results() == {"t1c1": '{"answer": "Yes."}'}
+            assert len(model.requests) == 2
