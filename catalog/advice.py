@@ -6,6 +6,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic.alias_generators import to_snake
+
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.tool import ApprovalPolicy, Tool
 from holdfast.validation.problems import ValueProblem, Where
@@ -28,6 +30,18 @@ def agent_advice(written: dict[str, Any], agent: Agent) -> Iterator[ValueProblem
         reason = f"`maxTurns` {turns} ends a run before `maxIterations` {rounds} is reached"
         fix = f"write `maxIterations: {max(turns - 1, 0)}`: the model is then asked to finish"
         yield ValueProblem(("budget", "maxTurns"), reason, fix)
+    for name in agent.on_threshold:
+        if getattr(agent.budget, to_snake(name)) is None:
+            reason = f"`{name}` has no limit here, so that nothing is a share of it"
+            fix = f"write `budget: {{{name}: …}}`, unless each request sets it"
+            yield ValueProblem(("onThreshold", name), reason, fix)
+    last = min((each for each in (turns, rounds) if each is not None), default=None)
+    for tool in [*agent.tools, *(each for skill in agent.skills for each in skill.tools)]:
+        step = tool.limits.force_at_step
+        if last is not None and step is not None and step > last:
+            reason = f"`{tool.name}` is forced at turn {step}, and calls end with turn {last}"
+            fix = "lower its `forceAtStep`, or raise the budget"
+            yield ValueProblem(("tools",), reason, fix)
     # Tools that are written out here; the others have advice of their own.
     skills = enumerate(agent.skills)
     holders: list[tuple[Where, Any, list[Tool]]] = [((), written, agent.tools)]

@@ -45,6 +45,9 @@ BudgetName = Literal[
 ]
 
 
+ThresholdName = Literal["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"]
+
+
 class Budget(Strict):
     """How much a run may use.
 
@@ -205,6 +208,8 @@ class AgentDefinition(Strict):
     """How much a run may use."""
     on_limit: dict[BudgetName, OnLimit] = {}
     """What becomes of a run that has used up a budget."""
+    on_threshold: dict[ThresholdName, Annotated[float, Field(gt=0, lt=1)]] = {}
+    """The share of a budget at which people are notified, once."""
     concurrency: Annotated[int, Field(ge=1, le=100)] = 4
     """How many calls of a turn run at a time."""
     approval: AgentApproval = AgentApproval()
@@ -269,6 +274,7 @@ class Agent(AgentRules):
     tool_choice: ToolChoice = "auto"
     budget: Budget = BUDGET_DEFAULTS
     on_limit: dict[str, OnLimit] = {}
+    on_threshold: dict[ThresholdName, float] = {}
     reasoning_for_call: bool = True
 
 

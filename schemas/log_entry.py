@@ -157,6 +157,18 @@ class ToolEndEntry(_OfCall, Entry):
     """What the tool says to logs and screens."""
 
 
+class BudgetThresholdEntry(Entry):
+    """A budget has reached the share of it that the agent's `onThreshold` has."""
+
+    type: Literal["budget_threshold"] = "budget_threshold"
+    budget: str
+    """The budget, such as `maxTokens`."""
+    used: int | float
+    """What is used of it."""
+    limit: int | float
+    """The budget's limit."""
+
+
 class TurnEndEntry(Entry):
     """A turn is over."""
 

@@ -122,12 +122,16 @@ APPROVAL_DEFAULTS = ApprovalPolicy.model_validate(
 
 
 class CallLimits(Strict):
-    """How often a tool may be called in a run, and what must have succeeded before."""
+    """How often and with what a tool may be called in a run, and when it has to be."""
 
     per_run: Annotated[int, Field(ge=1)] | None = None
     """The most calls in a run."""
     after: list[str] = []
     """The tools that must have succeeded before in the run."""
+    force_at_step: Annotated[int, Field(ge=1)] | None = None
+    """From this turn on the model must call it, unless it has."""
+    max_arguments_bytes: Annotated[int, Field(ge=1)] | None = None
+    """The most bytes of a call's arguments, as JSON (at most, and by default: 1,000,000)."""
 
 
 # How others call what a tool here has in `properties`.
@@ -218,7 +222,7 @@ class ToolDefinition(Strict):
     sequential: Annotated[bool, Field(alias="_sequential")] = False
     """A turn that holds a call of it carries its calls out one at a time."""
     limits: Annotated[CallLimits | None, Field(alias="_limits")] = None
-    """How often it may be called, and after which tools."""
+    """How often it may be called, after which tools, how large, and when it must be."""
     untrusted: Annotated[bool, Field(alias="_untrusted")] = False
     """Its results come from outside: the model is shown them as data, not as instructions."""
     show: Annotated[Show | None, Field(alias="_show")] = None

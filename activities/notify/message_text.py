@@ -73,6 +73,8 @@ def message_text(news: News) -> MessageText:
             heading = EXPIRED.capitalize()
         case "decided":
             heading = "Decided"
+        case "threshold":
+            heading = "Budget threshold reached"
     instance = news.waiting.instance
     whose = f" for {one_line(instance, NAME_CHARACTERS)}" if instance else ""
     what = one_line(news.waiting.label, NAME_CHARACTERS) + whose

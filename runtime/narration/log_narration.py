@@ -20,6 +20,7 @@ from holdfast.runtime.text_safety import (
     as_json,
     as_text,
     clean,
+    format_argument,
     format_clock,
     holdfast_command,
     message_after_code,
@@ -28,6 +29,7 @@ from holdfast.runtime.text_safety import (
 from holdfast.schemas import names
 from holdfast.schemas.decision import Kind, shown_calls
 from holdfast.schemas.log_entry import (
+    BudgetThresholdEntry,
     ConfirmationRequiredEntry,
     DecisionEntry,
     Entry,
@@ -249,6 +251,9 @@ def _plain_line(at: str, entry: Entry) -> NarrationLine | None:
             how = "" if entry.method == "set" else f" ({entry.method})"
             value = one_line(as_json(entry.value), _SENTENCE_CHARS)
             return NarrationLine(at, "wrote", f"{path}{how} = {value}", tone="quiet")
+        case BudgetThresholdEntry():
+            used = f"{format_argument(entry.used)} of {format_argument(entry.limit)} used"
+            return NarrationLine(at, "budget threshold", f"{entry.budget}: {used}", tone="asks")
         case TurnStartEntry():
             return NarrationLine(at, "turn", str(entry.turn), tone="turn")
         case SkillEntry():

@@ -1,13 +1,14 @@
 """The worker's own configuration of the recipients and contents of notifications."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from holdfast.schemas.base import SCHEMA_URI, VARIABLE_PATTERN, Lenient, OneOf, Strict, Variable
 from holdfast.schemas.decision import Decided, PendingApproval
 
-NewsKind = Literal["asked", "reminder", "expired", "decided"]
+NewsKind = Literal["asked", "reminder", "expired", "decided", "threshold"]
+EVERY_KIND: list[NewsKind] = [*get_args(NewsKind)]
 Content = Literal["full", "brief", "none"]
 Tls = Literal["starttls", "tls", "none"]
 Lapse = Literal["deny", "fail", "approve", "give_up", "end"]
@@ -108,9 +109,9 @@ class Channel(OneOf):
     """People, in a channel of Slack or of what is compatible with it."""
     groups: Annotated[list[str], Field(max_length=MAX_GROUPS)] = []
     """Tell only of what these approver groups decide on, or anybody may (default: of all)."""
-    on: Annotated[list[NewsKind], Field(min_length=1)] = ["asked", "reminder", "expired", "decided"]
+    on: Annotated[list[NewsKind], Field(min_length=1)] = EVERY_KIND
     """What is sent: that a call is pending, that it still is, that no one decided in time, that
-    someone did."""
+    someone did, that a budget has come to the agent's `onThreshold`."""
     content: Content = "brief"
     """How much is sent: `full` with the arguments and the model's reasons, `brief` without,
     `none` nothing but that there is something, and where."""
@@ -150,7 +151,8 @@ class News(Lenient):
     about: str
     """Of the question: the same for all notifications about it."""
     kind: NewsKind
-    """What happened: it was asked, asked again, no one decided in time, or someone did."""
+    """What happened: it was asked, asked again, no one decided in time, or someone did; or a budget
+    is used to its threshold, and there is nothing to decide."""
     at: str
     """When."""
     reminder: int = 0
@@ -174,7 +176,7 @@ class News(Lenient):
     @property
     def is_over(self) -> bool:
         """Return whether the question is closed."""
-        return self.kind in ("expired", "decided")
+        return self.kind in ("expired", "decided", "threshold")
 
     def to_json(self) -> dict[str, Any]:
         """Return what there is to say, and the call as the query `approvals` shows it."""

@@ -129,9 +129,11 @@ async def test_what_loads_and_may_not_be_meant_is_told(place: Path, holdfast: Ho
         "_activity: look_up\nproperties: {to: {properties: {a: {}}, required: [a, b]}}\n"
         "required: [to, amount]\n_approval:\n  quorum: 2\n  notBy: principal\n"
     )
+    (place / "tools/late.yaml").write_text("_activity: look_up\n_limits: {forceAtStep: 4}\n")
     (place / "agents/desk.yaml").write_text(
         "model: {endpoint: m}\nbudget: {maxTurns: 3}\napproval: {quorum: 2, signed: true}\n"
-        "tools:\n- pay\n- {_tool: x, _activity: look_up, required: [a], anyOf: [true]}\n"
+        "onThreshold: {maxTokens: 0.8}\ntools:\n- pay\n- late\n"
+        "- {_tool: x, _activity: look_up, required: [a], anyOf: [true]}\n"
         "skills:\n- name: one\n  tools: [{_tool: y, _activity: look_up, required: [n]}]\n"
     )
     said = await holdfast("check", *ALL)
@@ -144,10 +146,14 @@ async def test_what_loads_and_may_not_be_meant_is_told(place: Path, holdfast: Ho
         " decide in any name; add `signed: true`",
         "agents/desk.yaml:2: `maxTurns` 3 ends a run before `maxIterations` 6 is reached; write"
         " `maxIterations: 2`: the model is then asked to finish",
-        f"agents/desk.yaml:9: `skills[0].tools[0].required[0]`: `n` {required} `required`",
+        "agents/desk.yaml:4: `maxTokens` has no limit here, so that nothing is a share of it; write"
+        " `budget: {maxTokens: …}`, unless each request sets it",
+        "agents/desk.yaml:5: `tools`: `late` is forced at turn 4, and calls end with turn 3; lower"
+        " its `forceAtStep`, or raise the budget",
+        f"agents/desk.yaml:11: `skills[0].tools[0].required[0]`: `n` {required} `required`",
     ]
     listed = json.loads((await holdfast("check", *ALL, "--json")).out)
-    assert [each["line"] for each in listed][:-1] == [2, 3, 5, 2, 9]
+    assert [each["line"] for each in listed][:-1] == [2, 3, 5, 2, 4, 5, 11]
 
 
 async def test_strict_options_and_signed_tools_without_permits_are_reported(

@@ -108,6 +108,19 @@ TWO_PAYMENTS = [Answer(calls=[call("pay", amount=1), call("pay", amount=2)]), DO
 LOST = [Answer(calls=[call("held_payment", name="rent")]), DONE]
 LOOK = Answer(calls=[call("look_up", id=1)])
 ASKS = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
+CHECK, CHECK_LONG = (Answer(calls=[call("check", text="x" * size)]) for size in (1, 50))
+CHECKED = {
+    "_tool": "check",
+    "_activity": "echo",
+    "_limits": {"forceAtStep": 2, "maxArgumentsBytes": 20},
+    "properties": {"text": {"type": "string"}},
+}
+ESCALATE = {
+    "_tool": "escalate",
+    "_person": True,
+    "properties": {"reason": {"type": "string"}},
+    "_output": {"type": "object", "properties": {"days": {"type": "integer"}}},
+}
 AMOUNT, RENT = {"amount": 5}, {"name": "rent"}
 GUARDED = {"agent": {"_before": "guard"}}
 GUARDED_EDIT = decides(says("t1c1", "edit", arguments={"amount": 3}))
@@ -297,6 +310,17 @@ PATHS: dict[str, Path] = {
         {"agent": MANY, "state": {"kept": 1}},
         decides(says("t1c1", "approve", remember=True)),
         settings={"continue_after": 25},
+    ),
+    "answered_by_person": Path(
+        [Answer(calls=[call("escalate", reason="Why?")]), DONE],
+        [ESCALATE],
+        people=decides(says("t1c1", "respond", result={"days": "3"}, by="ada")),
+    ),
+    "forced": Path(
+        [LOOK, CHECK_LONG, CHECK, DONE],
+        ["look_up", CHECKED],
+        {"agent": {"onThreshold": {"maxCalls": 0.5}}, "budget": {"maxCalls": 5}},
+        told=True,
     ),
     "model_refused": Path([Answer(status=400, body={"error": {"message": "asleep"}})]),
     "bad_request": Path([DONE], request={"agent": {"model": {"endpoint": "nowhere"}}}),

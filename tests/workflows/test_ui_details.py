@@ -236,6 +236,25 @@ def test_a_budget_is_asked_about_in_its_own_words() -> None:
     assert "`holdfast decide ada-1042 t1-maxTurns approve`" in text
 
 
+def test_a_budget_at_its_threshold_is_named() -> None:
+    definition = {"budget": {"max_turns": 4}, "on_threshold": {"maxTurns": 0.2}}
+    play = Play(tool(), model=[says("", call("look"))], definition=definition)
+    for _ in range(2):
+        play.take(play.run.next())
+    assert "\nBudgets at their threshold: `maxTurns`.\n" in page(play)
+
+
+def test_an_answer_that_would_be_no_text_of_ours_has_a_placeholder() -> None:
+    for name in (*HOSTILE, "x" * 400):
+        output = {"type": "object", "properties": {"answer": {"const": name}}}
+        escalate = Tool(name="escalate", parameters={}, output=output, person=True)
+        text = page(waiting(call("escalate"), tools=(escalate,)))
+        [decision] = data(text)
+        has_mark = "`" in name or "{w" in name or len(name) > 300
+        assert decision["result"] == ("YOUR ANSWER" if has_mark else {"answer": name})
+        assert "holdfast decide ada-1042 t1c1 deny --reason 'YOUR REASON'`" in text
+
+
 def planning(*calls: WrittenCall, tools: tuple[Tool, ...] = (PAY,), **request: Any) -> Play:
     """A run whose plan waits for people."""
     definition = {"plan": "lazy", **request.pop("definition", {})}

@@ -242,6 +242,9 @@ class ApprovalNotifier:
         if not self._listeners:
             return
         self._pending = [each for each in self._pending if not each.task.done()]
+        reached = self._work.state.reached
+        while reached:
+            self._notify(reached.pop(0), "threshold")
         for question, kind in self._followed.take_news(self._work.state.pending.list_open()):
             if kind in (None, "expired", "decided"):
                 for each in self._pending:

@@ -1,7 +1,8 @@
 """Requests to the model: the tool choice and the settings of each, and the limits of a budget.
 
 A forced call applies to the first turn with the run's skill; before that, the model has to choose
-the skill. `none` applies to all turns. A run that has used up a budget acts as the agent defines:
+the skill. `none` applies to all turns. A tool with `_limits.forceAtStep` is forced from that turn
+on until it was called. A run that has used up a budget acts as the agent defines:
 
     finalize ─► the model finishes, in one more request
     ask      ─► people extend the budget, or end the run; without approvals, as `fail`
@@ -10,6 +11,7 @@ the skill. `none` applies to all turns. A run that has used up a budget acts as 
 A delegate finishes at the end of its share, unless its agent defines another action.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field, JsonValue, ValidationError
@@ -24,7 +26,7 @@ from holdfast.schemas.internal.model_request import (
     ConversationPageRequest,
     ToolOffer,
 )
-from holdfast.schemas.log_entry import MessageEntry, NoticeEntry
+from holdfast.schemas.log_entry import BudgetThresholdEntry, MessageEntry, NoticeEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import DELEGATE_SHARES
 from holdfast.schemas.run import Ended
@@ -141,6 +143,16 @@ class ModelRequests:
         """Log the limit for which the run ends."""
         self._state.log.append(NoticeEntry(text=f"the budget {name} is used up"))
 
+    def log_thresholds(self) -> None:
+        """Log the budgets that have come to their threshold, and have people notified of them."""
+        meter = self._state.meter
+        for name in meter.pass_thresholds():
+            used, limit = meter.used()[name], meter.limit(name)
+            self._state.log.append(BudgetThresholdEntry(budget=name, used=used, limit=limit))
+            label = f"{name}: {used} of {limit} used"
+            shown = replace(self._question_on(name), label=label, arguments={}, text=label)
+            self._state.reached.append(shown)
+
     def extend(self) -> bool:
         """Apply the ruling on the budget; return whether the ruling extends it."""
         question, self.question = self.question, None
@@ -200,6 +212,8 @@ class ModelRequests:
         first = state.meter.turns == self.settled_after + 1
         if forced and first and not called and self.offers:
             raise InvalidOutput("A call of a tool was required, and none was made. Call one.")
+        if not last and (due := self._due_tool(state.meter.turns)) is not None:
+            raise InvalidOutput(f"A call of `{due}` was required, and none was made. Call it.")
         output = answer_output(answer, self._agent, state.data, last=last)
         is_copy = isinstance(output, str) and is_copied_error(output, state.log)
         if is_copy and applies(names.COPIED_ERRORS):
@@ -227,6 +241,19 @@ class ModelRequests:
         self.log_exceeded(self._state.meter.limit_reached() or "maxIterations")
         return True
 
+    def _due_tool(self, turn: int) -> str | None:
+        """Return the tool that the model must call in a turn, by `_limits.forceAtStep`.
+
+        A tool whose `_limits.after` have yet to succeed is not due.
+        """
+        state = self._state
+        for tool in state.tools if self.wanted != "none" else ():
+            step, after = tool.limits.force_at_step, tool.limits.after
+            is_due = step is not None and turn >= step and not state.started.get(tool.name)
+            if is_due and all(one in state.succeeded for one in after):
+                return tool.name
+        return None
+
     def settle(self) -> str | None:
         """Record that the run has its skill; return the forced tool if the skill lacks it."""
         self.settled_after = self._state.meter.turns
@@ -252,6 +279,9 @@ class ModelRequests:
         state = self._state
         first = state.meter.turns == self.settled_after
         choice = self.wanted if first or self.wanted == "none" else "auto"
+        due = self._due_tool(state.meter.turns + 1)
+        if due is not None and not isinstance(choice, ForcedTool):
+            choice = ForcedTool(name=due)
         if state.is_choosing_skill:
             choice = "required"
         if self.finalizing is not None:

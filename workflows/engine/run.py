@@ -74,7 +74,7 @@ class Run(ExecutionBase):
     ) -> None:
         state = RunState.of(request, agent, snapshot.kept, clock, pages)
         super().__init__(state, agent.name)
-        state.meter.set_actions(agent.on_limit)
+        state.meter.set_actions(agent.on_limit, agent.on_threshold)
         self.agent = agent
         self.mailbox = snapshot.mailbox
         self.output: Any = snapshot.output
@@ -381,6 +381,7 @@ class Run(ExecutionBase):
 
     def _end_turn(self) -> None:
         meter, log = self.state.meter, self.state.log
+        self.pages.log_thresholds()
         log.append(TurnEndEntry(turn=meter.turns, usage=meter.usage()))
         log.seal(PAGE_BYTES)
 

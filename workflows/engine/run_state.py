@@ -20,6 +20,7 @@ from holdfast.schemas.tool import OutputMethod, ShownTool, Tool
 from holdfast.validation.validator import new_errors
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.policy import effective_policy
+from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.log.log import Log, LogSnapshot
 from holdfast.workflows.engine.skills import allowed_tools
@@ -85,6 +86,8 @@ class RunState:
     end_reason: str | None = None
     was_reset: bool = False
     is_delegate: bool = False
+    # What people are to be notified of and need not decide.
+    reached: list[Question] = field(default_factory=list)
     # An upper bound of the size of each kind's data.
     _sizes: dict[str, int] = field(default_factory=dict)
 

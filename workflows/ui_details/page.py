@@ -118,6 +118,8 @@ def _introduction(work: ExecutionBase) -> str:
         by_activity = isinstance(work, Run) and work.whole is not None
         how = ": an activity does its work, without any AI." if by_activity else "."
         lines.append(f"It has the skill **{prose(state.skill, NAME_BYTES)}**{how}")
+    if reached := state.meter.reached:
+        lines.append(f"Budgets at their threshold: {', '.join(f'`{name}`' for name in reached)}.")
     if isinstance(work, Run) and (upto := work.summaries.progress.since):
         lines.append(f"The AI reads a summary in place of entries 1 to {upto} of the log.")
     return "\n".join(lines)

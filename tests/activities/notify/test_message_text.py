@@ -48,10 +48,12 @@ def test_who_decides_is_said(waiting: dict[str, Any], line: str) -> None:
     [
         ("reminder", {}, {"reminder": 3}, "Reminder 3: Approval needed: Refund an order"),
         ("asked", {"kind": "reconcile"}, {}, "Outcome unknown: Refund an order"),
+        ("asked", {"kind": "input"}, {}, "Answer needed: Refund an order"),
         ("asked", {"kind": "budget"}, {}, "Budget limit reached: Refund an order"),
         ("asked", {"instance": "acme"}, {}, "Approval needed: Refund an order for acme"),
         ("expired", {}, {}, "Expired: Refund an order"),
         ("decided", {}, {}, "Decided: Refund an order"),
+        ("threshold", {}, {}, "Budget threshold reached: Refund an order"),
         ("asked", {"label": ""}, {}, "Approval needed"),
     ],
 )

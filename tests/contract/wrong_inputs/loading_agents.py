@@ -87,6 +87,22 @@ AGENTS = [
         "2: `onLimit.maxTurns`: `stop` does not fit; write `finalize`, `fail` or `ask`",
     ),
     agent(
+        "a threshold that is no share",
+        MODEL + "onThreshold: {maxTokens: 80}\n",
+        "2: `onThreshold.maxTokens`: `80` does not fit; write less than 1",
+    ),
+    agent(
+        "a threshold of what is measured otherwise",
+        MODEL + "onThreshold: {maxDuration: 0.5}\n",
+        "2: `maxDuration` does not fit; did you mean `maxIterations`?",
+    ),
+    agent(
+        "no person for what only a person can answer",
+        MODEL + "tools: [{_tool: escalate, _person: true}]\napproval: {auto: [escalate]}\n",
+        "3: `approval.auto` names `escalate`, which only a person can answer; leave it out",
+        editor=False,
+    ),
+    agent(
         "approval without a tool",
         MODEL + "tools: [look_up]\napproval: {auto: [lookup]}\n",
         "3: `approval.auto` names `lookup`, which is not among the agent's tools; did "

@@ -60,6 +60,41 @@ TOOLS = [
         "2: `_delegate` and `_activity` each name what runs the tool; keep one of them",
     ),
     tool(
+        "a person besides an activity",
+        "_person: true\n" + CHARGED,
+        "1: `_person` and `_activity` each name what runs the tool; keep one of them",
+    ),
+    tool(
+        "side effects of what a person answers",
+        "_person: true\n_sideEffects: true\n",
+        "2: `_sideEffects` does not apply: one person answers each call, and "
+        "nothing runs; leave it out",
+        editor=False,
+    ),
+    tool(
+        "several people who answer one call",
+        "_person: true\n_approval: {quorum: 2}\n",
+        "2: `quorum` does not apply: one person answers each call, and nothing runs; leave it out",
+        editor=False,
+    ),
+    tool(
+        "an approval in place of an answer",
+        "_person: true\n_approval: {onTimeout: approve}\n",
+        "2: `_approval.onTimeout`: `onTimeout: approve` has no answer to use; write `deny` or "
+        "`fail`",
+        editor=False,
+    ),
+    tool(
+        "a turn before the first",
+        CHARGED + "_limits: {forceAtStep: 0}\n",
+        "2: `_limits.forceAtStep`: `0` does not fit; write 1 or more",
+    ),
+    tool(
+        "arguments of no bytes",
+        CHARGED + "_limits: {maxArgumentsBytes: 0}\n",
+        "2: `_limits.maxArgumentsBytes`: `0` does not fit; write 1 or more",
+    ),
+    tool(
         "a local activity on another queue",
         "_activity: {type: charge, local: true, taskQueue: payments}\n",
         "1: `_activity.local`: a local activity runs on the run's own worker; leave out "

@@ -136,6 +136,16 @@ def test_a_tool_is_called_so_often_in_a_run() -> None:
     assert "`pay` may be called 2 times in a run" in play.results()["t2c1"]
 
 
+def test_a_tool_takes_arguments_of_so_many_bytes() -> None:
+    pay = tool("pay", limits=CallLimits(max_arguments_bytes=20))
+    arguments = [{"to": "x" * size} for size in (11, 12)]
+    calls = [call("pay", each) for each in arguments]
+    play = Play(pay, model=[says("", *calls), says("x")]).to_end()
+
+    assert play.errors() == {"t1c1": None, "t1c2": "invalid_arguments"}
+    assert "21 bytes in all; at most 20" in play.results()["t1c2"]
+
+
 def test_a_tool_is_called_after_others_have_succeeded_only() -> None:
     pay = tool("pay", limits=CallLimits(after=["look"]))
     model = [

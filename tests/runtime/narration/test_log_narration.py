@@ -8,6 +8,7 @@ from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.narration.phrases import timeout_phrase
 from holdfast.schemas.decision import Decided, Kind, Verdict
 from holdfast.schemas.log_entry import (
+    BudgetThresholdEntry,
     ConfirmationRequiredEntry,
     DecisionEntry,
     LogRecord,
@@ -149,6 +150,7 @@ def test_what_a_tool_says_to_people_is_told_with_the_end_in_any_case() -> None:
         ("call", "approve", "approved by ada (unverified)"),
         ("call", "edit", "approved with changes by ada (unverified)"),
         ("call", "respond", "answered by ada (unverified)"),
+        ("input", "respond", "answered by ada (unverified)"),
         ("plan", "edit", "approved with changes by ada (unverified)"),
         ("plan", "deny", "denied by ada (unverified)"),
         ("reconcile", "approve", "it did not happen, run it again (ada, unverified)"),
@@ -168,8 +170,16 @@ def test_a_decision_has_the_words_of_its_question(
     narration = LogNarration("order-7")
     [request] = narration.lines(LogRecord(1, AT, asked))
     [line] = narration.lines(LogRecord(2, AT, entry))
-    expired = "token expired" if kind == "principal_expired" else "approval requested"
-    assert (request.word, line.text) == (expired, f"t1c1 Pay: {phrase}")
+    words = {"principal_expired": "token expired", "input": "answer requested"}
+    word = words.get(kind, "approval requested")
+    assert (request.word, line.text) == (word, f"t1c1 Pay: {phrase}")
+
+
+def test_a_budget_at_its_threshold_is_a_line() -> None:
+    entry = BudgetThresholdEntry(budget="maxTokens", used=8_200, limit=10_000)
+    [line] = LogNarration("order-7").lines(LogRecord(1, AT, entry))
+
+    assert (line.word, line.text) == ("budget threshold", "maxTokens: 8200 of 10000 used")
 
 
 def test_a_timeout_has_the_words_of_its_policy() -> None:

@@ -99,6 +99,23 @@ async def test_people_are_told_that_it_waits_that_it_still_does_and_who_decided(
     assert {heard.json["data"]["about"] for heard in program.heard} == {first["about"]}
 
 
+async def test_people_are_told_once_that_a_budget_is_nearly_used_up(
+    launch: Launch, program: Listening, tmp_path: Path
+) -> None:
+    looks = [*[Answer(calls=[call("look_up", id=1)])] * 4, Answer("done")]
+    backend = await launch(looks, notifiers=notifiers(tmp_path, desk=hook(program)))
+    agent = {"budget": {"maxCalls": 5}, "onThreshold": {"maxCalls": 0.4}}
+    run = await backend.start(["look_up"], agent=agent)
+    assert (await run.result())["output"] == "done"
+
+    assert told(program) == ["threshold"]
+    news = program.heard[0].json["data"]
+    assert news["waiting"]["label"] == "maxCalls: 2 of 5 used"
+    assert news["link"] == f"https://inbox.x/run/{run.id}"
+    [event] = [each for each in await run.events() if each["type"] == "budget_threshold"]
+    assert (event["budget"], event["used"], event["limit"]) == ("maxCalls", 2, 5)
+
+
 def deaf_to(program: Listening, kind: str) -> None:
     """Have a program take no news of this kind."""
 

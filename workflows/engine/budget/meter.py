@@ -18,7 +18,13 @@ from typing import Any, Self
 from pydantic import Field
 from pydantic.alias_generators import to_snake
 
-from holdfast.schemas.agent import ON_LIMIT_DEFAULTS, Budget, BudgetName, OnLimit
+from holdfast.schemas.agent import (
+    ON_LIMIT_DEFAULTS,
+    Budget,
+    BudgetName,
+    OnLimit,
+    ThresholdName,
+)
 from holdfast.schemas.base import Lenient, format_duration
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.names import DELEGATE_SHARES
@@ -33,8 +39,8 @@ class BudgetExhausted(Exception):
 class Meter(Lenient, frozen=False):
     """The usage of a run and its budget; as JSON, its snapshot while nothing is running.
 
-    `granted` is the budget before any extension. `held` is the reservation of each call that uses
-    the budget outside the run's own turns, by call id.
+    `granted` is the budget before any extension, `reached` the budgets at their threshold. `held`
+    is the reservation of each call that uses the budget outside the run's own turns, by call id.
     """
 
     budget: Budget
@@ -53,7 +59,9 @@ class Meter(Lenient, frozen=False):
     out_of_time: bool = False
     too_deep: bool = False
     worked: timedelta = timedelta()
+    reached: list[BudgetName] = []
     on_limit: dict[str, OnLimit] = Field(default={}, exclude=True)
+    on_threshold: dict[ThresholdName, float] = Field(default={}, exclude=True)
     held: dict[str, Budget] = Field(default={}, exclude=True)
     _since: datetime | None = None
     _at_work: int = 0
@@ -63,9 +71,21 @@ class Meter(Lenient, frozen=False):
         """Return a meter without any usage."""
         return cls(budget=budget, granted=budget)
 
-    def set_actions(self, on_limit: Mapping[str, OnLimit]) -> None:
-        """Set the action for each limit that is reached."""
-        self.on_limit = dict(on_limit)
+    def set_actions(
+        self, on_limit: Mapping[str, OnLimit], on_threshold: Mapping[ThresholdName, float]
+    ) -> None:
+        """Set the action for each limit that is reached, and the thresholds before them."""
+        self.on_limit, self.on_threshold = dict(on_limit), dict(on_threshold)
+
+    def pass_thresholds(self) -> list[BudgetName]:
+        """Return the budgets that have come to their threshold, each once for each grant."""
+        used, passed = self.used(), list[BudgetName]()
+        for name, share in self.on_threshold.items():
+            limit = getattr(self.budget, to_snake(name))
+            if name not in self.reached and limit and used[name] >= share * limit:
+                passed.append(name)
+        self.reached = [*self.reached, *passed]
+        return passed
 
     def action(self, name: BudgetName) -> OnLimit:
         """Return the action for a limit that is reached."""
@@ -170,6 +190,7 @@ class Meter(Lenient, frozen=False):
             self.too_deep = False
         if name == "maxSameTool":
             self.same_tool = ("", 0)
+        self.reached = [each for each in self.reached if each != name]
         if to is not None:
             self.budget = to.over(self.budget)
             return

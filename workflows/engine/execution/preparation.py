@@ -159,8 +159,9 @@ def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     written = unwrapped(arguments, tool.parameters, tool.name)
     fitted: dict[str, Any] = fit(written, tool.parameters, fill=True)
     size = json_size(fitted)
-    if size > MAX_ARGUMENT_BYTES:
-        raise InvalidArguments(f"{size} bytes in all; at most {MAX_ARGUMENT_BYTES}")
+    most = min(MAX_ARGUMENT_BYTES, tool.limits.max_arguments_bytes or MAX_ARGUMENT_BYTES)
+    if size > most:
+        raise InvalidArguments(f"{size} bytes in all; at most {most}")
     try:
         ensure_json(fitted)
     except ValueError as error:
