@@ -151,6 +151,31 @@ def merge_neighbours(fragments: Iterable[bytes], openings: Sequence[bytes]) -> l
     return messages
 
 
+def joined_messages(
+    request: ProviderRequest,
+    openings: tuple[bytes, bytes],
+    texts: Callable[[str], list[Any]],
+    mark: bytes = b"",
+    closing: bytes = _CLOSING,
+) -> list[bytes]:
+    """Return the messages of a request: the user first, neighbours joined, the changing tail last.
+
+    `openings` are those of the user and of the model. A `mark` is put before the `closing` of the
+    last two messages of the user: the ends of this request and of the one before it.
+    """
+    user, model = openings
+    fragments = list(request.fragments)
+    if fragments and fragments[0].startswith(model):
+        fragments[:0] = encode_parts(user, texts(ANSWER_FIRST))
+    messages = merge_neighbours(fragments, openings)
+    if mark:
+        users = [index for index, each in enumerate(messages) if each.startswith(user)]
+        for index in users[-2:]:
+            messages[index] = messages[index].removesuffix(closing) + mark + closing
+    tail = encode_parts(user, texts(request.ask.tail or ""))
+    return [*messages[:-1], *merge_neighbours([*messages[-1:], *tail], openings)]
+
+
 def _joined(one: Message, other: Message) -> Message:
     contents = [each["content"] for each in (one, other) if each["content"]]
     content: Any = "\n\n".join(contents) if all(isinstance(each, str) for each in contents) else []

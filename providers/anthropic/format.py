@@ -32,7 +32,7 @@ from holdfast.providers.content import (
     text_of,
     unsupported_image_text,
 )
-from holdfast.providers.message_list import ANSWER_FIRST, encode_parts, merge_neighbours
+from holdfast.providers.message_list import encode_parts, joined_messages
 from holdfast.providers.part_order import Part, in_order
 from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.http import ProviderFormat
@@ -132,17 +132,8 @@ class AnthropicFormat(ProviderFormat):
         options = request.options(self.reserved)
         is_marked = "cache_control" not in options
         mark = _MARK if is_marked else {}
-        fragments = list(request.fragments)
-        if fragments and fragments[0].startswith(_ASSISTANT):
-            fragments[:0] = encode_parts(_USER, _texts(ANSWER_FIRST))
-        messages = merge_neighbours(fragments, (_USER, _ASSISTANT))
-        if is_marked:
-            # The ends of this request and of the one before it.
-            users = [index for index, each in enumerate(messages) if each.startswith(_USER)]
-            for index in users[-2:]:
-                messages[index] = messages[index].removesuffix(b"}]}") + _ENCODED_MARK + b"}]}"
-        tail = encode_parts(_USER, _texts(ask.tail or ""))
-        end = merge_neighbours([*messages[-1:], *tail], (_USER, _ASSISTANT))
+        marks = (_ENCODED_MARK, b"}]}") if is_marked else ()
+        messages = joined_messages(request, (_USER, _ASSISTANT), _texts, *marks)
         settings = _settings(ask, request.tool_names) | options
         schema, own = _schema(ask), read_object(options.get("output_config"))
         held = {"format": {"type": "json_schema", "schema": schema}} if schema else {}
@@ -151,7 +142,7 @@ class AnthropicFormat(ProviderFormat):
         if settings["tools"]:
             *others, last = settings["tools"]
             settings["tools"] = [*others, last | mark]
-        return request_body([*messages[:-1], *end], settings)
+        return request_body(messages, settings)
 
 
 def _texts(text: str) -> list[Part]:
