@@ -10,20 +10,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from importlib import import_module
 from pathlib import Path
 
 import httpx
 
 from holdfast.providers.anthropic.format import AnthropicFormat
 from holdfast.providers.base import Provider
+from holdfast.providers.bedrock.format import BedrockFormat
 from holdfast.providers.gemini.format import GeminiFormat
 from holdfast.providers.model_errors import model_error
 from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.providers.ollama.host import ollama_endpoint
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.script import Scenarios, ScriptedAnswers, ScriptProvider
+from holdfast.providers.transport.cloud_identity import cloud_identity
 from holdfast.providers.transport.http import HttpProvider, ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
+from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source, load_source
 from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, ProviderName
@@ -34,6 +38,14 @@ FORMATS: dict[ProviderName, ProviderFormat] = {
     "anthropic": AnthropicFormat(),
     "gemini": GeminiFormat(),
     "ollama": OllamaFormat(),
+    "bedrock": BedrockFormat(),
+}
+# What only an extra installs, by the format or the `auth` that needs it.
+_LIBRARIES = {
+    "bedrock": ("botocore.session", "bedrock"),
+    "aws": ("botocore.session", "bedrock"),
+    "google": ("google.auth.transport.requests", "vertex"),
+    "azure": ("azure.identity", "azure"),
 }
 # The variables of each provider's own client: the key (the first that is set), and the address.
 _USUAL_VARIABLES = (
@@ -138,9 +150,14 @@ def http_client() -> httpx.AsyncClient:
 
 
 def load_models(
-    file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient
+    file: Path | None,
+    environ: Mapping[str, str],
+    http: httpx.AsyncClient,
+    secrets: Secrets | None = None,
 ) -> ModelEndpoints:
     """Load the endpoints of `file`, or else those that the environment has keys for.
+
+    Tokens that are fetched later are added to `secrets`.
 
     Raises:
         LoadError: the file, or a script that it names, does not load.
@@ -170,7 +187,8 @@ def load_models(
     folder = Path() if file is None else file.parent
     served = {}
     for name, endpoint in endpoints.items():
-        target = EndpointTarget(name, endpoint, environ)
+        identity = cloud_identity(endpoint, secrets or Secrets())
+        target = EndpointTarget(name, endpoint, environ, identity)
         provider: Provider
         if endpoint.provider == "script":
             provider = load_script(folder / (endpoint.file or ""))
@@ -201,6 +219,16 @@ def _hide_value(fault: ValueProblem) -> ValueProblem:
 
 def _endpoint_problems(endpoint: Endpoint) -> Iterator[ValueProblem]:
     """Yield problems that pydantic does not find, without values: one of them may be a key."""
+    used = {"provider": endpoint.provider, "auth": endpoint.auth.type if endpoint.auth else ""}
+    for field, name in used.items():
+        if name not in _LIBRARIES:
+            continue
+        library, extra = _LIBRARIES[name]
+        try:
+            import_module(library)
+        except ImportError as error:
+            reason = f"`{name}` needs the package {error.name}, which is not installed"
+            yield ValueProblem((field,), reason, f'pip install "holdfast[{extra}]"')
     if endpoint.base_url is not None:
         try:
             url = httpx.URL(endpoint.base_url)

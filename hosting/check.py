@@ -116,7 +116,11 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
 
 def _unfit_schemas(resources: WorkerResources, provider: str) -> Iterator[FileProblem]:
     """Yield what a provider does not accept or enforce of the tools and the agents' outputs."""
-    fits: dict[str, Callable[[Any], Any]] = {"openai": fits_strict_mode, "anthropic": answer_schema}
+    fits: dict[str, Callable[[Any], Any]] = {
+        "openai": fits_strict_mode,
+        "anthropic": answer_schema,
+        "bedrock": answer_schema,
+    }
     catalog = resources.current_catalog.catalog
     for agent in catalog.agents.values():
         is_checked = isinstance(agent.output, dict) and provider in fits

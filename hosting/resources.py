@@ -92,7 +92,8 @@ def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> 
         raise ResourcesError(error.problems) from None
     environ = os.environ if settings.endpoints else with_local_ollama(os.environ)
     models = attempt(
-        lambda: load_models(settings.endpoints, environ, http), default=ModelEndpoints({})
+        lambda: load_models(settings.endpoints, environ, http, secrets),
+        default=ModelEndpoints({}),
     )
     endpoints = None if problems else models.names
     key_ring, permit_keys = (

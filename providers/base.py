@@ -156,6 +156,17 @@ class UnreadableAnswer(ProviderError):
     """The answer is not of the provider's format."""
 
 
+@dataclass(eq=False)
+class NoCredentials(ProviderError):
+    """No request was made: a cloud's library gave no credentials, because there are none.
+
+    If not `is_missing`, they could not be fetched or renewed at the moment.
+    """
+
+    reason: str
+    is_missing: bool
+
+
 class UnanswerableRequest(ProviderError):
     """No request was made: a setting is wrong, or a script has no further answer."""
 
@@ -169,22 +180,23 @@ class ToolNames:
 
     def __init__(self, tools: Iterable[ToolOffer]) -> None:
         names = [tool.name for tool in tools]
-        uses = Counter(_plain(name) for name in names)
+        uses = Counter(short_name(name) for name in names)
         self.clashes = tuple(
-            name for name in names if uses[_plain(name)] > 1 and not _PLAIN.match(name)
+            name for name in names if uses[short_name(name)] > 1 and not _PLAIN.match(name)
         )
         self._from_provider = {self.to_provider(name): name for name in names}
 
     def to_provider(self, name: str) -> str:
         """Return a tool's name in the characters that every provider accepts."""
-        return _with_digest(name) if name in self.clashes else _plain(name)
+        return _with_digest(name) if name in self.clashes else short_name(name)
 
     def from_provider(self, name: str) -> str:
         """Return the tool's own name; a name that the model invented is unchanged."""
         return self._from_provider.get(name, name)
 
 
-def _plain(name: str) -> str:
+def short_name(name: str) -> str:
+    """Return a name or an id in letters, digits, `_` and `-`, from 1 to 64 of them."""
     mapped = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
     return mapped if _PLAIN.match(mapped) else _with_digest(name)
 

@@ -13,6 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.providers.base import (
     ContextOverflow,
+    NoCredentials,
     ProviderError,
     ProviderRefused,
     TruncatedAnswer,
@@ -47,9 +48,12 @@ def model_error(
 
 def is_doubtful(error: ProviderError | httpx.HTTPError) -> bool:
     """Report whether a retry may help, but may also fail again for ever."""
-    return isinstance(error, UnreadableAnswer) or (
-        isinstance(error, ProviderRefused) and _is_incapable(error)
-    )
+    match error:
+        case NoCredentials():
+            return error.is_missing
+        case ProviderRefused():
+            return _is_incapable(error)
+    return isinstance(error, UnreadableAnswer)
 
 
 def provider_error(
@@ -66,6 +70,12 @@ def provider_error(
             return model_error(overflow_message(error, target))
         case TruncatedAnswer():
             return model_error(f"{target.label}: {error}", retried=True)
+        case NoCredentials():
+            is_retried = not error.is_missing or doubtful < MAX_DOUBTFUL_ATTEMPTS
+            return model_error(
+                f"{target.label}: {target.redact(error.reason)}. Check the worker's environment",
+                retried=is_retried,
+            )
         case UnreadableAnswer():
             message = (
                 f"{target.label}: {target.redact(str(error))}. Check its `baseUrl` and `provider`"
@@ -128,6 +138,8 @@ def _is_incapable(error: ProviderRefused) -> bool:
 
 def _fix(status: int, target: EndpointTarget, model: str) -> str:
     match status:
+        case 401 | 403 if target.identity is not None:
+            return f"Check what the worker's {target.identity.cloud} identity is permitted"
         case 401 | 403:
             variable = target.endpoint.api_key_env
             if variable is None:

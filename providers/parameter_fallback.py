@@ -14,9 +14,10 @@ _NO_TOOLS = "the endpoint has no tools: it was asked without, so no call could b
 _NO_TEMPERATURE = "the model takes no `temperature`: it was asked without; set it to null"
 _NO_CHOICE = "the model cannot be made to call a tool: whether to call one was left to it"
 _NO_SCHEMA = "the model cannot be held to the output's schema: its answer is only checked by it"
+_NO_STREAM = "the model cannot stream such an answer: it came whole"
 _NO_USAGE = "the endpoint cannot be asked for the usage of a streamed answer, so it may be unknown"
 
-_LACKS = ("not support", "unsupported")
+_LACKS = ("not support", "n't support", "unsupported")
 _TOOLS = ("tools", "tool use", "tool call", "function call")
 # Of Claude's models: "deprecated for this model", "cannot both be specified", "may only be set
 # to 1 when thinking is enabled", "may not be enabled when tool_choice forces tool use".
@@ -26,6 +27,8 @@ _SCHEMAS = (
     *("output_config.format", "output_config: extra", "output_format", "response_format"),
     *("json_schema", "structured output", "schema is too complex", "grammar is too large"),
     *("schemas contains too many", "schema contains too many"),
+    # Of Bedrock's.
+    *("outputconfig", "textformat"),
     # Of Gemini's models.
     *("response_json_schema", "json mode is not enabled", "too many states for serving"),
 )
@@ -83,6 +86,16 @@ def _with_model(request: ProviderRequest, notice: str, **changes: Any) -> Provid
 
 
 _FALLBACKS = (
+    # Of Bedrock's: before tools, which some models have only without a stream.
+    ParameterFallback(
+        lambda request: request.ask.model.options.get("stream") is not False,
+        lambda request: _with_model(
+            request, _NO_STREAM, options={**request.ask.model.options, "stream": False}
+        ),
+        of=("streaming mode", "support streaming", "for streaming"),
+        how=_LACKS,
+        is_permanent=True,
+    ),
     ParameterFallback(
         lambda request: bool(request.ask.tools),
         lambda request: request.with_changes(
@@ -104,7 +117,7 @@ _FALLBACKS = (
     ParameterFallback(
         _is_forced,
         lambda request: request.with_changes(_NO_CHOICE, tool_choice="auto"),
-        of=("tool_choice", "tool choice"),
+        of=("tool_choice", "tool choice", "toolchoice"),
         how=_NOT_FORCED,
     ),
     ParameterFallback(
@@ -123,7 +136,9 @@ _FALLBACKS = (
     ParameterFallback(
         lambda request: bool(request.cache_key),
         lambda request: replace(request, cache_key=""),
-        of=("prompt_cache_key",),
+        # The second is of Bedrock's models without cache marks.
+        of=("prompt_cache_key", "prompt caching"),
+        statuses=(400, 403, 422),
         is_permanent=True,
     ),
     ParameterFallback(

@@ -26,7 +26,11 @@ MAX_CACHED_SCHEMAS = 1_000
 _NOT_AT_TOP = {
     "openai": ("anyOf", "oneOf", "allOf", "enum", "const", "not"),
     "anthropic": ("anyOf", "oneOf", "allOf"),
+    "bedrock": ("anyOf", "oneOf", "allOf"),
 }
+# Amazon's Nova models ignore a tool with these at the top of its schema ("Troubleshooting tool
+# calls"); they restrict nothing, or are checked by the run.
+_DROPPED_AT_TOP = {"bedrock": ("$schema", "title", "description", "additionalProperties")}
 _RARE = (
     *("pattern", "minLength", "maxLength", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     *("uniqueItems", "contains", "patternProperties", "propertyNames", "minProperties"),
@@ -60,9 +64,10 @@ def cached_by_value(make: Callable[ArgumentsT, ResultT]) -> Callable[ArgumentsT,
 
 @cached_by_value
 def arguments_schema(provider: str, schema: Schema, description: str) -> tuple[Schema, str]:
-    """Return the schema and the description of a tool for `openai` or `anthropic`."""
+    """Return the schema and the description of a tool for a provider that refuses some."""
     moved = {name: schema[name] for name in _NOT_AT_TOP[provider] if name in schema}
-    plain = {name: value for name, value in schema.items() if name not in moved}
+    left_out = (*moved, *_DROPPED_AT_TOP.get(provider, ()))
+    plain = {name: value for name, value in schema.items() if name not in left_out}
     plain = {**(with_items(plain) if provider == "openai" else plain), "type": "object"}
     if not moved:
         return plain, description
@@ -104,7 +109,7 @@ def schema_notes(provider: str, schema: Schema, description: str = "") -> Iterat
         enum, names = part.get("enum", ()), part.get("properties", ())
         if provider == "gemini" and not all(type(each) in (str, int, float) for each in enum):
             yield f"the `enum` at {place} may be refused: write texts and numbers alone"
-        if provider == "anthropic" and not all(map(_ANTHROPIC_NAME.match, names)):
+        if provider in ("anthropic", "bedrock") and not all(map(_ANTHROPIC_NAME.match, names)):
             fix = "write letters, digits, `_`, `.` and `-`, at most 64"
             yield f"a name of the properties at {place} is refused: {fix}"
 

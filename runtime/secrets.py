@@ -54,10 +54,12 @@ class Secrets:
         self._by_beginning: dict[str, list[str]] = {}
         self.learn(values)
 
-    def learn(self, values: Iterable[str]) -> None:
-        """Add values, except for short and plain ones."""
-        parts = (part for value in values for part in _parts(value))
-        self._values = list(dict.fromkeys([*self._values, *parts]))[:MAX_SECRETS]
+    def learn(self, values: Iterable[str], forgotten: Iterable[str] = ()) -> None:
+        """Add values, except for short and plain ones, in place of those to be forgotten."""
+        parts = [part for value in values for part in _parts(value)]
+        gone = {part for value in forgotten for part in _parts(value)}.difference(parts)
+        kept = (each for each in self._values if each not in gone)
+        self._values = list(dict.fromkeys([*kept, *parts]))[:MAX_SECRETS]
         forms = {form for value in self._values for form in _forms(value)}
         self._forms = tuple(sorted(forms, key=len, reverse=True))
         written = {each for form in self._forms for each in _written(form)}

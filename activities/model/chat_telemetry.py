@@ -18,7 +18,7 @@ from holdfast.schemas.internal.solution import Solution, StopReason
 
 MAX_CONTENT_CHARACTERS: Final = 8_000
 # The names of the OpenTelemetry conventions; other providers have their own.
-_PROVIDERS = {"gemini": "gcp.gemini"}
+_PROVIDERS = {"gemini": "gcp.gemini", "bedrock": "aws.bedrock"}
 _FINISHES: dict[StopReason, str] = {
     "stop": "stop",
     "calls": "tool_call",

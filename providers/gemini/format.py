@@ -10,12 +10,11 @@ calling"), so neighbours of one role are joined.
 
 import re
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
 from holdfast.providers.answer_reader import read_object
-from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames, UnanswerableRequest
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
     EMPTY_MESSAGE,
     images_introduction,
@@ -31,20 +30,18 @@ from holdfast.providers.content import (
 )
 from holdfast.providers.gemini.answer import GeminiAnswerReader
 from holdfast.providers.gemini.schema import gemini_schema
-from holdfast.providers.message_list import ANSWER_FIRST, encode_parts, merge_neighbours
+from holdfast.providers.message_list import encode_parts, joined_messages
 from holdfast.providers.part_order import Part, in_order
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import ChatMessage, ImagePart
-from holdfast.schemas.phrases import quote_value
 
 # The beginnings of models' names in addresses.
 _COLLECTIONS = ("models/", "tunedModels/")
-# A model's name is part of the address: none may lead out of the endpoint's own.
-_NAME = re.compile(r"(?!.*(^|/)\.{1,2}(/|$))[\w.@:+-]+(/[\w.@:+-]+)*", re.ASCII)
-_VERSIONED = re.compile(r".*/v\d\w*/?\Z")
+# Of Vertex AI, a base that ends with the publisher contains the version.
+_VERSIONED = re.compile(r".*/(v\d\w*|publishers/[\w-]+)/?\Z")
 # Of an agent's `options`, the top-level fields of a request. All others are settings of the model,
 # in the request's `generationConfig`.
 _TOP_LEVEL = ("safetySettings", "cachedContent", "serviceTier", "store", "labels")
@@ -73,10 +70,8 @@ class GeminiFormat(ProviderFormat):
 
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
         """Return `BASE/v1beta/models/NAME:streamGenerateContent`; the base may have a version."""
-        name = ask.model.name
-        if not _NAME.fullmatch(name):
-            raise UnanswerableRequest(f"{target.label}: {quote_value(name)} is no name of a model")
-        path = quote(name if name.startswith(_COLLECTIONS) else f"models/{name}")
+        name = target.model_in_path(ask.model.name, safe="/")
+        path = name if name.startswith(_COLLECTIONS) else f"models/{name}"
         is_versioned = _VERSIONED.match(httpx.URL(target.endpoint.base_url or "").path)
         version = "" if is_versioned else "/v1beta"
         return target.url(f"/{path}:streamGenerateContent", version, query="alt=sse")
@@ -154,10 +149,8 @@ class GeminiFormat(ProviderFormat):
             "generationConfig": _generation_config(ask) | nested | options or None,
             **top_level,
         }
-        fragments = [*request.fragments, *encode_parts(_USER, _texts(ask.tail or ""))]
-        if request.fragments and request.fragments[0].startswith(_MODEL):
-            fragments[:0] = encode_parts(_USER, _texts(ANSWER_FIRST))
-        return request_body(merge_neighbours(fragments, (_USER, _MODEL)), settings, "contents")
+        messages = joined_messages(request, (_USER, _MODEL), _texts)
+        return request_body(messages, settings, "contents")
 
 
 def _answer(message: ChatMessage, calls: list[Part]) -> list[Part]:

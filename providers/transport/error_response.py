@@ -14,7 +14,9 @@ CUT = " …"
 # The names of errors without a status of their own, within a stream.
 _STATUS_OF_WORD = {
     "rate_limit": 429,
+    "throttling": 429,
     "overloaded": 503,
+    "serviceunavailable": 503,
     "authentication": 401,
     "billing": 402,
     "permission": 403,
@@ -22,6 +24,7 @@ _STATUS_OF_WORD = {
     "too_large": 413,
     "badrequest": 400,
     "invalid_request": 400,
+    "validation": 400,
     "context_length": 400,
     "exceed_context": 400,
 }

@@ -15,11 +15,26 @@ _BRACKETS = ("{", "[")
 class EventDecoder(ABC):
     """Takes bytes as they arrive and returns the text of each complete event.
 
-    `stray` is the first line that is not part of any event.
+    `stray` is the first text that is not part of any event.
     """
 
     def __init__(self) -> None:
         self.stray = ""
+
+    @abstractmethod
+    def feed(self, chunk: bytes) -> list[str]:
+        """Return the events that these bytes complete."""
+
+    @abstractmethod
+    def rest(self) -> str | None:
+        """Return the text after the last complete event: a document, or a truncated event."""
+
+
+class LineDecoder(EventDecoder):
+    """Decodes events that are made of lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._parts: list[bytes] = []
         self._has_line = False
         self._has_event = False
@@ -38,10 +53,6 @@ class EventDecoder(ABC):
         return [event for event in events if event is not None]
 
     @abstractmethod
-    def rest(self) -> str | None:
-        """Return the text after the last complete event: a document, or a truncated event."""
-
-    @abstractmethod
     def _read_line(self, line: bytes) -> str | None:
         """Return the event that this line completes."""
 
@@ -53,7 +64,7 @@ class EventDecoder(ABC):
         return buffered if self._has_line else buffered.removeprefix(_BYTE_ORDER_MARK)
 
 
-class SseDecoder(EventDecoder):
+class SseDecoder(LineDecoder):
     """Decodes the data of server-sent events, or one JSON document sent in their place."""
 
     def __init__(self) -> None:
@@ -84,7 +95,7 @@ class SseDecoder(EventDecoder):
         return None
 
 
-class JsonLinesDecoder(EventDecoder):
+class JsonLinesDecoder(LineDecoder):
     """Decodes JSON documents: one a line, or a single one that fills several lines."""
 
     def rest(self) -> str | None:

@@ -156,6 +156,8 @@ class HttpProvider:
             headers=headers,
             timeout=self._target.timeout,
         )
+        if self._target.identity is not None:
+            await self._target.identity.authorize(sent)
         async with contextlib.aclosing(await self._response(sent)) as response:
             if not response.is_success:
                 error = b""

@@ -3,15 +3,19 @@
 A key is read when a request is made and is stored nowhere, so nothing can print it.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from urllib.parse import quote
 
 import httpx
 
 from holdfast.providers.base import UnanswerableRequest
+from holdfast.providers.transport.cloud_identity import CloudIdentity
 from holdfast.providers.transport.error_response import CUT
 from holdfast.runtime.secrets import address_secrets, header_secrets
+from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.settings.endpoints import Endpoint
 
 # Shorter values are no secrets, and redacting them would garble any text.
@@ -19,8 +23,10 @@ MIN_SECRET_CHARACTERS = 4
 MAX_CONNECT_SECONDS = 10.0
 _OF_PROVIDERS = (
     *(".api.openai.com", ".openai.azure.com", ".api.anthropic.com"),
-    ".generativelanguage.googleapis.com",
+    *(".generativelanguage.googleapis.com", ".aiplatform.googleapis.com"),
+    "-aiplatform.googleapis.com",
 )
+_MODEL = re.compile(r"(?!.*(^|/)\.{1,2}(/|$))[\w.@:+-]+(/[\w.@:+-]+)*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,7 @@ class EndpointTarget:
     name: str
     endpoint: Endpoint = field(repr=False)
     environ: Mapping[str, str] = field(repr=False)
+    identity: CloudIdentity | None = field(default=None, repr=False)
 
     def url(self, path: str, version: str = "", query: str = "") -> httpx.URL:
         """Return the address of `path`, such as `/chat/completions`, at the endpoint.
@@ -41,6 +48,16 @@ class EndpointTarget:
         between = "" if base.endswith(version) else version
         url = self._base.copy_with(path=base + between + path)
         return url.copy_merge_params(httpx.QueryParams(query)) if query else url
+
+    def model_in_path(self, name: str, safe: str = "") -> str:
+        """Return a model's name as a part of an address, of which none may lead elsewhere.
+
+        Raises:
+            UnanswerableRequest: it is no name of a model.
+        """
+        if not _MODEL.fullmatch(name):
+            raise UnanswerableRequest(f"{self.label}: {quote_value(name)} is no name of a model")
+        return quote(name, safe)
 
     @property
     def label(self) -> str:
@@ -109,6 +126,7 @@ class EndpointTarget:
         """Return the text without the secrets of the endpoint's requests."""
         query = self._base.query.decode()
         secrets = {self._key or "", self._base.password, query, *self._base.params.values()}
+        secrets |= set(self.identity.values if self.identity is not None else ())
         for value in (*self.endpoint.headers.values(), *self._headers_of_environment.values()):
             secrets |= {value, value.rpartition(" ")[2]}  # `Bearer KEY` holds KEY
         for secret in sorted(secrets, key=len, reverse=True):

@@ -13,9 +13,9 @@ from holdfast.schemas.base import (
     parse_duration,
 )
 
-ProviderName = Literal["openai", "anthropic", "ollama", "gemini", "script"]
+ProviderName = Literal["openai", "anthropic", "ollama", "gemini", "bedrock", "script"]
 # Those with models behind them.
-MODEL_PROVIDERS = ("openai", "anthropic", "ollama", "gemini")
+MODEL_PROVIDERS = ("openai", "anthropic", "ollama", "gemini", "bedrock")
 
 
 class Price(Strict):
@@ -33,6 +33,30 @@ class Price(Strict):
     """Of a million tokens of the request that the provider had kept (default: `input`)."""
     cache_write: Annotated[float, Field(ge=0)] | None = None
     """Of a million tokens of the request that the provider now keeps (default: `input`)."""
+
+
+class AwsAuth(Strict):
+    """Requests are signed with AWS credentials, found as the AWS command line finds them."""
+
+    type: Literal["aws"]
+    region: str | None = None
+    """The region of the service (default: that of the address, else of the worker's settings)."""
+    profile: str | None = None
+    """A profile of the AWS configuration files."""
+
+
+class GoogleAuth(Strict):
+    """Requests carry an access token of Google's Application Default Credentials."""
+
+    type: Literal["google"]
+
+
+class AzureAuth(Strict):
+    """Requests carry a token of Microsoft Entra, found as Azure's libraries find it."""
+
+    type: Literal["azure"]
+    scope: str = "https://cognitiveservices.azure.com/.default"
+    """What the token is for."""
 
 
 # For editors: what is checked when the worker starts.
@@ -57,6 +81,8 @@ class Endpoint(Strict):
     """Where it is, such as https://api.openai.com/v1."""
     api_key_env: Annotated[Variable | None, _Named] = None
     """The environment variable that holds the key; never the key."""
+    auth: Annotated[AwsAuth | GoogleAuth | AzureAuth | None, Field(discriminator="type")] = None
+    """The worker's identity in a cloud, in place of a key."""
     headers: dict[str, str] = {}
     """Headers of every request, none of them secret."""
     headers_env: dict[str, Annotated[Variable, _Named]] = {}
@@ -81,6 +107,9 @@ class Endpoint(Strict):
             raise ValueError("provider `script` needs `file`; add it: its answers in YAML or JSON")
         if self.provider == "script" and self.context_window is not None:
             raise ValueError("a script has no window; leave `contextWindow` out")
+        if self.auth is not None and (self.provider == "script" or self.api_key_env is not None):
+            other = "apiKeyEnv" if self.api_key_env is not None else "provider: script"
+            raise ValueError(f"`auth` and `{other}` exclude each other; remove one of them")
         if self.provider != "script" and self.base_url is None:
             raise ValueError(f"provider `{self.provider}` needs `baseUrl`; add it")
         return self

@@ -1,5 +1,6 @@
 """Endpoints are checked at start, told with file, line and fix, and keep their keys."""
 
+import sys
 import textwrap
 from pathlib import Path
 
@@ -55,6 +56,9 @@ def test_a_file_s_endpoints_are_found_by_name(tmp_path: Path) -> None:
         (OPENAI + "  price: {input: 1}\n", 4, "output"),
         (OPENAI + '  headers: {"x": "a\\nb"}\n', 4, "one line"),
         (OPENAI + "  maxRequestsPerMinute: 0\n", 4, "1 or m"),
+        (OPENAI + "  auth: {type: gcp}\n", 4, "one of `aws`, `google`, `azure`"),
+        (OPENAI + "  auth: {type: google, region: eu}\n", 4, "region"),
+        (OPENAI + "  auth: {type: azure}\n  apiKeyEnv: K\n", 1, "`apiKeyEnv` exclude each other"),
         (OPENAI + "  headersEnv: {x: 'a b'}\n", 4, "variable"),
         (OPENAI + "  headersEnv: {'x y': A}\n", 4, "no header"),
     ],
@@ -124,6 +128,27 @@ def test_what_an_address_asks_for_stays_behind_its_path(tmp_path: Path) -> None:
     models = load(tmp_path, "a: {provider: openai, baseUrl: 'http://x/v1?api-version=3'}")
     address = models.find("a").target.url("/chat/completions")
     assert address == "http://x/v1/chat/completions?api-version=3"
+
+
+@pytest.mark.parametrize(
+    ("text", "library", "extra"),
+    [
+        ("a: {provider: bedrock, baseUrl: http://x}", "botocore", "bedrock"),
+        ("a: {provider: openai, baseUrl: http://x, auth: {type: aws}}", "botocore", "bedrock"),
+        ("a: {provider: openai, baseUrl: http://x, auth: {type: google}}", "google.auth", "vertex"),
+        ("a: {provider: openai, baseUrl: http://x, auth: {type: azure}}", "azure", "azure"),
+    ],
+)
+def test_what_only_an_extra_installs_is_named_where_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, library: str, extra: str
+) -> None:
+    for name in [each for each in sys.modules if f"{each}.".startswith(f"{library}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    told = refused(tmp_path, text)
+    assert told.startswith("/endpoints.yaml:1: ")
+    assert "which is not installed" in told
+    assert told.endswith(f'pip install "holdfast[{extra}]"')
 
 
 def test_a_missing_key_is_a_warning_at_start(tmp_path: Path) -> None:

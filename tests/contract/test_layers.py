@@ -22,7 +22,10 @@ THIRD_PARTY = {
         *("pydantic", "temporalio", "google", "httpx", "yaml", "jwt", "cryptography"),
         *("opentelemetry", "aioboto3"),
     },
-    "providers": {"pydantic", "pydantic_core", "temporalio", "httpx"},
+    "providers": {
+        *("pydantic", "pydantic_core", "temporalio", "httpx"),
+        *("botocore", "google", "azure"),
+    },
     "catalog": {"pydantic", "temporalio", "httpx", "opentelemetry"},
     "engine": {"pydantic"},
     "workflows": {"pydantic", "temporalio"},

@@ -25,11 +25,15 @@ from holdfast.schemas.message import ChatMessage
 from tests.providers.fakes import KEY, TOOLS, Heard, ask, fragments_of, said, target
 from tests.providers.wire.anthropic import AnthropicWire
 from tests.providers.wire.base import PICTURE, Result, Seen, Wire
+from tests.providers.wire.bedrock import BedrockWire
 from tests.providers.wire.gemini import GeminiWire
 from tests.providers.wire.ollama import OllamaWire
 from tests.providers.wire.openai import OpenAIWire
 
-WIRES: tuple[Wire, ...] = (OpenAIWire(), AnthropicWire(), OllamaWire(), GeminiWire())
+WIRES: tuple[Wire, ...] = (
+    *(OpenAIWire(), AnthropicWire(), OllamaWire()),
+    *(GeminiWire(), BedrockWire()),
+)
 CITIES = ("Oslo", "Rome", "Bern", "Kyiv")
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 

@@ -19,6 +19,7 @@ HOSTS = {
     "anthropic": "api.anthropic.com",
     "gemini": "generativelanguage.googleapis.com",
     "ollama": "127.0.0.1",
+    "bedrock": "bedrock-runtime.eu-central-1.amazonaws.com",
 }
 MARK = {"type": "ephemeral"}
 SCHEMA: dict[str, Any] = {
@@ -72,6 +73,8 @@ CHOICE = {
     "gemini": {"toolConfig"},
     # It has no tool choice: the tool that must be called is the only one.
     "ollama": {"tools"},
+    # Nor has it `none`: then no tool is offered.
+    "bedrock": {"toolConfig"},
 }
 FORM = {
     "openai": {"response_format"},
@@ -79,6 +82,7 @@ FORM = {
     # No form while there are tools.
     "gemini": {"tools", "generationConfig"},
     "ollama": {"format"},
+    "bedrock": {"outputConfig"},
 }
 
 

@@ -20,7 +20,7 @@ from holdfast.schemas.message import ChatMessage
 from tests.providers.fakes import NAMES, TOOLS, ask, said
 
 # What stands behind the messages, in each format.
-SETTINGS = {"gemini": b'],"systemInstruction":'}
+SETTINGS = {"gemini": b'],"systemInstruction":', "bedrock": b'],"system":'}
 # Anthropic's marks are no part of what is cached; they go with the end of the conversation.
 MARK = b',"cache_control":{"type":"ephemeral"}'
 PICTURE = {"type": "image", "mediaType": "image/png", "data": "AAAA"}

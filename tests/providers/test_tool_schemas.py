@@ -94,6 +94,11 @@ def test_every_list_has_items_for_openai() -> None:
             ],
         ),
         (
+            "bedrock",
+            PLAIN | BRANCHES,
+            ["`anyOf` at the top is refused, and is in the description instead"],
+        ),
+        (
             "gemini",
             PLAIN
             | {"properties": {"id": {"pattern": "^A", "enum": ["A", None]}, "n": {"minimum": 1}}},

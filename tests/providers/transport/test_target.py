@@ -20,7 +20,7 @@ from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import ProviderName
 from tests.providers.fakes import KEY, Heard, ask, said, target
 
-PROVIDERS: list[ProviderName] = ["openai", "anthropic", "gemini", "ollama"]
+PROVIDERS: list[ProviderName] = ["openai", "anthropic", "gemini", "ollama", "bedrock"]
 HOME = "https://models.acme.org/team-a"
 EVIL = "https://evil.net/x"
 NOBODY = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
@@ -59,7 +59,7 @@ async def sent(
     ],
 )
 async def test_a_model_s_name_leads_nowhere_else(provider: ProviderName, name: str) -> None:
-    if provider == "gemini":  # the one that has it in the address
+    if provider in ("gemini", "bedrock"):  # those that have it in the address
         with pytest.raises(UnanswerableRequest, match="is no name of a model"):
             await sent(provider, name=name)
     else:
@@ -132,6 +132,7 @@ def test_a_server_of_the_operator_s_is_sent_to_fetch_nothing(
         ("openai", "acme.openai.azure.com"),
         ("anthropic", "api.anthropic.com"),
         ("gemini", "generativelanguage.googleapis.com"),
+        ("gemini", "aiplatform.googleapis.com"),
     ],
 )
 def test_a_provider_fetches_from_its_own_network(provider: ProviderName, host: str) -> None:

@@ -1,0 +1,1 @@
+"""Amazon Bedrock's Converse: `format` of requests, `answer`, `event_stream`."""
