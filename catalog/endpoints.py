@@ -23,6 +23,7 @@ from holdfast.providers.model_errors import model_error
 from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.providers.ollama.host import ollama_endpoint
 from holdfast.providers.openai.format import OpenAIFormat
+from holdfast.providers.openai_responses.format import OpenAIResponsesFormat
 from holdfast.providers.script import Scenarios, ScriptedAnswers, ScriptProvider
 from holdfast.providers.transport.cloud_identity import cloud_identity
 from holdfast.providers.transport.http import HttpProvider, ProviderFormat
@@ -35,6 +36,7 @@ from holdfast.validation.problems import ValueProblem
 
 FORMATS: dict[ProviderName, ProviderFormat] = {
     "openai": OpenAIFormat(),
+    "openai-responses": OpenAIResponsesFormat(),
     "anthropic": AnthropicFormat(),
     "gemini": GeminiFormat(),
     "ollama": OllamaFormat(),

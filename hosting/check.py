@@ -121,14 +121,15 @@ def _unfit_schemas(resources: WorkerResources, provider: str) -> Iterator[FilePr
         "anthropic": answer_schema,
         "bedrock": answer_schema,
     }
+    rules = provider.removesuffix("-responses")  # OpenAI's formats have the same
     catalog = resources.current_catalog.catalog
     for agent in catalog.agents.values():
-        is_checked = isinstance(agent.output, dict) and provider in fits
-        if is_checked and not fits[provider](agent.output):
+        is_checked = isinstance(agent.output, dict) and rules in fits
+        if is_checked and not fits[rules](agent.output):
             reason = f"an answer is not held to the output of agent `{agent.name}`"
             yield FileProblem(f"--provider {provider}", None, reason, "it is checked by the run")
     for tool in catalog.all_tools:
-        for note in schema_notes(provider, tool.parameters, tool.description):
+        for note in schema_notes(rules, tool.parameters, tool.description):
             reason = f"tool `{tool.name}`: {note}"
             yield FileProblem(f"--provider {provider}", None, reason, "")
 

@@ -36,6 +36,10 @@ _SCHEMAS = (
 _ALTERNATION = ("must alternate", "unexpected role", "system message must be at the beginning")
 # Of strict servers, and of the template of gpt-oss; but others reject a request without reasoning.
 _REASONING = ("reasoning_content", "both content and thinking")
+# Of models that do not reason, at OpenAI's Responses API; and of other keys than the reasoning was
+# encrypted with, or of none: those of another model, organization or region.
+_NOT_ENCRYPTED = ("encrypted content is not supported",)
+_NOT_DECRYPTED = ("encrypted content", "encrypted_content", "items are not persisted")
 _REQUIRES_REASONING = ("missing", "passed back", "required")
 
 
@@ -83,6 +87,14 @@ def _is_forced(request: ProviderRequest) -> bool:
 
 def _with_model(request: ProviderRequest, notice: str, **changes: Any) -> ProviderRequest:
     return request.with_changes(notice, model=request.ask.model.model_copy(update=changes))
+
+
+def _has_reasoning(request: ProviderRequest) -> bool:
+    return not request.omits_reasoning
+
+
+def _without_reasoning(request: ProviderRequest) -> ProviderRequest:
+    return replace(request, omits_reasoning=True)
 
 
 _FALLBACKS = (
@@ -149,11 +161,13 @@ _FALLBACKS = (
         is_permanent=True,
     ),
     ParameterFallback(
-        lambda request: not request.omits_reasoning,
-        lambda request: replace(request, omits_reasoning=True),
+        _has_reasoning,
+        _without_reasoning,
         of=_REASONING,
         unless=_REQUIRES_REASONING,
         statuses=(400, 422, 500),
         is_permanent=True,
     ),
+    ParameterFallback(_has_reasoning, _without_reasoning, of=_NOT_ENCRYPTED, is_permanent=True),
+    ParameterFallback(_has_reasoning, _without_reasoning, of=_NOT_DECRYPTED, statuses=(400, 404)),
 )

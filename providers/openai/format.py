@@ -4,10 +4,11 @@ Source: OpenAI's API reference, "Create chat completion" and its streaming event
 """
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 
+from holdfast.providers.answer_reader import AnswerReader
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import images_of, parts_of, request_body, text_of
 from holdfast.providers.message_list import (
@@ -29,7 +30,7 @@ from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
 _OWN_HOSTS = ("api.openai.com", ".openai.azure.com")
 # Servers that route requests of one key to one cache. Mistral's caches nothing without a key
 # ("Prompt caching" in OpenAI's guides, and in Mistral's).
-_KEY_HOSTS = (*_OWN_HOSTS, "api.mistral.ai")
+KEY_HOSTS = (*_OWN_HOSTS, "api.mistral.ai")
 _LENGTH_OPTIONS = ("max_tokens", "max_completion_tokens")
 _LOOSE_SCHEMA = "OpenAI cannot hold an answer to so large a schema: it is only checked by it"
 
@@ -38,8 +39,8 @@ class OpenAIFormat(ProviderFormat):
     """The format of chat completions."""
 
     kind = "openai"
-    reserved = ("messages", "tools", "stream")
-    answer_reader = OpenAIAnswerReader
+    reserved: ClassVar[tuple[str, ...]] = ("messages", "tools", "stream")
+    answer_reader: ClassVar[type[AnswerReader]] = OpenAIAnswerReader
 
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
         """Return `BASE/chat/completions`; the base includes the version."""
@@ -74,10 +75,7 @@ class OpenAIFormat(ProviderFormat):
             choice = {"type": "function", "function": {"name": name}}
         response_format: dict[str, Any] | None = {"type": "json_object"} if ask.output else None
         if isinstance(ask.output, dict):
-            strict = fits_strict_mode(ask.output)
-            output = ask.output if strict else with_items(ask.output)
-            schema = {"name": "output", "schema": output, "strict": strict}
-            response_format = {"type": "json_schema", "json_schema": schema}
+            response_format = {"type": "json_schema", "json_schema": output_format(ask.output)}
         settings = {
             "model": ask.model.name,
             "stream": True,
@@ -88,9 +86,15 @@ class OpenAIFormat(ProviderFormat):
             "tool_choice": choice if tools else None,
             "response_format": response_format,
         }
-        if host.endswith(_KEY_HOSTS):
+        if host.endswith(KEY_HOSTS):
             settings["prompt_cache_key"] = request.cache_key or None
         return request_body(list_messages(request), settings | request.options(self.reserved))
+
+
+def output_format(output: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an answer as OpenAI's formats name it."""
+    strict = fits_strict_mode(output)
+    return {"name": "output", "schema": output if strict else with_items(output), "strict": strict}
 
 
 def _user(content: Content) -> dict[str, Any]:

@@ -13,6 +13,11 @@ MAX_MESSAGE_CHARACTERS = 2_000
 CUT = " …"
 # The names of errors without a status of their own, within a stream.
 _STATUS_OF_WORD = {
+    # Of the Responses API ("Error codes" of a response that failed).
+    "image": 400,
+    "invalid_prompt": 400,
+    "policy": 400,
+    "data_residency": 400,
     "rate_limit": 429,
     "throttling": 429,
     "overloaded": 503,
@@ -50,7 +55,8 @@ def error_in_event(event: Any) -> ProviderRefused | ContextOverflow | None:
     """Return the error in an event of a stream, or in an answer with a good status, if any."""
     if not isinstance(event, dict):
         return None
-    error = event if event.get("object") == "error" else event.get("error")
+    is_error = "error" in (event.get("object"), event.get("type"))
+    error = event.get("error") or (event if is_error else None)
     if not error:
         return None
     fields = error if isinstance(error, dict) else {"message": error}

@@ -13,9 +13,11 @@ from holdfast.schemas.base import (
     parse_duration,
 )
 
-ProviderName = Literal["openai", "anthropic", "ollama", "gemini", "bedrock", "script"]
+ProviderName = Literal[
+    "openai", "openai-responses", "anthropic", "ollama", "gemini", "bedrock", "script"
+]
 # Those with models behind them.
-MODEL_PROVIDERS = ("openai", "anthropic", "ollama", "gemini", "bedrock")
+MODEL_PROVIDERS = ("openai", "openai-responses", "anthropic", "ollama", "gemini", "bedrock")
 
 
 class Price(Strict):

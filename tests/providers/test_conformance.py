@@ -29,9 +29,10 @@ from tests.providers.wire.bedrock import BedrockWire
 from tests.providers.wire.gemini import GeminiWire
 from tests.providers.wire.ollama import OllamaWire
 from tests.providers.wire.openai import OpenAIWire
+from tests.providers.wire.openai_responses import OpenAIResponsesWire
 
 WIRES: tuple[Wire, ...] = (
-    *(OpenAIWire(), AnthropicWire(), OllamaWire()),
+    *(OpenAIWire(), OpenAIResponsesWire(), AnthropicWire(), OllamaWire()),
     *(GeminiWire(), BedrockWire()),
 )
 CITIES = ("Oslo", "Rome", "Bern", "Kyiv")

@@ -16,6 +16,7 @@ from tests.providers.wire.anthropic import started, stopped
 NAMES = ToolNames(())
 HOSTS = {
     "openai": "api.openai.com",
+    "openai-responses": "api.openai.com",
     "anthropic": "api.anthropic.com",
     "gemini": "generativelanguage.googleapis.com",
     "ollama": "127.0.0.1",
@@ -58,7 +59,7 @@ def changed(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
 def test_the_state_stands_behind_all_else(spoken: ProviderFormat) -> None:
     """Between two turns the state and what a plan waits for change, and nothing before them."""
     one, other = (body(spoken, tail=f"The state: {number}") for number in (1, 2))
-    name = "contents" if spoken.kind == "gemini" else "messages"
+    name = {"gemini": "contents", "openai-responses": "input"}.get(spoken.kind, "messages")
     assert changed(one, other) == {name}
     text = [json.dumps(each[name]) for each in (one, other)]
     assert text[0].replace("The state: 1", "") == text[1].replace("The state: 2", "")
@@ -69,6 +70,7 @@ def test_the_state_stands_behind_all_else(spoken: ProviderFormat) -> None:
 # instructions stand before the conversation in every cache.
 CHOICE = {
     "openai": {"tool_choice"},
+    "openai-responses": {"tool_choice"},
     "anthropic": {"tool_choice"},
     "gemini": {"toolConfig"},
     # It has no tool choice: the tool that must be called is the only one.
@@ -78,6 +80,7 @@ CHOICE = {
 }
 FORM = {
     "openai": {"response_format"},
+    "openai-responses": {"text"},
     "anthropic": {"output_config"},
     # No form while there are tools.
     "gemini": {"tools", "generationConfig"},

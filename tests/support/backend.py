@@ -218,13 +218,14 @@ async def backend(
     client: Client, folder: Path, answers: Answers, before: Before = _nothing, **settings: Any
 ) -> AsyncIterator[Backend]:
     """A worker with the tools of `tests/support/tools.py`, and a model that gives the answers;
-    `telemetry` is what tells of it."""
-    telemetry = settings.pop("telemetry", None)
+    `telemetry` is what tells of it, `provider` the format that the model is asked in."""
+    telemetry, provider = settings.pop("telemetry", None), settings.pop("provider", "openai")
     task_queue = settings.pop("task_queue", None) or f"queue-{uuid.uuid4().hex[:8]}"
     with serve(answers) as model:
         async with before(model.url) as url:
             endpoints = folder / f"{task_queue}.yaml"
-            endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{url}', timeout: 20s}}\n")
+            fake = f"{{provider: {provider}, baseUrl: '{url}', timeout: 20s}}"
+            endpoints.write_text(f"fake: {fake}\n")
             made = WorkerSettings(
                 endpoints=endpoints,
                 task_queue=task_queue,

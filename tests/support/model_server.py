@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import groupby
 from math import ceil
 from typing import Any, Literal
 
@@ -22,8 +23,9 @@ class Answer:
     """What the model says: text, calls (`(tool, arguments)`, an object or a text), and how.
 
     `hold` keeps the answer back, in its middle, until the event is set. `status` other than 200
-    refuses instead, with `body`. A `usage` that is `counted` is a token for every four bytes of the
-    request as it was sent, and of the text, the tools' names and the arguments as they are said.
+    refuses instead, with `body`. `events` are said in place of all else, in any
+    format. A `usage` that is `counted` is a token for every four bytes of the request as it was
+    sent, and of the text, the tools' names and the arguments as they are said.
     """
 
     text: str = ""
@@ -32,6 +34,7 @@ class Answer:
     finish: str | None = None
     usage: tuple[int, int] | tuple[int, int, int] | Literal["counted"] | None = (10, 5)
     hold: threading.Event | None = None
+    events: list[dict[str, Any]] | None = None
     status: int = 200
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
@@ -68,6 +71,10 @@ def openai_refuses(tokens: int, window: int) -> Answer:
 
 def turn_of(body: dict[str, Any]) -> int:
     """The turn, from 1, that a request belongs to."""
+    if "input" in body:  # the Responses API: an answer is several items
+        own = ("reasoning", "function_call")
+        said = [each["type"] in own or each.get("role") == "assistant" for each in body["input"]]
+        return 1 + sum(1 for by_model, _ in groupby(said) if by_model)
     return 1 + sum(1 for message in body["messages"] if message["role"] == "assistant")
 
 
@@ -126,7 +133,7 @@ def _handler(model: ModelServer) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Type", "text/event-stream")
             self.send_header("Connection", "close")
             self.end_headers()
-            for index, chunk in enumerate(_chunks(answer)):
+            for index, chunk in enumerate(answer.events or _chunks(answer)):
                 self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
                 self.wfile.flush()
                 if index == 0 and answer.hold is not None:

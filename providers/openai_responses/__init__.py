@@ -1,0 +1,1 @@
+"""OpenAI's Responses API: `format` of requests, `answer`."""

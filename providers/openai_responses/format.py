@@ -1,0 +1,162 @@
+"""The provider `openai-responses`: the Responses API, of OpenAI or of any compatible server.
+
+Sources: OpenAI's API reference ("Create a model response" and its streaming events), its guides
+("Reasoning models", "Conversation state") and the types of its package `openai`.
+
+Nothing is stored at the provider: each request contains the whole conversation. So the model's
+reasoning is requested in encrypted form, and sent back in its place among messages and calls.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+from holdfast.providers.answer_reader import read_object
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
+from holdfast.providers.content import (
+    encode_json,
+    images_introduction,
+    images_of,
+    is_orphan_result,
+    parts_of,
+    request_body,
+    text_of,
+)
+from holdfast.providers.openai.format import KEY_HOSTS, OpenAIFormat, output_format
+from holdfast.providers.openai_responses.answer import (
+    BETWEEN_MESSAGES,
+    OpenAIResponsesAnswerReader,
+)
+from holdfast.providers.part_order import Part, in_order
+from holdfast.providers.tool_schemas import arguments_schema
+from holdfast.providers.transport.target import EndpointTarget
+from holdfast.schemas.agent import ForcedTool
+from holdfast.schemas.internal.model_request import Ask
+from holdfast.schemas.message import ChatMessage, Content, ImagePart, TextPart
+
+_REASONING = "reasoning.encrypted_content"
+
+
+class OpenAIResponsesFormat(OpenAIFormat):
+    """The format of the Responses API."""
+
+    kind = "openai-responses"
+    reserved = (
+        *("input", "instructions", "tools", "stream", "store", "background"),
+        *("previous_response_id", "conversation"),
+    )
+    answer_reader = OpenAIResponsesAnswerReader
+
+    def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
+        """Return `BASE/responses`; the base includes the version."""
+        return target.url("/responses")
+
+    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
+        """Encode a message as items: an answer is several, in the order in which it came.
+
+        Only the user and a tool show images, so images of any other message follow as the user's.
+        """
+        content = message.content
+        if message.role == "user" or is_orphan_result(message):
+            return EncodedMessage((_user(content),))
+        if message.role == "tool":
+            call_id = message.provider_id or message.call_id
+            result = {"type": "function_call_output", "call_id": call_id}
+            return EncodedMessage((encode_json(result | {"output": _shown(content)}),))
+        if message.role == "assistant":
+            items = tuple(map(encode_json, _answer(message, names)))
+        else:
+            system = {"type": "message", "role": message.role, "content": text_of(content)}
+            items = (encode_json(system),)
+        images = images_of(content)
+        introduction = TextPart(text=images_introduction(message, names))
+        return EncodedMessage(items, (_user([introduction, *images]),) if images else ())
+
+    def body(self, request: ProviderRequest, host: str) -> bytes:
+        """Return the request's body: the items first, then the settings."""
+        ask = request.ask
+        options = request.options(self.reserved)
+        tools = []
+        for tool in ask.tools:
+            parameters, text = arguments_schema("openai", tool.parameters, tool.description)
+            name = request.tool_names.to_provider(tool.name)
+            # Without `strict`, a schema that strict mode does not take would be refused.
+            function = {"type": "function", "name": name, "parameters": parameters, "strict": False}
+            tools.append(function | ({"description": text} if text else {}))
+        choice: Any = ask.tool_choice
+        if isinstance(choice, ForcedTool):
+            choice = {"type": "function", "name": request.tool_names.to_provider(choice.name)}
+        output: Part | None = {"type": "json_object"} if ask.output else None
+        if isinstance(ask.output, dict):
+            output = {"type": "json_schema", **output_format(ask.output)}
+        text_settings = {"format": output} if output else {}
+        settings = {
+            "model": ask.model.name,
+            "instructions": ask.instructions or None,
+            "stream": True,
+            "store": False,
+            "include": None if request.omits_reasoning else [_REASONING],
+            "temperature": ask.model.temperature,
+            "max_output_tokens": ask.model.max_output_tokens,
+            "tools": tools or None,
+            "tool_choice": choice if tools else None,
+            **options,
+            "text": text_settings | read_object(options.get("text")) or None,
+        }
+        if host.endswith(KEY_HOSTS):
+            settings = {"prompt_cache_key": request.cache_key or None} | settings
+        items = list(request.fragments)
+        if request.omits_reasoning:
+            # The ids of an answer are those of its reasoning, or of nothing that a server knows.
+            decoded = [json.loads(item) for item in items]
+            kept = (item for item in decoded if item["type"] != "reasoning")
+            items = [encode_json({key: each[key] for key in each if key != "id"}) for each in kept]
+        tail = [_user(ask.tail)] if ask.tail else []
+        return request_body([*items, *tail], settings, "input")
+
+
+def _user(content: Content) -> bytes:
+    return encode_json({"type": "message", "role": "user", "content": _shown(content)})
+
+
+def _shown(content: Content) -> str | list[Part]:
+    if not images_of(content):
+        return text_of(content)
+    return parts_of(content, lambda text: [{"type": "input_text", "text": text}], _image)
+
+
+def _image(part: ImagePart) -> Part:
+    url = part.url or f"data:{part.media_type};base64,{part.data}"
+    return {"type": "input_image", "image_url": url, "detail": "auto"}
+
+
+def _answer(message: ChatMessage, names: ToolNames) -> Iterator[Part]:
+    """Yield the items of an answer.
+
+    Reasoning is accepted back with the ids of the items that it led to; other items need none.
+    """
+    calls: list[Part] = [
+        {
+            "type": "function_call",
+            "call_id": call.provider_id,
+            "name": names.to_provider(call.tool),
+            "arguments": json.dumps(call.arguments, ensure_ascii=False),
+        }
+        for call in message.calls
+    ]
+    order = in_order(message.provider_data, text_of(message.content), calls, "call", ("reasoning",))
+    for item, part in order:
+        id_of = {"id": item["id"]} if isinstance(item.get("id"), str) else {}
+        match item, part:
+            case {"type": "reasoning", "summary": list()}, _:
+                if isinstance(item.get("encrypted_content"), str) or item.get("content"):
+                    yield item
+            case _, dict():
+                yield part | id_of
+            case _, str() if text := part.removeprefix(BETWEEN_MESSAGES):
+                output = {"type": "output_text", "text": text, "annotations": []}
+                whole = {"status": "completed", "content": [output]} if id_of else {"content": text}
+                phase = {"phase": item["phase"]} if isinstance(item.get("phase"), str) else {}
+                yield {"type": "message", "role": "assistant", **whole, **id_of, **phase}
