@@ -1,14 +1,14 @@
-"""Ollama's format at a server that others wrote: aimock, from the registry of Node's packages.
+"""Formats at a server that others wrote: aimock, from the registry of Node's packages.
 
 It is run as a subprocess on loopback, takes its answers from a test, and keeps what it was asked.
-No server of Ollama's own can be had without a model of some gigabytes.
+No server of Ollama's own can be had without a model of some gigabytes, and none of OpenAI's at all.
 """
 
 import json
 import subprocess
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from holdfast.catalog.endpoints import http_client
+from holdfast.catalog.endpoints import FORMATS, http_client
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.providers import model_errors
 from holdfast.providers.base import (
@@ -28,11 +28,11 @@ from holdfast.providers.base import (
     TruncatedAnswer,
     UnreadableAnswer,
 )
-from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.settings.endpoints import ProviderName
 from tests.providers.fakes import TOOLS, Heard, ask, said, target
 from tests.support.backend import TOOLS as BACKEND_TOOLS
 from tests.support.backend import Run
@@ -50,13 +50,23 @@ process.stdin.on("end", () => process.exit()).resume();
 TEXT = "Guten Tag, Zoë: the order is on its way 😀, and will be with you tomorrow at noon."
 CITIES = ("Oslo", "Rome", "Bern", "Kyiv")
 NAMES = ToolNames(ask(tools=TOOLS).tools)
+# Where it speaks each format.
+PATHS: dict[ProviderName, str] = {"ollama": "", "openai-responses": "/v1"}
+# The server takes models of this name for such that reason.
+MODEL = "gpt-5-test"
 
 
 @dataclass(frozen=True)
 class Mock:
-    """The server, by its address and its interface for tests."""
+    """The server, by its address and its interface for tests; it is asked in one format."""
 
     url: str
+    provider: ProviderName = "ollama"
+
+    @property
+    def base_url(self) -> str:
+        """Where it is asked."""
+        return self.url + PATHS[self.provider]
 
     def plan(self, response: dict[str, Any], **fixture: Any) -> None:
         """What it says from now on, where `match` fits; what was planned before comes first."""
@@ -90,17 +100,21 @@ def server() -> Iterator[Mock]:
         process.wait(10)
 
 
-@pytest.fixture
-def mock(server: Mock) -> Mock:
-    """The server, with nothing planned."""
+@pytest.fixture(params=PATHS)
+def mock(server: Mock, request: pytest.FixtureRequest) -> Mock:
+    """The server in one format after the other, with nothing planned."""
     server.forget()
-    return server
+    return replace(server, provider=request.param)
 
 
 def at(mock: Mock, **headers: str) -> EndpointTarget:
     """The server as an endpoint; by headers it is told to fail."""
     return target(
-        provider="ollama", baseUrl=mock.url, apiKeyEnv=None, timeout="2s", headers=headers
+        provider=mock.provider,
+        baseUrl=mock.base_url,
+        apiKeyEnv=None,
+        timeout="2s",
+        headers=headers,
     )
 
 
@@ -108,15 +122,13 @@ async def solve(
     where: EndpointTarget, *messages: ChatMessage, heard: Heard | None = None, **asked: Any
 ) -> Solution:
     """Ask it."""
-    encoded = [
-        OllamaFormat().encode(message, NAMES) for message in messages or [said("user", "Hi")]
-    ]
+    spoken = FORMATS[where.endpoint.provider]
+    encoded = [spoken.encode(message, NAMES) for message in messages or [said("user", "Hi")]]
     fragments = [part for each in encoded for part in (*each.fragments, *each.deferred)]
     async with http_client() as http:
-        provider = HttpProvider(OllamaFormat(), where, http)
-        return await provider.solve(
-            ProviderRequest(ask(**asked), tuple(fragments)), heard or Heard()
-        )
+        provider = HttpProvider(spoken, where, http)
+        wanted = ask(**{"model": {"name": MODEL}, **asked})
+        return await provider.solve(ProviderRequest(wanted, tuple(fragments)), heard or Heard())
 
 
 async def test_a_text_is_heard_in_pieces(mock: Mock) -> None:
@@ -206,12 +218,15 @@ async def test_a_run_calls_its_tool_and_ends(client: Client, mock: Mock, tmp_pat
     mock.plan({"toolCalls": [call]}, match={"hasToolResult": False})
     mock.plan({"content": "Twice."}, match={"hasToolResult": True})
     endpoints = tmp_path / "endpoints.yaml"
-    endpoints.write_text(json.dumps({"home": {"provider": "ollama", "baseUrl": mock.url}}))
+    endpoints.write_text(
+        json.dumps({"home": {"provider": mock.provider, "baseUrl": mock.base_url}})
+    )
     settings = WorkerSettings(
         tools=[str(BACKEND_TOOLS)], endpoints=endpoints, task_queue=f"aimock-{uuid.uuid4().hex[:8]}"
     )
     async with await build_worker(client, settings):
-        agent = {"name": "tester", "model": {"endpoint": "home", "name": "tiny"}, "tools": ["echo"]}
+        model = {"endpoint": "home", "name": MODEL}
+        agent = {"name": "tester", "model": model, "tools": ["echo"]}
         handle = await client.start_workflow(
             "AgentWorkflow",
             {"agent": agent, "input": "Say coffee twice."},
