@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic.alias_generators import to_snake
 
+from holdfast.catalog.tool_reader import is_pattern
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.tool import ApprovalPolicy, Tool
 from holdfast.validation.problems import ValueProblem, Where
@@ -47,9 +48,11 @@ def agent_advice(written: dict[str, Any], agent: Agent) -> Iterator[ValueProblem
     holders: list[tuple[Where, Any, list[Tool]]] = [((), written, agent.tools)]
     holders += [(("skills", n), written["skills"][n], skill.tools) for n, skill in skills]
     for where, holder, tools in holders:
-        for n, entry in enumerate(holder.get("tools", [])):
+        # The tools of patterns come after the others.
+        named = [each for each in enumerate(holder.get("tools", [])) if not is_pattern(each[1])]
+        for (n, entry), tool in zip(named, tools, strict=False):
             if isinstance(entry, dict):
-                yield from (each.under(*where, "tools", n) for each in tool_advice(tools[n]))
+                yield from (each.under(*where, "tools", n) for each in tool_advice(tool))
 
 
 def _policy_advice(policy: ApprovalPolicy) -> Iterator[ValueProblem]:

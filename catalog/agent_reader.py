@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from holdfast.catalog.builtin_tools import knowledge_tool, memory_tools
+from holdfast.catalog.limits import limited_agent
 from holdfast.catalog.registry import (
     DefinitionRegistry,
     activity_problems,
@@ -26,6 +27,8 @@ from holdfast.catalog.registry import (
 from holdfast.catalog.tool_reader import (
     approval_problems,
     in_current_draft,
+    is_pattern,
+    matching_tools,
     reserved_name_problems,
     resolve_tool_entry,
 )
@@ -79,10 +82,15 @@ class _ToolPart:
         self.faults.extend(fault.under(*self.where, *place) for fault in refused.faults)
         self.lost.append((*self.where, *place))
 
+    def names(self) -> set[str]:
+        """Return the names of the tools, also of those beside."""
+        own = {tool.name for tool in self.tools}
+        return own if self.beside is None else own | self.beside.names()
+
     def problems(self) -> Iterator[ValueProblem]:
         """Yield the problems of the tools, and the names that a run would have twice."""
         yield from self.faults
-        seen = set() if self.beside is None else {tool.name for tool in self.beside.tools}
+        seen = set() if self.beside is None else self.beside.names()
         for tool, where in zip(self.tools, self.places, strict=True):
             yield from (fault.under(*where) for fault in reserved_name_problems(tool.name))
             if tool.name in seen:
@@ -116,16 +124,7 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
         ]
         own = [fault for part in parts for fault in part.problems()]
         raise InvalidValueError([*faults, *own, *new]) from None
-    # Knowledge and memory are tools, too.
-    holders: list[AgentDefinition | SkillDefinition] = [definition, *definition.skills]
-    for part, holder in zip(parts, holders, strict=True):
-        for n, source in enumerate(holder.knowledge):
-            try:
-                part.add_tool(knowledge_tool(source, world), "knowledge", n)
-            except InvalidValueError as refused:
-                part.add_problems(refused, "knowledge", n)
-    for tool in memory_tools(definition.name or name, world) if definition.memory else ():
-        parts[0].add_tool(tool, "memory")
+    _add_other_tools(definition, parts, name, world)
     faults += (fault for part in parts for fault in part.problems())
     faults += _definition_problems(definition, parts, world)
     if not any(part.lost for part in parts):
@@ -157,9 +156,12 @@ def _read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list
         parts.append((part, skill if isinstance(skill, dict) else {}))
     for part, holder in parts:
         tools = holder.get("tools")
-        for n, entry in enumerate(tools if isinstance(tools, list) else []):
+        entries = enumerate(tools if isinstance(tools, list) else [])
+        # Patterns come last, and add what is not there yet.
+        for n, entry in sorted(entries, key=lambda each: is_pattern(each[1])):
             try:
-                part.add_tool(resolve_tool_entry(entry, world), "tools", n)
+                for tool in _tools_of_entry(entry, part, world):
+                    part.add_tool(tool, "tools", n)
             except InvalidValueError as refused:
                 part.add_problems(refused, "tools", n)
     known = _known_tools([part for part, _ in parts], world)
@@ -169,6 +171,28 @@ def _read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list
                 faults = unstated_effects(entry, tool, known, world)
                 part.faults += (fault.under(*where) for fault in faults)
     return [part for part, _ in parts]
+
+
+def _tools_of_entry(entry: Any, part: _ToolPart, world: DefinitionRegistry) -> list[Tool]:
+    """Return the tool of an entry, or those of a pattern that are not there yet."""
+    if not is_pattern(entry):
+        return [resolve_tool_entry(entry, world)]
+    return [tool for tool in matching_tools(entry, world) if tool.name not in part.names()]
+
+
+def _add_other_tools(
+    definition: AgentDefinition, parts: list[_ToolPart], name: str, world: DefinitionRegistry
+) -> None:
+    """Add the tools of knowledge and memory."""
+    holders: list[AgentDefinition | SkillDefinition] = [definition, *definition.skills]
+    for part, holder in zip(parts, holders, strict=True):
+        for n, source in enumerate(holder.knowledge):
+            try:
+                part.add_tool(knowledge_tool(source, world), "knowledge", n)
+            except InvalidValueError as refused:
+                part.add_problems(refused, "knowledge", n)
+    for tool in memory_tools(definition.name or name, world) if definition.memory else ():
+        parts[0].add_tool(tool, "memory")
 
 
 def _known_tools(parts: list[_ToolPart], world: DefinitionRegistry) -> list[Tool]:
@@ -280,7 +304,7 @@ def _agent(
         "on_limit": {**ON_LIMIT_DEFAULTS, **definition.on_limit},
         "approval": AgentApproval.model_validate({**dict(APPROVAL_DEFAULTS), **approval}),
     }
-    return Agent.model_validate(same | settled)
+    return limited_agent(Agent.model_validate(same | settled), world.limits)
 
 
 def _size_bytes(kept: Lenient) -> int:

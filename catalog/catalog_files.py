@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from holdfast.catalog.limits import LIMITS
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Signature, file_stamp, path_suggestion
 from holdfast.schemas.phrases import closest_names
@@ -58,6 +59,8 @@ def folder_signature(folder: Path | None) -> Signature:
             }
     except OSError as error:
         found = {str(folder): error.strerror or str(error)}
+    if os.path.lexists(folder / LIMITS):
+        found[str(folder / LIMITS)] = file_stamp(folder / LIMITS)
     for name, suffixes in _SUFFIXES.items():
         try:
             found.update(_seen(folder / name, suffixes) or {})
@@ -105,6 +108,11 @@ def unread_file_problems(folder: Path) -> Iterator[FileProblem]:
                 for close in closest_names(name, set(names) - _SUFFIXES.keys(), _NEARLY):
                     reason = "a folder of this name is not read"
                     yield FileProblem(str(folder / close), None, reason, f"call it `{name}`")
+            for path in sorted(folder.iterdir()):
+                is_meant = path.stem.lower() in ("limit", "limits") and path.name != LIMITS
+                if is_meant and path.suffix.lower() in TOOL_SUFFIXES:
+                    reason = "a file of this name is not read"
+                    yield FileProblem(str(path), None, reason, f"call it `{LIMITS}`")
             for name, suffixes in _SUFFIXES.items():
                 yield from _misnamed_files(folder / name, suffixes)
         elif folder.exists():

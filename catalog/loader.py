@@ -6,6 +6,7 @@ at once, each with its file, line, reason and fix, and stop the worker.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from holdfast.catalog.catalog_files import (
     list_files,
     unread_file_problems,
 )
+from holdfast.catalog.limits import limit_advice, load_limits
 from holdfast.catalog.python_module import (
     DefinitionReader,
     PythonActivity,
@@ -114,7 +116,7 @@ def load_catalog(
             problems += error.problems
     if folder is not None and Path.cwd() != before:  # a module has changed the working folder
         folder = before / folder
-    return _Loading(world, activities, problems).catalog(folder)
+    return _Loading(world, activities, problems, folder).catalog()
 
 
 def reload_catalog(catalog: Catalog, folder: Path) -> Catalog:
@@ -126,7 +128,7 @@ def reload_catalog(catalog: Catalog, folder: Path) -> Catalog:
     Raises:
         LoadError: a tool or an agent does not load.
     """
-    return _Loading(catalog.definitions, catalog.python_activities, []).catalog(folder)
+    return _Loading(catalog.definitions, catalog.python_activities, [], folder).catalog()
 
 
 class _Loading:
@@ -137,9 +139,11 @@ class _Loading:
         world: DefinitionRegistry,
         activities: Iterable[PythonActivity],
         problems: list[FileProblem],
+        folder: Path | None,
     ) -> None:
         """Add the modules' activities, all of them before any tool is read."""
         self._problems = problems
+        self._folder = folder
         self._tools: dict[str, Tool] = {}
         self._broken: set[str] = set()
         self._agents: dict[str, Agent] = {}
@@ -161,14 +165,18 @@ class _Loading:
             activities=frozenset(self._activities),
             is_incomplete=bool(problems),
         )
+        try:
+            self._world = replace(self._world, limits=load_limits(folder))
+        except LoadError as error:
+            problems += error.problems
         for found in self._activities.values():
             if found.is_tool:
                 self._add_tool(found.source, found.name)
 
-    def catalog(self, folder: Path | None) -> Catalog:
+    def catalog(self) -> Catalog:
         """Return the catalog, with the folder's tools and agents."""
-        if folder is not None:
-            self._read_folder(folder)
+        if self._folder is not None:
+            self._read_folder(self._folder)
         if self._problems:
             raise LoadError(self._problems)
         world = replace(self._world, agents=frozenset(self._agents))
@@ -205,18 +213,7 @@ class _Loading:
             faults = unstated_effects(source.value, tool, self._tools.values(), self._world)
             self._problems += source.problems(faults)
         for source in written:
-            try:
-                agent = resolve_definition(source.value, Path(source.file).stem, self._world)
-            except InvalidValueError as refused:
-                self._problems.extend(source.problems(refused.faults))
-                continue
-            if agent.name == ANONYMOUS:
-                reason = f"a delegate `{ANONYMOUS}` is none of the catalog's agents"
-                fault = ValueProblem((), reason, "give it another name")
-                self._problems.append(source.problem(fault))
-            elif self._is_free("agent", agent.name, source):
-                self._agents[agent.name] = agent
-                self._advice += source.problems(agent_advice(source.value, agent))
+            self._add_agent(source)
 
     def _files(self, folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
         try:
@@ -242,6 +239,24 @@ class _Loading:
         if self._is_free("tool", tool.name, source):
             self._tools[tool.name] = tool
             self._advice += source.problems(tool_advice(tool))
+            read = partial(resolve_tool, source.value, tool.name)
+            self._advice += source.problems(limit_advice(tool, self._world, read))
+
+    def _add_agent(self, source: Source) -> None:
+        try:
+            agent = resolve_definition(source.value, Path(source.file).stem, self._world)
+        except InvalidValueError as refused:
+            self._problems.extend(source.problems(refused.faults))
+            return
+        if agent.name == ANONYMOUS:
+            reason = f"a delegate `{ANONYMOUS}` is none of the catalog's agents"
+            fault = ValueProblem((), reason, "give it another name")
+            self._problems.append(source.problem(fault))
+        elif self._is_free("agent", agent.name, source):
+            self._agents[agent.name] = agent
+            self._advice += source.problems(agent_advice(source.value, agent))
+            read = partial(resolve_definition, source.value, agent.name)
+            self._advice += source.problems(limit_advice(agent, self._world, read))
 
     def _is_free(self, kind: str, name: str, source: Source) -> bool:
         first = self._sources.setdefault((kind, name), source)

@@ -9,6 +9,7 @@ from holdfast.runtime.addresses import AddressPrefix
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.phrases import suggest_names
+from holdfast.schemas.settings.limits import NO_LIMITS, Limits
 from holdfast.schemas.tool import (
     NOT_FOR_HOOKS,
     ActivityBinding,
@@ -30,7 +31,8 @@ class DefinitionRegistry:
     either is not reported as another error. `endpoints` and `agents` are None if they could not be
     read.
 
-    `folder` is the catalog's; `knowledge_urls` are the addresses that the worker may fetch from.
+    `folder` is the catalog's, with its `limits`; `knowledge_urls` are the addresses that the worker
+    may fetch from.
     `is_inline` is true if the referring definition comes with a run's request.
     """
 
@@ -44,6 +46,7 @@ class DefinitionRegistry:
     folder: Path | None = None
     knowledge_urls: Collection[AddressPrefix] = ()
     is_inline: bool = False
+    limits: Limits = NO_LIMITS
 
 
 def activity_problems(

@@ -8,10 +8,12 @@ the place where its value is written.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from holdfast.catalog.limits import limited_tool
 from holdfast.catalog.registry import (
     DefinitionRegistry,
     activity_problems,
@@ -107,7 +109,7 @@ def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> T
         "hooks": hook_bindings(definition),
         "idempotent": not definition.side_effects if idempotent is None else idempotent,
     }
-    return Tool.model_validate(same | settled)
+    return limited_tool(Tool.model_validate(same | settled), world.limits)
 
 
 def resolve_tool_entry(entry: Any, world: DefinitionRegistry) -> Tool:
@@ -130,6 +132,26 @@ def resolve_tool_entry(entry: Any, world: DefinitionRegistry) -> Tool:
     if entry in world.activities and entry not in bound:
         fix = "the activity takes no pydantic model: give it one, or a file in `tools/`"
     raise InvalidValueError([ValueProblem((), f"there is no tool `{entry}`", fix)])
+
+
+def is_pattern(entry: Any) -> bool:
+    """Return whether an entry of `tools` is a pattern of names: no name has these characters."""
+    return isinstance(entry, str) and any(each in entry for each in "*?[")
+
+
+def matching_tools(pattern: str, world: DefinitionRegistry) -> list[Tool]:
+    """List the tools of the catalog with a name that matches, by name.
+
+    Raises:
+        InvalidValueError: there is none.
+    """
+    found = [world.tools[name] for name in sorted(world.tools) if fnmatchcase(name, pattern)]
+    if any(fnmatchcase(name, pattern) for name in world.broken_tools) or world.is_incomplete:
+        raise InvalidValueError([])
+    if not found:
+        fix = suggest_names(pattern.strip("*"), world.tools, "the catalog has no tools")
+        raise InvalidValueError([ValueProblem((), f"no tool matches `{pattern}`", fix)])
+    return found
 
 
 def reserved_name_problems(name: str) -> Iterator[ValueProblem]:

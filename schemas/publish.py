@@ -26,6 +26,7 @@ from holdfast.schemas.settings.encryption import Encryption
 from holdfast.schemas.settings.endpoints import Endpoints
 from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.schemas.settings.keys import KeySets
+from holdfast.schemas.settings.limits import Limits
 from holdfast.schemas.settings.notify import News, Notifiers
 from holdfast.schemas.tool import Envelope, ShownTool, ToolDefinition
 
@@ -60,6 +61,7 @@ PUBLISHED = {
     "keys": Published("Key sets", KeySets, "validation"),
     "encryption": Published("Encryption", Encryption, "validation"),
     "inbox": Published("Inbox", InboxSettings, "validation"),
+    "limits": Published("Limits", Limits, "validation"),
     "notify": Published("Notifiers", Notifiers, "validation"),
     "news": Published("News", News, "serialization"),
     "run-request": Published("Run request", RunRequest, "validation"),
@@ -111,6 +113,9 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
                 "clientSecretEnv": "INBOX_CLIENT_SECRET",
             },
         }
+    ],
+    "limits": [
+        {"budget": {"maxIterations": 6}, "approval": {"require": "side_effects"}},
     ],
     "notify": [
         {

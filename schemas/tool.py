@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, WithJsonSchema, model_validator
 
-from holdfast.schemas.base import Duration, Lenient, Strict
+from holdfast.schemas.base import Duration, Lenient, Strict, parse_duration
 from holdfast.schemas.internal.memory import MemoryOwner
 from holdfast.schemas.json_schema import IS_JSON_SCHEMA
 from holdfast.schemas.names import CHOOSE_SKILL, RESERVED_ACTIVITIES
@@ -37,6 +37,8 @@ class Retry(Strict):
 
 
 ActivityName = Annotated[str, Field(min_length=1, max_length=200)]
+# How long one attempt may take where its binding does not say.
+ACTIVITY_TIMEOUT = parse_duration("30s")
 
 
 class ActivityBinding(Strict):

@@ -16,6 +16,7 @@ from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.publish import FOLDER
 from tests.contract.wrong_inputs.loading import ARGUMENTS, FILES, Files, Place, Wrong
 from tests.contract.wrong_inputs.loading_agents import AGENTS
+from tests.contract.wrong_inputs.loading_calls import CALLS, LIMITS
 from tests.contract.wrong_inputs.loading_connections import (
     ENDPOINTS,
     KEY_FILES,
@@ -28,7 +29,10 @@ from tests.contract.wrong_inputs.loading_modules import MODULES
 from tests.contract.wrong_inputs.loading_settings import SETTINGS
 from tests.contract.wrong_inputs.loading_tools import TOOLS
 
-CONTENT: Sequence[Wrong] = (*TOOLS, *AGENTS, *ENDPOINTS, *KEYS, *NOTIFIERS)
+CONTENT: Sequence[Wrong] = (
+    *(*TOOLS, *AGENTS, *CALLS, *LIMITS),
+    *(*ENDPOINTS, *KEYS, *NOTIFIERS),
+)
 ROWS: Sequence[Wrong] = (
     *(*CONTENT, *UNREADABLE, *MODULES, *SETTINGS),
     *(*KEY_FILES, *NOTIFIER_FILES),
@@ -41,6 +45,7 @@ PUBLISHED = {
     "agents": "agent",
     "endpoints.yaml": "endpoints",
     "keys.yaml": "keys",
+    "limits.yaml": "limits",
     "notify.yaml": "notify",
 }
 

@@ -16,7 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import ModelSettings, WorkerFacts
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.internal.model_request import ConversationPointer
-    from holdfast.schemas.tool import ActivityBinding, Retry
+    from holdfast.schemas.tool import ACTIVITY_TIMEOUT, ActivityBinding, Retry
 
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.scopes import CONTEXT, visible_messages
@@ -27,7 +27,6 @@ from holdfast.workflows.ui_details.markdown import arguments_line, one_line
 # The timeline cuts the beginning of a longer one.
 MAX_SUMMARY_CHARACTERS = 80
 
-START_TO_CLOSE = parse_duration("30s")
 SCHEDULE_TO_CLOSE = parse_duration("24h")
 # The longest wait of a request for a rate-limited endpoint.
 TURN_TO_COME = parse_duration("24h")
@@ -95,7 +94,7 @@ def queued_config(
     config = ActivityConfig(
         activity_id=id,
         summary=line,
-        start_to_close_timeout=binding.start_to_close_timeout or min(START_TO_CLOSE, longest),
+        start_to_close_timeout=binding.start_to_close_timeout or min(ACTIVITY_TIMEOUT, longest),
         schedule_to_close_timeout=longest,
         retry_policy=_retry(binding.retry),
     )
@@ -115,7 +114,7 @@ def local_activity_config(
         activity_id=id,
         summary=line,
         schedule_to_close_timeout=longest,
-        start_to_close_timeout=binding.start_to_close_timeout or min(START_TO_CLOSE, longest),
+        start_to_close_timeout=binding.start_to_close_timeout or min(ACTIVITY_TIMEOUT, longest),
         retry_policy=_retry(binding.retry),
     )
 
@@ -136,7 +135,7 @@ def model_request_config(
             initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=60)
         ),
     )
-    queue = facts.request_queues.get(run.agent.model.endpoint)
+    queue = facts.request_queues.get(run.agent.own_model.endpoint)
     if queue is not None:
         longest = TURN_TO_COME + facts.generate_timeout
         config["task_queue"] = queue

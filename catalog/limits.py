@@ -1,0 +1,133 @@
+"""The bounds of `limits.yaml`: they tighten what tools and agents state, and loosen nothing.
+
+They apply when a definition is read, so a run has those of its start. A tool is limited by its own
+policy, and again in each agent, whose policy may exempt further calls.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast.catalog.registry import DefinitionRegistry
+from holdfast.runtime.settings_files.source import load_source
+from holdfast.schemas.agent import Agent
+from holdfast.schemas.base import Lenient, readable_json
+from holdfast.schemas.phrases import first_names
+from holdfast.schemas.settings.limits import NO_LIMITS, Limits
+from holdfast.schemas.tool import ACTIVITY_TIMEOUT, ActivityBinding, ApprovalPolicy, Tool
+from holdfast.schemas.tool import APPROVAL_DEFAULTS as DEFAULTS
+from holdfast.validation.problems import ValueProblem, Where, format_place
+
+LIMITS = "limits.yaml"
+MAX_CHANGES_TOLD = 10
+# A stricter value of a policy is higher.
+_STRICTNESS: dict[str, Callable[[Any], Any]] = {
+    "require": ("never", "side_effects", "always").index,
+    "timeout": lambda timeout: -timeout,
+    "on_timeout": ("approve", "deny", "fail").index,
+    "quorum": int,
+    "not_by": bool,
+    "signed": bool,
+}
+
+PolicyT = TypeVar("PolicyT", bound=ApprovalPolicy)
+
+
+def load_limits(folder: Path | None) -> Limits:
+    """Load the limits of a catalog folder, which may have none, or raise `LoadError`."""
+    if folder is None or not os.path.lexists(folder / LIMITS):
+        return NO_LIMITS
+    return load_source(folder / LIMITS).parse_as(Limits)
+
+
+def limited_agent(agent: Agent, limits: Limits) -> Agent:
+    """Return an agent within the limits."""
+
+    def within(tool: Tool) -> Tool:
+        return limited_tool(tool, limits, agent.approval)
+
+    called = [(tool.name, tool) for tool in agent.tools]
+    called += [(tool.name, tool) for skill in agent.skills for tool in skill.tools]
+    called += [(skill.name, skill.rules) for skill in agent.skills if skill.rules is not None]
+    covered = [name for name, tool in called if _is_covered(tool, limits)]
+    auto = [name for name in agent.approval.auto if name not in covered]
+    approval = _limited_policy(agent.approval, DEFAULTS, limits, has_exceptions=True)
+    changes = {
+        "approval": approval.model_copy(update={"auto": auto}),
+        "budget": agent.budget.within(limits.budget),
+        "concurrency": min(agent.concurrency, limits.concurrency or agent.concurrency),
+        "skills": [
+            skill.model_copy(
+                update={
+                    "tools": [*map(within, skill.tools)],
+                    "activity": _limited_activity(skill.activity, limits),
+                    "rules": skill.rules and within(skill.rules),
+                }
+            )
+            for skill in agent.skills
+        ],
+        "tools": [*map(within, agent.tools)],
+    }
+    return agent if limits == NO_LIMITS else agent.model_copy(update=changes)
+
+
+def limited_tool(tool: Tool, limits: Limits, defaults: ApprovalPolicy = DEFAULTS) -> Tool:
+    """Return a tool within the limits, in an agent with these `defaults`."""
+    has_exceptions = not _is_covered(tool, limits)
+    policy = _limited_policy(tool.approval, defaults, limits, has_exceptions=has_exceptions)
+    activity = _limited_activity(tool.activity, limits)
+    if (policy, activity) == (tool.approval, tool.activity):
+        return tool
+    return tool.model_copy(update={"approval": policy, "activity": activity})
+
+
+def _is_covered(tool: Tool, limits: Limits) -> bool:
+    """Return whether each call of a tool needs an approval."""
+    require = limits.approval.require
+    return require == "always" or (require == "side_effects" and tool.side_effects)
+
+
+def _limited_policy(
+    policy: PolicyT, defaults: ApprovalPolicy, limits: Limits, *, has_exceptions: bool
+) -> PolicyT:
+    """Return a policy within the limits; without exceptions, its `when` exempts no call."""
+    whole, changes = policy.over(defaults).over(DEFAULTS), dict[str, Any]()
+    for key, strictness in _STRICTNESS.items():
+        least, own = getattr(limits.approval, key), getattr(whole, key)
+        if least and (own is None or strictness(own) < strictness(least)):
+            changes[key] = least
+    if not has_exceptions and whole.when is not None:
+        changes["when"] = True
+    return policy.model_copy(update=changes)
+
+
+def _limited_activity(activity: ActivityBinding | None, limits: Limits) -> ActivityBinding | None:
+    longest = limits.tool_timeout
+    own = (activity and activity.start_to_close_timeout) or ACTIVITY_TIMEOUT
+    if activity is None or longest is None or own <= longest:
+        return activity
+    return activity.model_copy(update={"start_to_close_timeout": longest})
+
+
+def limit_advice(
+    limited: Lenient, world: DefinitionRegistry, read: Callable[[DefinitionRegistry], Lenient]
+) -> Iterator[ValueProblem]:
+    """Yield what the limits change in a definition, as one line; `read` returns it."""
+    if world.limits == NO_LIMITS:
+        return
+    values = (read(replace(world, limits=NO_LIMITS)), limited)
+    changes = [*_changes((), *(each.model_dump(mode="json", by_alias=True) for each in values))]
+    if changes:
+        told = first_names(changes, MAX_CHANGES_TOLD)
+        yield ValueProblem((), f"`{LIMITS}` tightens {told}", "")
+
+
+def _changes(where: Where, loose: Any, limited: Any) -> Iterator[str]:
+    if isinstance(loose, dict | list) and len(loose) == len(limited):
+        for key in loose if isinstance(loose, dict) else range(len(loose)):
+            yield from _changes((*where, key), loose[key], limited[key])
+    elif loose != limited:
+        place = format_place(where)
+        yield f"`{place}` from {readable_json(loose)} to {readable_json(limited)}"

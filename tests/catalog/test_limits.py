@@ -1,0 +1,146 @@
+"""Patterns of tools, and what `limits.yaml` tightens and `check` reports of it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.schemas.agent import Agent
+from holdfast.schemas.tool import Tool
+from tests.catalog.catalog_folder import Folder
+
+PAY = {"_activity": "charge", "_sideEffects": True}
+
+
+@pytest.fixture
+def orders(shop: Folder) -> Folder:
+    """A shop with the tools `look_up`, `orders.find`, `orders.pay` and `stock.count`."""
+    for name in ("orders.find", "stock.count"):
+        shop.write(f"tools/{name}.json", json.dumps({"_activity": "look_up"}))
+    shop.write("tools/orders.pay.json", json.dumps(PAY))
+    return shop
+
+
+def load(folder: Folder, **fields: Any) -> Agent:
+    """Load an agent with these fields."""
+    folder.write("agents/a.json", json.dumps({"model": {"endpoint": "m"}, **fields}))
+    return folder.load().agents["a"]
+
+
+def limit(folder: Folder, **fields: Any) -> None:
+    """Write `limits.yaml`."""
+    folder.write("limits.yaml", json.dumps(fields))
+
+
+def tool_of(agent: Agent, name: str) -> Tool:
+    """Return a tool of the agent itself."""
+    return next(tool for tool in agent.tools if tool.name == name)
+
+
+def test_a_pattern_has_the_tools_of_the_catalog_that_it_matches_each_once(orders: Folder) -> None:
+    skill = {"name": "s", "tools": ["*.count", "orders.f*"]}
+    own = {**PAY, "_tool": "orders.pay", "description": "Of its own."}
+    agent = load(orders, tools=["orders.*", own, "orders.*d"], skills=[skill])
+    assert [tool.name for tool in agent.tools] == ["orders.pay", "orders.find"]
+    assert agent.tools[0].description == "Of its own."
+    assert [tool.name for tool in agent.skills[0].tools] == ["stock.count"]
+
+
+def test_a_pattern_without_a_match_does_not_load(orders: Folder) -> None:
+    load(orders)
+    orders.write("agents/a.yaml", 'model: {endpoint: m}\nname: b\ntools: ["order.*"]')
+    assert orders.problem() == (
+        "agents/a.yaml:3: `tools[0]`: no tool matches `order.*`; did you mean `orders.pay` or"
+        " `orders.find`?"
+    )
+
+
+def test_limits_tighten_what_an_agent_states_and_loosen_nothing(orders: Folder) -> None:
+    limit(orders, concurrency=3, budget={"maxTurns": 8, "maxCalls": 50, "maxDuration": "2h"})
+    agent = load(orders, concurrency=10, budget={"maxTurns": 20, "maxIterations": 5})
+    assert agent.concurrency == 3
+    assert agent.budget.to_json() == {
+        "maxIterations": 5,
+        "maxTurns": 8,
+        "maxCalls": 32,
+        "maxDuration": "2h",
+        "maxDepth": 4,
+    }
+    assert load(orders, concurrency=2).concurrency == 2
+
+
+@pytest.mark.parametrize(
+    ("limit_", "stated", "runs"),
+    [("10s", None, "10s"), ("10s", "5s", "5s"), ("10s", "1m", "10s"), ("2m", None, None)],
+)
+def test_a_tool_runs_no_longer_than_its_limit(
+    shop: Folder, limit_: str, stated: str | None, runs: str | None
+) -> None:
+    own = {} if stated is None else {"startToCloseTimeout": stated}
+    limit(shop, toolTimeout=limit_)
+    agent = load(shop, tools=[{"_tool": "own", "_activity": {"type": "charge", **own}}])
+    activity = tool_of(agent, "own").activity
+    assert activity is not None
+    assert activity.to_json().get("startToCloseTimeout") == runs
+
+
+EXEMPTED: list[dict[str, Any]] = [
+    {"approval": {"require": "never"}},
+    {"approval": {"auto": ["orders.pay"]}},
+    {"approval": {"when": {"required": ["amount"]}}},
+    {"tools": [{**PAY, "_tool": "orders.pay", "_approval": {"require": "never"}}]},
+    {"tools": [{**PAY, "_tool": "orders.pay", "_approval": {"when": False}}]},
+]
+
+
+@pytest.mark.parametrize("fields", EXEMPTED)
+def test_a_limit_on_approvals_leaves_no_call_with_side_effects_out(
+    orders: Folder, fields: dict[str, Any]
+) -> None:
+    limit(orders, approval={"require": "side_effects"})
+    agent = load(orders, **{"tools": ["orders.*"], **fields})
+    policy = tool_of(agent, "orders.pay").approval.over(agent.approval)
+    assert (policy.require, policy.when in (None, True)) == ("side_effects", True)
+    assert agent.approval.auto == []
+
+
+def test_a_limit_on_approvals_holds_for_the_activity_of_a_skill(orders: Folder) -> None:
+    limit(orders, approval={"require": "side_effects", "signed": True})
+    skill = {"name": "look_up", "activity": "charge", "sideEffects": True}
+    fields = {"tools": ["look_up"], "approval": {"require": "never", "auto": ["look_up"]}}
+    agent = load(orders, skills=[skill], **fields)
+    [kept] = agent.skills
+    assert kept.rules is not None
+    assert kept.rules.approval.to_json() == {"require": "side_effects", "signed": True}
+    assert agent.approval.auto == []
+
+
+def test_the_stricter_of_two_policies_is_kept_field_by_field(orders: Folder) -> None:
+    limit(
+        orders,
+        approval={"timeout": "1d", "onTimeout": "deny", "quorum": 2, "notBy": "principal"},
+    )
+    own = {"timeout": "2h", "onTimeout": "approve", "quorum": 3}
+    agent = load(orders, tools=[{**PAY, "_tool": "own", "_approval": own}, "orders.pay"])
+    assert tool_of(agent, "own").approval.to_json() == {
+        "timeout": "2h",
+        "onTimeout": "deny",
+        "quorum": 3,
+        "notBy": "principal",
+    }
+    assert tool_of(agent, "orders.pay").approval.quorum == 2
+
+
+def test_check_reports_what_limits_tighten(orders: Folder) -> None:
+    limit(orders, budget={"maxTurns": 6}, approval={"require": "side_effects"}, toolTimeout="1m")
+    load(orders, tools=["orders.pay"], budget={"maxTurns": 20}, approval={"auto": ["orders.pay"]})
+    told = [str(each).replace(f"{orders.path}/", "") for each in orders.load().advice]
+    assert told == [
+        'agents/a.json:1: `limits.yaml` tightens `approval.auto` from ["orders.pay"] to [],'
+        " `budget.maxTurns` from 20 to 6"
+    ]
+
+
+def test_a_file_of_limits_that_is_nearly_named_so_is_reported(shop: Folder) -> None:
+    shop.write("limits.yml", "concurrency: 2")
+    assert shop.problem() == "limits.yml: a file of this name is not read; call it `limits.yaml`"
