@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from holdfast.catalog.builtin_tools import knowledge_tool, memory_tools
+from holdfast.catalog.constant_calls import constant_call_problems, read_call
 from holdfast.catalog.limits import limited_agent
 from holdfast.catalog.registry import (
     DefinitionRegistry,
@@ -46,7 +47,7 @@ from holdfast.schemas.agent import (
 )
 from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.phrases import suggest_names
-from holdfast.schemas.tool import APPROVAL_DEFAULTS, Tool, binding_of
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, TOOL, Tool, binding_of
 from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_drafts import to_current_draft
@@ -127,6 +128,7 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
     _add_other_tools(definition, parts, name, world)
     faults += (fault for part in parts for fault in part.problems())
     faults += _definition_problems(definition, parts, world)
+    faults += constant_call_problems(definition, parts[0].tools, world)
     if not any(part.lost for part in parts):
         faults += _tool_name_problems(definition, parts)
     if faults:
@@ -183,7 +185,7 @@ def _tools_of_entry(entry: Any, part: _ToolPart, world: DefinitionRegistry) -> l
 def _add_other_tools(
     definition: AgentDefinition, parts: list[_ToolPart], name: str, world: DefinitionRegistry
 ) -> None:
-    """Add the tools of knowledge and memory."""
+    """Add the tools of knowledge and memory, and those of the catalog that constant calls name."""
     holders: list[AgentDefinition | SkillDefinition] = [definition, *definition.skills]
     for part, holder in zip(parts, holders, strict=True):
         for n, source in enumerate(holder.knowledge):
@@ -193,6 +195,12 @@ def _add_other_tools(
                 part.add_problems(refused, "knowledge", n)
     for tool in memory_tools(definition.name or name, world) if definition.memory else ():
         parts[0].add_tool(tool, "memory")
+    for n, tool_name in enumerate(call.get(TOOL) for call in definition.calls):
+        try:
+            if isinstance(tool_name, str) and tool_name not in parts[0].names():
+                parts[0].add_tool(resolve_tool_entry(tool_name, world), "calls", n, TOOL)
+        except InvalidValueError as refused:
+            parts[0].add_problems(refused, "calls", n, TOOL)
 
 
 def _known_tools(parts: list[_ToolPart], world: DefinitionRegistry) -> list[Tool]:
@@ -213,8 +221,8 @@ def _skill_rules(
 def _definition_problems(
     definition: AgentDefinition, parts: list[_ToolPart], world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
-    endpoint = definition.model.endpoint
-    if world.endpoints is not None and endpoint not in world.endpoints:
+    endpoint = None if definition.model is None else definition.model.endpoint
+    if endpoint is not None and world.endpoints is not None and endpoint not in world.endpoints:
         fix = suggest_names(endpoint, world.endpoints, _NO_ENDPOINTS)
         yield ValueProblem(("model", "endpoint"), f"there is no endpoint `{endpoint}`", fix)
     for key in ("input", "output", "state"):
@@ -300,6 +308,7 @@ def _agent(
             for written, part in zip(definition.skills, parts[1:], strict=True)
         ],
         "hooks": hook_bindings(definition),
+        "calls": [read_call(call) for call in definition.calls],
         "budget": definition.budget.over(BUDGET_DEFAULTS),
         "on_limit": {**ON_LIMIT_DEFAULTS, **definition.on_limit},
         "approval": AgentApproval.model_validate({**dict(APPROVAL_DEFAULTS), **approval}),

@@ -20,6 +20,7 @@ from holdfast.catalog.catalog_files import (
     list_files,
     unread_file_problems,
 )
+from holdfast.catalog.constant_calls import cycle_problems
 from holdfast.catalog.limits import limit_advice, load_limits
 from holdfast.catalog.python_module import (
     DefinitionReader,
@@ -214,6 +215,8 @@ class _Loading:
             self._problems += source.problems(faults)
         for source in written:
             self._add_agent(source)
+        for name, fault in cycle_problems(self._agents):
+            self._problems.append(self._sources["agent", name].problem(fault))
 
     def _files(self, folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
         try:

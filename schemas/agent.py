@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from holdfast.schemas.base import Duration, Lenient, OneOf, Strict
+from holdfast.schemas.base import Duration, Json, Lenient, OneOf, Strict
+from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.internal.tracing import Tracing
 from holdfast.schemas.phrases import NAME_PATTERN
 from holdfast.schemas.settings.notify import Listener
@@ -170,8 +171,34 @@ class SkillDefinition(Strict):
         return self
 
 
+MAX_CONSTANT_CALLS = 100
+# What an agent has for a model, which is not asked where its calls are constant.
+NOT_BESIDE_CALLS = frozenset(
+    ("model", "instructions", "calling", "skills", "toolChoice", "reasoningForCall")
+)
+_ONLY_ACTIVITIES: JsonValue = {
+    "required": ["skills"],
+    "properties": {"skills": {"minItems": 1, "items": {"required": ["activity"]}}},
+}
+_CALLED: JsonValue = {"type": "string", "description": "The tool."}
+ConstantCall = Annotated[
+    dict[str, Json],
+    Field(json_schema_extra={"required": ["_tool"], "properties": {"_tool": _CALLED}}),
+]
+
+
 class AgentDefinition(Strict):
     """An agent as a person writes it, in JSON, YAML or the front matter of a Markdown file."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [{"required": ["model"]}, {"required": ["calls"]}, _ONLY_ACTIVITIES],
+            "dependentSchemas": {
+                "calls": {"properties": dict.fromkeys(sorted(NOT_BESIDE_CALLS), False)}
+            },
+            "dependentRequired": {"answer": ["calls"]},
+        }
+    )
 
     schema_uri: Annotated[str | None, Field(alias="$schema")] = None
     """What an editor checks the file with; not read."""
@@ -181,8 +208,13 @@ class AgentDefinition(Strict):
     """What it is for."""
     instructions: str = ""
     """The system prompt; in a Markdown file, the text below the front matter."""
-    model: ModelSettings
-    """Which model is asked."""
+    model: ModelSettings | None = None
+    """Which model is asked; none with `calls`, or where each skill is an activity."""
+    calls: Annotated[list[ConstantCall], Field(max_length=MAX_CONSTANT_CALLS)] = []
+    """Constant calls in place of a model, each with its tool in `_tool` and its arguments beside
+    it: they refer to the input, and to what others write."""
+    answer: Json = None
+    """The output of constant calls, with references; unset, it is the last call's result."""
     calling: Calling = "native"
     """How tools are called: `native` is the provider's own way, `composed` one structured answer
     with all calls and the output."""
@@ -230,6 +262,15 @@ class AgentDefinition(Strict):
     after: Annotated[HookRef | None, Field(alias="_after")] = None
     """A hook for all its calls: see a tool's `_after`."""
 
+    @model_validator(mode="after")
+    def _has_a_model_or_needs_none(self) -> "AgentDefinition":
+        needs_none = bool(self.skills) and all(skill.activity for skill in self.skills)
+        if self.model is None and not (self.calls or needs_none):
+            raise ValueError("`model` is missing; add it, or `calls` in its place")
+        if self.answer is not None and not self.calls:
+            raise ValueError("`answer` is the output of `calls`; add them, or leave it out")
+        return self
+
 
 class Skill(Lenient):
     """A skill as a run keeps it: tools resolved, its knowledge among them.
@@ -267,7 +308,9 @@ class Agent(AgentRules):
 
     description: str = ""
     instructions: str = ""
-    model: ModelSettings
+    model: ModelSettings | None = None
+    calls: list[WrittenCall] = []
+    answer: JsonValue = None
     calling: Calling = "native"
     input: Schema | bool | None = None
     output: Schema | bool | None = None
@@ -276,6 +319,13 @@ class Agent(AgentRules):
     on_limit: dict[str, OnLimit] = {}
     on_threshold: dict[ThresholdName, float] = {}
     reasoning_for_call: bool = True
+
+    @property
+    def own_model(self) -> ModelSettings:
+        """Return the model that is asked, or raise `LookupError` if the agent has none."""
+        if self.model is None:
+            raise LookupError(f"agent `{self.name}` has no model")
+        return self.model
 
 
 RULES_VERSION = 1

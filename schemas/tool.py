@@ -257,6 +257,8 @@ META_PROPERTIES = tuple(
 # What a model may be let to choose, call by call, by a schema under `properties`.
 CHOSEN_BY_MODEL = ("_outputPath", "_outputMethod", "_scopes", "_instance")
 REASONING = "_reasoningForCall"
+# What names the tool of a call in a composed answer.
+TOOL = "_tool"
 
 
 ANONYMOUS = "anonymous"

@@ -12,7 +12,7 @@ any depth: in a default, in items, and behind `$ref`, `allOf` and the first bran
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,11 @@ from holdfast.validation.work_budget import CannotCheck, WorkBudget, bounded
 _LOOKED_AT = 8
 # Parsing a text of this length as JSON takes ten microseconds.
 _READ = 1_000
+# The keywords that apply to single properties: others may depend on values not known yet.
+_LOCAL = (
+    *("type", "required", "properties", "additionalProperties"),
+    *("$schema", "$id", "$defs", "definitions"),
+)
 # Parts of a call that models write as if they were arguments.
 _WRAPPERS = ("arguments", "args", "parameters", "params", "input", "kwargs", "function")
 _NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][+-]?[0-9]{1,3})?\Z")
@@ -109,6 +114,19 @@ def fit(value: Any, schema: Schema | bool, *, fill: bool = False) -> Any:
     if problems:
         raise InvalidArguments(*problems)
     return coerced
+
+
+def without_unknown(schema: Schema, unknown: Collection[str]) -> Schema:
+    """Return what a schema of an object requires besides the properties with unknown values."""
+    if not unknown:
+        return schema
+    local = {key: schema[key] for key in _LOCAL if key in schema}
+    if "patternProperties" in schema:
+        local.pop("additionalProperties", None)
+    named = local.get("properties", {})
+    is_open = local.get("additionalProperties", True) is not False
+    any_value = {name: True for name in unknown if is_open or name in named}
+    return {**local, "properties": {**named, **any_value}}
 
 
 def coerce(

@@ -162,7 +162,7 @@ def test_a_skill_by_an_activity_pays_with_an_approval_alone() -> None:
 
     whole = approved.run.whole
     assert whole is not None
-    assert whole.tool.once
+    assert whole.calls[0].tool.once
 
     denied = payout(approvals="deny")
     assert (denied.paid, denied.failure.code) == ([], "denied")

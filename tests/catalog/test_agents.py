@@ -192,7 +192,7 @@ def test_a_skills_tool_may_wait_for_one_of_the_agents_own(shop: Folder) -> None:
 def test_json_yaml_and_markdown_say_the_same(shop: Folder, name: str, text: str) -> None:
     shop.write(f"agents/{name}", text)
     kept = shop.load().agents["n"]
-    assert (kept.name, kept.instructions, kept.model.endpoint) == ("n", "x", "m")
+    assert (kept.name, kept.instructions, kept.own_model.endpoint) == ("n", "x", "m")
 
 
 def test_a_worker_without_endpoints_is_told_how_to_have_one(shop: Folder) -> None:

@@ -10,7 +10,7 @@ from holdfast.hosting.worker import MAX_ACTIVITIES
 from holdfast.providers import streamed_answer
 from holdfast.providers.transport import http
 from holdfast.runtime.settings_files import file_problems, source
-from holdfast.schemas import base
+from holdfast.schemas import agent, base
 from holdfast.schemas.internal import memory
 from holdfast.schemas.settings import notify
 from holdfast.validation import lenient_json, regex, schema_check, work_budget
@@ -66,6 +66,7 @@ LIMITS: dict[str, list[str]] = {
     "what a run copies when it continues as new": [kb(continue_as_new.MAX_CARRIED_BYTES)],
     "one part of that copy, decompressed": [kb(compressed_pages.MAX_INFLATED_BYTES)],
     "an agent with its tools": [kb(agent_reader.MAX_AGENT_BYTES)],
+    "[constant calls](agents/constant-calls.md) of an agent": [str(agent.MAX_CONSTANT_CALLS)],
     "one schema": [
         kb(schema_check.MAX_SCHEMA_BYTES),
         f"{schema_check.MAX_SCHEMA_DEPTH} levels",

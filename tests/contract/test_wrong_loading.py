@@ -16,7 +16,7 @@ from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.publish import FOLDER
 from tests.contract.wrong_inputs.loading import ARGUMENTS, FILES, Files, Place, Wrong
 from tests.contract.wrong_inputs.loading_agents import AGENTS
-from tests.contract.wrong_inputs.loading_calls import CALLS, LIMITS
+from tests.contract.wrong_inputs.loading_calls import CALLS, CYCLES, LIMITS
 from tests.contract.wrong_inputs.loading_connections import (
     ENDPOINTS,
     KEY_FILES,
@@ -35,7 +35,7 @@ CONTENT: Sequence[Wrong] = (
 )
 ROWS: Sequence[Wrong] = (
     *(*CONTENT, *UNREADABLE, *MODULES, *SETTINGS),
-    *(*KEY_FILES, *NOTIFIER_FILES),
+    *(*KEY_FILES, *NOTIFIER_FILES, *CYCLES),
 )
 # Some go through the command itself, in processes of their own.
 THROUGH_THE_COMMAND = (TOOLS[0], MODULES[4])

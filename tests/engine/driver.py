@@ -86,10 +86,9 @@ def agent(*tools: Tool, **more: Any) -> Agent:
     budget = more.pop("budget", {})
     return Agent(
         name="tester",
-        model=MODEL,
         tools=list(tools),
         budget=BUDGET_DEFAULTS.model_validate({**dict(BUDGET_DEFAULTS), **budget}),
-        **more,
+        **{"model": MODEL, **more},
     )
 
 

@@ -258,7 +258,7 @@ def test_of_the_agent_only_the_model_differs(folder: Path, monkeypatch: pytest.M
     with opened(folder), cast("mine:llama3:8b", folder) as played:
         other = agent_in(played.catalog, "mine")
     own = agent_in(HERE, "demo")
-    assert (other.model.endpoint, other.model.name) == ("mine", "llama3:8b")
+    assert (other.own_model.endpoint, other.own_model.name) == ("mine", "llama3:8b")
     assert other.model_copy(update={"model": own.model}) == own
 
 

@@ -167,6 +167,14 @@ COPIED_ERROR = Path(
     people=decides(says("t1c1", "deny", reason="no")),
 )
 
+CONSTANT_CALLS = {
+    "calls": [
+        {"_tool": "look_up", "id": "†input.id"},
+        {"_tool": "pay", "amount": "†state.item.id", "_outputPath": "†state.paid"},
+    ],
+    "answer": "Paid †{state.paid.paid} for †{state.item.name}.",
+}
+
 PATHS: dict[str, Path] = {
     "text": Path([Answer("hello")]),
     "calls_together": Path(
@@ -324,6 +332,12 @@ PATHS: dict[str, Path] = {
     ),
     "model_refused": Path([Answer(status=400, body={"error": {"message": "asleep"}})]),
     "bad_request": Path([DONE], request={"agent": {"model": {"endpoint": "nowhere"}}}),
+    "constant_calls": Path(
+        [],
+        ["look_up", "pay"],
+        {"agent": CONSTANT_CALLS, "input": {"id": 7}},
+        decides(says("t1c2", "approve", by="ada")),
+    ),
     "single": single("look_up", {"id": "7"}),
     "single_local": single("quick", {"text": "x"}),
     "single_approved": single(

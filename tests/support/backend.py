@@ -42,10 +42,10 @@ class Backend:
         """Start a run of an inline agent with these tools; `agent` adds to its definition, and
         `task_timeout` says how soon a lost workflow task is missed."""
         more, task_timeout = request.pop("agent", {}), request.pop("task_timeout", None)
+        model = {"instructions": "Test.", "model": {"endpoint": "fake", "name": "fake"}}
         agent = {
             "name": "tester",
-            "instructions": "Test.",
-            "model": {"endpoint": "fake", "name": "fake"},
+            **({} if "calls" in more else model),
             "tools": tools or [],
             **more,
         }

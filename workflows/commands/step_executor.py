@@ -94,7 +94,7 @@ class StepExecutor:
     async def ask_model(self, run: Run, pointer: ConversationPointer) -> None:
         """Make one request to the model, and report its outcome to the run."""
         meter = run.state.meter
-        line = activity_options.model_summary(pointer, run.agent.model)
+        line = activity_options.model_summary(pointer, run.agent.own_model)
         left = meter.remaining(workflow.now())
         config = activity_options.model_request_config(run, self._facts, line, left)
         with self._group(pointer.turn).scope():

@@ -84,7 +84,9 @@ def build_delegate(
         message = f"the id of its run would be too long: {own_id[:60]}…, of more than"
         raise CallRefused(ErrorCode.BLOCKED, f"{message} {MAX_ID_BYTES} bytes")
     try:
-        share = state.meter.share(state.clock(), call, turn.calls)
+        # Without a model, no request reads the results.
+        keep = 0 if agent is not None and agent.model is None else 1
+        share = state.meter.share(state.clock(), call, turn.calls, keep=keep)
     except BudgetExhausted as error:
         raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` was not run: {error}") from None
     try:

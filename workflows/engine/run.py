@@ -24,11 +24,11 @@ from holdfast.schemas.run import Conversation, Ended, RunRequest, RunStatus
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
+from holdfast.workflows.engine.call.activities import CallRefused
 from holdfast.workflows.engine.call.tool_call import (
     Answered,
     Failed,
     Succeeded,
-    ToolCall,
     Turn,
     refuse,
 )
@@ -49,6 +49,8 @@ from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES
 from holdfast.workflows.engine.model.answer import (
     InvalidOutput,
     ParsedAnswer,
+    constant_answer,
+    constant_calls,
     parse_answer,
     propose_calls,
 )
@@ -80,12 +82,13 @@ class Run(ExecutionBase):
         self.output: Any = snapshot.output
         self.answered_up_to = snapshot.answered_up_to
         self.planning.restore(snapshot.plan)
-        self.summaries = Summaries(state, agent.model.name, snapshot.summaries)
+        model = "" if agent.model is None else agent.model.name
+        self.summaries = Summaries(state, model, snapshot.summaries)
         self.pages = ModelRequests(
             agent, state, self.planning, self.questions, self.summaries, snapshot
         )
-        # The only call of the run, if the skill is an activity.
-        self.whole: ToolCall | None = None
+        # The calls of a run without a model: those of its agent, or the activity of its skill.
+        self.whole: Turn | None = None
         hears = request.conversation
         self._conversation = Conversation() if hears is True else hears or None
         self._seen_ids = dict.fromkeys(snapshot.seen_ids)
@@ -155,7 +158,8 @@ class Run(ExecutionBase):
     @property
     def is_steered(self) -> bool:
         """Return whether a message must be read before more calls of a plan start."""
-        return self._turn is not None and self._turn.is_plan and self.mailbox.has_steering_message
+        is_plan = self._turn is not None and self._turn.is_plan and self.whole is None
+        return is_plan and self.mailbox.has_steering_message
 
     @property
     def is_ending(self) -> bool:
@@ -238,7 +242,7 @@ class Run(ExecutionBase):
         """Process the closed calls of the turn, any of which may end the run."""
         self._turn = None
         if self.whole is not None:
-            self._conclude_whole(self.whole, turn.number)
+            self._conclude_whole(turn)
             return
         self.state.meter.count_iteration()
         if self.state.is_choosing_skill and self._take_up_skill(turn):
@@ -310,22 +314,26 @@ class Run(ExecutionBase):
         return self._begin_whole(turn=turn.number, calls=len(turn.calls))
 
     def _begin_whole(self, *, turn: int, calls: int) -> bool:
-        """Start the skill's activity, if it has one, and return whether it has.
+        """Start the constant calls, or the skill's activity; return whether there are any.
 
-        The call belongs to turn number `turn` (0: to none) with this number of calls.
+        They belong to turn number `turn` (0: to none) with this number of calls.
         """
         own = call_id(max(turn, 1), calls + 1)
+        whole = constant_calls(self.agent)
         call = skills.activity_call(self.agent, self.state.skill, self.state.data["input"], own)
-        if call is None:
+        whole += [] if call is None else [call]
+        if not whole:
             return False
-        message = ChatMessage(role="user", calls=[call.proposal])
+        message = ChatMessage(role="user", calls=[each.proposal for each in whole])
         self.state.log.append(MessageEntry(message=message))
-        self.whole, self._turn = call, Turn(turn, [call])
+        is_plan = self.agent.plan == "lazy" and bool(self.agent.calls)
+        self.whole = self._turn = Turn(turn, whole, is_plan)
         return True
 
-    def _conclude_whole(self, call: ToolCall, turn: int) -> None:
-        """End the run with the outcome of its only call, which is closed."""
-        if turn:
+    def _conclude_whole(self, turn: Turn) -> None:
+        """End the run with the outcome of its calls, which are closed."""
+        call = turn.decisive_call
+        if turn.number:
             self._end_turn()
         if isinstance(call.outcome, Failed) and self.state.meter.out_of_time:
             self.pages.log_exceeded("maxDuration")
@@ -334,7 +342,17 @@ class Run(ExecutionBase):
         if isinstance(call.outcome, Succeeded | Answered):
             self.output, self.answered_up_to = call.outcome.value, self.mailbox.heard
         self._hear(ending=True)
-        self._end_as(call)
+        if self.state.end_reason is not None:
+            self.fail(ErrorCode.APPROVAL_TIMEOUT, self.state.end_reason)
+        elif self.agent.calls and isinstance(call.outcome, Succeeded | Answered):
+            try:
+                output = constant_answer(self.agent, self.state.data, call.outcome.value)
+            except CallRefused as refusal:
+                self.fail(refusal.error.code, refusal.error.message)
+            else:
+                self._hand_on(call, "stopped" if turn.requests_stop else "completed", output)
+        else:
+            self._end_as(call)
 
     def _conclude(self, answer: ParsedAnswer, *, called: bool) -> None:
         """Set the output, or send the model an error, which costs a turn."""

@@ -102,7 +102,10 @@ class _Page:
 
 def _introduction(work: ExecutionBase) -> str:
     if isinstance(work, Run):
-        head, name, purpose = "the work of an AI agent,", work.agent.name, work.agent.description
+        name, purpose = work.agent.name, work.agent.description
+        head = (
+            "constant calls, without any AI, of" if work.agent.calls else "the work of an AI agent,"
+        )
     else:
         [tool] = work.state.rules.tools
         head, name = "one call, without any AI, of", tool.label or tool.name

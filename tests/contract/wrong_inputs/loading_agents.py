@@ -14,7 +14,7 @@ AGENTS = [
         "model: gpt-5\n",
         "1: `model`: `gpt-5` does not fit; write an object",
     ),
-    agent("no model", "name: desk\n", "1: `model` is missing; add it"),
+    agent("no model", "name: desk\n", "1: `model` is missing; add it, or `calls` in its place"),
     agent(
         "a URL in an agent",
         "model: {endpoint: m, baseUrl: http://localhost:8080}\n",

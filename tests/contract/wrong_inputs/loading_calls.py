@@ -1,6 +1,8 @@
-"""Agents with patterns, and limits, that do not load."""
+"""Agents with constant calls or patterns, and limits, that do not load."""
 
 from tests.contract.wrong_inputs.loading import MODEL, Wrong, agent
+
+LOOK_UP = "calls: [{_tool: look_up, order_id: '7'}]\n"
 
 
 def limits(name: str, text: str, *says: str) -> Wrong:
@@ -9,6 +11,72 @@ def limits(name: str, text: str, *says: str) -> Wrong:
 
 
 CALLS = [
+    agent(
+        "calls beside a model",
+        MODEL + LOOK_UP,
+        "1: `model`: an agent with `calls` asks no model; leave out `model`, or `calls`",
+    ),
+    agent(
+        "instructions for constant calls",
+        LOOK_UP + "instructions: Be kind.\n",
+        "2: `instructions`: an agent with `calls` asks no model; leave out `instructions`, or"
+        " `calls`",
+    ),
+    agent(
+        "an answer without calls",
+        MODEL + "answer: done\n",
+        "1: `answer` is the output of `calls`; add them, or leave it out",
+    ),
+    agent(
+        "skills for a model without one",
+        "skills: [{name: a, activity: charge}, {name: b}]\n",
+        "1: `model` is missing; add it, or `calls` in its place",
+    ),
+    agent(
+        "a call without a tool",
+        "calls:\n- {_tool: look_up, order_id: '7'}\n- {order_id: '7'}\n",
+        "3: `calls[1]`: `_tool` is missing; name the tool of the call in it",
+    ),
+    agent(
+        "a call of a tool that does not exist",
+        "calls: [{_tool: lookup}]\n",
+        "1: `calls[0]._tool`: there is no tool `lookup`; did you mean `look_up`?",
+        editor=False,
+    ),
+    agent(
+        "a call for a model to answer",
+        "tools: [{_tool: mood, _output: {type: string}}]\ncalls: [{_tool: mood}]\n",
+        "2: `calls[0]._tool`: `mood` is for a model to answer, and an agent with `calls` has none;"
+        " name a tool with an activity, or with an agent as its `_delegate`",
+        editor=False,
+    ),
+    agent(
+        "constant arguments that do not fit",
+        "calls: [{_tool: look_up, order_id: [7], amount: †input.amount}]\n",
+        "1: `calls[0]`: the arguments do not fit the tool `look_up`: order_id: [7] is not of type"
+        " 'string'; change them, or refer to a value",
+        editor=False,
+    ),
+    agent(
+        "a meta-property of a call misspelt",
+        "calls: [{_tool: look_up, order_id: '7', _outputPth: †state.a}]\n",
+        "1: `_outputPth` is no meta-property of a call; did you mean `_outputPath`?",
+        editor=False,
+    ),
+    agent(
+        "a call that writes nowhere",
+        "calls: [{_tool: look_up, order_id: '7', _outputPath: state.a}]\n",
+        "1: `calls[0]._outputPath`: `state.a` names no place to write to; write it like"
+        " `†state.order.id`",
+        editor=False,
+    ),
+    agent(
+        "more calls than the budget allows",
+        "budget: {maxCalls: 1}\ncalls: [{_tool: look_up, order_id: a}, {_tool: look_up,"
+        " order_id: b}]\n",
+        "2: `calls` has 2, and `budget.maxCalls` is 1; raise it, or make fewer calls",
+        editor=False,
+    ),
     agent(
         "a pattern that matches nothing",
         MODEL + 'tools: ["lookup*"]\n',
@@ -32,5 +100,20 @@ LIMITS = [
         "toolTimeout: 30\n",
         '1: `toolTimeout`: `30` does not fit; a duration is a number and a unit: "500ms", "30s",'
         ' "5m", "24h", "7d"',
+    ),
+]
+CYCLES = [
+    Wrong(
+        "constant calls that start themselves",
+        {
+            "tools/ask_b.yaml": "_delegate: b\n",
+            "tools/ask_c.yaml": "_delegate: c\n",
+            "agents/b.yaml": "calls:\n- {_tool: look_up, order_id: '7'}\n- {_tool: ask_c}\n",
+            "agents/c.yaml": "calls: [{_tool: ask_b}]\n",
+        },
+        [
+            "agents/b.yaml:3: `calls[1]`: this call starts its own agent again: b → c → b; delegate"
+            " to another agent"
+        ],
     ),
 ]

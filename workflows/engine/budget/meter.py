@@ -247,11 +247,13 @@ class Meter(Lenient, frozen=False):
             return "maxCost"
         return None
 
-    def share(self, now: datetime, call: ToolCall, calls: Iterable[ToolCall]) -> Budget:
+    def share(
+        self, now: datetime, call: ToolCall, calls: Iterable[ToolCall], *, keep: int = 1
+    ) -> Budget:
         """Return the part of a delegate that is about to start, or raise `BudgetExhausted`.
 
         The rest is divided equally among the delegates of its turn that have not started yet; what
-        cannot be divided goes to the first of them.
+        cannot be divided goes to the first of them. The run needs `keep` requests of its own.
         """
         depth = self.budget.max_depth
         if depth == 0:
@@ -264,7 +266,7 @@ class Meter(Lenient, frozen=False):
             if tool is not None and is_open and one is not call and (tool.delegate or tool.latent):
                 claims.append(one)
         delegates = sum(1 for one in claims if one.tool.delegate is not None)
-        left = self._left(keep=1 + len(claims) - delegates)
+        left = self._left(keep=keep + len(claims) - delegates)
         parts: dict[str, Any] = {name: _part(rest, delegates) for name, rest in left.items()}
         parts |= {"max_duration": self.remaining(now), "max_depth": depth and depth - 1}
         return Budget.model_validate(parts)

@@ -355,6 +355,20 @@ class Turn:
         ]
 
     @property
+    def decisive_call(self) -> ToolCall:
+        """Return the call whose outcome is that of a run without a model.
+
+        The first that stopped the run, or that failed other than by the failure of another one; or
+        else the last.
+        """
+        stopped = [call for call in self.calls if isinstance(call.outcome, Stopped)]
+        failed = [call for call in self.calls if error_of(call.outcome) is not None]
+        causes = [
+            call for call in failed if not any(one in failed for one in call.dependencies.sources)
+        ]
+        return next(iter((*stopped, *causes, *failed)), self.calls[-1])
+
+    @property
     def requests_stop(self) -> bool:
         """Return whether every call succeeded and every result requests the end of the run."""
         return bool(self.calls) and all(

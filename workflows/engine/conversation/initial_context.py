@@ -100,6 +100,9 @@ def _skill(request: RunRequest, agent: Agent) -> str | None:
         raise InvalidRequest(
             f"`skill`: agent `{agent.name}` has no skill {quote_value(name)}; {fix}"
         )
+    if name is None and known and agent.model is None:
+        whose = f"`skill`: agent `{agent.name}` has no model that chooses one"
+        raise InvalidRequest(f"{whose}; name one of {', '.join(known)}")
     skill = skill_of(agent, name)
     if skill is None or skill.activity is None:
         return name
@@ -120,6 +123,9 @@ def _skill(request: RunRequest, agent: Agent) -> str | None:
 def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
     if request.input is None and not request.context:
         raise InvalidRequest("say what the run is to do: `input`, a text or an object")
+    if agent.calls and request.conversation is not False:
+        why = f"agent `{agent.name}` has constant `calls`, which hear no messages"
+        raise InvalidRequest(f"`conversation`: {why}; leave it out")
     _check_fits("`state`", request.state, agent.state, agent.name)
     if json_size(request.state) > MAX_STATE_BYTES:
         raise InvalidRequest(f"`state` is too large: at most {MAX_STATE_BYTES} bytes")

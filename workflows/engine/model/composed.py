@@ -17,7 +17,7 @@ from typing import Any
 from holdfast.schemas.agent import Agent, ForcedTool, ToolChoice
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import CHOOSE_SKILL
-from holdfast.schemas.tool import REASONING, Schema, Tool
+from holdfast.schemas.tool import REASONING, TOOL, Schema, Tool
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine.model.strict_schema import (
@@ -35,7 +35,6 @@ from holdfast.workflows.engine.model.strict_schema import (
 from holdfast.workflows.engine.state.data import MISSING
 from holdfast.workflows.engine.state.references import INSTANCE, instance_property
 
-TOOL = "_tool"
 OUTPUT = "_output"
 # The further arguments of a tool that accepts any, as JSON in a text.
 OTHERS = "_arguments"

@@ -62,7 +62,7 @@ class Latent:
         self._tool = tool
         self._log = Log(state.clock)
         self._ask = Ask(
-            model=agent.model,
+            model=agent.own_model,
             instructions="\n\n".join(filter(None, (note.strip() for note in notes))),
             tool_choice="none",
             output=tool.output,

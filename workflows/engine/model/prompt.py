@@ -110,7 +110,7 @@ def ask(
     """
     choice = choice if tools else "none"
     request = Ask(
-        model=agent.model,
+        model=agent.own_model,
         calling=agent.calling,
         instructions=instructions(agent, skill),
         tools=tools,

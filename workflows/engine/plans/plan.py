@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from holdfast.schemas.decision import Plan, PlannedCall, no_such_call
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import OutputPath
-from holdfast.validation.arguments import InvalidArguments, fit
+from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.schema_check import schema_problems
 from holdfast.workflows.engine.call.activities import CallRefused, hook_activities
@@ -44,11 +44,6 @@ from holdfast.workflows.engine.state.references import references
 
 # The parts of a call that cannot be edited.
 _FIXED = ("tool", "label", "reasoning", "waits_for", "writes", "instance", "delegate")
-# The keywords that apply to single properties: others may depend on values not known yet.
-_LOCAL = (
-    *("type", "required", "properties", "additionalProperties"),
-    *("$schema", "$id", "$defs", "definitions"),
-)
 
 
 def unstarted(calls: Sequence[ToolCall]) -> list[ToolCall]:
@@ -95,18 +90,8 @@ def check_known_arguments(call: ToolCall, state: RunState) -> None:
     """Raise `InvalidArguments` unless known arguments fit, or a hook may repair them."""
     if hook_activities(call, state.rules, "repair"):
         return
-    schema = call.tool.parameters
     unknown = [name for name, value in call.raw_arguments.items() if has_references(value)]
-    if unknown:
-        # Of the object's schema, only what does not depend on the values that are not known yet.
-        schema = {key: schema[key] for key in _LOCAL if key in schema}
-        if "patternProperties" in call.tool.parameters:
-            schema.pop("additionalProperties", None)
-        named = schema.get("properties", {})
-        is_open = schema.get("additionalProperties", True) is not False
-        any_value = {name: True for name in unknown if is_open or name in named}
-        schema = {**schema, "properties": {**named, **any_value}}
-    fit(call.raw_arguments, schema)
+    fit(call.raw_arguments, without_unknown(call.tool.parameters, unknown))
 
 
 def find_unrunnable(

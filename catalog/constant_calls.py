@@ -1,0 +1,99 @@
+"""Constant calls, which an agent has in place of a model, and their problems.
+
+They are a composed answer that a person wrote: each call names its tool, and its arguments may
+refer to the input and to what others write. Whatever is known of them before a run is checked when
+the agent is read: tools, arguments without references, and agents that call themselves.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from pydantic.alias_generators import to_camel
+
+from holdfast.catalog.registry import DefinitionRegistry
+from holdfast.schemas.agent import BUDGET_DEFAULTS, NOT_BESIDE_CALLS, Agent, AgentDefinition
+from holdfast.schemas.base import readable_json
+from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.schemas.phrases import suggest_names
+from holdfast.schemas.reference import MARK, parse_output_path
+from holdfast.schemas.tool import ANONYMOUS, CHOSEN_BY_MODEL, REASONING, TOOL, Tool
+from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
+from holdfast.validation.problems import ValueProblem
+
+
+def read_call(written: Mapping[str, Any]) -> WrittenCall:
+    """Return a constant call as a run stores it."""
+    arguments = {key: value for key, value in written.items() if key != TOOL}
+    return WrittenCall(tool=written[TOOL], arguments=arguments)
+
+
+def constant_call_problems(
+    definition: AgentDefinition, tools: Sequence[Tool], world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
+    """Yield the problems of an agent's constant calls of these tools."""
+    calls, known = definition.calls, {tool.name: tool for tool in tools}
+    if not calls:
+        return
+    for key in sorted(NOT_BESIDE_CALLS & set(map(to_camel, definition.model_fields_set))):
+        reason = "an agent with `calls` asks no model"
+        yield ValueProblem((key,), reason, f"leave out `{key}`, or `calls`")
+    most = definition.budget.over(BUDGET_DEFAULTS).within(world.limits.budget).max_calls
+    if most is not None and len(calls) > most:
+        reason = f"`calls` has {len(calls)}, and `budget.maxCalls` is {most}"
+        yield ValueProblem(("calls",), reason, "raise it, or make fewer calls")
+    has_hooks = definition.prepare is not None or definition.repair is not None
+    for n, call in enumerate(calls):
+        name = call.get(TOOL)
+        if not isinstance(name, str):
+            reason = f"`{TOOL}` is missing" if name is None else f"`{TOOL}` is no text"
+            yield ValueProblem(("calls", n), reason, "name the tool of the call in it")
+        elif name in known:
+            faults = _call_problems(call, known[name], is_fitted=not has_hooks)
+            yield from (fault.under("calls", n) for fault in faults)
+
+
+def _call_problems(
+    call: Mapping[str, Any], tool: Tool, *, is_fitted: bool
+) -> Iterator[ValueProblem]:
+    if tool.latent or tool.delegate == ANONYMOUS:
+        reason = f"`{tool.name}` is for a model to answer, and an agent with `calls` has none"
+        fix = "name a tool with an activity, or with an agent as its `_delegate`"
+        yield ValueProblem((TOOL,), reason, fix)
+    own = tool.parameters.get("properties", {})
+    meta = [key for key in call if key.startswith("_") and key not in own]
+    for key in meta:
+        if key not in (TOOL, REASONING, *CHOSEN_BY_MODEL):
+            fix = suggest_names(key, (REASONING, *CHOSEN_BY_MODEL))
+            yield ValueProblem((key,), f"`{key}` is no meta-property of a call", fix)
+    if isinstance(path := call.get("_outputPath"), str):
+        try:
+            parse_output_path(path)
+        except ValueError as error:
+            reason, _, fix = str(error).partition("; ")
+            yield ValueProblem(("_outputPath",), reason, fix)
+    if is_fitted and not (tool.hooks.prepare or tool.hooks.repair):
+        arguments = {key: value for key, value in call.items() if key not in meta}
+        unknown = [key for key, value in arguments.items() if MARK in readable_json(value)]
+        try:
+            fit(arguments, without_unknown(tool.parameters, unknown))
+        except InvalidArguments as error:
+            reason = f"the arguments do not fit the tool `{tool.name}`: {error}"
+            yield ValueProblem((), reason, "change them, or refer to a value")
+
+
+def cycle_problems(agents: Mapping[str, Agent]) -> Iterator[tuple[str, ValueProblem]]:
+    """Yield the first agent whose constant calls start it again, and the problem of the call."""
+    delegates: dict[str, dict[str, int]] = {}
+    for name, agent in agents.items():
+        by_tool = {tool.name: tool.delegate for tool in agent.tools}
+        called = [(by_tool[call.tool], n) for n, call in enumerate(agent.calls)]
+        delegates[name] = {to: n for to, n in reversed(called) if to is not None and to in agents}
+    try:
+        TopologicalSorter(delegates).prepare()
+    except CycleError as error:
+        # Each is listed before the agent that delegates to it.
+        names: list[str] = error.args[1][::-1]
+        reason = f"this call starts its own agent again: {' → '.join(names)}"
+        where = ("calls", delegates[names[0]][names[1]])
+        yield names[0], ValueProblem(where, reason, "delegate to another agent")
