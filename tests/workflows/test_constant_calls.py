@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import tools
-from tests.support.backend import SIDE_BY_SIDE, Launch
+from tests.support.backend import SIDE_BY_SIDE, Launch, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 
@@ -29,6 +29,9 @@ SETTLE = {
     "_delegate": "payer",
     "_outputPath": "†state.settled",
 }
+SHOPS: list[dict[str, Any]] = [
+    {"type": "data", "kind": "state", "data": {}, "_instance": name} for name in ("north", "south")
+]
 
 
 def catalog(folder: Path, **files: Any) -> Path:
@@ -38,6 +41,12 @@ def catalog(folder: Path, **files: Any) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content), encoding="utf-8")
     return folder
+
+
+async def asks_people(run: Run, call_id: str = "t1c1") -> bool:
+    """Return whether the only delegate of a run waits for a decision on this call."""
+    pending = [one for each in (await run.status())["delegates"] for one in each["pending"]]
+    return call_id in [one["callId"] for one in pending]
 
 
 async def test_a_fixed_graph_of_tools_runs_with_its_approval_and_no_model(launch: Launch) -> None:
@@ -70,24 +79,41 @@ async def test_a_fixed_graph_is_a_tool_that_calls_tools_for_an_instance(
     """The model calls one tool; the calls of the graph are approved in the delegate."""
     answers = [Answer(calls=[call("settle", id=7, _instance="north")]), DONE]
     backend = await launch(answers, catalog=catalog(tmp_path / "desk"), **SIDE_BY_SIDE)
-    shops: list[dict[str, Any]] = [
-        {"type": "data", "kind": "state", "data": {}, "_instance": name}
-        for name in ("north", "south")
-    ]
-    run = await backend.start([SETTLE], context=[{"content": shops}])
-
-    async def is_asked() -> bool:
-        return any(one["pending"] for one in (await run.status())["delegates"])
-
-    await eventually(is_asked)
+    run = await backend.start([SETTLE], context=[{"content": SHOPS}])
+    await eventually(lambda: asks_people(run, "t1c2"))
     [asked] = await run.delegate("t1c1").waiting()
     assert asked["arguments"] == {"amount": 7}
 
     await run.delegate("t1c1").decide("t1c2", "approve")
     result = await run.result()
     settled = {"settled": {"item": "item 7", "paid": 7}}
-    assert result["instances"] == {"north": settled}
+    assert result["instances"] == {"north": settled, "south": {}}
     assert (result["turns"], result["calls"]) == (2, 4)
+
+
+async def test_a_person_answers_a_call_of_a_fixed_graph_for_an_instance(
+    launch: Launch, tmp_path: Path
+) -> None:
+    estimate = {
+        "_tool": "estimate",
+        "properties": {"id": {"type": "integer"}},
+        "_person": True,
+        "_output": {"type": "object", "properties": {"price": {"type": "number"}}},
+        "_outputPath": "†state.estimate",
+    }
+    calls = [{"_tool": "estimate", "id": "†input.id"}, PAYER["calls"][1]]
+    calls[1] = {**calls[1], "amount": "†state.estimate.price"}
+    payer = {"tools": [estimate], "calls": calls}
+    answers = [Answer(calls=[call("settle", id=7, _instance="north")]), DONE]
+    folder = catalog(tmp_path / "desk", **{"agents/payer": payer})
+    backend = await launch(answers, catalog=folder, **SIDE_BY_SIDE)
+    run = await backend.start([SETTLE], context=[{"content": SHOPS}])
+    await eventually(lambda: asks_people(run))
+    helper = run.delegate("t1c1")
+    await helper.decide("t1c1", "respond", result={"price": 30})
+    await eventually(lambda: asks_people(run, "t1c2"))
+    await helper.decide("t1c2", "approve")
+    assert (await run.result())["instances"]["north"] == {"settled": {"paid": 30}}
 
 
 @pytest.mark.parametrize("policy", [{"require": "never"}, {"auto": ["pay"]}])
