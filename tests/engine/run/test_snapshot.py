@@ -35,6 +35,7 @@ METER = {
     "sameTool": ["look", 2],
     "outOfTime": True,
     "tooDeep": True,
+    "reached": ["maxTokens"],
     "worked": "PT90.5S",
 }
 DESK = {
