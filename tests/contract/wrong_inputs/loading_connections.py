@@ -8,8 +8,8 @@ ENDPOINTS = [
     endpoints(
         "a provider that is unknown",
         "m: {provider: telepathy, baseUrl: 'http://localhost:8080/v1'}\n",
-        "1: `m.provider`: `telepathy` does not fit; write `openai`, `anthropic`, "
-        "`ollama`, `gemini` or `script`",
+        "1: `m.provider`: `telepathy` does not fit; write `openai`, `openai-responses`, "
+        "`anthropic`, `ollama`, `gemini`, `bedrock` or `script`",
     ),
     endpoints(
         "no address", "m: {provider: openai}\n", "1: `m`: provider `openai` needs `baseUrl`; add it"
