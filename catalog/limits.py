@@ -125,7 +125,11 @@ def limit_advice(
 
 
 def _changes(where: Where, loose: Any, limited: Any) -> Iterator[str]:
-    if isinstance(loose, dict | list) and len(loose) == len(limited):
+    if (
+        isinstance(loose, dict | list)
+        and type(loose) is type(limited)
+        and len(loose) == len(limited)
+    ):
         for key in loose if isinstance(loose, dict) else range(len(loose)):
             yield from _changes((*where, key), loose[key], limited[key])
     elif loose != limited:
