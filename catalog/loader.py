@@ -39,7 +39,7 @@ from holdfast.runtime.settings_files.file_problems import (
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas import names
 from holdfast.schemas.agent import Agent
-from holdfast.schemas.tool import ANONYMOUS, Tool
+from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, Tool
 from holdfast.validation.problems import ValueProblem
 
 
@@ -58,9 +58,9 @@ class Catalog:
         agents, tools = self.agents.values(), self.all_tools
         bindings = [tool.activity for tool in tools]
         bindings += (skill.activity for agent in agents for skill in agent.skills)
-        for hooks in (*(tool.hooks for tool in tools), *(agent.hooks for agent in agents)):
-            bindings += (hooks.prepare, hooks.repair, hooks.before, hooks.after)
-        bound = {binding.type for binding in bindings if binding is not None}
+        hooks = (*(tool.hooks for tool in tools), *(agent.hooks for agent in agents))
+        named = (*bindings, *(each for one in hooks for _, each in one))
+        bound = {each.type for each in named if isinstance(each, ActivityBinding)}
         return [each for each in self.python_activities if each.name not in bound]
 
     @property

@@ -15,6 +15,7 @@ from holdfast.schemas.tool import (
     ActivityBinding,
     ActivityRef,
     Hooks,
+    RepairAgent,
     Tool,
     ToolDefinition,
     binding_of,
@@ -97,7 +98,8 @@ def hook_effects(
 ) -> Iterator[ValueProblem]:
     """Yield the hooks that run a tool's side effects: no approval is requested for a hook."""
     for name, binding in hooks:
-        for other in () if binding is None else tools_of_activity(binding, tools, world):
+        is_activity = isinstance(binding, ActivityBinding)
+        for other in tools_of_activity(binding, tools, world) if is_activity else ():
             if other.side_effects:
                 reason = f"this hook runs the activity of `{other.name}`, which has side effects"
                 yield ValueProblem((f"_{name}",), reason, "name an activity without any")
@@ -108,6 +110,12 @@ def hook_problems(
 ) -> Iterator[ValueProblem]:
     """Yield the reasons why hooks cannot run."""
     for name, written in _hooks(definition):
+        if isinstance(written, RepairAgent):
+            if world.agents is not None and written.agent not in world.agents:
+                near = suggest_names(written.agent, world.agents, "the catalog has no agents")
+                reason = f"there is no agent `{written.agent}`"
+                yield ValueProblem((f"_{name}", "agent"), reason, near)
+            continue
         set_fields = written.model_fields_set if isinstance(written, ActivityBinding) else ()
         useless = [
             ValueProblem((key,), "this option is not for hooks", "leave it out")
@@ -120,10 +128,16 @@ def hook_problems(
 
 def hook_bindings(definition: ToolDefinition | AgentDefinition) -> Hooks:
     """Return the hooks with their options."""
-    return Hooks(**{name: binding_of(written) for name, written in _hooks(definition)})
+    bindings: dict[str, Any] = {
+        name: written if isinstance(written, RepairAgent) else binding_of(written)
+        for name, written in _hooks(definition)
+    }
+    return Hooks(**bindings)
 
 
-def _hooks(definition: ToolDefinition | AgentDefinition) -> Iterator[tuple[str, ActivityRef]]:
+def _hooks(
+    definition: ToolDefinition | AgentDefinition,
+) -> Iterator[tuple[str, ActivityRef | RepairAgent]]:
     for name in Hooks.model_fields:
         written = getattr(definition, name)
         if written is not None:

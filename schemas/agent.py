@@ -15,6 +15,7 @@ from holdfast.schemas.tool import (
     ApprovalPolicy,
     HookRef,
     Hooks,
+    RepairRef,
     Schema,
     Tool,
     ToolDefinition,
@@ -255,7 +256,7 @@ class AgentDefinition(Strict):
     """Have the model say with each call why it makes it."""
     prepare: Annotated[HookRef | None, Field(alias="_prepare")] = None
     """A hook for all its calls: see a tool's `_prepare`."""
-    repair: Annotated[HookRef | None, Field(alias="_repair")] = None
+    repair: Annotated[RepairRef | None, Field(alias="_repair")] = None
     """A hook for all its calls: see a tool's `_repair`."""
     before: Annotated[HookRef | None, Field(alias="_before")] = None
     """A hook for all its calls: see a tool's `_before`."""
@@ -328,7 +329,7 @@ class Agent(AgentRules):
         return self.model
 
 
-RULES_VERSION = 1
+RULES_VERSION = 2
 
 
 class WorkerFacts(Lenient):

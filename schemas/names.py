@@ -67,6 +67,9 @@ LOST_REPLIES: Final = "outcome-unknown"  # an error can state that the outcome i
 # Edits are guarded, scopes are checked before people are asked, errors from outside are marked,
 # `remember` releases calls, and people are asked about what a plan did not show.
 STRICTER_CALLS: Final = "stricter-calls"
+IDLE_REPAIRS: Final = "idle-repairs"  # `_repair` ends once it changes nothing
+# The version of the rules with which each begins, where it is not the first.
+RULES_SINCE: Final = {IDLE_REPAIRS: 2}
 
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"

@@ -6,7 +6,15 @@ and the parts that the model sees separate from the others.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, WithJsonSchema, model_validator
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
 from holdfast.schemas.base import Duration, Lenient, Strict, parse_duration
 from holdfast.schemas.internal.memory import MemoryOwner
@@ -77,6 +85,24 @@ ActivityRef = (
 NOT_FOR_HOOKS = ("input", "local")
 HookRef = Annotated[
     ActivityRef, Field(json_schema_extra={"properties": dict.fromkeys(NOT_FOR_HOOKS, False)})
+]
+
+
+class RepairAgent(Strict):
+    """An agent that corrects the arguments of calls, in a run of its own."""
+
+    agent: Annotated[str, Field(min_length=1)]
+    """The name of an agent of the worker."""
+
+
+def _which_repair(written: Any) -> str:
+    is_agent = isinstance(written, dict) and "agent" in written and "type" not in written
+    return "by agent" if is_agent or isinstance(written, RepairAgent) else "by activity"
+
+
+RepairRef = Annotated[
+    Annotated[HookRef, Tag("by activity")] | Annotated[RepairAgent, Tag("by agent")],
+    Discriminator(_which_repair),
 ]
 
 
@@ -233,8 +259,9 @@ class ToolDefinition(Strict):
     """A name for people's screens."""
     prepare: Annotated[HookRef | None, Field(alias="_prepare")] = None
     """A hook: `(arguments)` gives other arguments, before they are checked."""
-    repair: Annotated[HookRef | None, Field(alias="_repair")] = None
-    """A hook: `(arguments, errors)` gives other arguments for those that do not fit."""
+    repair: Annotated[RepairRef | None, Field(alias="_repair")] = None
+    """A hook: `(arguments, errors)` gives other arguments for those that do not fit; or an agent
+    whose output they are."""
     before: Annotated[HookRef | None, Field(alias="_before")] = None
     """A hook: `(call)` lets a call go on, changes, answers or blocks it, or stops the run."""
     after: Annotated[HookRef | None, Field(alias="_after")] = None
@@ -268,7 +295,7 @@ class Hooks(Lenient):
     """The activities that are asked about calls: of one tool, or of every tool of an agent."""
 
     prepare: ActivityBinding | None = None
-    repair: ActivityBinding | None = None
+    repair: ActivityBinding | RepairAgent | None = None
     before: ActivityBinding | None = None
     after: ActivityBinding | None = None
 

@@ -336,7 +336,8 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
 
     def _applies(self, change: str) -> bool:
         """Return whether a changed rule applies: without a marker to a run that began with it."""
-        return self._rules_version > 0 or workflow.patched(change)
+        since = names.RULES_SINCE.get(change, 1)
+        return self._rules_version >= since or workflow.patched(change)
 
     def _use_rules_of(self, facts: WorkerFacts) -> None:
         """Decide and validate as the worker did on which the run started."""

@@ -234,6 +234,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "`skills[0].knowledge[0].file`: there is no such file; ",
     ),
     (
+        {"skills": [{"name": "a", "when": {"type": "objct"}}]},
+        "`skills[0].when.type`: `objct` is no type; did you mean `object`?",
+    ),
+    (
+        {"_repair": {"agent": "b"}},
+        "`_repair.agent`: there is no agent `b`; known: `a`",
+    ),
+    (
+        {"_repair": {"agent": "a", "local": True}},
+        "unknown field `local`; known: `agent`",
+    ),
+    (
         {"skills": [{"name": "a", "activity": "charge", "tools": ["look_up"]}]},
         "`skills[0].tools`: an activity does the work of this skill, without a model; leave",
     ),

@@ -17,7 +17,7 @@ from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, RunRequest
-from holdfast.schemas.tool import ActivityBinding, Tool
+from holdfast.schemas.tool import ActivityBinding, RepairAgent, Tool
 from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
@@ -90,6 +90,12 @@ def agent(*tools: Tool, **more: Any) -> Agent:
         budget=BUDGET_DEFAULTS.model_validate({**dict(BUDGET_DEFAULTS), **budget}),
         **{"model": MODEL, **more},
     )
+
+
+def runner(hook: Hook) -> str:
+    """What runs a hook: an activity, or an agent."""
+    runs = hook.activity
+    return runs.agent if isinstance(runs, RepairAgent) else runs.type
 
 
 def call(name: str, arguments: Any = None, provider_id: str | None = None) -> WrittenCall:
@@ -200,7 +206,7 @@ class Playing(Generic[WorkT]):
 
     def hooked(self, hook: Hook) -> HookResult:
         """How a hook ends: an end, a value that it returns, or a function of its arguments."""
-        said = self.hooks.get(hook.activity.type)
+        said = self.hooks.get(runner(hook))
         if callable(said):
             said = said(*hook.arguments)
         return said if isinstance(said, HookResult) else Succeeded(said)

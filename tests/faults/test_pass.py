@@ -39,6 +39,7 @@ PLANS = [
     "refund: server at person decides run/t1c1 call ada done",
     "delegate: kill at person decides run.t1c1/t1c1 call ada done",
     "delegate: kill at activity pay run.t1c1/t1c1 acted",
+    "repair: kill at activity look_up run.t1c1-repair/t1c1 begun",
     "graph: kill at activity pay run/t1c1 acted",
     "chain: kill at person decides run/t2c1 call ada; kill at +6",
     "plan: kill at person decides run/t1-plan plan all",

@@ -62,6 +62,18 @@ ASK = {
     "_output": {"type": "object", "properties": {"mood": {"enum": ["good", "bad"]}}},
 }
 HAVE_PAID = {"_tool": "have_paid", "properties": {"task": NAMED}, "_delegate": "clerk"}
+FIX_ME = {
+    "_tool": "fix_me",
+    "_activity": "look_up",
+    "_repair": {"agent": "clerk"},
+    "properties": {"id": {"type": "integer"}},
+    "required": ["id"],
+}
+TRANSCRIPT = [
+    {"content": "Which item is it?"},
+    {"role": "assistant", "calls": [{"id": "a", "tool": "gone", "arguments": {"id": 7}}]},
+    {"role": "tool", "callId": "a", "content": "gone is away", "isError": True},
+]
 INSTANCES = [
     {
         "content": [
@@ -93,6 +105,12 @@ def by_system(**said: list[Answer]) -> Any:
         return found[min(turn, len(found)) - 1]
 
     return answer
+
+
+def fixed(arguments: str) -> Any:
+    """The clerk has these arguments for a call that does not fit."""
+    asked = [Answer(calls=[call("fix_me", id="seven")]), DONE]
+    return by_system(**{"You are a clerk": [Answer(arguments)], "Test": asked})
 
 
 def composed(output: Any, *calls: dict[str, Any]) -> Answer:
@@ -288,6 +306,36 @@ WHOLE: dict[str, Path] = {
     "skill_by_an_activity": Path(
         [DONE], request={"agent": {"skills": SKILLS}, "skill": "talk", "input": {"text": "hi"}}
     ),
+    "skill_by_rule": Path(
+        [DONE],
+        request={
+            "agent": {"skills": [{"name": "numbers", "when": {"type": "object"}}, *SKILLS]},
+            "input": {"number": 7},
+        },
+    ),
+    "skill_explained": Path(
+        [
+            Answer(
+                calls=[
+                    call(
+                        "choose_skill",
+                        skill="items",
+                        confidence=0.9,
+                        _reasoningForCall="It names one.",
+                    )
+                ]
+            ),
+            DONE,
+        ],
+        request={"agent": {"skills": SKILLS}},
+    ),
+    "continued": Path(
+        [Answer("So it is item 7.", calls=[call("look_up", id=7)]), DONE],
+        ["look_up"],
+        {"input": None, "context": TRANSCRIPT},
+    ),
+    "repaired_by_an_agent": Path(fixed('{"id": 7}'), [FIX_ME]),
+    "repair_changes_nothing": Path(fixed('{"id": "seven"}'), [FIX_ME]),
     "knowledge": Path(
         [Answer(calls=[call("rules")]), DONE],
         request={"agent": {"knowledge": [{"name": "rules", "text": "Be kind."}]}},

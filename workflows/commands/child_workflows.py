@@ -6,6 +6,7 @@ approvals. A parent that ends does not wait for its delegates: it cancels them.
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from temporalio import exceptions, workflow
@@ -16,12 +17,23 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.base import json_size
     from holdfast.schemas.internal.solution import Usage
+    from holdfast.schemas.message import AskedCall
     from holdfast.schemas.run import RunResult, Spent
+    from holdfast.schemas.tool import Tool
 
 from holdfast.workflows.commands import activity_options
 from holdfast.workflows.commands.publisher import Publisher
-from holdfast.workflows.engine.call.activities import CallRefused
-from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, Turn, refuse
+from holdfast.workflows.engine.call.activities import CallRefused, Hook, HookResult
+from holdfast.workflows.engine.call.tool_call import (
+    Failed,
+    Failure,
+    Outcome,
+    Refused,
+    Succeeded,
+    ToolCall,
+    Turn,
+    refuse,
+)
 from holdfast.workflows.engine.delegation import (
     Delegate,
     DelegateEnd,
@@ -39,12 +51,25 @@ if TYPE_CHECKING:
 
 
 async def execute_delegate(
-    call: ToolCall, turn: Turn, work: ExecutionBase, publisher: Publisher, executor: "StepExecutor"
+    call: ToolCall,
+    turn: Turn,
+    work: ExecutionBase,
+    publisher: Publisher,
+    executor: "StepExecutor",
+    *,
+    is_hook: bool = False,
 ) -> Outcome:
-    """Run a call as a child workflow, and return its outcome."""
+    """Run a call as a child workflow, and return its outcome.
+
+    One that `is_hook` waits for no person, and has the time of a hook.
+    """
     own_id, agent = workflow.info().workflow_id, work.agent if isinstance(work, Run) else None
     try:
         delegate = build_delegate(call, turn, work.state, agent, own_id)
+        if is_hook:
+            request = {**delegate.request, "approvals": "deny"}
+            longest = activity_options.HOOK_TO_CLOSE
+            delegate = replace(delegate, request=request, longest=longest)
     except CallRefused as refusal:
         return refuse(refusal.error.code, refusal.error.message)
     work.state.meter.held[call.id] = delegate.share
@@ -56,6 +81,28 @@ async def execute_delegate(
         work.delegates.remove(call.id)
     charge(work.state.meter, delegate, end)
     return delegate_outcome(call.tool, end)
+
+
+async def execute_repair(
+    hook: Hook,
+    agent: str,
+    work: ExecutionBase,
+    publisher: Publisher,
+    executor: "StepExecutor",
+) -> HookResult:
+    """Have an agent correct a call's arguments, in the time of a hook and without people."""
+    id = names.hook_id(hook.call_id, hook.name, hook.n)
+    tool = Tool(name=agent, delegate=agent, parameters={})
+    call = ToolCall(AskedCall(id=id, provider_id=id, tool=agent, arguments={}), tool)
+    call.set_arguments(hook.arguments[0])
+    turn = Turn(work.turn_number, [call])
+    match await execute_delegate(call, turn, work, publisher, executor, is_hook=True):
+        case Succeeded() as outcome:
+            return outcome
+        case Refused(error) | Failed(error, _):
+            return Failure("other", error.message)
+        case outcome:
+            raise AssertionError(f"a delegate that may run again ended with {outcome}")
 
 
 async def _end_of(
@@ -99,6 +146,7 @@ async def _run(delegate: Delegate, call: ToolCall, executor: "StepExecutor") -> 
                 cancellation_type=workflow.ChildWorkflowCancellationType.TRY_CANCEL,
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                 id_reuse_policy=policies.REJECT_DUPLICATE if is_first else policies.ALLOW_DUPLICATE,
+                execution_timeout=delegate.longest,
                 memo={names.DELEGATE_OF: call.id},
                 static_summary=activity_options.summary(
                     f"Runs {call.id}, {delegate.tool}, of {workflow.info().workflow_id}"

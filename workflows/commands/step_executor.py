@@ -21,7 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.base import json_size
     from holdfast.schemas.internal.model_request import ConversationPointer
     from holdfast.schemas.names import LOST_REPLIES, ErrorCode
-    from holdfast.schemas.tool import ActivityBinding
+    from holdfast.schemas.tool import ActivityBinding, RepairAgent
 
 from holdfast.validation.rule_changes import applies
 from holdfast.workflows.commands import (
@@ -222,6 +222,10 @@ class StepExecutor:
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
             return Failure("other", f"it would be given {size} bytes; at most {bound}")
+        if isinstance(hook.activity, RepairAgent):
+            return await child_workflows.execute_repair(
+                hook, hook.activity.agent, self._work, self._publisher, self
+            )
         id = names.hook_id(hook.call_id, hook.name, hook.n)
         remaining = self._work.state.meter.remaining(workflow.now())
         longest = activity_options.HOOK_TO_CLOSE

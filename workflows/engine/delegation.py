@@ -7,6 +7,7 @@ same principal with no more scopes, within a part of the rest of its parent's bu
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -52,7 +53,10 @@ MAX_ID_BYTES = 1_000
 
 @dataclass(frozen=True)
 class Delegate:
-    """A delegate before its start: its workflow id, its request, and its part of the budget."""
+    """A delegate before its start: its workflow id, its request, and its part of the budget.
+
+    `longest` is the time in which it has to end.
+    """
 
     call_id: str
     tool: str
@@ -60,6 +64,7 @@ class Delegate:
     workflow_id: str
     request: dict[str, Any]
     share: Budget
+    longest: timedelta | None = None
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.names import STOP_RUN, ErrorCode
-from holdfast.schemas.tool import ActivityBinding, Hooks
+from holdfast.schemas.tool import ActivityBinding, Hooks, RepairAgent
 from holdfast.workflows.engine.call.activities import advance
 from holdfast.workflows.engine.call.tool_call import Failure, fail
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, as_before, call, runner, says, tool
 
 ORDER = {
     "type": "object",
@@ -32,7 +32,7 @@ def one(
     **more: Any,
 ) -> Play:
     """A run with one call of `look`, whose hooks answer so."""
-    look = tool("look", ORDER, hooks=hooks(**(own or {})), **more.pop("of", {}))
+    look = tool("look", ORDER, **{"hooks": hooks(**(own or {})), **more.pop("of", {})})
     written = call("look", {"id": 7} if given is None else given)
     play = Play(
         look,
@@ -45,7 +45,7 @@ def one(
 
 
 def asked(play: Play) -> list[tuple[str, list[Any]]]:
-    return [(hook.activity.type, hook.arguments) for hook in play.hook_calls]
+    return [(runner(hook), hook.arguments) for hook in play.hook_calls]
 
 
 def error(play: Play) -> tuple[str | None, str]:
@@ -77,11 +77,55 @@ def test_repair_mends_what_does_not_fit_and_is_told_what_is_wrong() -> None:
 
 
 def test_repair_is_asked_eight_times_at_most() -> None:
-    play = one({"id": "x"}, own={"repair": "mend"}, answers={"mend": {"id": "y"}})
+    play = one(
+        {"id": "x"},
+        own={"repair": "mend"},
+        answers={"mend": lambda said, _: {"id": said["id"] * 2}},
+    )
 
     assert len(play.hook_calls) == 8
     assert [hook.n for hook in play.hook_calls] == list(range(1, 9))
     assert error(play)[0] == "invalid_arguments"
+
+
+def test_repair_ends_once_it_changes_nothing() -> None:
+    def play(**answers: Any) -> Play:
+        return one({"id": "x"}, own={"repair": "b"}, agents={"repair": "a"}, answers=answers)
+
+    def same(said: Any, _: Any) -> Any:
+        return said
+
+    assert [name for name, _ in asked(play(a=same, b=same))] == ["a", "b"]
+    assert [name for name, _ in asked(play(a={"id": "y"}, b=same))] == ["a", "b", "a"]
+    assert error(play(a=same, b=same)) == (
+        "invalid_arguments",
+        '{"error": {"code": "invalid_arguments", "message": "invalid_arguments: id: \'x\' is not of'
+        " type 'integer'\"}}",
+    )
+    assert play(a=same, b={"id": 1}).results() == {"t1c1": '{"id": 1}'}
+    assert len(as_before(lambda: play(a=same, b=same)).hook_calls) == 8
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "result"),
+    [
+        ({"id": 1}, None, '{"id": 1}'),
+        ('```json\n{"id": 1}\n```', None, '{"id": 1}'),
+        ("I give up.", "blocked", "the hook `_repair` failed: "),
+        (Failure("other", "it is down"), "blocked", "the hook `_repair` failed: it is down"),
+    ],
+)
+def test_an_agent_repairs_from_the_call_its_errors_and_the_schema(
+    said: Any, code: str | None, result: str
+) -> None:
+    agent = Hooks(repair=RepairAgent(agent="fixer"))
+    play = one({"id": "x"}, of={"hooks": agent}, answers={"fixer": said})
+
+    [(_, [task])] = asked(play)
+    errors = ["id: 'x' is not of type 'integer'"]
+    assert task == {"tool": "look", "arguments": {"id": "x"}, "errors": errors, "schema": ORDER}
+    assert error(play)[0] == code
+    assert result in error(play)[1]
 
 
 # Before the call is carried out.
@@ -257,7 +301,7 @@ def test_an_agents_hooks_come_first_on_the_way_in_and_last_on_the_way_out() -> N
         answers={"agents_prepare": lambda said: said, "tools_prepare": lambda said: said},
     )
 
-    assert [hook.activity.type for hook in play.hook_calls] == [
+    assert [runner(hook) for hook in play.hook_calls] == [
         *("agents_prepare", "tools_prepare", "agents_before", "tools_before"),
         *("tools_after", "agents_after"),
     ]

@@ -136,6 +136,19 @@ DELEGATE = Scenario(
     parts=("", ".t1c1"),
 )
 
+REPAIR = Scenario(
+    {
+        "run": [Answer(calls=[call("pay", amount="five")]), DONE],
+        "fixer": [Answer(calls=[call("look_up", id=1)]), Answer('{"amount": 5}')],
+    },
+    output="done",
+    effects={"run/t1c1": "pay"},
+    tools=["pay"],
+    agent={"_repair": {"agent": "fixer"}},
+    agents={"fixer": {"tools": ["look_up"]}},
+    parts=("", ".t1c1-repair"),
+)
+
 PLAN = Scenario(
     {
         "run": [
@@ -241,6 +254,7 @@ SCENARIOS: dict[str, Scenario] = {
     "refund": REFUND,
     "graph": GRAPH,
     "delegate": DELEGATE,
+    "repair": REPAIR,
     "plan": PLAN,
     "chain": CHAIN,
     "conversation": CONVERSATION,

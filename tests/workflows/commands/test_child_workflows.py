@@ -265,3 +265,48 @@ async def test_a_child_of_a_workflow_of_others_tells_it_nothing(
     assert (await parent.result())["output"] == "paid"
     signals = EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED
     assert signals not in [event.event_type for event in await run.history()]
+
+
+FIX_ME: dict[str, Any] = {
+    "_tool": "look",
+    "_activity": "look_up",
+    "_repair": {"agent": "fixer"},
+    "properties": {"id": {"type": "integer"}},
+    "required": ["id"],
+}
+
+
+async def test_an_agent_repairs_arguments_in_a_run_of_its_own_which_the_run_pays_for(
+    family: Any,
+) -> None:
+    answers = {"Test": [Answer(calls=[call("look", id="seven")]), Answer("It is item 7.")]}
+    backend = await family(
+        {**answers, "fixer": [Answer('{"id": 7}')]}, fixer={"output": {"type": "object"}}
+    )
+    run = await backend.start([FIX_ME])
+
+    result = await run.result()
+    assert (result["output"], result["turns"]) == ("It is item 7.", 3)
+    assert (await run.results())["t1c1"] == '{"id": 7, "name": "item 7"}'
+    log = await run.delegate("t1c1-repair").context()
+    task = next(entry["message"] for entry in log if entry["type"] == "message")
+    assert task["content"][0]["data"] == {
+        "tool": "look",
+        "arguments": {"id": "seven"},
+        "errors": ["id: 'seven' is not of type 'integer'"],
+        "schema": {key: FIX_ME[key] for key in ("properties", "required")} | {"type": "object"},
+    }
+
+
+async def test_an_agent_that_repairs_waits_for_no_person(family: Any) -> None:
+    pays = [Answer(calls=[call("pay", amount=5)]), Answer("I may not.")]
+    backend = await family(
+        {"Test": [Answer(calls=[call("look", id="x")]), Answer("done")], "fixer": pays},
+        fixer={"tools": ["pay"]},
+    )
+    run = await backend.start([FIX_ME])
+
+    assert (await run.result())["output"] == "done"
+    assert (await run.delegate("t1c1-repair").error())["code"] == "denied"
+    assert (await run.error())["code"] == "blocked"
+    assert "the hook `_repair` failed: " in (await run.error())["message"]

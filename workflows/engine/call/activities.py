@@ -18,7 +18,7 @@ from holdfast.schemas.agent import AgentRules
 from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.message import Content, Message
 from holdfast.schemas.names import CallError, ErrorCode
-from holdfast.schemas.tool import ActivityBinding, Envelope, Tool
+from holdfast.schemas.tool import ActivityBinding, Envelope, RepairAgent, Tool
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.validation.validator import errors
 from holdfast.validation.work_budget import bounded
@@ -56,7 +56,7 @@ class Hook:
     name: HookName
     call_id: str
     n: int
-    activity: ActivityBinding
+    activity: ActivityBinding | RepairAgent
     arguments: list[Any]
 
 
@@ -87,7 +87,9 @@ def advance(deciding: HookRequests[None], value: HookResult | None = None) -> Ho
             return None
 
 
-def hook_activities(call: ToolCall, rules: AgentRules, name: HookName) -> list[ActivityBinding]:
+def hook_activities(
+    call: ToolCall, rules: AgentRules, name: HookName
+) -> list[ActivityBinding | RepairAgent]:
     """List the hooks of a name that apply to a call, in order."""
     if call.name == names.CHOOSE_SKILL:
         return []  # the engine itself executes it
@@ -98,7 +100,7 @@ def hook_activities(call: ToolCall, rules: AgentRules, name: HookName) -> list[A
 
 
 def run_hook(
-    call: ToolCall, name: HookName, activity: ActivityBinding, *arguments: Any
+    call: ToolCall, name: HookName, activity: ActivityBinding | RepairAgent, *arguments: Any
 ) -> HookRequests[Any]:
     """Request a hook and return its value, or raise `CallRefused` or `RunStopped`."""
     match (yield Hook(name, call.id, call.number_hook_use(name), activity, list(arguments))):

@@ -12,11 +12,12 @@ from itertools import islice
 from typing import Any, get_args
 
 from holdfast.schemas.base import json_size
-from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.names import IDLE_REPAIRS, ErrorCode
 from holdfast.schemas.reference import Path, parse_output_path
-from holdfast.schemas.tool import REASONING, ActivityBinding, OutputMethod, Tool
+from holdfast.schemas.tool import REASONING, ActivityBinding, OutputMethod, RepairAgent, Tool
 from holdfast.validation.arguments import InvalidArguments, coerce, fit, unwrapped
-from holdfast.validation.lenient_json import ensure_json
+from holdfast.validation.lenient_json import ensure_json, read_json
+from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.call.activities import (
     CallRefused,
     HookName,
@@ -106,17 +107,18 @@ def resolve_arguments(call: ToolCall, state: RunState, seen: VisibleData) -> Hoo
             arguments = resolve(arguments, seen, call.meta.instance)
     except Unresolved as error:
         raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
-    hooks = hook_activities(call, state.rules, "repair")
+    hooks, idle = hook_activities(call, state.rules, "repair"), 0
     for n in range(MAX_REPAIRS + 1):
         try:
             call.set_arguments(fit_arguments(call.tool, arguments), seen.data)
             return
         except InvalidArguments as error:
-            if not hooks or n == MAX_REPAIRS:
+            if n == MAX_REPAIRS or (idle == len(hooks) and (not hooks or applies(IDLE_REPAIRS))):
                 raise _invalid(error) from None
             problems = error.problems
-        activity = hooks[n % len(hooks)]
-        arguments = yield from _rewritten(call, "repair", activity, arguments, problems)
+        before, activity = arguments, hooks[n % len(hooks)]
+        arguments = yield from _rewritten(call, "repair", activity, before, problems)
+        idle = idle + 1 if arguments is before else 0
 
 
 def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | None]:
@@ -208,15 +210,20 @@ def missing_scope(call: ToolCall, state: RunState) -> Refused | None:
 def _rewritten(
     call: ToolCall,
     name: HookName,
-    activity: ActivityBinding,
+    activity: ActivityBinding | RepairAgent,
     arguments: dict[str, Any],
     *more: list[str],
 ) -> HookRequests[dict[str, Any]]:
-    value = yield from run_hook(call, name, activity, arguments, *more)
-    if not isinstance(value, dict):
-        raise invalid_hook_result(name, "it has to return an object, the arguments")
+    given: tuple[Any, ...] = (arguments, *more)
+    if isinstance(activity, RepairAgent):
+        task = {"tool": call.name, "arguments": arguments, "schema": call.tool.parameters}
+        given = ({**task, "errors": more[0]},)
+    value = yield from run_hook(call, name, activity, *given)
+    is_text = isinstance(activity, RepairAgent) and isinstance(value, str)
     try:
-        ensure_json(value)
+        value = read_json(value) if is_text else ensure_json(value)
+        if not isinstance(value, dict):
+            raise ValueError("it has to return an object, the arguments")
     except ValueError as error:
         raise invalid_hook_result(name, str(error)) from None
     if value != arguments:
