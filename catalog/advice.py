@@ -43,6 +43,7 @@ def agent_advice(written: dict[str, Any], agent: Agent) -> Iterator[ValueProblem
             reason = f"`{tool.name}` is forced at turn {step}, and calls end with turn {last}"
             fix = "lower its `forceAtStep`, or raise the budget"
             yield ValueProblem(("tools",), reason, fix)
+    yield from _rule_advice(agent)
     # Tools that are written out here; the others have advice of their own.
     skills = enumerate(agent.skills)
     holders: list[tuple[Where, Any, list[Tool]]] = [((), written, agent.tools)]
@@ -53,6 +54,14 @@ def agent_advice(written: dict[str, Any], agent: Agent) -> Iterator[ValueProblem
         for (n, entry), tool in zip(named, tools, strict=False):
             if isinstance(entry, dict):
                 yield from (each.under(*where, "tools", n) for each in tool_advice(tool))
+
+
+def _rule_advice(agent: Agent) -> Iterator[ValueProblem]:
+    for n, skill in enumerate(agent.skills):
+        rule = skill.when if isinstance(skill.when, dict) else {}
+        if "type" not in rule and rule.keys() & {"properties", "required"}:
+            reason, fix = "`when` fits every text, too", "add `type: object`"
+            yield ValueProblem(("skills", n, "when"), reason, fix)
 
 
 def _policy_advice(policy: ApprovalPolicy) -> Iterator[ValueProblem]:

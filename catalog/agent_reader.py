@@ -232,12 +232,20 @@ def _definition_problems(
     yield from (fault.under("approval") for fault in approval_problems(definition.approval))
     yield from hook_problems(definition, world)
     yield from hook_effects(hook_bindings(definition), _known_tools(parts, world), world)
+    yield from _skill_problems(definition, parts, world)
+
+
+def _skill_problems(
+    definition: AgentDefinition, parts: list[_ToolPart], world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
     seen: set[str] = set()
     for n, skill in enumerate(definition.skills):
         if skill.name in seen:
             reason = f"it has the skill `{skill.name}` twice"
             yield ValueProblem(("skills", n, "name"), reason, "give one of them another name")
         seen.add(skill.name)
+        if skill.when is not None:
+            yield from (fault.under("skills", n, "when") for fault in schema_problems(skill.when))
         if skill.activity is None:
             continue
         rules = _skill_rules(skill, parts, world)
@@ -300,6 +308,7 @@ def _agent(
             Skill(
                 name=written.name,
                 description=written.description,
+                when=to_current_draft(written.when),
                 instructions=written.instructions,
                 tools=part.tools,
                 activity=None if written.activity is None else binding_of(written.activity),
@@ -307,6 +316,7 @@ def _agent(
             )
             for written, part in zip(definition.skills, parts[1:], strict=True)
         ],
+        "logs_choice": True,
         "hooks": hook_bindings(definition),
         "calls": [read_call(call) for call in definition.calls],
         "budget": definition.budget.over(BUDGET_DEFAULTS),

@@ -152,6 +152,9 @@ class SkillDefinition(Strict):
     """The skill's name."""
     description: str = ""
     """What it is for: the model chooses by it."""
+    when: Schema | bool | None = None
+    """A schema of the run's input: of a run that names no skill, the first that fits is used, and
+    no model chooses."""
     instructions: str = ""
     """What is added to the system prompt."""
     tools: Annotated[
@@ -281,6 +284,7 @@ class Skill(Lenient):
 
     name: str
     description: str = ""
+    when: Schema | bool | None = None
     instructions: str = ""
     tools: list[Tool] = []
     activity: ActivityBinding | None = None
@@ -290,12 +294,14 @@ class Skill(Lenient):
 class AgentRules(Lenient):
     """The rules of calls: the tools there are, and what their users have to keep to.
 
-    `name` says whose rules they are: an agent's, or those of a single call's tool.
+    `name` says whose rules they are: an agent's, or those of a single call's tool. With
+    `logs_choice`, the log has who chose the skill; an older worker's runs have not.
     """
 
     name: str
     tools: list[Tool] = []
     skills: list[Skill] = []
+    logs_choice: bool = False
     hooks: Hooks = Hooks()
     plan: Plan = "eager"
     state: Schema | bool | None = None

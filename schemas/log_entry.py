@@ -17,6 +17,8 @@ from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import CallError
 from holdfast.schemas.tool import OutputMethod
 
+SkillChooser = Literal["request", "rule", "model"]
+
 
 class Entry(Lenient):
     """What all entries have. `event` names the event that an entry is, where it is one."""
@@ -72,9 +74,16 @@ class NoticeEntry(Entry):
 class SkillEntry(Entry):
     """The run has this skill from now on."""
 
-    event = False
     type: Literal["skill"] = "skill"
     skill: str
+    """The skill."""
+    by: SkillChooser | None = None
+    """Who chose it: the run's request; a rule, which is its `when`, or that there is no other; or
+    the model. An older run has none."""
+    confidence: float | None = None
+    """How sure the model is, from 0 to 1."""
+    reason: str | None = None
+    """Why the model chose it."""
 
 
 class SummaryEntry(Entry):

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from holdfast.runtime.narration.phrases import (
     EXPIRED,
     NAME_CHARS,
+    SKILL_CHOSEN,
     decided_phrase,
 )
 from holdfast.runtime.text_safety import (
@@ -257,7 +258,10 @@ def _plain_line(at: str, entry: Entry) -> NarrationLine | None:
         case TurnStartEntry():
             return NarrationLine(at, "turn", str(entry.turn), tone="turn")
         case SkillEntry():
-            return NarrationLine(at, "skill", one_line(entry.skill, NAME_CHARS))
+            sure = "" if entry.confidence is None else f", confidence {entry.confidence:g}"
+            by = "" if entry.by is None else f" ({SKILL_CHOSEN[entry.by]}{sure})"
+            why = f"because: {clean(entry.reason)}" if entry.reason else ""
+            return NarrationLine(at, "skill", one_line(entry.skill, NAME_CHARS) + by, why)
         case SummaryEntry():
             replaced = f"the model reads this in place of entries 1 to {entry.upto}"
             return NarrationLine(at, "summary", replaced, clean(entry.text), "quiet")

@@ -9,6 +9,7 @@ from typing import Final
 
 from holdfast.runtime.text_safety import clean, one_line
 from holdfast.schemas.decision import Decided, Kind
+from holdfast.schemas.log_entry import SkillChooser
 from holdfast.schemas.settings.notify import Lapse
 from holdfast.validation.text_safety import is_same_person
 
@@ -29,6 +30,13 @@ EXPIRED: Final = "expired"
 
 QUEUED_FOR_MODEL: Final = "for its turn at the model (maxRequestsPerMinute)"
 """The reason why a request waits that the endpoint's rate limit delays."""
+
+SKILL_CHOSEN: Final[Mapping[SkillChooser, str]] = {
+    "request": "named by the request",
+    "rule": "chosen by a rule",
+    "model": "chosen by the model",
+}
+"""Who chose the skill of a run."""
 
 # The run's own text for a plan, from here on, has what the heading does not have.
 _REFUSED_CALLS: Final = "Refused already"

@@ -134,7 +134,8 @@ async def test_what_loads_and_may_not_be_meant_is_told(place: Path, holdfast: Ho
         "model: {endpoint: m}\nbudget: {maxTurns: 3}\napproval: {quorum: 2, signed: true}\n"
         "onThreshold: {maxTokens: 0.8}\ntools:\n- pay\n- late\n"
         "- {_tool: x, _activity: look_up, required: [a], anyOf: [true]}\n"
-        "skills:\n- name: one\n  tools: [{_tool: y, _activity: look_up, required: [n]}]\n"
+        "skills:\n- name: one\n  when: {required: [id]}\n"
+        "  tools: [{_tool: y, _activity: look_up, required: [n]}]\n"
     )
     said = await holdfast("check", *ALL)
     assert (said.code, said.err) == (0, "")
@@ -150,10 +151,11 @@ async def test_what_loads_and_may_not_be_meant_is_told(place: Path, holdfast: Ho
         " `budget: {maxTokens: …}`, unless each request sets it",
         "agents/desk.yaml:5: `tools`: `late` is forced at turn 4, and calls end with turn 3; lower"
         " its `forceAtStep`, or raise the budget",
-        f"agents/desk.yaml:11: `skills[0].tools[0].required[0]`: `n` {required} `required`",
+        "agents/desk.yaml:11: `when` fits every text, too; add `type: object`",
+        f"agents/desk.yaml:12: `skills[0].tools[0].required[0]`: `n` {required} `required`",
     ]
     listed = json.loads((await holdfast("check", *ALL, "--json")).out)
-    assert [each["line"] for each in listed][:-1] == [2, 3, 5, 2, 4, 5, 11]
+    assert [each["line"] for each in listed][:-1] == [2, 3, 5, 2, 4, 5, 11, 12]
 
 
 async def test_strict_options_and_signed_tools_without_permits_are_reported(

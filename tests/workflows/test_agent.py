@@ -207,3 +207,26 @@ async def test_who_waits_for_an_answer_is_told_why_the_run_cannot_begin(
     assert isinstance(refused.value.cause, ApplicationError)
     assert refused.value.cause.type == "invalid_request"
     assert "there is no agent `nobody`" in refused.value.cause.message
+
+
+async def test_a_rule_routes_a_run_to_its_skill_and_the_model_the_others(launch: Launch) -> None:
+    sure = call("choose_skill", skill="talk", confidence=0.8, _reasoningForCall="It is small talk.")
+    backend = await launch(
+        lambda _, body: Answer(calls=[sure]) if "choose_skill" in str(body.get("tools")) else DONE,
+        **SIDE_BY_SIDE,
+    )
+    order = {"type": "object", "required": ["order_id"]}
+    skills = [{"name": "refunds", "when": order}, {"name": "talk"}, {"name": "rest"}]
+    ruled = await backend.start(agent={"skills": skills}, input={"order_id": "7"})
+    asked = await backend.start(agent={"skills": skills}, input="Hello!")
+
+    assert ((await ruled.result())["turns"], (await asked.result())["turns"]) == (1, 2)
+    by_rule, by_model = await chosen(ruled), await chosen(asked)
+    assert (by_rule["skill"], by_rule["by"]) == ("refunds", "rule")
+    assert (by_model["skill"], by_model["by"], by_model["confidence"]) == ("talk", "model", 0.8)
+
+
+async def chosen(run: Run) -> dict[str, Any]:
+    """The event of a run that has its skill."""
+    [event] = [one for one in await run.events() if one["type"] == "skill"]
+    return event

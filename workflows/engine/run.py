@@ -302,11 +302,11 @@ class Run(ExecutionBase):
         """Activate a turn's chosen skill; return whether the turn goes on, with its activity."""
         for call in turn.calls:
             if call.name == CHOOSE_SKILL and isinstance(call.outcome, Succeeded):
-                chosen = str(call.arguments["skill"])
+                chosen, sure = str(call.arguments["skill"]), call.arguments.get("confidence")
                 break
         else:
             return False
-        self.state.take_skill(chosen)
+        self.state.take_skill(chosen, "model", confidence=sure, reason=call.meta.reasoning)
         lacking = self.pages.settle()
         if lacking is not None:
             text = f"the skill `{chosen}` has no tool `{lacking}`: it is not asked to call it first"

@@ -12,7 +12,7 @@ from holdfast.schemas.internal.continue_as_new import (
     RedactionSnapshot,
     ValueSnapshot,
 )
-from holdfast.schemas.log_entry import NoticeEntry, SkillEntry, WriteEntry
+from holdfast.schemas.log_entry import NoticeEntry, SkillChooser, SkillEntry, WriteEntry
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
@@ -138,9 +138,10 @@ class RunState:
             reset=self.was_reset,
         )
 
-    def take_skill(self, skill: str) -> None:
-        """Activate a skill, and log it."""
-        self.log.append(SkillEntry(skill=skill))
+    def take_skill(self, skill: str, by: SkillChooser, **why: Any) -> None:
+        """Activate a skill, and log it, with who chose it and why."""
+        chosen = {"by": by, **why} if self.rules.logs_choice else {}
+        self.log.append(SkillEntry(skill=skill, **chosen))
         self.skill = skill
         self._allow_tools()
 

@@ -1,13 +1,13 @@
 """Skills: named parts of an agent, of which a run has one.
 
-    several skills, none named ─► choosing ─► active, to the end of the run
-    one is named, or is the only one ───────► active, to the end of the run
+    one is named, has a fitting `when`, or is the only one ─► active, to the end of the run
+    none of these ─► choosing ─────────────────────────────► active, to the end of the run
 
-A run uses the only skill of its agent without a choice, which would cost a request. During the
-choice, the model is offered only the choice, as a tool; the engine itself answers a call of it,
-without an activity, a hook or a person. After that, the skill's tools and the agent's own are
-allowed, and no others: this module looks up the allowed tools for each call, independent of prompts
-and results.
+A run uses the only skill of its agent, or the first whose `when` its input fits, without a choice,
+which would cost a request. During the choice, the model is offered only the choice, as a tool; the
+engine itself answers a call of it, without an activity, a hook or a person. After that, the skill's
+tools and the agent's own are allowed, and no others: this module looks up the allowed tools for
+each call, independent of prompts and results.
 
 A skill with an activity uses no model. Its run is one call, of a tool made of the skill, with the
 run's input: an object is the arguments, and a text is `{"input": …}`. The outcome of the call ends
@@ -20,6 +20,7 @@ from holdfast.schemas.agent import Agent, AgentRules, Skill
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits, Tool
+from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall
 
 _CHOOSE = (
@@ -28,6 +29,14 @@ _CHOOSE = (
 )
 
 
+_CONFIDENCE = {
+    "confidence": {
+        "type": "number",
+        "minimum": 0,
+        "maximum": 1,
+        "description": "How sure you are that it fits.",
+    }
+}
 # What a skill's activity takes over from the tool that it runs, besides its parameters.
 _RULES = ("side_effects", "idempotent", "approval", "hooks", "requires", "limits", "untrusted")
 
@@ -42,11 +51,18 @@ def allowed_tools(rules: AgentRules, name: str | None) -> list[Tool]:
     skill = skill_of(rules, name)
     if skill is not None:
         return [*rules.tools, *skill.tools]
-    return [choice(rules.skills)] if rules.skills else rules.tools
+    return [choice(rules)] if rules.skills else rules.tools
 
 
-def choice(skills: list[Skill]) -> Tool:
+def fitting(rules: AgentRules, given: Any) -> str | None:
+    """Return the first skill with a rule that the run's input fits."""
+    ruled = ((one.name, one.when) for one in rules.skills if one.when is not None)
+    return next((name for name, when in ruled if not errors(given, when)), None)
+
+
+def choice(rules: AgentRules) -> Tool:
     """Return the tool to choose a skill; some providers allow only short tool descriptions."""
+    skills = rules.skills
     lines = [f"- {one.name}: {one.description}".removesuffix(": ") for one in skills]
     which = {
         "type": "string",
@@ -59,7 +75,7 @@ def choice(skills: list[Skill]) -> Tool:
         description=_CHOOSE,
         parameters={
             "type": "object",
-            "properties": {"skill": which},
+            "properties": {"skill": which, **(_CONFIDENCE if rules.logs_choice else {})},
             "required": ["skill"],
             "additionalProperties": False,
         },

@@ -99,6 +99,54 @@ def test_a_skill_that_cannot_be_had_makes_no_run(skills: Any, request_: Any, why
     assert str(refused.value) == why
 
 
+ROUTED = (
+    REFUNDS.model_copy(update={"when": {"type": "object", "required": ["order_id"]}}),
+    TRAVEL.model_copy(update={"when": {"type": "string", "pattern": "flight"}}),
+    Skill(name="other"),
+)
+LOGGED = {"logs_choice": True}
+
+
+@pytest.mark.parametrize(
+    ("input_", "skill"), [({"order_id": "7"}, "refunds"), ("a flight to Oslo", "travel")]
+)
+def test_the_first_skill_whose_rule_fits_the_input_is_taken_without_a_model(
+    input_: Any, skill: str
+) -> None:
+    play = desk(DONE, skills=ROUTED, definition=LOGGED, input=input_).to_end()
+
+    [event] = [one for one in play.events() if one["type"] == "skill"]
+    assert (event["skill"], event["by"]) == (skill, "rule")
+    assert play.result["turns"] == 1
+
+
+def test_a_named_skill_comes_before_every_rule_and_the_model_after_them() -> None:
+    named = desk(DONE, skills=ROUTED, definition=LOGGED, input="flight", skill="refunds").to_end()
+    assert [(one["skill"], one["by"]) for one in named.records("skill")] == [("refunds", "request")]
+
+    sure = call(
+        "choose_skill", {"skill": "other", "confidence": 0.75, "_reasoningForCall": "It is"}
+    )
+    chosen = desk(says("", sure), DONE, skills=ROUTED, definition=LOGGED, input="hello").to_end()
+    [entry] = chosen.records("skill")
+    assert {key: entry[key] for key in ("skill", "by", "confidence", "reason")} == {
+        "skill": "other",
+        "by": "model",
+        "confidence": 0.75,
+        "reason": "It is",
+    }
+
+
+def test_a_run_of_an_older_worker_logs_a_choice_as_it_did() -> None:
+    sure = call("choose_skill", {"skill": "travel", "confidence": 1})
+    play = desk(says("", sure), says("", CHOOSE), DONE).to_end()
+
+    assert play.errors() == {"t1c1": "invalid_arguments", "t2c1": None}
+    [entry] = play.records("skill")
+    assert entry.keys() == {"n", "at", "type", "skill"}
+    assert "skill" not in [one["type"] for one in play.events()]
+
+
 # The choice.
 
 

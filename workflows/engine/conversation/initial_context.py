@@ -4,8 +4,9 @@ from typing import Any
 
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.base import json_size
-from holdfast.schemas.log_entry import NoticeEntry
-from holdfast.schemas.message import ChatMessage, DataPart, Message
+from holdfast.schemas.log_entry import NoticeEntry, SkillChooser
+from holdfast.schemas.message import AskedCall, ChatMessage, ContextMessage, DataPart, Message
+from holdfast.schemas.names import call_id
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import RunRequest
@@ -13,7 +14,7 @@ from holdfast.schemas.tool import OutputMethod, Schema
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.conversation.data_messages import DataMessageWriter
 from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
-from holdfast.workflows.engine.skills import allowed_tools, skill_of
+from holdfast.workflows.engine.skills import allowed_tools, fitting, skill_of
 from holdfast.workflows.engine.state.data import CannotWrite
 from holdfast.workflows.engine.state.redaction import Redaction
 
@@ -24,10 +25,10 @@ class InvalidRequest(ValueError):
 
 def write_initial_context(request: RunRequest, agent: Agent, state: RunState) -> None:
     """Write skill, context, state and input to an empty log, or raise `InvalidRequest`."""
-    skill = _skill(request, agent)
+    skill, by = _skill(request, agent)
     _check(request, agent, skill)
     if skill is not None:
-        state.take_skill(skill)
+        state.take_skill(skill, by)
     state.data.set("state", {})
     context, task = [_said(message) for message in request.context], list[ChatMessage]()
     if isinstance(request.input, str):
@@ -88,7 +89,7 @@ def _said(message: Message) -> ChatMessage:
     return ChatMessage(role=message.role, content=message.content)
 
 
-def _skill(request: RunRequest, agent: Agent) -> str | None:
+def _skill(request: RunRequest, agent: Agent) -> tuple[str | None, SkillChooser]:
     """Return the skill that a run starts with, or None if the model chooses or there is none."""
     known, name = [skill.name for skill in agent.skills], request.skill
     if name is None:
@@ -137,6 +138,7 @@ def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
     choice = request.tool_choice
     if choice is not None and not isinstance(choice, str) and choice.name not in names:
         fix = suggest_names(choice.name, names, "it has none")
+    by: SkillChooser = "request" if name is not None else "rule"
         raise InvalidRequest(f"`toolChoice`: {whose} has no tool {quote_value(choice.name)}; {fix}")
     if any(message.role == "tool" for message in request.context):
         raise InvalidRequest("`context` holds a message of role `tool`; say `user` or `assistant`")

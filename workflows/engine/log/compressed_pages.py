@@ -107,7 +107,8 @@ def events_in(records: Iterable[Record]) -> Iterator[Record]:
             end = None
         if record["type"] == "tool_end":
             end = record
-        elif record["type"] in EVENTS:
+        # The entries of an older run for its skill are no events: they would move the others.
+        elif record["type"] in EVENTS and (record["type"] != "skill" or "by" in record):
             yield record
     if end is not None:
         yield end
