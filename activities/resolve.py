@@ -5,7 +5,7 @@ A run or a call reads its definition when it starts, and uses it until it ends.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from temporalio import activity
@@ -24,6 +24,7 @@ from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ANONYMOUS
 from holdfast.validation.problems import ValueProblem, problems_of, summarize_problems
 
+RequestT = TypeVar("RequestT", bound=Strict)
 # The name of an agent that a request defines without a name.
 UNNAMED_AGENT = "inline"
 
@@ -53,7 +54,9 @@ class DefinitionResolver:
             ApplicationError: of type `invalid_request`, not retryable: the request cannot be
                 resolved.
         """
-        _check(request, RunRequest)
+        checked = _check(request, RunRequest)
+        if checked.input is None and checked.context and checked.context[-1].role == "assistant":
+            raise _invalid([ValueProblem(("context",), "it holds no new message", "add one")])
         catalog, definition = self._shelf.catalog, request["agent"]
         try:
             if isinstance(definition, dict):
@@ -98,9 +101,9 @@ class DefinitionResolver:
         return self._facts.model_copy(update={"tracing": self._tracing()})
 
 
-def _check(request: dict[str, Any], model: type[Strict]) -> None:
+def _check(request: dict[str, Any], model: type[RequestT]) -> RequestT:
     try:
-        model.model_validate(request)
+        return model.model_validate(request)
     except ValidationError as error:
         raise _invalid(problems_of(error, request, model)) from None
 

@@ -27,6 +27,7 @@ from holdfast.client.command_errors import (
 from holdfast.client.connection import connect
 from holdfast.client.run_handle import RunHandle
 from holdfast.client.start import StartRequest, environment_caller, start_workflow
+from holdfast.client.transcript import continue_run
 from holdfast.runtime.command_line import read_name
 from holdfast.runtime.text_safety import as_json, as_text, clean, format_date, holdfast_command
 from holdfast.schemas import names
@@ -42,7 +43,7 @@ def add_parsers(commands: Commands) -> None:
     run = commands.add_parser("run", help="start a run and follow it")
     add = run.add_argument
     text = "the name of an agent, or @FILE with its JSON"
-    add("agent", metavar="AGENT", type=definition, help=text)
+    add("agent", metavar="AGENT", nargs="?", type=definition, help=text)
     text = "the task: text, a JSON object, @FILE, or -"
     add("--input", metavar="TEXT", type=option_values.run_input, help=text)
     add("--state", **OBJECT, help="the initial state, or @FILE")
@@ -50,6 +51,8 @@ def add_parsers(commands: Commands) -> None:
     add("--context", metavar="JSON", type=option_values.json_objects, help=text)
     add("--skill", **NAME, help="the skill of the agent (default: selected by the agent)")
     add("--budget", **OBJECT, help="the limits of the run, such as '{\"maxTurns\": 4}'")
+    text = "continue the transcript of a run that has ended, by default with its agent"
+    add("--continue", **RUN, dest="continued", help=text)
     add("--conversation", action="store_true", default=None, help="stay open for `holdfast send`")
     _add_starting(run, "the agent's")
     run.set_defaults(command=partial(start, RunRequest))
@@ -117,6 +120,7 @@ async def start(
     detach: bool,
     json: bool,
     approver: Approver,
+    continued: str | None = None,
     **request: Any,
 ) -> int:
     """Start a run or a single call, and follow it unless `detach`. The exit code is the run's.
@@ -124,14 +128,21 @@ async def start(
     `request` has the given fields of the model; the others are `None`.
     """
     fields = {name: value for name, value in request.items() if value is not None}
+    client = None if continued is None else await connect()
+    if client is not None and continued is not None:
+        fields = await continue_run(client, continued, fields)
     try:
         checked = model.model_validate(fields)
     except ValidationError as error:
         what = "run" if model is RunRequest else "call"
         raise invalid_input(what, error, fields, model, f"see holdfast {what} --help") from error
-    if isinstance(checked, RunRequest) and checked.input is None and not checked.context:
-        raise wrong_command("there is nothing to do", "say what with --input TEXT, @FILE or -")
-    client = await connect()
+    if isinstance(checked, RunRequest) and checked.input is None:
+        todo = "say what with --input TEXT, @FILE or -"
+        if not checked.context:
+            raise wrong_command("there is nothing to do", todo)
+        if checked.context[-1].role == "assistant":
+            raise wrong_command("`context` holds no new message", todo)
+    client = client or await connect()
     new = StartRequest.of(checked, fields, caller=environment_caller(os.environ))
     run_id = await start_workflow(client, new, run_id, task_queue, timeout)
     text = run_id if detach else f"run {clean(run_id)}"

@@ -86,6 +86,37 @@ class Message(Strict):
     """What is said: a text, or a list of parts."""
 
 
+class EarlierCall(Strict):
+    """A call that was made before the run, as its transcript has it."""
+
+    id: Annotated[str, Field(min_length=1, max_length=200)]
+    """What its result names it by."""
+    tool: Annotated[str, Field(min_length=1, max_length=128)]
+    """The tool."""
+    arguments: dict[str, Json] = {}
+    """What it was called with."""
+
+
+class ContextMessage(Message):
+    """A message from before the run: a text or data, a model's calls, or the result of one."""
+
+    content: Content = ""
+    """What is said: a text, or a list of parts."""
+    calls: list[EarlierCall] = []
+    """The calls of an `assistant`: their results are the next messages, in the same order."""
+    call_id: str | None = None
+    """The call that a message of the role `tool` is the result of."""
+    is_error: bool = False
+    """Whether that call failed."""
+
+    @model_validator(mode="after")
+    def _has_content(self) -> "ContextMessage":
+        is_empty = "content" not in self.model_fields_set and not self.calls
+        if is_empty and self.role != "tool":
+            raise ValueError("`content` is missing; add it")
+        return self
+
+
 class Delivered(Message):
     """A message to a run, and when it is to be read. It is the result of no call."""
 
@@ -116,6 +147,7 @@ class ChatMessage(Lenient):
     `provider_data` is what a provider wants back with its own answer, unread by anybody else.
     In composed calling, the calls are in the content; `said` is what else is in it, the text
     and the output, for people. `instance` is whose it is, where a tool said it in a call for one.
+    `imported`: these calls were made, or this result came, before the run and not in it.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -127,4 +159,5 @@ class ChatMessage(Lenient):
     is_error: bool = False
     said: str | None = None
     instance: str | None = None
+    imported: bool = False
     provider_data: Json = None

@@ -8,7 +8,7 @@ from holdfast.schemas.agent import AgentDefinition, Budget, ToolChoice
 from holdfast.schemas.base import Duration, Json, Lenient, Strict
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.message import Message
+from holdfast.schemas.message import ContextMessage
 from holdfast.schemas.tool import ToolDefinition
 
 RunStatus = Literal[
@@ -74,8 +74,8 @@ class RunRequest(Strict):
     """The name of an agent of the worker, or one that is written out here."""
     input: str | dict[str, Json] | None = None
     """The task: a text, or an object."""
-    context: list[Message] = []
-    """Messages that were said before."""
+    context: list[ContextMessage] = []
+    """Messages from before the run, such as the transcript of another one."""
     state: dict[str, Json] | None = None
     """The state that the run begins with."""
     skill: str | None = None

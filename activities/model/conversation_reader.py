@@ -15,6 +15,7 @@ from holdfast.activities.model.conversation_cache import (
 from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.providers.base import Encoder, Provider, ToolNames
 from holdfast.schemas.agent import Calling
+from holdfast.schemas.base import readable_json
 from holdfast.schemas.internal.model_request import (
     Ask,
     ConversationPage,
@@ -155,4 +156,11 @@ def without_native_calls(message: ChatMessage) -> ChatMessage:
         if isinstance(content, str):
             return ChatMessage(role="user", content=f"{introduction} {content}")
         return ChatMessage(role="user", content=[TextPart(text=introduction), *content])
-    return message.model_copy(update={"calls": []}) if message.calls else message
+    if not message.calls:
+        return message
+    content = message.content
+    if message.said is None:  # the calls were made natively, as those of an imported transcript
+        calls = [{"_tool": call.tool, **call.arguments} for call in message.calls]
+        answer = readable_json({"calls": calls, "output": None})
+        content = f"{content}\n{answer}" if content and isinstance(content, str) else answer
+    return message.model_copy(update={"calls": [], "content": content})

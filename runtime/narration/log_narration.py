@@ -45,7 +45,7 @@ from holdfast.schemas.log_entry import (
     TurnStartEntry,
     WriteEntry,
 )
-from holdfast.schemas.message import ChatMessage, Content, DataPart, ImagePart, TextPart
+from holdfast.schemas.message import AskedCall, ChatMessage, Content, DataPart, ImagePart, TextPart
 
 Tone = Literal["turn", "plain", "said", "quiet", "good", "bad", "asks"]
 
@@ -125,6 +125,9 @@ class LogNarration:
     def _message(self, at: str, message: ChatMessage) -> list[NarrationLine]:
         # In composed calling, the content is the model's JSON, which includes the calls.
         body = _text(message.content if message.said is None else message.said)
+        if message.imported and message.calls:
+            said = [NarrationLine(at, "model", "", body, "said")] if body else []
+            return [*said, *(self._imported(at, call) for call in message.calls)]
         if message.calls and not body:
             return []  # each call has its own entry
         is_untrusted = is_from_outside(message.content)
@@ -155,6 +158,10 @@ class LogNarration:
         reason = clean(call.reasoning or "")
         head = [waits and f"waits for {waits}", reason and f"because: {reason}"]
         return NarrationLine(at, "call", text, "\n".join(filter(None, [*head, body])))
+
+    def _imported(self, at: str, call: AskedCall) -> NarrationLine:
+        text = f"{self.name(call.id, call.tool)}  {arguments_line(call.arguments)}".rstrip()
+        return NarrationLine(at, "call", text, "before this run: it was not run here", "quiet")
 
     def _with_arguments(self, entry: ToolCallEntry | ToolStartEntry) -> tuple[str, str]:
         """Return the call with its arguments in a line, and the arguments that do not fit in it."""

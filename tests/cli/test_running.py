@@ -11,7 +11,7 @@ from temporalio.converter import DataConverter
 
 from holdfast.schemas.internal.tracing import HEADER
 from tests.cli.conftest import Holdfast
-from tests.support.backend import Backend, Launch
+from tests.support.backend import Backend, Launch, Run
 from tests.support.model_server import Answer, call
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -200,6 +200,57 @@ async def test_a_call_is_carried_out_and_told_line_by_line(
     assert "t1c1 look_up  id=7" in told[1]
     assert 'output: {\n  "id": 7,\n  "name": "item 7"\n}' in said.out
     assert "completed: 1 call\n" in said.out
+
+
+async def test_a_failed_run_goes_on_from_its_transcript(
+    launch: Launch, holdfast: Holdfast, clerk: str
+) -> None:
+    down = Answer(status=400, body={"error": {"message": "no such model"}})
+    answers = [Answer("I look.", [call("look_up", id=7)]), down]
+    backend = await launch(lambda turn, _: answers[turn - 1])
+    failed = await holdfast("run", clerk, *on(backend, "--input", "Which item?"))
+    assert (failed.code, "no such model" in failed.out) == (1, True)
+    answers[1] = Answer("It is item 7.")
+
+    again = ("--task-queue", backend.task_queue, "--continue", f"run-of-{backend.task_queue}")
+    said = await holdfast("run", clerk, *again)
+
+    assert (said.code, said.err) == (0, "")
+    told = [" ".join(line.split()[1:]) for line in said.out.splitlines()]
+    assert told[1:5] == [
+        "user Which item?",
+        "model I look.",
+        "call t0c1 look_up id=7 before this run: it was not run here",
+        'result t0c1 look_up {"id": 7, "name": "item 7"}',
+    ]
+    assert "completed: 1 turn, 0 calls" in said.out
+    first, second = backend.model.requests[1], backend.model.requests[-1]
+    assert [one["role"] for one in second["messages"]] == ["system", "user", "assistant", "tool"]
+    assert [one.get("content") for one in second["messages"]] == (
+        [one.get("content") for one in first["messages"][:4]]
+    ), "the model reads on where it was, without the state behind it"
+
+
+async def test_what_has_ended_goes_on_with_a_new_message_and_what_is_open_not_at_all(
+    launch: Launch, holdfast: Holdfast, clerk: str
+) -> None:
+    backend = await launch(PAYS)
+    run_id = f"run-of-{backend.task_queue}"
+    again = ("run", clerk, "--task-queue", backend.task_queue, "--continue", run_id)
+    await holdfast("run", clerk, *on(backend, "--detach"))
+    early = await holdfast(*again)
+    await Run(backend.client.get_workflow_handle(run_id)).waiting()
+    await holdfast("decide", run_id, "t1c1", "approve")
+    await holdfast("watch", run_id)
+
+    silent = await holdfast(*again)
+    more = await holdfast(*again, "--input", "Again!")
+
+    assert (early.code, "has not ended" in early.err) == (2, True)
+    assert (silent.code, "`context` holds no new message" in silent.err) == (2, True)
+    assert more.code == 0
+    said = backend.model.requests[-1]["messages"]
+    assert [one["role"] for one in said[1:]] == ["user", "assistant", "tool", "assistant", "user"]
 
 
 async def test_what_a_command_starts_hangs_where_its_environment_says(

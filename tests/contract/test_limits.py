@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.catalog import agent_reader, builtin_tools, catalog_files
+from holdfast.client import transcript
 from holdfast.hosting.worker import MAX_ACTIVITIES
 from holdfast.providers import streamed_answer
 from holdfast.providers.transport import http
@@ -60,6 +61,11 @@ LIMITS: dict[str, list[str]] = {
     "the input of an activity, a hook or a delegate": [
         kb(activity_options.MAX_INPUT_BYTES),
         kb(scopes.MAX_TRANSCRIPT_BYTES),
+    ],
+    "the transcript of a run that another one continues": [kb(transcript.MAX_TRANSCRIPT_BYTES)],
+    "repairs of a call's arguments": [
+        str(preparation.MAX_REPAIRS),
+        base.format_duration(activity_options.HOOK_TO_CLOSE),
     ],
     "a run's state, and each other kind of its data": [kb(run_state.MAX_STATE_BYTES)],
     "instances of a run": [str(data_messages.MAX_INSTANCES)],

@@ -22,7 +22,7 @@ from holdfast.schemas.internal.delegate import (
     DelegateView,
 )
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.message import DataPart, Message
+from holdfast.schemas.message import ContextMessage, DataPart
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunRequest, RunResult, Spent
 from holdfast.schemas.tool import ANONYMOUS, Tool
@@ -112,8 +112,8 @@ def build_request(
     """Build a delegate's request; `ValidationError` if a value in its scopes cannot be sent."""
     tool, principal = call.tool, state.principal
     seen = scopes.values(call, call.visible_data or state.data)
-    messages = [
-        Message(content=[DataPart(kind=PARENT_INPUT if kind == "input" else kind, data=value)])
+    parts = [
+        DataPart(kind=PARENT_INPUT if kind == "input" else kind, data=value)
         for kind, value in seen.items()
         if kind != "state"
     ]
@@ -126,7 +126,10 @@ def build_request(
     return RunRequest(
         agent=definition,
         input=call.arguments,
-        context=[*scopes.transcript(call, state), *messages],
+        context=[
+            *scopes.transcript(call, state),
+            *(ContextMessage(content=[part]) for part in parts),
+        ],
         state=seen.get("state"),
         budget=share,
         principal=principal and principal.model_copy(update={"scopes": state.scopes()}),

@@ -121,6 +121,8 @@ class Run(ExecutionBase):
             RunSnapshot(kept=run_state, mailbox=mailbox, choice=choice), request, agent, clock
         )
         initial_context.write_initial_context(request, agent, run.state)
+        made = (message["message"].get("calls", ()) for message in run.state.log.messages())
+        run._seen_ids.update((call["providerId"], None) for calls in made for call in calls)
         run._begin_whole(turn=0, calls=0)
         return run
 

@@ -5,9 +5,19 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.run import RunRequest
+from holdfast.schemas.tool import CallLimits
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
-from tests.engine.driver import Play, says, tool
+from tests.engine.driver import Play, call, says, tool
 
+CALLED = {
+    "role": "assistant",
+    "calls": [
+        {"id": "a", "tool": "look", "arguments": {"id": "†state.x"}},
+        {"id": "b", "tool": "gone"},
+    ],
+}
+FOUND = {"role": "tool", "callId": "a", "content": "item 7"}
+LOST = {"role": "tool", "callId": "b", "content": "no such tool", "isError": True}
 OBJECT = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 
 
@@ -41,7 +51,29 @@ def test_an_input_that_is_an_object_is_data_with_its_schema() -> None:
         (
             {"context": [{"role": "tool", "content": "x"}]},
             {},
-            "`context` holds a message of role `tool`; say `user` or `assistant`",
+            "`context[0]` is the result of no call before it; leave it out",
+        ),
+        (
+            {"context": [CALLED, {"content": "x"}]},
+            {},
+            "`context[1]` is not the result of the call `a`; add it after its call: a message of"
+            " role `tool` with its `callId`",
+        ),
+        ({"context": [CALLED, {**FOUND, "callId": "b"}]}, {}, "`context[1]` is not the result of"),
+        (
+            {"context": [CALLED, FOUND]},
+            {},
+            "`context` lacks the result of the call `b`; add it after its call: ",
+        ),
+        (
+            {"context": [{"content": "x", "isError": True}]},
+            {},
+            "`context[0]` is the result of no call before it; leave it out",
+        ),
+        (
+            {"context": [{**CALLED, "role": "user"}]},
+            {},
+            "`context[0]` has `calls`; its role has to be `assistant`",
         ),
     ],
 )  # fmt: skip
@@ -52,6 +84,53 @@ def test_what_does_not_make_a_run_is_refused_in_one_line(
         begun(**{"input": "go", **request_}, definition=definition)
 
     assert why in str(refused.value)
+
+
+def test_a_transcript_has_its_calls_and_results_as_not_run_here() -> None:
+    play = begun(context=[{"content": "Which item?"}, CALLED, FOUND, LOST], input=None)
+
+    looked = {"id": "t0c1", "providerId": "t0c1", "tool": "look", "arguments": {"id": "†state.x"}}
+    gone = {"id": "t0c2", "providerId": "t0c2", "tool": "gone", "arguments": {}}
+    result = {"role": "tool", "imported": True}
+    assert play.messages()[:-1] == [
+        {"role": "user", "content": "Which item?"},
+        {"role": "assistant", "calls": [looked, gone], "imported": True},
+        {**result, "callId": "t0c1", "providerId": "t0c1", "tool": "look", "content": "item 7"},
+        {
+            **result,
+            "callId": "t0c2",
+            "providerId": "t0c2",
+            "tool": "gone",
+            "content": "no such tool",
+            "isError": True,
+        },
+    ]
+    assert (play.result["calls"], play.event_lines()) == (0, ["turn_start", "turn_end", "done"])
+
+
+def test_what_was_called_before_the_run_counts_for_nothing_in_it() -> None:
+    data = [{"type": "data", "kind": "item", "data": {"id": 7}}]
+    limits = CallLimits(per_run=1, after=["look"])
+    tools = (tool(), tool("pay", limits=limits))
+    turns = [
+        says("", call("pay")),
+        says("", call("look", {"id": "†item.id"})),
+        says("", call("look"), call("look", provider_id="t0c1")),
+        says("", call("pay")),
+        says("done"),
+    ]
+    context = [CALLED, {**FOUND, "content": data}, LOST]
+    play = Play(*tools, model=turns, context=context).to_end()
+
+    assert play.errors() == {
+        "t1c1": "blocked",
+        "t2c1": "unresolved_reference",
+        "t3c1": None,
+        "t3c2": None,
+        "t4c1": None,
+    }
+    ids = [each["providerId"] for one in play.messages() for each in one.get("calls", ())]
+    assert len(set(ids)) == len(ids), "providers match a result with its call by the id"
 
 
 @pytest.mark.parametrize("field", ["input", "state"])

@@ -28,6 +28,7 @@ class DataMessageWriter:
 
     `refuse` receives the kind of data that cannot be stored, and the reason. A message of a call
     for an instance is stored `within` that instance only, and `veil` is its redaction in the state.
+    What is in an imported call or result is shown, and read by no reference.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class DataMessageWriter:
         self._left = Counter(
             self._place(part)
             for message in messages
+            if not (isinstance(message, ChatMessage) and message.imported)
             for part in message.content
             if isinstance(part, DataPart)
         )
@@ -62,7 +64,7 @@ class DataMessageWriter:
     def write(self, message: ChatMessage) -> None:
         """Write one of the messages to the log."""
         content = message.content
-        if isinstance(content, list):
+        if isinstance(content, list) and not message.imported:
             content = [shown for part in content for shown in self._part(part)]
             if not content and message.content:
                 return

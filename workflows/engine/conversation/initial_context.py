@@ -30,7 +30,7 @@ def write_initial_context(request: RunRequest, agent: Agent, state: RunState) ->
     if skill is not None:
         state.take_skill(skill, by)
     state.data.set("state", {})
-    context, task = [_said(message) for message in request.context], list[ChatMessage]()
+    context, task = _read_context(request.context), list[ChatMessage]()
     if isinstance(request.input, str):
         task = [ChatMessage(role="user", content=request.input)]
     elif request.input is not None:
@@ -55,6 +55,38 @@ def write_initial_context(request: RunRequest, agent: Agent, state: RunState) ->
     for message in task:
         writer.write(message)
     _check_input(agent, state)
+
+
+def _read_context(context: list[ContextMessage]) -> list[ChatMessage]:
+    """Return the messages before the run; each call has an id of its own, and its one result."""
+    messages, still_open, count = list[ChatMessage](), list[tuple[str, AskedCall]](), 0
+    for n, message in enumerate(context):
+        place, is_result = f"`context[{n}]`", message.role == "tool"
+        if still_open and not (is_result and message.call_id == still_open[0][0]):
+            raise _without_result(f"{place} is not", still_open[0][0])
+        if not still_open and (is_result or message.is_error or message.call_id is not None):
+            raise InvalidRequest(f"{place} is the result of no call before it; leave it out")
+        if message.calls and message.role != "assistant":
+            raise InvalidRequest(f"{place} has `calls`; its role has to be `assistant`")
+        if is_result:
+            _, made = still_open.pop(0)
+            more: dict[str, Any] = {"call_id": made.id, "provider_id": made.id, "tool": made.tool}
+        else:
+            for call in message.calls:
+                own = call_id(0, count := count + 1)
+                made = AskedCall(id=own, provider_id=own, tool=call.tool, arguments=call.arguments)
+                still_open.append((call.id, made))
+            more = {"calls": [made for _, made in still_open]}
+        more |= {"is_error": message.is_error, "imported": is_result or bool(still_open)}
+        messages.append(_said(message).model_copy(update=more))
+    if still_open:
+        raise _without_result("`context` lacks", still_open[0][0])
+    return messages
+
+
+def _without_result(what: str, call: str) -> InvalidRequest:
+    fix = "add it after its call: a message of role `tool` with its `callId`"
+    return InvalidRequest(f"{what} the result of the call {quote_value(call)}; {fix}")
 
 
 def _check_input(agent: Agent, state: RunState) -> None:
@@ -92,8 +124,10 @@ def _said(message: Message) -> ChatMessage:
 def _skill(request: RunRequest, agent: Agent) -> tuple[str | None, SkillChooser]:
     """Return the skill that a run starts with, or None if the model chooses or there is none."""
     known, name = [skill.name for skill in agent.skills], request.skill
+    by: SkillChooser = "request" if name is not None else "rule"
     if name is None:
-        name = known[0] if len(known) == 1 else None
+        only = known[0] if len(known) == 1 else None
+        name = only or fitting(agent, request.input)
     elif not known:
         raise InvalidRequest(f"`skill`: agent `{agent.name}` has no skills; leave it out")
     elif name not in known:
@@ -106,7 +140,7 @@ def _skill(request: RunRequest, agent: Agent) -> tuple[str | None, SkillChooser]
         raise InvalidRequest(f"{whose}; name one of {', '.join(known)}")
     skill = skill_of(agent, name)
     if skill is None or skill.activity is None:
-        return name
+        return name, by
     parts = (part for message in request.context for part in message.content)
     if request.conversation is not False:
         raise InvalidRequest(
@@ -118,7 +152,7 @@ def _skill(request: RunRequest, agent: Agent) -> tuple[str | None, SkillChooser]
             f"`context`: the skill `{skill.name}` of agent `{agent.name}` is an activity, which"
             " takes one input; leave `_instance` out"
         )
-    return name
+    return name, by
 
 
 def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
@@ -138,7 +172,4 @@ def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
     choice = request.tool_choice
     if choice is not None and not isinstance(choice, str) and choice.name not in names:
         fix = suggest_names(choice.name, names, "it has none")
-    by: SkillChooser = "request" if name is not None else "rule"
         raise InvalidRequest(f"`toolChoice`: {whose} has no tool {quote_value(choice.name)}; {fix}")
-    if any(message.role == "tool" for message in request.context):
-        raise InvalidRequest("`context` holds a message of role `tool`; say `user` or `assistant`")

@@ -9,7 +9,14 @@ from collections.abc import Collection
 from typing import Any
 
 from holdfast.schemas.base import json_size, readable_json
-from holdfast.schemas.message import ChatMessage, Content, DataPart, ImagePart, Message, TextPart
+from holdfast.schemas.message import (
+    ChatMessage,
+    Content,
+    ContextMessage,
+    DataPart,
+    ImagePart,
+    TextPart,
+)
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.log.compressed_pages import Record
 from holdfast.workflows.engine.run_state import RunState
@@ -33,7 +40,7 @@ def values(call: ToolCall, data: Data) -> dict[str, Any]:
     return {kind: value for kind, value in seen.items() if value is not None}
 
 
-def transcript(call: ToolCall, state: RunState) -> list[Message]:
+def transcript(call: ToolCall, state: RunState) -> list[ContextMessage]:
     """Return the newest messages before the call's answer, if its scopes include these."""
     if CONTEXT not in call.meta.scopes:
         return []
@@ -43,17 +50,17 @@ def transcript(call: ToolCall, state: RunState) -> list[Message]:
             before = before[:index]
             break
     before = visible_messages(before, call.meta.instance, state)
-    room, messages = MAX_TRANSCRIPT_BYTES, list[Message]()
+    room, messages = MAX_TRANSCRIPT_BYTES, list[ContextMessage]()
     for left_out in range(len(before), 0, -1):
         message = ChatMessage.read(before[left_out - 1]["message"])
         text = _told(message)
         room -= json_size(text)
         if room < 0 or len(messages) == MAX_TRANSCRIPT_MESSAGES:
-            messages.append(Message(content=f"({left_out} earlier messages are left out.)"))
+            messages.append(ContextMessage(content=f"({left_out} earlier messages are left out.)"))
             break
         if text:
             role = "assistant" if message.role == "assistant" else "user"
-            messages.append(Message.model_validate({"role": role, "content": text}))
+            messages.append(ContextMessage.model_validate({"role": role, "content": text}))
     return messages[::-1]
 
 
@@ -109,6 +116,8 @@ def _own(message: Record, instance: str | None, known: Collection[str]) -> Recor
     """
     if message.get("instance", instance) != instance:
         return None
+    if "imported" in message:  # before the run, there was one for all
+        return message
     if "callId" in message:
         return message if message["callId"] in known else None
     content = message["said"] if "said" in message else message.get("content", "")

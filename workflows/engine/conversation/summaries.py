@@ -330,6 +330,8 @@ def task_text(log: Log) -> str:
         if record["type"] != "message":
             continue
         message = ChatMessage.read(record["message"])
+        if message.imported:  # what tools reported is no task
+            continue
         text = content_text(message.content)
         messages.append(text if message.role == "user" else f"{message.role}: {text}")
         room -= len(messages[-1])
