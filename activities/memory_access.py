@@ -88,8 +88,8 @@ class MemoryActivities:
                 )
         except WorkflowUpdateFailedError as error:
             match error.cause:
-                case ApplicationError(type=names.MEMORY_FULL) as cause:
-                    raise _error(cause.message, names.MEMORY_FULL, final=True) from None
+                case ApplicationError(type=(names.MEMORY_FULL | names.MEMORY_CONFLICT) as kind):
+                    raise _error(error.cause.message, kind, final=True) from None
                 case ApplicationError(type=names.INVALID_REQUEST) as cause:
                     raise _error(cause.message, names.INVALID_ARGUMENTS, final=True) from None
             raise _error("the memory cannot be written to") from error

@@ -60,9 +60,6 @@ class DefinitionResolver:
         catalog, definition = self._shelf.catalog, request["agent"]
         try:
             if isinstance(definition, dict):
-                if definition.get("memory") and "name" not in definition:
-                    reason = "memory is stored under the agent's name, and this one has none"
-                    raise InvalidValueError([ValueProblem(("memory",), reason, "give it a `name`")])
                 world = replace(catalog.definitions, is_inline=True)
                 agent = resolve_definition(definition, UNNAMED_AGENT, world)
             elif definition in catalog.agents:

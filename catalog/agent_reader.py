@@ -125,7 +125,7 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
         ]
         own = [fault for part in parts for fault in part.problems()]
         raise InvalidValueError([*faults, *own, *new]) from None
-    _add_other_tools(definition, parts, name, world)
+    _add_other_tools(definition, parts, world, is_named="name" in written)
     faults += (fault for part in parts for fault in part.problems())
     faults += _definition_problems(definition, parts, world)
     faults += constant_call_problems(definition, parts[0].tools, world)
@@ -183,28 +183,46 @@ def _tools_of_entry(entry: Any, part: _ToolPart, world: DefinitionRegistry) -> l
 
 
 def _add_other_tools(
-    definition: AgentDefinition, parts: list[_ToolPart], name: str, world: DefinitionRegistry
+    definition: AgentDefinition, parts: list[_ToolPart], world: DefinitionRegistry, is_named: bool
 ) -> None:
     """Add the tools of knowledge and memory, and those of the catalog that constant calls name."""
     holders: list[AgentDefinition | SkillDefinition] = [definition, *definition.skills]
+    tools = _known_tools(parts, world)
     for part, holder in zip(parts, holders, strict=True):
         for n, source in enumerate(holder.knowledge):
             try:
-                part.add_tool(knowledge_tool(source, world), "knowledge", n)
+                part.add_tool(knowledge_tool(source, world, tools), "knowledge", n)
             except InvalidValueError as refused:
                 part.add_problems(refused, "knowledge", n)
-    for tool in memory_tools(definition.name or name, world) if definition.memory else ():
-        parts[0].add_tool(tool, "memory")
+        if not holder.memory:
+            continue
+        if world.is_inline and not is_named:
+            reason = "memory is stored under the agent's name, and this one has none"
+            part.faults.append(ValueProblem((*part.where, "memory"), reason, "give it a `name`"))
+        elif definition.memory and part.beside is not None:
+            reason, fix = "the agent has its memory already", "leave it out in one of the places"
+            part.faults.append(ValueProblem((*part.where, "memory"), reason, fix))
+        else:
+            for tool in memory_tools(definition.name or "", world):
+                part.add_tool(tool, "memory")
+    _add_called_tools(definition, parts[0], world)
+
+
+def _add_called_tools(
+    definition: AgentDefinition, part: _ToolPart, world: DefinitionRegistry
+) -> None:
     for n, tool_name in enumerate(call.get(TOOL) for call in definition.calls):
         try:
-            if isinstance(tool_name, str) and tool_name not in parts[0].names():
-                parts[0].add_tool(resolve_tool_entry(tool_name, world), "calls", n, TOOL)
+            if isinstance(tool_name, str) and tool_name not in part.names():
+                part.add_tool(resolve_tool_entry(tool_name, world), "calls", n, TOOL)
         except InvalidValueError as refused:
-            parts[0].add_problems(refused, "calls", n, TOOL)
+            part.add_problems(refused, "calls", n, TOOL)
 
 
 def _known_tools(parts: list[_ToolPart], world: DefinitionRegistry) -> list[Tool]:
-    return [*world.tools.values(), *(tool for part in parts for tool in part.tools)]
+    """List the tools that have rules for an activity: all but knowledge."""
+    own = (tool for part in parts for tool in part.tools if tool.knowledge is None)
+    return [*world.tools.values(), *own]
 
 
 def _skill_rules(

@@ -1,9 +1,15 @@
 """The tools that read an agent's knowledge and its memory, and the knowledge files of a catalog."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from holdfast.catalog.registry import DefinitionRegistry
+from holdfast.catalog.registry import (
+    DefinitionRegistry,
+    activity_problems,
+    effect_problems,
+    tools_of_activity,
+)
 from holdfast.runtime.addresses import AddressError, allowed_address
 from holdfast.runtime.settings_files.file_problems import InvalidValueError, UnreadableError
 from holdfast.runtime.settings_files.source import read_text
@@ -18,13 +24,13 @@ from holdfast.schemas.internal.memory import (
     MemoryOwner,
 )
 from holdfast.schemas.phrases import quote_value
-from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool
+from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool, binding_of
 from holdfast.validation.problems import ValueProblem
 
 _DESCRIPTIONS = {
     names.MEMORY_READ: (
         "Read from your memory, which outlives this run. With a key: what is kept under it."
-        " Without: the keys there are, the newest first."
+        " Without: the keys there are, the newest first; of those that begin with a prefix."
     ),
     names.MEMORY_SEARCH: (
         "Search your memory, which outlives this run, for entries in whose key or text any of the"
@@ -32,15 +38,27 @@ _DESCRIPTIONS = {
     ),
     names.MEMORY_WRITE: (
         "Keep a text in your memory, which outlives this run, for later ones to read. What was kept"
-        " under the key before is replaced; null deletes it. A text has at most"
-        f" {MAX_VALUE_BYTES} bytes."
+        " under the key before is replaced, or appended to; null deletes it. What is kept under a"
+        f" key has at most {MAX_VALUE_BYTES} bytes."
     ),
 }
 _KEY = {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARACTERS}
 _PARAMETERS: dict[str, dict[str, Any]] = {
     names.MEMORY_READ: {
         "type": "object",
-        "properties": {"key": {**_KEY, "description": "What the entry is kept under."}},
+        "properties": {
+            "key": {**_KEY, "description": "What the entry is kept under."},
+            "prefix": {
+                "type": "string",
+                "maxLength": MAX_KEY_CHARACTERS,
+                "description": "Without a key: what the keys begin with.",
+            },
+            "skip": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "Without a key: how many of the newest to leave out.",
+            },
+        },
     },
     names.MEMORY_SEARCH: {
         "type": "object",
@@ -65,6 +83,17 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
         "properties": {
             "key": {**_KEY, "description": "What to keep it under: short, and easy to find."},
             "value": {"type": ["string", "null"], "description": "The text; null to delete."},
+            "append": {
+                "type": "boolean",
+                "description": "Add the text to what is kept, on a new line.",
+            },
+            "ifValue": {
+                "type": "string",
+                "description": (
+                    "Write only if this is the text that is kept now; empty: if none is."
+                    " Otherwise the call fails, and nothing is changed."
+                ),
+            },
         },
         "required": ["key", "value"],
     },
@@ -73,50 +102,84 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 MAX_KNOWLEDGE_BYTES = 256_000
 
 
-def knowledge_tool(written: Knowledge, world: DefinitionRegistry) -> Tool:
+def knowledge_tool(
+    written: Knowledge, world: DefinitionRegistry, tools: Sequence[Tool] = ()
+) -> Tool:
     """Make the tool that returns this knowledge to the model.
 
     A local activity returns a file or a text. Its input is not recorded, so that history holds a
     text once for the agent and once for each call, and the worker that runs the run reads the file.
-    The content of an address belongs to another party and is untrusted.
+    The content of an address belongs to another party and is untrusted. An activity has the rules
+    of the one of these `tools` that runs it.
 
     Raises:
         InvalidValueError: the knowledge is invalid; the error has every problem.
     """
-    faults: list[ValueProblem] = []
-    if written.file is not None:
-        if world.is_inline or world.folder is None:
-            reason = "only an agent of the catalog can name a file"
-            fix = "write its text here (`text`), or have an agent in the worker's catalog"
-            faults.append(ValueProblem(("file",), reason, fix))
-        else:
-            try:
-                read_knowledge(world.folder, written.file)
-            except UnreadableError as error:
-                fix = error.fix.replace(f"{world.folder.resolve()}/", "")
-                faults.append(ValueProblem(("file",), error.reason, fix))
+    faults = [*_source_problems(written, world)]
+    binding = ActivityBinding(type=names.FETCH_KNOWLEDGE, local=written.url is None)
+    rules = Tool(name=written.name, parameters={})
+    if written.activity is not None:
+        binding = binding_of(written.activity)
+        same = tools_of_activity(binding, tools, world)
+        rules = next(iter(same), rules)
+        found = activity_problems(written.activity, world, is_once=False)
+        faults += (fault.under("activity") for fault in (*found, *_rules_problems(same)))
+    if faults:
+        raise InvalidValueError(faults)
+    return rules.model_copy(
+        update={
+            "name": written.name,
+            "label": None,
+            "description": written.description or f"Returns what there is to know: {written.name}.",
+            "parameters": {"type": "object", "properties": {}},
+            "activity": binding,
+            "knowledge": KnowledgeSource(
+                kind=next(kind for kind in written.one_of if getattr(written, kind) is not None),
+                file=written.file,
+                url=written.url,
+                text=written.text,
+            ),
+            "untrusted": rules.untrusted or written.untrusted or written.url is not None,
+        }
+    )
+
+
+def _rules_problems(same: Sequence[Tool]) -> Iterator[ValueProblem]:
+    """Yield why knowledge cannot follow the rules of the tools that run its activity."""
+    yield from effect_problems(same)
+    if len(same) > 1:
+        reason = f"{', '.join(f'`{tool.name}`' for tool in same)} run this activity"
+        yield ValueProblem((), reason, "name an activity of one tool, whose rules hold, or of none")
+    for tool in same:
+        if required := tool.parameters.get("required"):
+            reason = f"`{tool.name}`, which this runs, needs `{required[0]}`"
+            yield ValueProblem((), reason, "name an activity that needs no arguments")
+
+
+def _source_problems(written: Knowledge, world: DefinitionRegistry) -> Iterator[ValueProblem]:
+    """Yield why a file, an address or a text is no knowledge."""
+    if written.file is not None and (world.is_inline or world.folder is None):
+        reason = "only an agent of the catalog can name a file"
+        fix = "write its text here (`text`), or have an agent in the worker's catalog"
+        yield ValueProblem(("file",), reason, fix)
+    elif written.file is not None and world.folder is not None:
+        try:
+            read_knowledge(world.folder, written.file)
+        except UnreadableError as error:
+            fix = error.fix.replace(f"{world.folder.resolve()}/", "")
+            yield ValueProblem(("file",), error.reason, fix)
     if written.url is not None:
         try:
             allowed_address(written.url, world.knowledge_urls)
         except AddressError as error:
-            faults.append(error.as_value_problem().under("url"))
+            yield error.as_value_problem().under("url")
     if written.text is not None:
         size_bytes = len(written.text.encode("utf-8", "surrogatepass"))
         if not written.text.strip():
-            faults.append(ValueProblem(("text",), "the text is empty", "write something in it"))
+            yield ValueProblem(("text",), "the text is empty", "write something in it")
         elif size_bytes > MAX_KNOWLEDGE_BYTES:
             reason = f"{size_bytes} bytes are too many"
-            faults.append(ValueProblem(("text",), reason, f"at most {MAX_KNOWLEDGE_BYTES}"))
-    if faults:
-        raise InvalidValueError(faults)
-    return Tool(
-        name=written.name,
-        description=written.description or f"Returns what there is to know: {written.name}.",
-        parameters={"type": "object", "properties": {}},
-        activity=ActivityBinding(type=names.FETCH_KNOWLEDGE, local=written.url is None),
-        knowledge=KnowledgeSource(file=written.file, url=written.url, text=written.text),
-        untrusted=written.url is not None,
-    )
+            yield ValueProblem(("text",), reason, f"at most {MAX_KNOWLEDGE_BYTES}")
 
 
 def read_knowledge(folder: Path, file: str) -> str:
@@ -162,6 +225,7 @@ def memory_tools(agent: str, world: DefinitionRegistry) -> list[Tool]:
             parameters=_PARAMETERS[name],
             activity=ActivityBinding(type=name),
             memory=owner,
+            memory_use="write" if name == names.MEMORY_WRITE else "read",
             untrusted=name != names.MEMORY_WRITE,
         )
         for name, description in _DESCRIPTIONS.items()

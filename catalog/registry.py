@@ -99,10 +99,16 @@ def hook_effects(
     """Yield the hooks that run a tool's side effects: no approval is requested for a hook."""
     for name, binding in hooks:
         is_activity = isinstance(binding, ActivityBinding)
-        for other in tools_of_activity(binding, tools, world) if is_activity else ():
-            if other.side_effects:
-                reason = f"this hook runs the activity of `{other.name}`, which has side effects"
-                yield ValueProblem((f"_{name}",), reason, "name an activity without any")
+        same = tools_of_activity(binding, tools, world) if is_activity else ()
+        yield from (fault.under(f"_{name}") for fault in effect_problems(same, "this hook"))
+
+
+def effect_problems(same: Iterable[Tool], what: str = "this") -> Iterator[ValueProblem]:
+    """Yield the tools with side effects among those of an activity that may have none."""
+    for other in same:
+        if other.side_effects:
+            reason = f"{what} runs the activity of `{other.name}`, which has side effects"
+            yield ValueProblem((), reason, "name an activity without any")
 
 
 def hook_problems(

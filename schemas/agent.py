@@ -117,10 +117,10 @@ class AgentApproval(ApprovalPolicy):
 class Knowledge(OneOf):
     """Something to know, offered as a tool and fetched only when that is called.
 
-    One of a file of the catalog, an address that the worker allows, and a text.
+    One of a file of the catalog, an address that the worker allows, a text, and an activity.
     """
 
-    one_of = ("file", "url", "text")
+    one_of = ("file", "url", "text", "activity")
 
     name: Name
     """The name that the model calls it by."""
@@ -132,10 +132,14 @@ class Knowledge(OneOf):
     """An address; the worker says which are allowed."""
     text: str | None = None
     """The text itself."""
+    activity: ActivityRef | None = None
+    """An activity that returns it, as it is when the model asks."""
+    untrusted: bool = False
+    """The model is shown it as data, not as instructions; what is at an address always is."""
 
 
 # What a skill has for a model, which is not asked where an activity does its work.
-FOR_A_MODEL = ("instructions", "tools", "knowledge")
+FOR_A_MODEL = ("instructions", "tools", "knowledge", "memory")
 
 
 class SkillDefinition(Strict):
@@ -163,6 +167,8 @@ class SkillDefinition(Strict):
     """Its tools, besides the agent's own."""
     knowledge: list[Knowledge] = []
     """Its knowledge, besides the agent's own."""
+    memory: bool = False
+    """Give the agent's memory to this skill, where the agent itself has none."""
     activity: ActivityRef | None = None
     """An activity that does the whole work of the skill: no model is asked."""
     side_effects: bool | None = None

@@ -178,6 +178,16 @@ class BudgetThresholdEntry(Entry):
     """The budget's limit."""
 
 
+class KnowledgeUsedEntry(_OfCall, Entry):
+    """A call has fetched knowledge: the result of its `tool_end`, which follows."""
+
+    type: Literal["knowledge_used"] = "knowledge_used"
+    name: str
+    """The name of the knowledge."""
+    source: str
+    """What it is from: a `file`, a `url`, a `text` or an `activity`."""
+
+
 class TurnEndEntry(Entry):
     """A turn is over."""
 

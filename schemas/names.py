@@ -147,8 +147,9 @@ ALREADY_DECIDED: Final = "already_decided"
 NOT_A_CONVERSATION: Final = "not_a_conversation"
 # Also what lists show of a history that a run has left.
 CONTINUED: Final = "continued"
-# And that with which a memory's `write` does.
+# And those with which a memory's `write` does.
 MEMORY_FULL: Final = "memory_full"
+MEMORY_CONFLICT: Final = "memory_conflict"
 
 
 # What the activities for a call begin with: the call's id, and perhaps what else they are.
@@ -213,6 +214,12 @@ def memory_id(agent: str, principal: str | None, *, inline: bool) -> str:
     """
     owner = [agent] if principal is None else [agent, principal]
     return ".".join(["memory-inline" if inline else "memory", *map(_id_part, owner)])
+
+
+def is_memory_of(workflow: str, principal: str) -> bool:
+    """Return whether a workflow id is that of what an agent keeps for this principal."""
+    prefix, *owner = workflow.split(".")
+    return prefix in ("memory", "memory-inline") and owner[1:] == [_id_part(principal)]
 
 
 def request_queue(task_queue: str, endpoint: str) -> str:

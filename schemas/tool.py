@@ -301,8 +301,12 @@ class Hooks(Lenient):
 
 
 class KnowledgeSource(Lenient):
-    """What is fetched when a knowledge tool is called: one of these."""
+    """What is fetched when a knowledge tool is called: a file, a URL, a text, or nothing.
 
+    `kind` is the field of `Knowledge` that it is from; unset, its use is no event.
+    """
+
+    kind: str | None = None
     file: str | None = None
     url: str | None = None
     text: str | None = None
@@ -313,7 +317,8 @@ class Tool(Lenient):
 
     `parameters` is the schema of the arguments alone. `chosen` holds the schemas of those
     meta-properties that the model fills in. `knowledge` and `memory` are set in tools of the
-    engine's own: what their activity receives besides the call, and no model has a say in.
+    engine's own: what their activity receives besides the call, and no model has a say in. Of the
+    calls of a turn with a `memory_use`, each runs after the writes before it, a write after all.
     """
 
     name: str
@@ -340,6 +345,7 @@ class Tool(Lenient):
     show: Show | None = None
     knowledge: KnowledgeSource | None = None
     memory: MemoryOwner | None = None
+    memory_use: Literal["read", "write"] | None = None
 
     @property
     def once(self) -> bool:

@@ -22,7 +22,7 @@ with workflow.unsafe.imports_passed_through():
         MemoryWrite,
     )
 
-from holdfast.workflows.engine.memory_store import Memory, MemoryFull
+from holdfast.workflows.engine.memory_store import Memory, WriteRefused
 from holdfast.workflows.input import (
     MISSING_PAYLOAD,
     InvalidInputError,
@@ -67,7 +67,8 @@ class MemoryWorkflow:
         workflow.continue_as_new(self._memory.state().to_json())
 
     @workflow.update(
-        name=names.WRITE, description="Keep a text: {key, value}; a value of null deletes it"
+        name=names.WRITE,
+        description="Keep a text: {key, value, append, ifValue}; a value of null deletes it",
     )
     @raw_payload_handler
     def write(self, write: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
@@ -83,16 +84,15 @@ class MemoryWorkflow:
             self._memory.check(_write(write), update_id())
         except InvalidInputError as error:
             fail(names.INVALID_REQUEST, str(error))
-        except MemoryFull as error:
-            fail(names.MEMORY_FULL, str(error))
+        except WriteRefused as refusal:
+            fail(refusal.type, str(refusal))
 
-    @workflow.query(name=names.READ, description="What is kept: {key}, or {} for the keys")
+    @workflow.query(name=names.READ, description="What is kept: {key}, or {prefix, skip} for keys")
     @raw_payload_handler
     def read(self, want: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Return one entry, or the keys."""
-        return self._memory.read(
-            parse_model(payload_value(want) or {}, MemoryRead, '{"key": …}').key
-        )
+        wanted = parse_model(payload_value(want) or {}, MemoryRead, '{"key": …}')
+        return self._memory.read(wanted.key, wanted.prefix, wanted.skip)
 
     @workflow.query(name=names.SEARCH, description="The entries that fit best: {query, limit}")
     @raw_payload_handler

@@ -34,6 +34,7 @@ from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
     DecisionEntry,
     Entry,
+    KnowledgeUsedEntry,
     LogRecord,
     MessageEntry,
     NoticeEntry,
@@ -113,6 +114,9 @@ class LogNarration:
                 return [self._decision(at, decision)]
             case ToolStartEntry() as start:
                 return [self._start(at, start)]
+            case KnowledgeUsedEntry() as used:
+                text = f"{self.name(used.call_id, used.name)} (from {used.source})"
+                return [NarrationLine(at, "knowledge", text, tone="quiet")]
             case entry:
                 line = _plain_line(at, entry)
                 return [] if line is None else [line]

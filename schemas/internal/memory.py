@@ -4,9 +4,9 @@ A memory is a workflow of its own. Its bounds are defined here: all of it has to
 with which that workflow continues as new.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from holdfast.schemas import names
 from holdfast.schemas.base import Lenient, Strict
@@ -49,20 +49,37 @@ def _small(value: str) -> str:
     return value
 
 
+Text = Annotated[str, AfterValidator(_small)]
+
+
 class MemoryWrite(Strict):
     """What is to be kept under a key from now on; null is nothing."""
 
     key: Key
     """What it is kept under."""
-    value: Annotated[str, AfterValidator(_small)] | None
+    value: Text | None
     """The text; null deletes what is there."""
+    append: bool = False
+    """Add the text to what is there, on a new line."""
+    if_value: Text | None = None
+    """Write only if this is the text that is there; empty: only if there is none."""
+
+    @model_validator(mode="after")
+    def _appends_a_text(self) -> Self:
+        if self.append and self.value is None:
+            raise ValueError("`append` adds a text; write a `value`, or leave `append` out")
+        return self
 
 
 class MemoryRead(Strict):
-    """Which entry is wanted."""
+    """Which entry is wanted, or which keys."""
 
     key: Key | None = None
     """What it is kept under; unset, the keys that there are."""
+    prefix: Annotated[str, Field(max_length=MAX_KEY_CHARACTERS)] = ""
+    """What the keys begin with."""
+    skip: Annotated[int, Field(ge=0)] = 0
+    """How many of the newest keys are left out."""
 
 
 class MemorySearch(Strict):

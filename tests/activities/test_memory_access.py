@@ -107,6 +107,7 @@ async def test_a_memory_that_is_not_there_is_empty() -> None:
         ("memory_write", {"key": "drink", "value": {"hot": True}}),
         ("memory_write", {"key": "drink", "value": "x" * 16_001}),
         ("memory_write", {**WRITE, "owner": "somebody else"}),
+        ("memory_write", {"key": "drink", "value": None, "append": True}),
         ("memory_read", {"key": "x" * 201}),
         ("memory_search", {}),
         ("memory_search", {"query": "tea", "limit": 21}),
@@ -128,6 +129,7 @@ def update_failed(kind: str) -> WorkflowUpdateFailedError:
     ("name", "error", "told", "final"),
     [
         ("memory_write", update_failed("memory_full"), "the memory is full", True),
+        ("memory_write", update_failed("memory_conflict"), "the memory is full", True),
         ("memory_write", update_failed("invalid_request"), "the memory is full", True),
         ("memory_write", update_failed("NotFoundError"), "cannot be written to", False),
         ("memory_write", RPCTimeoutOrCancelledError("late"), "did not answer", False),

@@ -1,10 +1,14 @@
 """§4.3, §9: a tool is the one that its name says, and what it may do stands in its definition."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from holdfast.catalog.agent_reader import resolve_definition
+from holdfast.catalog.registry import DefinitionRegistry
+from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import Skill
 from holdfast.schemas.tool import ActivityBinding
 from tests.attacks.vault import PAYS, Vault, pay
@@ -174,3 +178,18 @@ def test_a_skill_by_an_activity_needs_the_scopes_of_its_tool() -> None:
     play = Vault(tools=(), input={"amount": 777}, definition={"skills": skills}).to_end()
 
     assert (play.paid, play.failure.code) == ([], "token_scope_insufficient")
+
+
+@pytest.mark.parametrize(
+    "activity", ["pay", {"type": "pay"}, {"type": "pay", "taskQueue": "q"}, {"type": "generate"}]
+)
+def test_no_knowledge_is_a_payment(activity: Any) -> None:
+    rules = pay({"require": "never"})
+    world = DefinitionRegistry(task_queue="q", activities=["pay"], endpoints=["m"], is_inline=True)
+    knows = {"knowledge": [{"name": "balance", "activity": activity}]}
+    free = {"_tool": "look", "_activity": "pay", "_sideEffects": False}
+    for agent in (knows, {"skills": [{"name": "x", **knows}]}, {**knows, "tools": [free]}):
+        with pytest.raises(InvalidValueError, match=r"side effects|the worker.s own"):
+            resolve_definition(
+                {"model": {"endpoint": "m"}, **agent}, "desk", replace(world, tools={"pay": rules})
+            )

@@ -13,7 +13,7 @@ from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import Knowledge
 from holdfast.schemas.base import Strict
 from holdfast.schemas.internal.memory import MemoryOwner, MemoryRead, MemorySearch, MemoryWrite
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool
 from tests.catalog.catalog_folder import Folder
 
 
@@ -106,8 +106,11 @@ def test_an_agent_in_a_request_names_no_files(catalog: Path) -> None:
 
 def test_an_agent_in_a_request_may_hold_texts_and_allowed_addresses() -> None:
     inline = world(is_inline=True)
-    for source in ({"text": "Be kind."}, {"url": "https://docs.acme.org/guide/x"}):
-        assert knowledge_tool(Knowledge(name="handbook", **source), inline).knowledge is not None
+    for written in (
+        Knowledge(name="handbook", text="Be kind."),
+        Knowledge(name="handbook", url="https://docs.acme.org/guide/x"),
+    ):
+        assert knowledge_tool(written, inline).knowledge is not None
 
 
 def test_an_address_that_nobody_allows_is_refused_when_it_is_loaded() -> None:
@@ -121,6 +124,59 @@ def test_a_text_says_something_and_not_too_much(text: str) -> None:
     assert refusal(None, text=text).startswith("`text`: ")
 
 
+RATES = ActivityBinding(type="rates")
+
+
+def by_activity(*tools: Tool) -> Tool:
+    return knowledge_tool(
+        Knowledge(name="now", activity="rates"), world(activities=["rates"]), tools
+    )
+
+
+def test_an_activity_has_the_rules_of_the_tool_that_runs_it() -> None:
+    alone = by_activity()
+    assert (alone.activity, alone.knowledge) == (RATES, KnowledgeSource(kind="activity"))
+    assert (alone.untrusted, alone.requires) == (False, [])
+    rules: dict[str, Any] = {"untrusted": True, "requires": ["rates:read"], "label": "Rates"}
+    made = by_activity(Tool(name="rates", parameters={"properties": {}}, activity=RATES, **rules))
+    assert (made.name, made.label, made.untrusted) == ("now", None, True)
+    assert made.requires == ["rates:read"]
+
+
+@pytest.mark.parametrize(
+    ("tools", "reason"),
+    [
+        (
+            [{"side_effects": True}],
+            "this runs the activity of `t0`, which has side effects; name an activity without any",
+        ),
+        (
+            [{}, {}],
+            "`t0`, `t1` run this activity; name an activity of one tool, whose rules hold, or of"
+            " none",
+        ),
+        (
+            [{"parameters": {"required": ["day"]}}],
+            "`t0`, which this runs, needs `day`; name an activity that needs no arguments",
+        ),
+    ],
+)
+def test_an_activity_whose_rules_do_not_fit_is_no_knowledge(
+    tools: list[dict[str, Any]], reason: str
+) -> None:
+    made = [
+        Tool(name=f"t{n}", activity=RATES, **{"parameters": {}, **each})
+        for n, each in enumerate(tools)
+    ]
+    with pytest.raises(InvalidValueError) as refused:
+        by_activity(*made)
+    assert str(refused.value) == f"`activity`: {reason}"
+
+
+def test_any_knowledge_can_be_marked_as_untrusted() -> None:
+    assert tool(text="Written by customers.", untrusted=True).untrusted
+
+
 # Memory.
 
 
@@ -128,6 +184,7 @@ def test_memory_is_three_tools_and_what_is_read_is_not_trusted() -> None:
     made = {each.name: each for each in memory_tools("desk", world())}
     assert list(made) == ["memory_read", "memory_search", "memory_write"]
     assert [each.untrusted for each in made.values()] == [True, True, False]
+    assert [each.memory_use for each in made.values()] == ["read", "read", "write"]
     assert not any(each.side_effects or each.latent for each in made.values())
     assert all(each.idempotent for each in made.values())
     assert {each.memory for each in made.values()} == {MemoryOwner(agent="desk")}
@@ -146,7 +203,8 @@ def test_the_model_is_offered_what_the_activities_take() -> None:
     }
     for each in memory_tools("desk", world()):
         model = taken[each.name]
-        assert set(each.parameters["properties"]) == set(model.model_fields)
+        fields = {field.alias or name for name, field in model.model_fields.items()}
+        assert set(each.parameters["properties"]) == fields
         required = [name for name, field in model.model_fields.items() if field.is_required()]
         assert each.parameters.get("required", []) == required
 
@@ -171,3 +229,16 @@ def test_an_agent_of_the_catalog_has_its_knowledge_and_memory_as_tools(folder: F
     assert names == ["returns", "memory_read", "memory_search", "memory_write"]
     assert desk.tools[1].memory == MemoryOwner(agent="desk")
     assert [each.name for each in desk.skills[0].tools] == ["vat"]
+
+
+def test_a_skill_has_the_memory_where_the_agent_has_none(folder: Folder) -> None:
+    folder.write(
+        "agents/desk.yaml",
+        """
+        model: {endpoint: m}
+        skills: [{name: guests, memory: true}, {name: rooms}]
+        """,
+    )
+    guests, rooms = folder.load().agents["desk"].skills
+    assert {each.memory for each in guests.tools} == {MemoryOwner(agent="desk")}
+    assert (len(guests.tools), rooms.tools) == (3, [])

@@ -17,7 +17,7 @@ from holdfast.schemas.settings import notify
 from holdfast.validation import lenient_json, regex, schema_check, work_budget
 from holdfast.workflows import base_workflow
 from holdfast.workflows.commands import activity_options, publisher
-from holdfast.workflows.engine import continue_as_new, run_state
+from holdfast.workflows.engine import continue_as_new, memory_store, run_state
 from holdfast.workflows.engine.approvals import notifications, pending, question
 from holdfast.workflows.engine.conversation import data_messages, scopes
 from holdfast.workflows.engine.execution import preparation, questions
@@ -107,6 +107,7 @@ LIMITS: dict[str, list[str]] = {
         f"{memory.MAX_ENTRIES:,} entries",
         kb(memory.MAX_VALUE_BYTES),
         kb(memory.MAX_MEMORY_BYTES),
+        f"{memory_store.MAX_KEYS_SHOWN} keys",
     ],
     "notification channels": [str(notify.MAX_CHANNELS)],
     "[notifications](operating/notifications.md)": [

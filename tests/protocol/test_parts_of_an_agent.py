@@ -59,10 +59,29 @@ async def test_knowledge_is_fetched_when_it_is_called_and_not_before(stage: Stag
 
     assert (await run.result())["output"] == "For thirty days."
     first, second = stage.requests("clerk")
-    assert offered(first) == ["returns_policy", "opening_hours"]
+    assert offered(first) == ["returns_policy", "opening_hours", "stock"]
     assert "thirty days" not in str(first)
     assert "Goods are taken back for thirty days." in str(second)
     assert "nine to five" not in str(second)
+
+
+async def test_knowledge_of_an_activity_is_as_it_is_now_and_its_use_is_an_event(
+    stage: Stage,
+) -> None:
+    asks = calls({"_tool": "stock"}, {"_tool": "opening_hours"})
+    stage.model("clerk", asks, Answer("Twelve, until five."))
+    run = await stage.start("clerk", input="How many kettles do you have, and until when?")
+
+    assert (await run.result())["output"] == "Twelve, until five."
+    events = await run.handle.query("events", {"after": 0, "limit": 100})
+    used = [one for one in events if one["type"] in ("knowledge_used", "tool_end")]
+    assert [(one["type"], one["callId"], one.get("source")) for one in used] == [
+        ("knowledge_used", "t1c1", "activity"),
+        ("tool_end", "t1c1", None),
+        ("knowledge_used", "t1c2", "text"),
+        ("tool_end", "t1c2", None),
+    ]
+    assert (used[0]["name"], used[1]["result"]) == ("stock", "Twelve kettles.")
 
 
 CAREFUL = agent("""
@@ -106,3 +125,27 @@ async def test_memory_outlives_the_run_and_belongs_to_the_guest(stage: Stage) ->
     other = await stage.start("concierge", input="Tea, please.", principal=bob)
     await other.result()
     assert "with milk" not in (await other.results())["t1c1"]
+
+
+async def test_memory_is_appended_to_and_replaced_only_where_it_is_what_was_read(
+    stage: Stage,
+) -> None:
+    guest = {"id": f"eve-{uuid.uuid4().hex[:6]}"}
+    notes = [{"_tool": "memory_write", "key": "visits", "append": True, "value": "a room"}]
+    notes.append({**notes[0], "value": "two rooms"})
+    replaces = {"_tool": "memory_write", "key": "visits", "value": "none"}
+    stage.model(
+        "concierge",
+        calls(*notes, {"_tool": "memory_read", "key": "visits"}),
+        calls({**replaces, "ifValue": "a room"}),
+        calls({**replaces, "ifValue": "a room\ntwo rooms"}, {"_tool": "memory_read"}),
+        DONE,
+    )
+    run = await stage.start("concierge", input="I come again.", principal=guest)
+    await run.result()
+
+    results = {call: str(content) for call, content in (await run.results()).items()}
+    assert "a room\\ntwo rooms" in results["t1c3"]
+    assert "not the one in `ifValue`; read it, and write again" in results["t2c1"]
+    assert '"kept": true' in results["t3c1"]
+    assert '"keys": ["visits"]' in results["t3c2"]

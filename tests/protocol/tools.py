@@ -59,6 +59,12 @@ async def refund(arguments: Refund) -> dict[str, Any]:
     return {"refunded": arguments.amount, "order": arguments.order_id}
 
 
+@activity.defn
+async def stock(arguments: dict[str, Any]) -> str:
+    """Say what is in stock now."""
+    return "Twelve kettles."
+
+
 class Mail(BaseModel):
     text: str
 

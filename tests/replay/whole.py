@@ -88,6 +88,18 @@ SKILLS = [
     {"name": "talk", "activity": "echo"},
 ]  # fmt: skip
 
+IN_ORDER = [
+    Answer(
+        calls=[
+            call("memory_write", key="colour", value="blue", append=True),
+            call("memory_write", key="colour", value="green", append=True),
+            call("memory_read", key="colour"),
+            call("memory_write", key="colour", value="red", ifValue="blue"),
+        ]
+    ),
+    DONE,
+]
+KINDNESS = {"name": "rules", "text": "Be kind."}
 HOOKED = {"agent": {"_before": "guard"}}
 MEMORY = [
     Answer(calls=[call("memory_write", key="colour", value="blue")]),
@@ -338,7 +350,17 @@ WHOLE: dict[str, Path] = {
     "repair_changes_nothing": Path(fixed('{"id": "seven"}'), [FIX_ME]),
     "knowledge": Path(
         [Answer(calls=[call("rules")]), DONE],
-        request={"agent": {"knowledge": [{"name": "rules", "text": "Be kind."}]}},
+        request={"agent": {"knowledge": [KINDNESS]}},
+    ),
+    "knowledge_used": Path(
+        [Answer(calls=[call("rules"), call("now")]), DONE],
+        request={"agent": {"knowledge": [KINDNESS, {"name": "now", "activity": "tidy"}]}},
+    ),
+    "memory_in_order": Path(IN_ORDER, request={"agent": {"memory": True, "name": "scribe"}}),
+    "memory_kept": Path(
+        IN_ORDER,
+        request={"agent": {"memory": True, "name": "writer"}},
+        other=lambda run: "memory-inline.writer",
     ),
     "memory_used": Path(MEMORY, request={"agent": {"memory": True}}),
     "memory": Path(

@@ -47,7 +47,7 @@ def activity_arguments(call: ToolCall, binding: ActivityBinding, state: RunState
     worker itself also receives values that no model may choose.
     """
     tool = call.tool
-    if tool.knowledge is not None:
+    if tool.knowledge is not None and tool.knowledge.kind != "activity":
         return [tool.knowledge.to_json()]
     if tool.memory is not None:
         principal = state.principal.id if state.principal is not None else None

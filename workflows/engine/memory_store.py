@@ -9,11 +9,13 @@ import re
 from datetime import datetime
 from typing import Any
 
+from holdfast.schemas import names
 from holdfast.schemas.base import json_size, rfc3339, sha256
 from holdfast.schemas.internal.memory import (
     EMPTY,
     MAX_ENTRIES,
     MAX_MEMORY_BYTES,
+    MAX_VALUE_BYTES,
     MemoryEntry,
     MemorySearch,
     MemoryState,
@@ -31,8 +33,12 @@ _WHOLE_IN_KEY, _IN_KEY, _WHOLE, _PART = 4, 3, 2, 1
 _WORD = re.compile(r"\w+")
 
 
-class MemoryFull(Exception):
-    """There is no room for a write; the message describes how to make room."""
+class WriteRefused(Exception):
+    """A write is not applied: its `type`, and a message with the reason and the fix."""
+
+    def __init__(self, type_: str, message: str) -> None:
+        super().__init__(message)
+        self.type = type_
 
 
 class Memory:
@@ -58,27 +64,39 @@ class Memory:
         )
 
     def check(self, write: MemoryWrite, write_id: str) -> None:
-        """Raise `MemoryFull` unless there is room for a write."""
-        if write.value is None or _mark(write_id) in self._applied:
+        """Raise `WriteRefused` unless a write's condition is met and there is room for it."""
+        if _mark(write_id) in self._applied:
             return
+        held = self._entries.get(write.key)
+        if write.if_value is not None and write.if_value != (held.value if held else ""):
+            problem = "the text under this key is not the one in `ifValue`"
+            raise WriteRefused(names.MEMORY_CONFLICT, f"{problem}; read it, and write again")
+        if (text := self._text_after(write)) is None:
+            return
+        size_bytes = len(text.encode("utf-8", "surrogatepass"))
+        if size_bytes > MAX_VALUE_BYTES:
+            problem = f"the entry would have {size_bytes} bytes of {MAX_VALUE_BYTES}"
+            fix = "append to another key, or replace it by a shorter text"
+            raise WriteRefused(names.MEMORY_FULL, f"{problem}; {fix}")
         fix = "delete what is needed no more (write null), or keep less"
-        if write.key not in self._entries and len(self) >= MAX_ENTRIES:
-            raise MemoryFull(f"the memory is full: it has {MAX_ENTRIES} entries; {fix}")
-        entry = MemoryEntry(value=write.value, written_at="")
+        if held is None and len(self) >= MAX_ENTRIES:
+            problem = f"the memory is full: it has {MAX_ENTRIES} entries"
+            raise WriteRefused(names.MEMORY_FULL, f"{problem}; {fix}")
+        entry = MemoryEntry(value=text, written_at="")
         would = self.size_bytes - self._held_bytes(write.key) + _size_bytes(write.key, entry)
         if would > MAX_MEMORY_BYTES:
-            raise MemoryFull(
-                f"the memory is full: it would have {would} bytes of {MAX_MEMORY_BYTES}; {fix}"
-            )
+            problem = f"the memory is full: it would have {would} bytes of {MAX_MEMORY_BYTES}"
+            raise WriteRefused(names.MEMORY_FULL, f"{problem}; {fix}")
 
     def write(self, write: MemoryWrite, write_id: str, now: datetime) -> dict[str, Any]:
         """Apply a checked write once, and return the answer for the writer."""
         mark = _mark(write_id)
         if mark not in self._applied:
+            text = self._text_after(write)
             self.size_bytes -= self._held_bytes(write.key)
             self._entries.pop(write.key, None)
-            if write.value is not None:
-                entry = MemoryEntry(value=write.value, written_at=rfc3339(now))
+            if text is not None:
+                entry = MemoryEntry(value=text, written_at=rfc3339(now))
                 self._entries[write.key] = entry
                 self.size_bytes += _size_bytes(write.key, entry)
             self._applied[mark] = None
@@ -86,16 +104,21 @@ class Memory:
                 del self._applied[next(iter(self._applied))]
         return {"key": write.key, "kept": write.value is not None, "entries": len(self)}
 
-    def read(self, key: str | None) -> dict[str, Any]:
-        """Return the entry of the key; without a key or an entry, return the newest keys."""
+    def read(self, key: str | None, prefix: str = "", skip: int = 0) -> dict[str, Any]:
+        """Return the entry of the key; without a key or an entry, return the newest keys.
+
+        They begin with the prefix, without the first `skip`; `more` is the number of others.
+        """
         if not self._entries:
             return dict(EMPTY)
         entry = self._entries.get(key) if key is not None else None
         if key is not None and entry is not None:
             return {"key": key, "value": entry.value, "writtenAt": entry.written_at}
         missed = {} if key is None else {"key": key, "value": None}
-        keys = list(reversed(self._entries))[:MAX_KEYS_SHOWN]
-        return {**missed, "entries": len(self), "keys": keys}
+        keys = [each for each in reversed(self._entries) if each.startswith(prefix)][skip:]
+        shown, more = keys[:MAX_KEYS_SHOWN], len(keys) - MAX_KEYS_SHOWN
+        found = {**missed, "entries": len(self), "keys": shown}
+        return {**found, "more": more} if more > 0 else found
 
     def search(self, search: MemorySearch) -> dict[str, Any]:
         """Return the entries that contain words of the query, the best first."""
@@ -115,6 +138,12 @@ class Memory:
                 shown |= {"value": entry.value[:MAX_EXCERPT_CHARACTERS], "cut": True}
             found.append(shown)
         return {"entries": len(self), "matches": len(best), "found": found}
+
+    def _text_after(self, write: MemoryWrite) -> str | None:
+        held = self._entries.get(write.key)
+        if write.append and held is not None and held.value:
+            return f"{held.value}\n{write.value}"
+        return write.value
 
     def _held_bytes(self, key: str) -> int:
         entry = self._entries.get(key)

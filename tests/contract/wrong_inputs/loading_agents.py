@@ -157,6 +157,26 @@ AGENTS = [
         "3: `knowledge[0]`: `file` and `text` stand beside each other; keep one of them",
     ),
     agent(
+        "knowledge from an activity that does not exist",
+        MODEL + "knowledge:\n- {name: hours, activity: opening_hour}\n",
+        "3: `knowledge[0].activity`: this worker has no activity `opening_hour`; known: "
+        "`charge`, `look_up` (an activity of another worker needs its `taskQueue`)",
+        editor=False,
+    ),
+    agent(
+        "memory twice",
+        MODEL + "memory: true\nskills:\n- {name: guests, memory: true}\n",
+        "4: `skills[0].memory`: the agent has its memory already; leave it out in one of the"
+        " places",
+        editor=False,
+    ),
+    agent(
+        "memory for an activity",
+        MODEL + "skills:\n- {name: refunds, activity: charge, memory: true}\n",
+        "3: `skills[0].memory`: an activity does the work of this skill, without a "
+        "model; leave it out, or leave out `activity`",
+    ),
+    agent(
         "a delegate of an agent's own tool that does not exist",
         MODEL + "tools:\n- _tool: ask\n  _delegate: b\n",
         "4: `tools[0]._delegate`: there is no agent `b`; known: `a`, `anonymous`",

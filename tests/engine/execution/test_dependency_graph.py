@@ -70,6 +70,29 @@ def test_calls_that_each_change_one_place_read_what_the_one_before_made_of_it() 
     assert play.result["state"] == {"n": 4}
 
 
+def test_memory_is_written_in_source_order_and_read_as_the_calls_before_left_it() -> None:
+    reads, writes = {"memory_use": "read"}, {"memory_use": "write"}
+    play = turn(
+        *[(name, {}) for name in ["read", "recall", "write", "look", "write", "read", "recall"]],
+        read=reads,
+        recall=reads,
+        write=writes,
+        outcomes=dict.fromkeys(("read", "recall", "write", "look"), BROKEN),
+        pick=lambda count: count - 1,
+    )
+
+    waits = {
+        one["callId"]: one["waitsFor"] for one in play.records("tool_call") if "waitsFor" in one
+    }
+    assert waits == {
+        "t1c3": ["t1c1", "t1c2"],
+        "t1c5": ["t1c3"],
+        "t1c6": ["t1c5"],
+        "t1c7": ["t1c5"],
+    }
+    assert started(play)[:5] == ["t1c1", "t1c2", "t1c4", "t1c3", "t1c5"]
+
+
 @pytest.mark.parametrize("last_first", [False, True])
 def test_writers_of_one_place_go_one_after_the_other_in_source_order(*, last_first: bool) -> None:
     play = turn(

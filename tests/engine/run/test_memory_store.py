@@ -23,8 +23,9 @@ from holdfast.schemas.internal.memory import (
 )
 from holdfast.workflows.engine.memory_store import (
     MAX_APPLIED,
+    MAX_KEYS_SHOWN,
     Memory,
-    MemoryFull,
+    WriteRefused,
 )
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -40,9 +41,11 @@ class Kept:
         for key, value in entries.items():
             self.write(key, value)
 
-    def write(self, key: str, value: str | None, write_id: str | None = None) -> dict[str, Any]:
+    def write(
+        self, key: str, value: str | None, write_id: str | None = None, **more: Any
+    ) -> dict[str, Any]:
         self.writes += 1
-        write = MemoryWrite(key=key, value=value)
+        write = MemoryWrite(key=key, value=value, **more)
         write_id = write_id or f"run/t{self.writes}c1"
         self.memory.check(write, write_id)
         return self.memory.write(write, write_id, NOON)
@@ -84,7 +87,40 @@ def test_what_is_not_there_is_answered_by_the_keys_the_newest_first() -> None:
     assert kept.memory.read(None) == {"entries": 2, "keys": ["ann", "bob"]}
 
 
+def test_a_text_is_appended_on_a_line_of_its_own() -> None:
+    kept = Kept()
+    for text in ("likes tea", "with milk"):
+        assert kept.write("ann", text, append=True)["kept"]
+    assert kept.value("ann") == "likes tea\nwith milk"
+
+
+def test_a_write_on_a_condition_is_refused_where_another_text_is_kept() -> None:
+    kept = Kept(ann="tea")
+    for expected in ("", "coffee"):
+        with pytest.raises(WriteRefused, match="not the one in `ifValue`; read it") as refused:
+            kept.write("ann", "cocoa", if_value=expected)
+        assert refused.value.type == "memory_conflict"
+    kept.write("ann", "cocoa", if_value="tea")
+    kept.write("bob", "milk", if_value="")
+    assert (kept.value("ann"), kept.value("bob")) == ("cocoa", "milk")
+
+
+def test_keys_are_listed_by_what_they_begin_with_and_page_by_page() -> None:
+    kept = Kept(**{f"order/{n}": "x" for n in range(MAX_KEYS_SHOWN + 2)}, ann="tea")
+    first = kept.memory.read(None, "order/")
+    assert (first["keys"][0], len(first["keys"]), first["more"]) == ("order/101", 100, 2)
+    last = {"entries": 103, "keys": ["order/1", "order/0"]}
+    assert kept.memory.read(None, "order/", MAX_KEYS_SHOWN) == last
+
+
 # A write that comes again.
+
+
+def test_an_append_that_comes_again_is_applied_once_whatever_its_condition() -> None:
+    kept = Kept()
+    for _ in range(2):
+        kept.write("ann", "tea", "again", append=True, if_value="")
+    assert kept.value("ann") == "tea"
 
 
 def test_only_the_last_writes_are_known_again_however_long_their_ids() -> None:
@@ -100,7 +136,7 @@ def test_a_write_that_comes_again_is_not_refused_though_there_is_no_room_any_mor
     kept = Kept()
     kept.write("ann", "x", "again")
     kept.write("ann", None)
-    with pytest.raises(MemoryFull):
+    with pytest.raises(WriteRefused):
         fill(kept, "x" * MAX_VALUE_BYTES)
     assert kept.write("ann", "x" * MAX_VALUE_BYTES, "again")["kept"]
     assert kept.value("ann") is None
@@ -117,7 +153,7 @@ def fill(kept: Kept, text: str = "x", key_characters: int = 0, padding: str = " 
 def test_it_holds_so_many_entries_and_says_what_makes_room() -> None:
     kept = Kept()
     fill(kept)
-    with pytest.raises(MemoryFull, match=r"full: it has 1000 entries; delete .*write null"):
+    with pytest.raises(WriteRefused, match=r"full: it has 1000 entries; delete .*write null"):
         kept.write("one more", "x")
     kept.write("k7", "another")
     kept.write("k8", None)
@@ -129,11 +165,18 @@ def test_it_holds_so_many_bytes_and_a_replaced_text_makes_room() -> None:
     texts = MAX_MEMORY_BYTES // (MAX_VALUE_BYTES + 10)
     for n in range(texts):
         kept.write(f"k{n}", "x" * MAX_VALUE_BYTES)
-    with pytest.raises(MemoryFull, match=r"would have 5\d+ bytes of 500000"):
+    with pytest.raises(WriteRefused, match=r"would have 5\d+ bytes of 500000"):
         kept.write("one more", "x" * MAX_VALUE_BYTES)
     kept.write("k0", "y" * MAX_VALUE_BYTES)
     kept.write("k0", "x")
     kept.write("one more", "x" * (MAX_VALUE_BYTES - 10))
+
+
+def test_what_is_appended_to_has_so_many_bytes_in_all() -> None:
+    kept = Kept(ann="x" * MAX_VALUE_BYTES)
+    with pytest.raises(WriteRefused, match="would have 16002 bytes of 16000; append to another"):
+        kept.write("ann", "y", append=True)
+    assert kept.value("ann") == "x" * MAX_VALUE_BYTES
 
 
 @pytest.mark.parametrize("value", ["x" * (MAX_VALUE_BYTES + 1), "ß" * (MAX_VALUE_BYTES // 2 + 1)])
@@ -147,7 +190,7 @@ def test_the_fullest_memory_fits_into_one_payload(character: str) -> None:
     """Temporal writes JSON in ASCII."""
     kept = Kept()
     text = character * ((MAX_VALUE_BYTES - 20) // len(character.encode()))
-    with pytest.raises(MemoryFull):
+    with pytest.raises(WriteRefused):
         fill(kept, text, MAX_KEY_CHARACTERS, character)
     assert len(json.dumps(kept.memory.state().to_json())) < MAX_PAYLOAD_BYTES
 
@@ -249,6 +292,15 @@ def test_owners_that_are_written_alike_are_told_apart(
     ids = {names.memory_id(agent, who, inline=inline) for agent, who, inline in (one, other)}
     assert len(ids) == 2
     assert all(len(each) < 1_000 for each in ids)  # as Temporal has it
+
+
+def test_a_memory_is_of_the_principal_whose_id_it_has_and_of_no_other() -> None:
+    for who in ("ann", "b.c", "x" * 300, "\ud800"):
+        ids = [names.memory_id("desk", who, inline=inline) for inline in (False, True)]
+        assert all(names.is_memory_of(each, who) for each in ids)
+        assert not any(names.is_memory_of(each, "desk") for each in ids)
+    assert not names.is_memory_of("memory.ann", "ann")  # an agent's, for no principal
+    assert not names.is_memory_of("a-run.desk.ann", "ann")
 
 
 def test_a_principal_with_half_a_character_has_a_memory_too() -> None:

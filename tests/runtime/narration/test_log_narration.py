@@ -57,6 +57,11 @@ def told(entry: dict[str, Any], *, whole: bool = False) -> NarrationLine:
             "by payer: holdfast watch run-1.t1c2",
         ),
         (
+            {"type": "knowledge_used", "name": "opening_hours", "source": "activity"},
+            "t1c2 opening_hours (from activity)",
+            "",
+        ),
+        (
             {"type": "summary", "upto": 40, "text": "They looked ten times.", "n": 44},
             "the model reads this in place of entries 1 to 40",
             "They looked ten times.",

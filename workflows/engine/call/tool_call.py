@@ -154,7 +154,8 @@ class MetaProperties:
 class Dependencies:
     """The calls of its turn that a call needs, and whether another one needs it.
 
-    `sources` write what its references name; `earlier_writers` write to its places before it.
+    `sources` write what its references name; `earlier_writers` write to its places before it, or
+    use the memory before it.
     """
 
     sources: list["ToolCall"] = field(default_factory=list, repr=False)

@@ -3,7 +3,7 @@
 A call with a reference to a place that another call of its turn writes needs that call, at any
 position in the answer. Calls that write to one place run one after the other, in source order, and
 a reader between two of them reads the first: a later call is not needed if it only repeats a write
-of an earlier one.
+of an earlier one. So do writes to the agent's memory, and reads of it after a write.
 
 A call reads the data as it was when the turn started, overlaid with the writes of the calls that it
 needs, in source order. So the order in which other calls end never matters. If every call that was
@@ -41,8 +41,17 @@ def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
     """Set the dependencies of each call on the others; in a sequential turn, on earlier ones."""
     writers, repeats = PathIndex[int](), list[int]()
     earlier: list[list[ToolCall]] = []
+    # The last write to the memory, and the reads after it.
+    written, read = list[ToolCall](), list[ToolCall]()
     for index, call in enumerate(calls):
         earlier.append([calls[i] for i in sorted(writers.crossing(call.places))])
+        match call.found_tool and call.found_tool.memory_use:
+            case "write":
+                earlier[index] += written + read
+                written, read = [call], []
+            case "read":
+                earlier[index] += written
+                read.append(call)
         repeats.append(min(writers.meeting(call.places), default=index))
         for place in call.places:
             writers.add(place, index)

@@ -7,7 +7,13 @@ pending calls and `start` queued ones; then `finish` them. Log entries are in so
 
 from typing import Any, assert_never
 
-from holdfast.schemas.log_entry import MessageEntry, ToolCallEntry, ToolEndEntry, ToolStartEntry
+from holdfast.schemas.log_entry import (
+    KnowledgeUsedEntry,
+    MessageEntry,
+    ToolCallEntry,
+    ToolEndEntry,
+    ToolStartEntry,
+)
 from holdfast.schemas.names import CHOOSE_SKILL, STRICTER_CALLS, ErrorCode
 from holdfast.validation.rule_changes import applies
 from holdfast.validation.work_budget import bounded
@@ -293,6 +299,12 @@ class CallLifecycle:
         place = str(paths[0]) if paths and error is None else None
         message = result_message(call, outcome, place)
         is_whole = place is not None or is_shown_whole(outcome, message)
+        used = call.found_tool.knowledge if call.found_tool is not None else None
+        if isinstance(outcome, Succeeded) and used is not None and used.kind is not None:
+            source = used.kind
+            log.append(
+                KnowledgeUsedEntry(turn=turn, call_id=call.id, name=call.name, source=source)
+            )
         log.append(
             ToolEndEntry(
                 turn=turn,
