@@ -18,6 +18,7 @@ from holdfast.cli import (
     check_command,
     codec_command,
     decide_command,
+    forget_command,
     inbox_command,
     project_commands,
     run_commands,
@@ -80,6 +81,7 @@ def client_parser() -> Parser:
     check_command.add_parser(commands)
     codec_command.add_parser(commands)
     inbox_command.add_parser(commands)
+    forget_command.add_parser(commands)
     for one in commands.choices.values():
         one.set_defaults(parser=one)
     return parser

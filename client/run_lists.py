@@ -20,11 +20,9 @@ MAX_FILTER_CHARS: Final = 200
 # The client retries for this time if the server is not available.
 ANSWER: Final = timedelta(seconds=5)
 
+RUN_TYPES: Final = f'WorkflowType IN ("{names.AGENT_WORKFLOW}", "{names.CALL_WORKFLOW}")'
 # The parts of a run before continue-as-new are not runs of their own.
-RUNS: Final = (
-    f'WorkflowType IN ("{names.AGENT_WORKFLOW}", "{names.CALL_WORKFLOW}")'
-    ' AND ExecutionStatus != "ContinuedAsNew"'
-)
+RUNS: Final = f'{RUN_TYPES} AND ExecutionStatus != "ContinuedAsNew"'
 OPEN: Final = f'{RUNS} AND ExecutionStatus = "Running"'
 # A run that was ended from outside could not write its own status; Temporal has it.
 _ENDED: Final = {
@@ -132,8 +130,8 @@ def status_query(status: str | None) -> str:
             return f'{RUNS} AND ExecutionStatus = "Completed" AND {names.AGENT_STATUS} = "{status}"'
 
 
-async def list_runs(client: Client, query: str, limit: int = MAX_RUNS) -> list[RunListing]:
-    """Return the runs that a query finds, in the server's own order.
+async def list_runs(client: Client, query: str, limit: int | None = MAX_RUNS) -> list[RunListing]:
+    """Return the runs that a query finds, in the server's own order; without a limit, all.
 
     Raises:
         MissingAttributesError: the namespace does not have a search attribute of the query.
