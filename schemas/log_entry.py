@@ -13,7 +13,7 @@ from pydantic import JsonValue, ValidationError
 from holdfast.schemas.base import Lenient, canonical_json
 from holdfast.schemas.decision import Decided, PendingApproval
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.message import ChatMessage, Content
 from holdfast.schemas.names import CallError
 from holdfast.schemas.tool import OutputMethod
 
@@ -72,18 +72,28 @@ class NoticeEntry(Entry):
 
 
 class SkillEntry(Entry):
-    """The run has this skill from now on."""
+    """The run has this skill from now on. `by` says who chose it; without it, it is no event."""
 
     type: Literal["skill"] = "skill"
     skill: str
     """The skill."""
     by: SkillChooser | None = None
-    """Who chose it: the run's request; a rule, which is its `when`, or that there is no other; or
+    """Who chose it: the run's request or a message; a rule, which is its `when`, or that there is no other; or
     the model. An older run has none."""
     confidence: float | None = None
     """How sure the model is, from 0 to 1."""
     reason: str | None = None
     """Why the model chose it."""
+
+
+class RemarkEntry(Entry):
+    """A message for people, which no model reads."""
+
+    type: Literal["remark"] = "remark"
+    role: Literal["system", "user", "assistant"] = "user"
+    """Who says it."""
+    content: Content
+    """What is said."""
 
 
 class SummaryEntry(Entry):
@@ -220,9 +230,14 @@ class ErrorEntry(Entry):
 
 _TYPES = {kind.model_fields["type"].default: kind for kind in Entry.__subclasses__()}
 EVENTS = frozenset(name for name, kind in _TYPES.items() if kind.event)
-"""The types of those entries that are events."""
+"""The types of those entries that are events: see `is_event`."""
 SHOWN_TO_MODELS = frozenset(("message", "summary"))
 """The types of those entries that a model reads."""
+
+
+def is_event(record: Mapping[str, Any]) -> bool:
+    """Return whether an entry is an event: the choice of a skill is one since it has `by`."""
+    return record["type"] in EVENTS and (record["type"] != "skill" or "by" in record)
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,20 @@ progressed. While no worker answers, the stream stays open.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
 from holdfast.client.run_handle import RunDescription, RunHandle
 from holdfast.client.stream.deltas import AnswerStream, Frame, StreamCursor, UpdateStream
 from holdfast.schemas import names
-from holdfast.schemas.log_entry import EVENTS, MessageEntry, TurnStartEntry, read_record
+from holdfast.schemas.log_entry import MessageEntry, TurnStartEntry, is_event, read_record
 
 FASTEST_SECONDS: Final = 0.15
 BUSY_SECONDS: Final = 0.5
 SLOWEST_SECONDS: Final = 2.0
 _SLOWER_BY: Final = 1.4
+# The only event that may come between the start of a turn and its answer.
+_REMARK: Final = "remark"
 
 
 async def frames(run: RunHandle, position: StreamCursor) -> AsyncGenerator[Frame | str, None]:
@@ -77,24 +79,10 @@ class _Reader:
     async def news(self, look: RunDescription) -> AsyncIterator[Frame]:
         """Yield the events since the last poll; the end, where the run could not write it."""
         if look.position != self._seen:
-            after = self._position.after
-            start = after if self._is_placed else after - 1
+            start = await self._start_of_news(self._position.after)
             async for event in self._run.entries(names.EVENTS, start):
-                is_new, starts_turn = event["n"] > after, event["type"] == "turn_start"
-                if is_new:
-                    async for frame in self._rest_of_answer():
-                        yield frame
-                self._is_placed = True
-                self.is_over = event["type"] in ("done", "error")
-                sent = self._position
-                self._position = StreamCursor(event["n"], ended=is_new and self.is_over)
-                # An answer follows the start of a turn, and no other event.
-                self._answering = None
-                if starts_turn:
-                    position = self._position if is_new else sent
-                    self._answering = AnswerStream(event["turn"], position)
-                if is_new:
-                    yield Frame(self._position, event)
+                async for frame in self._frames_of(event):
+                    yield frame
                 if self.is_over:
                     return
             self._is_placed = True
@@ -115,6 +103,41 @@ class _Reader:
         position = self._position if self._answering is None else self._answering.position
         yield from self._updating.changes(look.updates, position)
 
+    async def _start_of_news(self, after: int) -> int:
+        """Return the number before the first event to read: of a new reader, no remark."""
+        if self._is_placed:
+            return after
+        while after > 1:
+            [event] = await self._run.page(names.EVENTS, after - 1, 1)
+            if event["type"] != _REMARK:
+                break
+            after -= 1
+        return after - 1
+
+    async def _frames_of(self, event: dict[str, Any]) -> AsyncIterator[Frame]:
+        """Yield an event if it is new, after the rest of the answer that precedes it."""
+        is_new = event["n"] > self._position.after
+        if event["type"] == _REMARK:
+            if is_new:
+                at = self._position if self._answering is None else self._answering.position
+                self._position = replace(at, after=event["n"])
+                if self._answering is not None:  # it goes on where it was
+                    self._answering.position = self._position
+                yield Frame(self._position, event)
+            return
+        self._is_placed = True
+        self.is_over = event["type"] in ("done", "error")
+        if is_new:
+            async for frame in self._rest_of_answer():
+                yield frame
+            self._position = StreamCursor(event["n"], ended=self.is_over)
+        # An answer follows the start of a turn, and no other event.
+        self._answering = None
+        if event["type"] == "turn_start":
+            self._answering = AnswerStream(event["turn"], self._position)
+        if is_new:
+            yield Frame(self._position, event)
+
     async def _rest_of_answer(self) -> AsyncIterator[Frame]:
         """Yield the rest of the answer that precedes an event.
 
@@ -124,7 +147,7 @@ class _Reader:
             return
         text, read, is_in_turn = None, self._searched, False
         async for record in self._run.entries(names.CONTEXT, self._searched):
-            if is_in_turn and record["type"] in EVENTS:
+            if is_in_turn and is_event(record) and record["type"] != _REMARK:
                 self._searched = read
                 break
             read = record["n"]

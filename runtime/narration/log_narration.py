@@ -38,6 +38,7 @@ from holdfast.schemas.log_entry import (
     LogRecord,
     MessageEntry,
     NoticeEntry,
+    RemarkEntry,
     SkillEntry,
     SummaryEntry,
     ToolCallEntry,
@@ -273,6 +274,8 @@ def _plain_line(at: str, entry: Entry) -> NarrationLine | None:
             by = "" if entry.by is None else f" ({SKILL_CHOSEN[entry.by]}{sure})"
             why = f"because: {clean(entry.reason)}" if entry.reason else ""
             return NarrationLine(at, "skill", one_line(entry.skill, NAME_CHARS) + by, why)
+        case RemarkEntry():
+            return NarrationLine(at, "remark", entry.role, _text(entry.content), "said")
         case SummaryEntry():
             replaced = f"the model reads this in place of entries 1 to {entry.upto}"
             return NarrationLine(at, "summary", replaced, clean(entry.text), "quiet")

@@ -81,6 +81,9 @@ class Told(RunHandle):
             if n > after:
                 yield {"n": n, **entry}
 
+    async def page(self, log: str, after: int, limit: int) -> list[Entry]:
+        return [entry async for entry in self.entries(log, after)][:limit]
+
     async def ending(self, *, whole: bool = True) -> RunEnding:
         return RunEnding("terminated", "terminated", "the run was terminated")
 
@@ -160,6 +163,19 @@ async def test_whoever_comes_back_is_told_the_rest_and_nothing_twice() -> None:
     assert await told(Step(log, closed=True), after="2") == ["done"]
     assert await told(Step(log, closed=True), after="3") == []
     assert await told(Step(log[:3]), after="3.end") == []
+
+
+async def test_a_remark_comes_in_the_middle_of_an_answer_and_cuts_nothing_off() -> None:
+    remark: Entry = {"type": "remark", "content": "a moment"}
+    log = [TURN, remark, said("I will."), remark, CALL, DONE]
+    whole = Step(log, closed=True)
+    steps = [Step(log[:1]), Step(log[:1], "I w"), Step(log[:2], "I wil"), Step(log[:2], "I wil")]
+    assert await told(*steps, whole) == [
+        *("turn_start", "token I w", "remark", "token il", "remark", "token l."),
+        *("tool_call", "done"),
+    ]
+    after_remarks = StreamCursor(3).in_attempt(1).advanced("I w")
+    assert await told(whole, after=str(after_remarks)) == ["token ill.", "tool_call", "done"]
 
 
 async def test_an_end_that_the_run_could_not_write_is_told_and_is_the_last() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from holdfast.schemas.base import Lenient
-from holdfast.schemas.log_entry import EVENTS
+from holdfast.schemas.log_entry import is_event
 
 # Before compression: large enough to compress well, small enough to be read quickly.
 PAGE_BYTES = 256_000
@@ -107,8 +107,7 @@ def events_in(records: Iterable[Record]) -> Iterator[Record]:
             end = None
         if record["type"] == "tool_end":
             end = record
-        # The entries of an older run for its skill are no events: they would move the others.
-        elif record["type"] in EVENTS and (record["type"] != "skill" or "by" in record):
+        elif is_event(record):
             yield record
     if end is not None:
         yield end
