@@ -38,7 +38,7 @@ _TIMEOUT_HELP = "the time limit of the run, with the time of approvals, such as 
 
 
 def add_parsers(commands: Commands) -> None:
-    """Add `run`, `call`, `watch`, `send`, `renew`, `close` and `cancel`."""
+    """Add `run`, `call`, `watch`, `send`, `withdraw`, `renew`, `close` and `cancel`."""
     definition = option_values.name_or_definition
     run = commands.add_parser("run", help="start a run and follow it")
     add = run.add_argument
@@ -74,9 +74,18 @@ def add_parsers(commands: Commands) -> None:
     add = sending.add_argument
     add("run", **RUN)
     add("text", metavar="TEXT", type=option_values.text, help="the message: text, @FILE, or -")
+    how = sending.add_mutually_exclusive_group().add_argument
     text = "add the message to any run before its next turn, without an answer"
-    add("--steer", action="store_true", help=text)
+    how("--steer", action="store_true", help=text)
+    how("--people", action="store_true", help="write it into the log, for people only")
+    add("--skill", **NAME, help="the skill of the agent from this message on")
     sending.set_defaults(command=send)
+    text = "take back a message that the run has not read"
+    withdrawing = commands.add_parser("withdraw", help=text)
+    withdrawing.add_argument("run", **RUN)
+    text = "its number: `holdfast show RUN` lists the queued messages"
+    withdrawing.add_argument("message", metavar="NUMBER", type=int, help=text)
+    withdrawing.set_defaults(command=withdraw)
     for name, command, text in (
         ("close", close, "end a conversation"),
         ("cancel", cancel, "end a run"),
@@ -170,14 +179,19 @@ async def _follow(client: Client, run_id: str, *, json: bool, approver: Approver
         raise
 
 
-async def send(*, run: str, text: str, steer: bool) -> int:
+async def send(*, run: str, text: str, steer: bool, people: bool, skill: str | None) -> int:
     """Send a message to a run; print the answer of a conversation.
 
-    With `steer`, the message enters the context of any run before its next request.
+    With `steer`, the message enters the context of any run before its next request; with `people`,
+    the model never reads it.
     """
     remote = RunHandle(await connect(), run, listens=True)
     await remote.observe()
-    message = {"role": "user", "content": text}
+    message = {"role": "user", "content": text, **({} if skill is None else {"skill": skill})}
+    if people:
+        await remote.signal(names.MESSAGE, {**message, "audience": "people"})
+        print(f"It is in the log, for people only. See {holdfast_command('show', run)}")
+        return DONE
     if steer:
         await remote.signal(names.MESSAGE, {**message, "delivery": "steer"})
         print(f"The model reads it at its next turn. See {holdfast_command('watch', run)}")
@@ -195,6 +209,19 @@ async def send(*, run: str, text: str, steer: bool) -> int:
         back = holdfast_command("watch", run)
         print(f"\nThe message is with the run. To see the answer: {back}", file=sys.stderr)
         raise
+    return DONE
+
+
+async def withdraw(*, run: str, message: int) -> int:
+    """Take back a message that the run has not read."""
+    remote = RunHandle(await connect(), run, listens=True)
+    await remote.observe()
+    try:
+        await remote.withdraw(message)
+    except ApplicationError as refusal:
+        todo = f"see {holdfast_command('show', run)}"
+        raise wrong_command(f"run {run} refuses: {refusal.message}", todo) from refusal
+    print(f"Message {message} is withdrawn: {clean(run)} never reads it.")
     return DONE
 
 

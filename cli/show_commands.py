@@ -23,7 +23,7 @@ from holdfast.client.command_errors import (
 )
 from holdfast.client.connection import connect
 from holdfast.client.question_text import call_name, delegate_line, how_to_decide
-from holdfast.client.result import ending_lines, token_counts
+from holdfast.client.result import ending_lines, queued_line, token_counts
 from holdfast.client.run_handle import RunHandle, RunStart, delegate_approvals
 from holdfast.client.run_lists import (
     MAX_RUNS,
@@ -49,6 +49,7 @@ from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval, brief_arguments
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.log_entry import read_record
+from holdfast.schemas.message import QueuedMessage
 from holdfast.schemas.run import RunStatus
 
 _DEFAULT_LIMIT_RUNS = 50
@@ -245,6 +246,8 @@ async def _print_status(console: Console, remote: RunHandle) -> None:
         name = one_line(f"{call_id} {pending.get('label') or pending['tool']}", 100)
         command = holdfast_command("decide", remote.id, call_id)
         _print_field(console, "waiting", f"{name}: {command} …")
+    for message in status.get("queued", []):
+        _print_field(console, "queued", queued_line(QueuedMessage.read(message)))
     for there in delegate_approvals(status):
         _print_field(console, "waiting", delegate_line(there))
 

@@ -22,11 +22,14 @@ from holdfast.runtime.text_safety import (
     clean,
     holdfast_command,
     message_after_code,
+    one_line,
 )
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.internal.stored_value import Stored
+from holdfast.schemas.message import QueuedMessage
 from holdfast.schemas.run import RunResult, Spent
 
+_MESSAGE_CHARS: Final = 200
 _GOOD: Final = ("completed", "stopped")
 
 
@@ -105,7 +108,14 @@ def ending_lines(ending: RunEnding) -> Iterator[tuple[str, str]]:
         for name, state in ending.result.instances.items():
             if state:
                 yield f"state of {clean(name)}", as_json(state)
+        for message in ending.result.undelivered:
+            yield "not delivered", queued_line(message)
     yield ending.status, detail(ending)
+
+
+def queued_line(message: QueuedMessage) -> str:
+    """Return a message that no model has read, in a line."""
+    return f"message {message.number}: {one_line(message.text, _MESSAGE_CHARS)}"
 
 
 def detail(ending: RunEnding) -> str:

@@ -243,6 +243,10 @@ class RunHandle:
         """
         return await self._update(names.SEND, message, WorkflowUpdateStage.ACCEPTED, wait_seconds)
 
+    async def withdraw(self, message: int) -> None:
+        """Take back a queued message, by its number; raises as `decide` does."""
+        await self._update(names.WITHDRAW, {"message": message}, WorkflowUpdateStage.COMPLETED)
+
     async def signal(self, name: str, *args: Any) -> None:
         """Signal the run.
 

@@ -97,3 +97,27 @@ async def test_ctrl_c_leaves_the_message_with_the_run(launch: Launch, start: Sta
     thinks.set()
     await run.handle.signal("close")
     assert (await run.result())["output"] == "Fine, thanks."
+
+
+async def test_a_queued_message_is_shown_and_withdrawn_and_a_remark_is_for_people(
+    launch: Launch, holdfast: Holdfast
+) -> None:
+    backend = await launch([Answer("", [call("pay", amount=5)]), Answer("Paid.")])
+    run = await backend.start(["pay"])
+    await run.waiting()
+
+    remark = await holdfast("send", run.id, "Ask the warehouse.", "--people")
+    await holdfast("send", run.id, "Hurry.", "--steer")
+    shown = await holdfast("show", run.id)
+    withdrawn = await holdfast("withdraw", run.id, "1")
+    again = await holdfast("withdraw", run.id, "1")
+    await run.decide("t1c1", "deny")
+    await run.result()
+
+    assert (remark.code, "for people only" in remark.out) == (0, True)
+    assert "remark user\n  Ask the warehouse." in shown.out
+    assert "queued  message 1: Hurry." in shown.out
+    assert withdrawn.out == f"Message 1 is withdrawn: {run.id} never reads it.\n"
+    assert (again.code, "message 1 is not queued" in again.err) == (2, True)
+    said = [entry["message"].get("content") for entry in await run.context() if "message" in entry]
+    assert not {"Hurry.", "Ask the warehouse."} & set(said)

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 from holdfast.schemas import names
 from holdfast.schemas.base import Lenient, Strict
 from holdfast.schemas.decision import PendingApproval
-from holdfast.schemas.message import Content
+from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, PrincipalToken, RunRequest, RunResult, Spent
 
 RunId = Annotated[str, Field(min_length=1, max_length=200)]
@@ -29,15 +29,11 @@ class NewCall(_New, CallRequest):
     """A single call to be made: what `CallWorkflow` is given, and where it runs under what id."""
 
 
-class NewMessage(Strict):
+class NewMessage(Delivered):
     """A message to a run."""
 
     role: Literal["user"] = "user"
     """The sender."""
-    content: Content
-    """The content: a text, or a list of parts."""
-    delivery: Literal["steer", "followUp"] = "steer"
-    """`steer`: before the next turn; `followUp`: when the run would end."""
 
 
 class NewToken(PrincipalToken):
@@ -92,6 +88,8 @@ class RunView(Lenient):
     """How much of each budget is left."""
     delegates: list[dict[str, Any]] | None = None
     """The running delegates."""
+    queued: list[dict[str, Any]] | None = None
+    """The messages that the run has not read: `{number, role, delivery, text}`."""
     result: RunResult | None = None
     """The result."""
     error: FailureResponse | None = None

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from holdfast.client.start import TRACESTATE
 from holdfast.schemas.decision import Decision, Receipt
 from holdfast.schemas.internal.tracing import TRACEPARENT
+from holdfast.schemas.message import Withdrawal
 from holdfast.web.api import models, runs, start_runs
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.openapi import Answer, Operation, build_description, docs_routes, parameter
@@ -216,6 +217,18 @@ OPERATIONS: Final = [
                 f" {runs.MAX_WAIT_SECONDS}.",
             )
         ],
+    ),
+    Operation(
+        "POST",
+        "/runs/{run}/withdraw",
+        "withdraw",
+        "Take back a message",
+        "Takes back a message that the run has not read yet: `queued` lists those.",
+        runs.withdraw,
+        {200: Answer("The run never reads it.", models.Started, example={"run": _RUN})},
+        (*_ASKED, *_BODY, "ended", "single_call", "no_such_message"),
+        Withdrawal,
+        {"message": 3},
     ),
     Operation(
         "POST",

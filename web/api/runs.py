@@ -15,6 +15,7 @@ from holdfast.client.stream.frames import frames
 from holdfast.runtime.text_safety import as_json, one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
+from holdfast.schemas.message import Withdrawal
 from holdfast.schemas.names import ErrorCode
 from holdfast.web.api.api_request import ApiRequest, read_number
 from holdfast.web.api.models import (
@@ -136,7 +137,7 @@ async def say(asked: ApiRequest) -> Response:
     wait = _WAIT.search(asked.request.headers.get("prefer", ""))
     wait_seconds = min(int(wait[1]), MAX_WAIT_SECONDS) if wait else 0
     try:
-        if wait_seconds:
+        if wait_seconds and new_message.audience == "model":
             answer = {"run": run.id, "answer": await run.send(message, wait_seconds)}
             return JSONResponse(answer, headers={"Preference-Applied": f"wait={wait_seconds}"})
         await run.signal(names.MESSAGE, message)
@@ -148,12 +149,23 @@ async def say(asked: ApiRequest) -> Response:
                 pass
             case names.NOT_A_CONVERSATION:
                 await run.signal(names.MESSAGE, message)
-            case ErrorCode.CANCELLED:
+            case ErrorCode.CANCELLED | names.BUDGET_EXCEEDED | names.WITHDRAWN:
                 raise HttpProblem("no_answer", f"There is no answer: {refusal.message}.") from None
             case why:
                 code = "invalid_request" if why == names.INVALID_REQUEST else "refused"
                 raise HttpProblem(code, f"The run refuses: {refusal.message}.") from None
     return _accepted(run)
+
+
+async def withdraw(asked: ApiRequest) -> Response:
+    """Take back a message that the run has not read."""
+    which, _ = await asked.read_json(Withdrawal, "message")
+    run = await asked.run(listens=True)
+    try:
+        await run.withdraw(which.message)
+    except ApplicationError as refusal:
+        raise HttpProblem("no_such_message", f"The run refuses: {refusal.message}.") from None
+    return JSONResponse(Started(run=run.id).to_json())
 
 
 async def renew(asked: ApiRequest) -> Response:

@@ -42,6 +42,7 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "ended": (409, "The run has ended"),
     "single_call": (409, "A single call hears nothing"),
     "no_such_call": (409, "No such call waits"),
+    "no_such_message": (409, "No such message is queued"),
     "already_decided": (409, "The call is decided"),
     "no_answer": (409, "The run does not answer this message"),
     "too_large": (413, "The request is too large"),

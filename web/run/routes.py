@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
+from temporalio.exceptions import ApplicationError
 
 from holdfast.client.command_errors import CommandError, HasEndedError, NoWorkerError
 from holdfast.client.run_handle import NO_WORKER_SECONDS, Entry, RunHandle
@@ -47,11 +48,15 @@ ACTION_RESULTS: Final = {
     "closed": "Closed: the run ends after this turn.",
     "cancelled": "Cancellation requested. Running calls are cancelled; without a worker, the"
     " run ends as soon as one is back.",
+    "people": "Sent: it is in the log, and the model never reads it.",
+    "withdrawn": "Withdrawn: the model never reads the message.",
+    "read": "Not withdrawn: the run has read the message.",
     "over": "The run had already ended: nothing was changed.",
 }
 _EMPTY: Final = "Not sent: the message is empty."
 _ENDED: Final = "Not sent: the run has ended. Start a new run to continue."
 _DELIVERIES: Final = ("steer", "followUp")
+_PEOPLE: Final = "people"
 
 # A page is sent within this time; a script requests the rest, and waits longer for it.
 PAGE_SECONDS: Final = 2.5
@@ -73,6 +78,7 @@ def routes(parts: Services) -> list[BaseRoute]:
         RunRoute(f"{at}/picture/{{n:number}}/{{index:number}}", pages.picture),
         RunRoute(f"{at}/state", pages.state),
         RunRoute(f"{at}/message", pages.message, methods=["POST"]),
+        RunRoute(f"{at}/withdraw", pages.withdraw, methods=["POST"]),
         RunRoute(f"{at}/close", pages.close, methods=["POST"]),
         RunRoute(f"{at}/cancel", pages.before_cancel, methods=["GET"]),
         RunRoute(f"{at}/cancel", pages.cancel, methods=["POST"]),
@@ -177,13 +183,25 @@ class RunPages:
                 wrong = _ENDED
             if not wrong:
                 message_fields = {"role": "user", "content": text, "delivery": delivery}
+                message_fields |= {"audience": _PEOPLE} if how == _PEOPLE else {}
                 await run.signal(names.MESSAGE, message_fields)
         except CommandError as error:
             wrong = f"Not sent: {clean(str(error))}."
         if wrong:
             draft = {"run": run.id, "text": text, "delivery": delivery, "problem": wrong}
             return page(request, "run/message.html", 409, **draft)
-        return _back(run, "message" if how == "message" else delivery)
+        return _back(run, how if how in ("message", _PEOPLE) else delivery)
+
+    async def withdraw(self, request: Request) -> Response:
+        """Take back a message that the run has not read."""
+        form, run = await read_form(request), self._conversation(request)
+        number = str(form.get("message"))
+        if not re.fullmatch(NUMBER, number):
+            raise HTTPException(400, "message must be the number of a queued message, such as 3.")
+        try:
+            return await _done(run, partial(run.withdraw, int(number)), "withdrawn")
+        except ApplicationError:
+            return _back(run, "read")
 
     async def close(self, request: Request) -> Response:
         """Close a conversation after its last answer."""

@@ -82,7 +82,7 @@ def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
         items.append(StatusItem(text, "asks", why=brief, link=link))
     items += [_activity_item(one, seen, name) for one in seen.info.activities]
     if seen.status.get("status") == "awaiting_message":
-        items.append(StatusItem("Answered, and waiting for the next message.", "asks"))
+        items.append(StatusItem("Waiting for the next message.", "asks"))
     return items or [StatusItem("Running.")]
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from holdfast.client import result
 from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line, shorten
 from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.message import QueuedMessage
 from holdfast.schemas.run import RunResult, Spent
 from holdfast.web.page_text import budget_uses, status_label
 from holdfast.web.run.delegate_tree import read_delegates
@@ -67,6 +68,10 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
         "is_live": ending is None,
         "has_answered": seen.has_answered,
         "is_loading": not seen.has_answered and seen.problem is None,
+        "queued": [
+            (message.number, result.queued_line(message))
+            for message in map(QueuedMessage.read, seen.status.get("queued", []))
+        ],
         "takes_messages": ending is None and not info.is_single_call,
         "awaits_message": status == "awaiting_message",
         "temporal_link": parts.link_to(info.id),
@@ -101,7 +106,9 @@ def used_text(seen: LoadedRun) -> str:
         spent = seen.ending.result or seen.ending.spent
     budget = seen.status.get("budget")
     if spent is None and budget:
-        turns, calls = (budget.get(name, {}).get("used") or 0 for name in ("maxTurns", "maxCalls"))
+        # In a conversation, those of the whole are beside those of the message.
+        both = (budget.get(name, {}) for name in ("maxTurns", "maxCalls"))
+        turns, calls = (each.get("total", each).get("used") or 0 for each in both)
         usage = Usage.read(seen.status.get("usage", {}))
         spent = Spent(turns=turns, calls=calls, usage=usage)
     if spent is None:

@@ -238,6 +238,21 @@ async def test_a_single_call_is_carried_out_and_hears_nothing(stage: Stage, desk
     assert (await stage.http.get(path)).json()["result"]["output"] == {"paid": 3}
 
 
+async def test_a_message_is_taken_back_until_it_is_read(stage: Stage, desk: Backend) -> None:
+    run = await started(stage, desk)
+    path = address("runs", run.id)
+    await run.waiting()
+    await stage.send(f"{path}/messages", {"content": "hurry"})
+    await stage.send(f"{path}/messages", {"content": "for us", "audience": "people"})
+    queued = (await stage.http.get(path)).json()["queued"]
+    taken = [await stage.send(f"{path}/withdraw", {"message": 1}) for _ in range(2)]
+    await stage.send(f"{path}/decisions", {"callId": "t1c1", "decision": "approve"})
+    await run.result()
+
+    assert queued == [{"number": 1, "role": "user", "delivery": "steer", "text": "hurry"}]
+    assert (taken[0].status_code, problem(taken[1])) == (200, (409, "no_such_message"))
+
+
 async def test_a_decision_that_does_not_count_says_why(stage: Stage, desk: Backend) -> None:
     run = await started(stage, desk)
     path = f"{address('runs', run.id)}/decisions"

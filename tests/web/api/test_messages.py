@@ -100,6 +100,8 @@ async def test_who_does_not_wait_is_not_kept_waiting(
     [
         (names.INVALID_REQUEST, "invalid_request"),
         (ErrorCode.CANCELLED, "no_answer"),
+        (names.BUDGET_EXCEEDED, "no_answer"),
+        (names.WITHDRAWN, "no_answer"),
         ("of another version", "refused"),
     ],
 )

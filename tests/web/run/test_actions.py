@@ -49,6 +49,28 @@ async def test_a_message_is_heard_before_the_next_step_or_at_the_end(
         assert await spoken(run) == ["go", "Be quick.\nPlease.", "Say thanks."]
 
 
+async def test_a_message_that_is_not_read_is_withdrawn_and_a_remark_is_for_people(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    async with backend(client, tmp_path, PAYS, **SIDE_BY_SIDE) as made:
+        run = await made.start(["pay"])
+        await run.waiting()
+        remark = {"text": "She called again.", "delivery": "people"}
+        answer = await stage.post(f"/run/{run.id}/message", remark)
+        assert "the model never reads it" in await said(stage, answer)
+        await stage.post(f"/run/{run.id}/message", {"text": "Hurry.", "delivery": "steer"})
+        page = (await stage.get(f"/run/{run.id}")).text
+        assert "Not read yet: message 1: Hurry." in page
+        assert "She called again." in page
+        withdrawn = await stage.post(f"/run/{run.id}/withdraw", {"message": "1"})
+        assert "Withdrawn: the model never reads" in await said(stage, withdrawn)
+        again = await stage.post(f"/run/{run.id}/withdraw", {"message": "1"})
+        assert "Not withdrawn: the run has read" in await said(stage, again)
+        await run.decide("t1c1", "approve")
+        await run.result()
+        assert await spoken(run) == ["go"]
+
+
 async def test_what_cannot_be_sent_is_kept_and_nothing_was_said(
     client: Client, stage: Stage, tmp_path: Path
 ) -> None:

@@ -147,7 +147,7 @@ def test_of_a_run_that_cannot_be_read_the_lists_still_know_what_it_waits_for(
 
 def test_a_conversation_waits_for_a_message() -> None:
     seen = LoadedRun(KNOWN, {"status": "awaiting_message"}, has_answered=True)
-    assert said(seen) == ["Answered, and waiting for the next message."]
+    assert said(seen) == ["Waiting for the next message."]
 
 
 @pytest.mark.parametrize(
