@@ -1,6 +1,6 @@
 """Agents: their model, instructions, tools and limits."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
@@ -50,12 +50,8 @@ BudgetName = Literal[
 ThresholdName = Literal["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"]
 
 
-class Budget(Strict):
-    """How much a run may use.
-
-    An unset field falls back: to the agent's, then to `BUDGET_DEFAULTS`; what those leave unset has
-    no bound.
-    """
+class Limits(Strict):
+    """The most of each budget; what is unset has no bound."""
 
     max_iterations: Annotated[int, Field(ge=0)] | None = None
     """Rounds of calls, before the model is asked to finish (default: 6)."""
@@ -74,18 +70,41 @@ class Budget(Strict):
     max_depth: Annotated[int, Field(ge=0)] | None = None
     """Delegates of delegates (default: 4)."""
 
-    def over(self, defaults: "Budget") -> "Budget":
-        """Return this budget, with what it leaves unset taken from `defaults`."""
+    def over(self, defaults: Self) -> Self:
+        """Return these limits, with what they leave unset taken from `defaults`."""
         own = {name: value for name, value in self if value is not None}
-        return Budget.model_validate({**dict(defaults), **own})
+        return type(self).model_validate({**dict(defaults), **own})
 
-    def within(self, bounds: "Budget") -> "Budget":
-        """Return this budget, where it is tighter than `bounds`; else `bounds`."""
-        tighter = dict(bounds)
-        for name, value in self:
-            if value is not None and (tighter[name] is None or value < tighter[name]):
+    def within(self, bounds: "Limits") -> "Limits":
+        """Return these limits, where they are tighter than `bounds`; else `bounds`."""
+        tighter = {name: getattr(bounds, name) for name in Limits.model_fields}
+        for name, bound in tighter.items():
+            value = getattr(self, name)
+            if value is not None and (bound is None or value < bound):
                 tighter[name] = value
-        return Budget.model_validate(tighter)
+        return Limits.model_validate(tighter)
+
+
+class Budget(Limits):
+    """How much a run may use, and in a conversation each message.
+
+    An unset field falls back: to the agent's, then to `BUDGET_DEFAULTS`; what those leave unset has
+    no bound.
+    """
+
+    per_message: Limits | None = None
+    """In a conversation, the limits of one message, over those beside them."""
+    total: Limits | None = None
+    """The limits of the whole run, all messages of a conversation together."""
+
+    def of_run(self) -> Limits:
+        """Return the limits of a run that is no conversation."""
+        return self.within(self.total or Limits())
+
+    def of_message(self) -> Limits:
+        """Return the limits of one message of a conversation."""
+        plain = self.within(Limits())
+        return plain if self.per_message is None else self.per_message.over(plain)
 
 
 BUDGET_DEFAULTS = Budget(max_iterations=6, max_turns=8, max_calls=32, max_depth=4)
@@ -234,6 +253,8 @@ class AgentDefinition(Strict):
     """Names of the catalog, and tools that are written out here."""
     skills: list[SkillDefinition] = []
     """Named parts, of which a run has one."""
+    change_skill: bool = False
+    """In a conversation, whether the model may change to another skill with `choose_skill`."""
     knowledge: list[Knowledge] = []
     """What can be fetched when the model asks for it."""
     memory: bool = False
@@ -308,6 +329,7 @@ class AgentRules(Lenient):
     tools: list[Tool] = []
     skills: list[Skill] = []
     logs_choice: bool = False
+    change_skill: bool = False
     hooks: Hooks = Hooks()
     plan: Plan = "eager"
     state: Schema | bool | None = None
@@ -341,7 +363,7 @@ class Agent(AgentRules):
         return self.model
 
 
-RULES_VERSION = 2
+RULES_VERSION = 3
 
 
 class WorkerFacts(Lenient):

@@ -78,8 +78,8 @@ class SkillEntry(Entry):
     skill: str
     """The skill."""
     by: SkillChooser | None = None
-    """Who chose it: the run's request or a message; a rule, which is its `when`, or that there is no other; or
-    the model. An older run has none."""
+    """Who chose it: the run's request or a message; a rule, which is its `when`, or that there is
+    no other; or the model. An older run has none."""
     confidence: float | None = None
     """How sure the model is, from 0 to 1."""
     reason: str | None = None

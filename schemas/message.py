@@ -124,6 +124,32 @@ class Delivered(Message):
     """Who says it."""
     delivery: Literal["steer", "followUp"] = "steer"
     """`steer`: before the next turn; `followUp`: when the run would end."""
+    audience: Literal["model", "people"] = "model"
+    """`people`: it is in the log at once, as a remark, and no model ever reads it."""
+    skill: str | None = None
+    """In a conversation, the agent's skill from this message on."""
+
+
+class Withdrawal(Strict):
+    """Which message is taken back: one that the run has not read yet."""
+
+    message: Annotated[int, Field(ge=1)]
+    """Its number, as `status` lists it under `queued`."""
+
+
+class QueuedMessage(Lenient):
+    """A message that no model has read, for people; `text` is the beginning of its content."""
+
+    writes_defaults = True
+
+    number: int
+    """Its number among the messages to the run, from 1."""
+    role: Literal["system", "user", "assistant"]
+    """Who says it."""
+    delivery: Literal["steer", "followUp"]
+    """When it is read."""
+    text: str
+    """The beginning of what it says."""
 
 
 class AskedCall(Lenient):

@@ -68,8 +68,9 @@ LOST_REPLIES: Final = "outcome-unknown"  # an error can state that the outcome i
 # `remember` releases calls, and people are asked about what a plan did not show.
 STRICTER_CALLS: Final = "stricter-calls"
 IDLE_REPAIRS: Final = "idle-repairs"  # `_repair` ends once it changes nothing
+MESSAGE_BUDGETS: Final = "message-budgets"  # the budgets of a conversation count per message
 # The version of the rules with which each begins, where it is not the first.
-RULES_SINCE: Final = {IDLE_REPAIRS: 2}
+RULES_SINCE: Final = {IDLE_REPAIRS: 2, MESSAGE_BUDGETS: 3}
 
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"
@@ -87,6 +88,7 @@ DELEGATE_OF: Final = "DelegateOf"
 # Updates. The last is a memory's.
 DECIDE: Final = "decide"
 SEND: Final = "send"
+WITHDRAW: Final = "withdraw"
 RENEW: Final = "renew"
 WRITE: Final = "write"
 
@@ -140,11 +142,15 @@ ACTIVITY_NOT_FOUND: Final = "NotFoundError"
 # And an attempt that a worker that stops has cut off.
 WORKER_SHUTDOWN: Final = "WorkerShutdown"
 
-# Types with which the updates `decide` and `send` refuse.
+# Types with which the updates `decide`, `send` and `withdraw` refuse.
 INVALID_DECISION: Final = "invalid_decision"
 NO_SUCH_CALL: Final = "no_such_call"
 ALREADY_DECIDED: Final = "already_decided"
 NOT_A_CONVERSATION: Final = "not_a_conversation"
+NO_SUCH_MESSAGE: Final = "no_such_message"
+# And those with which `send` fails: no answer comes.
+BUDGET_EXCEEDED: Final = "budget_exceeded"
+WITHDRAWN: Final = "withdrawn"
 # Also what lists show of a history that a run has left.
 CONTINUED: Final = "continued"
 # And those with which a memory's `write` does.

@@ -8,7 +8,7 @@ from holdfast.schemas.agent import AgentDefinition, Budget, ToolChoice
 from holdfast.schemas.base import Duration, Json, Lenient, Strict
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.message import ContextMessage
+from holdfast.schemas.message import ContextMessage, QueuedMessage
 from holdfast.schemas.tool import ToolDefinition
 
 RunStatus = Literal[
@@ -115,7 +115,7 @@ class RunResult(Lenient):
     """
 
     writes_defaults = True
-    left_out_if_empty = ("instances",)
+    left_out_if_empty = ("instances", "undelivered")
 
     status: Ended
     """How it ended."""
@@ -132,6 +132,8 @@ class RunResult(Lenient):
     """How many calls there were, those refused included."""
     usage: Usage
     """What it used."""
+    undelivered: list[QueuedMessage] = []
+    """The messages that no model has read, the first 200. Only where there are some."""
 
 
 class Spent(Lenient):

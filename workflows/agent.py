@@ -15,7 +15,8 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import AgentSnapshot, WorkerFacts
     from holdfast.schemas.internal.model_request import ConversationPageRequest
-    from holdfast.schemas.message import Delivered
+    from holdfast.schemas.log_entry import RemarkEntry
+    from holdfast.schemas.message import Delivered, Withdrawal
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.run import RunRequest
 
@@ -225,17 +226,23 @@ class AgentWorkflow(BaseWorkflow[Run]):
     # Messages.
 
     @workflow.signal(
-        name=names.MESSAGE, description="Say something to the run: {content, delivery}"
+        name=names.MESSAGE,
+        description="Say something to the run, or to people: {content, delivery, audience, skill}",
     )
     @raw_payload_handler
     def message(self, message: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        """Put a message into the mailbox; an invalid one is noted in the log."""
+        """Put a message into the mailbox, or one for people into the log; note an invalid one."""
         self._accept_input()
         try:
             self._task_budget.admit(message)
-            self._mailbox.put(_delivered(exact_value(message)))
+            delivered = _delivered(exact_value(message))
         except InvalidInputError as error:
             self._note(f"a message was ignored: {error}")
+            return
+        if delivered.audience == "model":
+            self._mailbox.put(delivered)
+        elif self._work is None or self._work.last_step is None:
+            self._log(RemarkEntry(role=delivered.role, content=delivered.content))
 
     @workflow.signal(name=names.CLOSE, description="End a conversation after its last answer")
     @raw_payload_handler
@@ -253,8 +260,16 @@ class AgentWorkflow(BaseWorkflow[Run]):
         is_repeated = self._mailbox.knows(update_id())
         number = self._mailbox.put(_delivered(payload_value(message)), update_id())
         self._senders.append(number)
-        await workflow.wait_condition(lambda: self._has_answered(number) or self._releases_senders)
+        await workflow.wait_condition(
+            lambda: (
+                self._has_answered(number)
+                or self._releases_senders
+                or number in self._mailbox.withdrawn
+            )
+        )
         self._senders.remove(number)
+        if number in self._mailbox.withdrawn:
+            fail(names.WITHDRAWN, "the message was withdrawn before the run read it")
         if self._releases_senders and not self._has_answered(number):
             fail(names.CONTINUED, _CONTINUED)
         if self._start_failure is not None:
@@ -262,6 +277,9 @@ class AgentWorkflow(BaseWorkflow[Run]):
         assert self._work is not None  # it has answered
         if is_repeated and self._work.answered_up_to > number:
             fail(names.CONTINUED, _ANSWERED)
+        problem = self._work.budget_problem(number)
+        if problem is not None:
+            fail(names.BUDGET_EXCEEDED, problem)
         if self._work.answered_up_to < number:
             fail(ErrorCode.CANCELLED, "the run ended before it answered; the message is in its log")
         return self._work.output
@@ -277,9 +295,43 @@ class AgentWorkflow(BaseWorkflow[Run]):
             fail(names.NOT_A_CONVERSATION, problem)
         try:
             self._task_budget.admit(message, trace=False)
-            _delivered(exact_value(message))
+            delivered = _delivered(exact_value(message))
         except InvalidInputError as error:
             fail(names.INVALID_REQUEST, str(error))
+        if delivered.audience == "people":
+            problem = "`audience`: a message for people gets no answer: signal `message` instead"
+            fail(names.INVALID_REQUEST, problem)
+        if delivered.skill is not None and self._work is not None:
+            unfit = self._work.skill_problem(delivered.skill)
+            if unfit is not None:
+                fail(names.INVALID_REQUEST, unfit)
+
+    @workflow.update(
+        name=names.WITHDRAW, description="Take back a message that is not read yet: {message}"
+    )
+    @raw_payload_handler
+    async def withdraw(self, which: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
+        """Remove a queued message, and return which one; its `send` fails with `WITHDRAWN`."""
+        self._accept_input()
+        withdrawal = _withdrawal(which)
+        self._mailbox.withdraw(withdrawal.message)
+        self._note(f"message {withdrawal.message} was withdrawn before the run read it")
+        return withdrawal.to_json()
+
+    @withdraw.validator
+    @raw_payload_handler
+    def _check_withdraw(self, which: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
+        try:
+            self._task_budget.admit(which, trace=False)
+            number = _withdrawal(which).message
+        except InvalidInputError as error:
+            fail(names.INVALID_REQUEST, str(error))
+        if not self._mailbox.is_queued(number):
+            problem = f"message {number} is not queued: the query `status` lists those that are"
+            fail(names.NO_SUCH_MESSAGE, problem)
+
+    def _queued(self) -> list[dict[str, Any]]:
+        return [message.to_json() for message in self._mailbox.queued()]
 
     def _has_answered(self, number: int) -> bool:
         if self._work is None:
@@ -299,6 +351,10 @@ class AgentWorkflow(BaseWorkflow[Run]):
         if self._work is None:
             raise ValueError("the run has not started")
         return self._work.pages.page(ConversationPageRequest.read(page)).to_json()
+
+
+def _withdrawal(which: RawValue) -> Withdrawal:
+    return parse_model(payload_value(which), Withdrawal, '{"message": 1}')
 
 
 def _delivered(message: Any) -> Delivered:

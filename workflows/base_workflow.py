@@ -26,7 +26,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.internal.delegate import DelegateNews
-    from holdfast.schemas.log_entry import NoticeEntry
+    from holdfast.schemas.log_entry import Entry, NoticeEntry
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.phrases import quote_value, suggest_names
     from holdfast.schemas.run import PrincipalToken
@@ -100,7 +100,7 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         # Why the work cannot start: a code and a message.
         self._start_failure: tuple[str, str] | None = None
         self._early_decisions: list[RawValue] = []
-        self._early_notes: list[str] = []
+        self._early_entries: list[Entry] = []
         self._note_count = 0
         # The length of the history at the last input from a person.
         self._input_at = 0
@@ -188,8 +188,8 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         publisher = Publisher(work, facts)
         executor = StepExecutor(work, facts, publisher, self.trace)
         started = self._started = StartedWork(work, facts, publisher, executor)
-        for text in self._early_notes:
-            work.state.log.append(NoticeEntry(text=text))
+        for entry in self._early_entries:
+            work.state.log.append(entry)
         for decision in self._early_decisions:
             await self._count_decision(started, decision)
         return started
@@ -370,10 +370,14 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
             return
         if self._note_count == MAX_NOTES:
             text = "something was ignored; further ignored input is not logged"
+        self._log(NoticeEntry(text=text))
+
+    def _log(self, entry: Entry) -> None:
+        """Log an entry, as soon as there is a log."""
         if self._work is not None:
-            self._work.state.log.append(NoticeEntry(text=text))
+            self._work.state.log.append(entry)
         else:
-            self._early_notes.append(text)
+            self._early_entries.append(entry)
 
 
 def _token(raw: Any) -> PrincipalToken:

@@ -32,6 +32,9 @@ class QueryHandlers(ABC):
     @abstractmethod
     def _work(self) -> ExecutionBase | None: ...
 
+    def _queued(self) -> list[dict[str, Any]]:
+        return []
+
     @workflow.query(
         name=names.STATUS,
         description="The state of the run: turn, usage, budget, pending approvals",
@@ -49,6 +52,7 @@ class QueryHandlers(ABC):
                 "usage": {},
                 "budget": {},
                 "delegates": [],
+                "queued": self._queued(),
             }
         work, meter, turn = self._work, self._work.state.meter, self._work.open_turn
         return {
@@ -64,6 +68,7 @@ class QueryHandlers(ABC):
             "usage": meter.usage().model_dump(mode="json", by_alias=True),
             "budget": meter.view(workflow.now()),
             "delegates": [delegate.to_json() for delegate in work.delegates.to_views()],
+            "queued": self._queued(),
             "log": {"entries": len(work.state.log), "digest": work.state.log.digest},
         }
 

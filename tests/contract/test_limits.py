@@ -19,7 +19,7 @@ from holdfast.workflows import base_workflow
 from holdfast.workflows.commands import activity_options, publisher
 from holdfast.workflows.engine import continue_as_new, memory_store, run_state
 from holdfast.workflows.engine.approvals import notifications, pending, question
-from holdfast.workflows.engine.conversation import data_messages, scopes
+from holdfast.workflows.engine.conversation import data_messages, mailbox, scopes
 from holdfast.workflows.engine.execution import preparation, questions
 from holdfast.workflows.engine.log import compressed_pages
 from holdfast.workflows.engine.state import references
@@ -91,6 +91,10 @@ LIMITS: dict[str, list[str]] = {
     "messages and decisions": [
         f"{MAX_INPUT_VALUES:,} values",
         f"{work_budget.RULES.input_steps:,} steps",
+    ],
+    "messages that `status` lists as queued, and a result as undelivered": [
+        str(mailbox.MAX_LISTED_MESSAGES),
+        f"{mailbox.MAX_LISTED_CHARACTERS} characters",
     ],
     "decisions before their request": [str(pending.MAX_EARLY_DECISIONS)],
     "notes on ignored input": [str(base_workflow.MAX_NOTES)],

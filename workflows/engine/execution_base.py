@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from holdfast.schemas.agent import AgentRules, Budget, BudgetName
+from holdfast.schemas.agent import AgentRules, BudgetName, Limits
 from holdfast.schemas.base import Duration, json_size
 from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.internal.solution import Solution, WrittenCall
@@ -239,7 +239,7 @@ class SingleCall(ExecutionBase):
     def __init__(
         self, request: CallRequest, tool: Tool, desk: PendingApprovals, clock: Clock
     ) -> None:
-        snapshot = RunStateSnapshot(meter=Meter.of(Budget()), desk=desk)
+        snapshot = RunStateSnapshot(meter=Meter.of(Limits()), desk=desk)
         rules = AgentRules(name=tool.name, tools=[tool])
         super().__init__(RunState.of(request, rules, snapshot, clock))
         self.state.data.set("state", {})

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import Field, JsonValue, ValidationError
 
 from holdfast.schemas import names
-from holdfast.schemas.agent import Agent, Budget, BudgetName, ForcedTool, ToolChoice
+from holdfast.schemas.agent import Agent, BudgetName, ForcedTool, Limits, ToolChoice
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.internal.model_request import (
@@ -69,6 +69,7 @@ class RunSnapshot(Lenient):
     cut_told: bool = False
     unknown_told: bool = False
     ending: Ended | None = None
+    exceeded: BudgetName | None = None
 
 
 class ModelRequests:
@@ -124,7 +125,6 @@ class ModelRequests:
             message = ChatMessage(role="user", content=prompt.FINALIZE)
             self._state.log.append(MessageEntry(message=message))
         else:
-            self.log_exceeded(name)
             return True
         return False
 
@@ -139,15 +139,11 @@ class ModelRequests:
         """Accept calls again, because a message arrived after the request to finish."""
         self.finalizing = None
 
-    def log_exceeded(self, name: BudgetName) -> None:
-        """Log the limit for which the run ends."""
-        self._state.log.append(NoticeEntry(text=f"the budget {name} is used up"))
-
     def log_thresholds(self) -> None:
         """Log the budgets that have come to their threshold, and have people notified of them."""
         meter = self._state.meter
         for name in meter.pass_thresholds():
-            used, limit = meter.used()[name], meter.limit(name)
+            used, limit = meter.shown(name, meter.used()[name]), meter.limit(name)
             self._state.log.append(BudgetThresholdEntry(budget=name, used=used, limit=limit))
             label = f"{name}: {used} of {limit} used"
             shown = replace(self._question_on(name), label=label, arguments={}, text=label)
@@ -159,7 +155,7 @@ class ModelRequests:
         if question is None or not isinstance(question.question.ruling, Approved):
             return False
         ruling = question.question.ruling
-        to = Budget.model_validate(ruling.arguments) if ruling.edited_by else None
+        to = Limits.model_validate(ruling.arguments) if ruling.edited_by else None
         self._state.meter.extend(question.budget, to)
         return True
 
@@ -168,9 +164,9 @@ class ModelRequests:
 
         def check(arguments: dict[str, Any]) -> dict[str, Any]:
             try:
-                budget = Budget.model_validate(arguments)
+                budget = Limits.model_validate(arguments)
             except ValidationError as error:
-                problems = problems_of(error, arguments, Budget)
+                problems = problems_of(error, arguments, Limits)
                 raise InvalidArguments(summarize_problems(problems)) from None
             budget_json = budget.to_json()
             if list(budget_json) != [name]:
@@ -231,15 +227,14 @@ class ModelRequests:
         self.cut_told = False
         return output
 
-    def lacks_final_answer(self, answer: ParsedAnswer) -> bool:
-        """Return whether the forced final answer has no text, and log the budget if so."""
+    def lacks_final_answer(self, answer: ParsedAnswer) -> BudgetName | None:
+        """Return the budget that forced a final answer, if that answer has no text."""
         is_text = self._agent.calling == "native" and self._agent.output is None
         if self.finalizing is None or not is_text or answer.solution.text.strip():
-            return False
+            return None
         if not applies(names.FINAL_ANSWERS):
-            return False
-        self.log_exceeded(self._state.meter.limit_reached() or "maxIterations")
-        return True
+            return None
+        return self._state.meter.limit_reached() or "maxIterations"
 
     def _due_tool(self, turn: int) -> str | None:
         """Return the tool that the model must call in a turn, by `_limits.forceAtStep`.

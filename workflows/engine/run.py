@@ -15,12 +15,25 @@ Between two steps, the log holds every decision.
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from holdfast.schemas.agent import Agent
+from holdfast.schemas.agent import Agent, BudgetName, Limits
 from holdfast.schemas.internal.solution import Solution, Usage
-from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEndEntry, TurnStartEntry
+from holdfast.schemas.log_entry import (
+    MessageEntry,
+    NoticeEntry,
+    SkillChooser,
+    TurnEndEntry,
+    TurnStartEntry,
+)
 from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.names import CHOOSE_SKILL, MODEL_ERROR, ErrorCode, call_id
-from holdfast.schemas.run import Conversation, Ended, RunRequest, RunStatus
+from holdfast.schemas.names import (
+    CHOOSE_SKILL,
+    MESSAGE_BUDGETS,
+    MODEL_ERROR,
+    ErrorCode,
+    call_id,
+)
+from holdfast.schemas.run import Conversation, Ended, RunRequest, RunResult, RunStatus
+from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
@@ -74,6 +87,8 @@ class Run(ExecutionBase):
         clock: Clock,
         pages: Iterable[bytes] = (),
     ) -> None:
+        if request.conversation is False:
+            agent = agent.model_copy(update={"change_skill": False})
         state = RunState.of(request, agent, snapshot.kept, clock, pages)
         super().__init__(state, agent.name)
         state.meter.set_actions(agent.on_limit, agent.on_threshold)
@@ -100,6 +115,8 @@ class Run(ExecutionBase):
         self._given: ParsedAnswer | None = None
         self._unknown_told = snapshot.unknown_told
         self._ending = snapshot.ending
+        # The budget that ended the run, or the last message of a conversation, before an answer.
+        self.exceeded = snapshot.exceeded
         self.turns_before = state.meter.turns
         # Whether the run has continued as new, under another history.
         self.continued_as_new = False
@@ -114,13 +131,18 @@ class Run(ExecutionBase):
         clock: Clock,
     ) -> Self:
         """Return a new run, or raise `InvalidRequest` if the request does not fit the agent."""
-        meter = Meter.of(agent.budget.within(request.budget))
+        budget, bounds = agent.budget, request.budget
+        if request.conversation is False:
+            meter = Meter.of(budget.of_run().within(bounds.of_run()))
+        else:
+            total = (budget.total or Limits()).within(bounds.total or Limits())
+            meter = Meter.of(budget.of_message().within(bounds.of_message()), total)
         run_state = RunStateSnapshot(meter=meter, desk=desk)
         choice = request.tool_choice or agent.tool_choice
         run = cls(
             RunSnapshot(kept=run_state, mailbox=mailbox, choice=choice), request, agent, clock
         )
-        initial_context.write_initial_context(request, agent, run.state)
+        initial_context.write_initial_context(request, run.agent, run.state)
         made = (message["message"].get("calls", ()) for message in run.state.log.messages())
         run._seen_ids.update((call["providerId"], None) for calls in made for call in calls)
         run._begin_whole(turn=0, calls=0)
@@ -143,6 +165,7 @@ class Run(ExecutionBase):
             cut_told=self.pages.cut_told,
             unknown_told=self._unknown_told,
             ending=self._ending,
+            exceeded=self.exceeded,
         )
 
     @property
@@ -199,6 +222,7 @@ class Run(ExecutionBase):
             self.summaries.turn_refused(solution)
             return
         self._begun = False
+        self.mailbox.mark_read()
         answer = parse_answer(solution, self.agent, tools)
         self._said = answer.text or self._said
         calls = propose_calls(answer.solution, meter.turns, tools, self._seen_ids)
@@ -216,7 +240,8 @@ class Run(ExecutionBase):
         # A server may return calls although the request forbids them.
         may_call = self.pages.finalizing is None and (choosing or self.pages.wanted != "none")
         if calls and may_call:
-            is_plan = self.agent.plan == "lazy" and not choosing
+            chooses = self.agent.change_skill and all(one.name == CHOOSE_SKILL for one in calls)
+            is_plan = self.agent.plan == "lazy" and not (choosing or chooses)
             self._turn = Turn(meter.turns, calls, is_plan)
             self._given = None if choosing or answer.output is MISSING else answer
             return
@@ -247,7 +272,7 @@ class Run(ExecutionBase):
             self._conclude_whole(turn)
             return
         self.state.meter.count_iteration()
-        if self.state.is_choosing_skill and self._take_up_skill(turn):
+        if self._take_up_skill(turn):
             return
         self._end_turn()
         if self.state.end_reason is not None:
@@ -261,8 +286,9 @@ class Run(ExecutionBase):
 
     def budget_decided(self) -> None:
         """Apply the ruling on a budget."""
-        if not self.pages.extend():
-            self._ending = "budget_exceeded"
+        asked = self.pages.question
+        if asked is not None and not self.pages.extend():
+            self._exceed(asked.budget, is_noted=True)
 
     def fail(self, code: str, message: str) -> None:
         """End the run with an error."""
@@ -283,8 +309,8 @@ class Run(ExecutionBase):
         self._hear(ending=False)
         limit = self.pages.reached()
         if limit is not None:
-            if self.pages.apply(limit):
-                self._ending = "budget_exceeded"
+            if self.state.meter.is_total(limit) or self.pages.apply(limit):
+                self._exceed(limit)
             return self.next()
         turn = self.state.meter.turns + 1
         try:
@@ -302,18 +328,25 @@ class Run(ExecutionBase):
 
     def _take_up_skill(self, turn: Turn) -> bool:
         """Activate a turn's chosen skill; return whether the turn goes on, with its activity."""
-        for call in turn.calls:
+        # The last of several changes is in force.
+        for call in reversed(turn.calls):
             if call.name == CHOOSE_SKILL and isinstance(call.outcome, Succeeded):
                 chosen, sure = str(call.arguments["skill"]), call.arguments.get("confidence")
                 break
         else:
             return False
-        self.state.take_skill(chosen, "model", confidence=sure, reason=call.meta.reasoning)
-        lacking = self.pages.settle()
+        changes = not self.state.is_choosing_skill
+        self._take_skill(chosen, "model", confidence=sure, reason=call.meta.reasoning)
+        return not changes and self._begin_whole(turn=turn.number, calls=len(turn.calls))
+
+    def _take_skill(self, name: str, by: SkillChooser, **why: Any) -> None:
+        """Activate a skill; the first one has the first turn, to which a forced call applies."""
+        is_first = self.state.is_choosing_skill
+        self.state.take_skill(name, by, **why)
+        lacking = self.pages.settle() if is_first else None
         if lacking is not None:
-            text = f"the skill `{chosen}` has no tool `{lacking}`: it is not asked to call it first"
+            text = f"the skill `{name}` has no tool `{lacking}`: it is not asked to call it first"
             self.state.log.append(NoticeEntry(text=text))
-        return self._begin_whole(turn=turn.number, calls=len(turn.calls))
 
     def _begin_whole(self, *, turn: int, calls: int) -> bool:
         """Start the constant calls, or the skill's activity; return whether there are any.
@@ -338,8 +371,7 @@ class Run(ExecutionBase):
         if turn.number:
             self._end_turn()
         if isinstance(call.outcome, Failed) and self.state.meter.out_of_time:
-            self.pages.log_exceeded("maxDuration")
-            self._ending = "budget_exceeded"
+            self._exceed("maxDuration")
             return
         if isinstance(call.outcome, Succeeded | Answered):
             self.output, self.answered_up_to = call.outcome.value, self.mailbox.heard
@@ -358,8 +390,9 @@ class Run(ExecutionBase):
 
     def _conclude(self, answer: ParsedAnswer, *, called: bool) -> None:
         """Set the output, or send the model an error, which costs a turn."""
-        if self.pages.lacks_final_answer(answer):
-            self._ending = "budget_exceeded"
+        limit = self.pages.lacks_final_answer(answer)
+        if limit is not None:
+            self._exceed(limit)
             return
         try:
             self.output = self.pages.read_output(answer, called=called)
@@ -367,8 +400,21 @@ class Run(ExecutionBase):
             message = ChatMessage(role="user", content=str(error))
             self.state.log.append(MessageEntry(message=message))
         else:
-            self.answered_up_to = self.mailbox.heard
+            self.answered_up_to, self.exceeded = self.mailbox.heard, None
             self._ending = "completed"
+
+    def _exceed(self, name: BudgetName, *, is_noted: bool = False) -> None:
+        """End the run on a budget, or in a conversation its message: others may follow."""
+        self.exceeded, self._ending = name, "budget_exceeded"
+        text = f"the budget {name} is used up"
+        is_of_all = self._conversation is None or self.state.meter.is_total(name)
+        if not is_of_all and applies(MESSAGE_BUDGETS):
+            self._ending, self.answered_up_to = "completed", self.mailbox.heard
+            text += " for this message; the next one has its own"
+        if not is_noted:
+            self.state.log.append(NoticeEntry(text=text))
+        if self._ending == "completed":
+            self._leave_turn()
 
     def _end(self, status: Ended) -> Step:
         """End the run, unless there is a message, or one may still arrive."""
@@ -376,22 +422,58 @@ class Run(ExecutionBase):
         if status == "completed" and self._hear(ending=True):
             self._ending = None
             self.pages.go_on()
-            if conversation is not None:
+            if conversation is not None and applies(MESSAGE_BUDGETS):
+                self.state.meter.begin_message()
+            elif conversation is not None:
                 self.state.meter.reset_iterations()
             return self._go_on()
         if status == "completed" and conversation is not None and not self.mailbox.closed:
             return AwaitMessage(conversation.idle_timeout)
         self._leave_turn()
         self._hear(ending=True)
+        if status == "completed" and self.exceeded is not None:
+            status = "budget_exceeded"
         output = self.output if status != "budget_exceeded" else None
         return self._finish(self._result(status, output))
+
+    def _result(self, status: Ended, output: Any) -> RunResult:
+        undelivered = sorted(self.mailbox.unread, key=lambda message: message.number)
+        return super()._result(status, output).model_copy(update={"undelivered": undelivered})
 
     def _hear(self, *, ending: bool) -> bool:
         """Move messages from the mailbox to the log, and return whether there were any."""
         heard = self.mailbox.take(ending=ending)
         for message in heard:
+            if message.skill is not None:
+                self._change_skill(message.skill)
             initial_context.append_message(self.state, message)
         return bool(heard)
+
+    def budget_problem(self, number: int) -> str | None:
+        """Return the budget because of which a message has no answer, if that is the reason."""
+        if self.exceeded is None or self.answered_up_to > number:
+            return None
+        if self.answered_up_to == number:
+            limit = self.state.meter.limit(self.exceeded)
+            return (
+                f"the budget {self.exceeded} ({limit}) of this message is used up; send the next"
+                " message, or raise `budget.perMessage`"
+            )
+        is_over = self._ending == "budget_exceeded"
+        return f"the run has ended: its budget {self.exceeded} is used up" if is_over else None
+
+    def skill_problem(self, name: str) -> str | None:
+        """Return why a message cannot change the skill to this one, if so."""
+        if self._conversation is None:
+            return "`skill`: only a conversation changes its skill"
+        return skills.skill_problem(self.agent, name, is_change=True)
+
+    def _change_skill(self, name: str) -> None:
+        problem = self.skill_problem(name)
+        if problem is not None:
+            self.state.log.append(NoticeEntry(text=f"a message keeps the skill: {problem}"))
+        elif name != self.state.skill:
+            self._take_skill(name, "request")
 
     def _leave_turn(self) -> None:
         """End a turn that was started and has no answer."""

@@ -1,7 +1,8 @@
 """Skills: named parts of an agent, of which a run has one.
 
-    one is named, has a fitting `when`, or is the only one ─► active, to the end of the run
-    none of these ─► choosing ─────────────────────────────► active, to the end of the run
+    one is named, has a fitting `when`, or is the only one ─► active ◄─┐
+    none of these ─► choosing ─────────────────────────────► active ──┘ a message of a conversation
+                           names another one, or the model of an agent with `changeSkill` chooses it
 
 A run uses the only skill of its agent, or the first whose `when` its input fits, without a choice,
 which would cost a request. During the choice, the model is offered only the choice, as a tool; the
@@ -19,15 +20,20 @@ from typing import Any
 from holdfast.schemas.agent import Agent, AgentRules, Skill
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.names import CHOOSE_SKILL
+from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits, Tool
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall
 
 _CHOOSE = (
     "Choose the skill that fits the task, before anything else. Its instructions and its tools are"
-    " yours from then on; it cannot be changed later."
+    " yours from then on"
 )
-
+_FOR_GOOD = "; it cannot be changed later."
+_CHANGE = (
+    "Change to another skill, where what is asked now needs it. Its instructions and its tools"
+    " replace those of the present skill from your next answer on."
+)
 
 _CONFIDENCE = {
     "confidence": {
@@ -50,8 +56,13 @@ def allowed_tools(rules: AgentRules, name: str | None) -> list[Tool]:
     """Return the tools of a run with the skill of this name, or without one yet."""
     skill = skill_of(rules, name)
     if skill is not None:
-        return [*rules.tools, *skill.tools]
-    return [choice(rules)] if rules.skills else rules.tools
+        others = [one for one in rules.skills if one is not skill and one.activity is None]
+        changes = [choice(rules, others, _CHANGE)] if rules.change_skill and others else []
+        return [*rules.tools, *skill.tools, *changes]
+    if not rules.skills:
+        return rules.tools
+    description = _CHOOSE + ("." if rules.change_skill else _FOR_GOOD)
+    return [choice(rules, rules.skills, description, per_run=1)]
 
 
 def fitting(rules: AgentRules, given: Any) -> str | None:
@@ -60,9 +71,23 @@ def fitting(rules: AgentRules, given: Any) -> str | None:
     return next((name for name, when in ruled if not errors(given, when)), None)
 
 
-def choice(rules: AgentRules) -> Tool:
+def skill_problem(rules: AgentRules, name: str, *, is_change: bool = False) -> str | None:
+    """Return why a request, or a message that changes the skill, cannot name this one, if so."""
+    skill, known = skill_of(rules, name), [one.name for one in rules.skills]
+    if not known:
+        return f"`skill`: agent `{rules.name}` has no skills; leave it out"
+    if skill is None:
+        fix = suggest_names(name, known)
+        return f"`skill`: agent `{rules.name}` has no skill {quote_value(name)}; {fix}"
+    if is_change and skill.activity is not None:
+        return f"`skill`: `{name}` is an activity, which hears no messages; leave it out"
+    return None
+
+
+def choice(
+    rules: AgentRules, skills: list[Skill], description: str, per_run: int | None = None
+) -> Tool:
     """Return the tool to choose a skill; some providers allow only short tool descriptions."""
-    skills = rules.skills
     lines = [f"- {one.name}: {one.description}".removesuffix(": ") for one in skills]
     which = {
         "type": "string",
@@ -72,7 +97,7 @@ def choice(rules: AgentRules) -> Tool:
     return Tool(
         name=CHOOSE_SKILL,
         label="Choose a skill",
-        description=_CHOOSE,
+        description=description,
         parameters={
             "type": "object",
             "properties": {"skill": which, **(_CONFIDENCE if rules.logs_choice else {})},
@@ -80,7 +105,7 @@ def choice(rules: AgentRules) -> Tool:
             "additionalProperties": False,
         },
         approval=ApprovalPolicy(require="never"),
-        limits=CallLimits(per_run=1),
+        limits=CallLimits(per_run=per_run),
     )
 
 

@@ -123,6 +123,8 @@ def _introduction(work: ExecutionBase) -> str:
         lines.append(f"It has the skill **{prose(state.skill, NAME_BYTES)}**{how}")
     if reached := state.meter.reached:
         lines.append(f"Budgets at their threshold: {', '.join(f'`{name}`' for name in reached)}.")
+    if isinstance(work, Run) and (queued := len(work.mailbox)):
+        lines.append(f"Messages that it has not read: {queued}.")
     if isinstance(work, Run) and (upto := work.summaries.progress.since):
         lines.append(f"The AI reads a summary in place of entries 1 to {upto} of the log.")
     return "\n".join(lines)
@@ -154,8 +156,10 @@ def _present_state(work: ExecutionBase) -> str:
             " approval below in its own run. Look at it there first."
         )
     if work.status == "awaiting_message":
+        spent = work.exceeded if isinstance(work, Run) else None
+        how = "it has answered," if spent is None else f"`{spent}` of the message is used up: it"
         return (
-            "**Now:** it has answered, and waits for the next message.\n**To do:** nothing, or"
+            f"**Now:** {how} and waits for the next message.\n**To do:** nothing, or"
             f" **More Actions → Send an Update**, `{names.SEND}`, with your words in quotes."
         )
     in_turns = isinstance(work, Run) and work.whole is None

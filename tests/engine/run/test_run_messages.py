@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import pytest
+
+from holdfast.workflows.engine.call.tool_call import Succeeded
 from holdfast.workflows.engine.execution_base import AwaitMessage
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import Play, as_before, call, says, tool
 
 
 def test_a_message_that_arrives_as_the_run_ends_is_not_lost() -> None:
@@ -65,3 +68,125 @@ def test_a_message_of_a_conversation_is_answered() -> None:
     play.run.mailbox.close()
     play.to_end()
     assert (play.result["status"], play.result["output"]) == ("completed", "two")
+
+
+# Budgets of a conversation.
+
+LOOK = says("", call("look"))
+
+
+def say(play: Play, text: str = "and?", **more: Any) -> int:
+    """A message, played until it is answered, or the run has ended."""
+    number = play.receive(text, **more)
+    play.to_end()
+    return number
+
+
+def test_each_message_of_a_conversation_has_the_budget_of_its_own() -> None:
+    play = talk(*[LOOK, says("found")] * 3, budget={"maxTurns": 2, "maxCalls": 1}).to_end()
+    assert [say(play), say(play)] == [1, 2]
+
+    assert (play.run.output, play.run.status) == ("found", "awaiting_message")
+    assert play.run.state.meter.turns == 6
+    view = play.run.state.meter.view(play.clock())
+    assert view["maxTurns"] == {"used": 2, "limit": 2, "total": {"used": 6, "limit": None}}
+
+
+def test_a_message_that_ends_on_its_budget_leaves_the_conversation_open() -> None:
+    more = {"maxTurns": 8, "perMessage": {"maxTurns": 1}}
+    play = talk(says("one"), LOOK, says("two"), budget=more).to_end()
+    number = say(play)
+
+    problem = play.run.budget_problem(number)
+    assert problem is not None
+    assert "maxTurns (1) of this message" in problem
+    assert isinstance(play.run.next(), AwaitMessage)
+    notice = "the budget maxTurns is used up for this message; the next one has its own"
+    assert [record["text"] for record in play.records("notice")] == [notice]
+    play.continue_as_new()
+    assert play.run.budget_problem(number) == problem
+    assert play.run.budget_problem(say(play)) is None
+    assert play.run.output == "two"
+
+
+def test_a_conversation_that_is_closed_after_a_used_up_message_has_no_output() -> None:
+    play = talk(says("one"), LOOK, budget={"maxTurns": 1}).to_end()
+    say(play)
+    play.run.mailbox.close()
+    play.to_end()
+
+    assert (play.result["status"], play.result["output"]) == ("budget_exceeded", None)
+
+
+def test_the_total_ends_a_conversation_and_every_message_of_it() -> None:
+    play = talk(says("one"), says("two"), budget={"total": {"maxTurns": 2}}).to_end()
+    say(play)
+    first, second = play.receive("a"), play.receive("b", delivery="followUp")
+    play.to_end()
+
+    assert play.result["status"] == "budget_exceeded"
+    texts = [play.run.budget_problem(number) for number in (first, second)]
+    assert texts == ["the run has ended: its budget maxTurns is used up"] * 2
+    assert [each["text"] for each in play.result["undelivered"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize("budget", [{"total": {"maxTurns": 1}}, {"maxTurns": 1}])
+def test_outside_of_a_conversation_plain_limits_and_the_total_both_hold(budget: Any) -> None:
+    play = Play(tool(), model=[LOOK], budget={**budget, "perMessage": {"maxTurns": 9}}).to_end()
+    assert (play.result["status"], play.result["turns"]) == ("budget_exceeded", 1)
+
+
+def test_a_person_extends_the_budget_of_one_message() -> None:
+    definition = {"on_limit": {"maxTurns": "ask"}}
+    play = talk(says("one"), LOOK, says("two"), LOOK, definition=definition, budget={"maxTurns": 1})
+    play.decisions = {"t2-maxTurns": [{"decision": "edit", "arguments": {"maxTurns": 2}}]}
+    play.decisions["t4-maxTurns"] = ["deny"]
+    play.to_end()
+    say(play)
+    assert play.run.output == "two"
+    assert play.run.budget_problem(say(play)) is not None
+    assert isinstance(play.run.next(), AwaitMessage)
+
+
+def test_a_conversation_that_began_before_ends_on_its_budget() -> None:
+    play = talk(says("one"), LOOK, budget={"maxTurns": 2})
+
+    def played() -> None:
+        play.to_end()
+        say(play)
+
+    as_before(played)
+    assert play.result["status"] == "budget_exceeded"
+
+
+# Messages that are not read.
+
+
+def test_a_queued_message_is_listed_and_can_be_withdrawn() -> None:
+    play = Play(model=[says("one")])
+    play.take(play.run.next())
+    keep, gone = (play.receive(each * 300, delivery="followUp") for each in ("a", "b"))
+    assert [each.number for each in play.mailbox.queued()] == [keep, gone]
+    assert len(play.mailbox.queued()[0].text) < 210
+    play.mailbox.withdraw(gone)
+    assert not play.mailbox.is_queued(gone)
+    play.mailbox.withdraw(keep)
+    assert play.to_end().result["output"] == "one"
+
+
+ENDS = [{"budget": {"maxTurns": 1}}, {"outcomes": {"look": Succeeded("enough", terminate=True)}}]
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_a_result_lists_what_no_model_has_read(ends: Any) -> None:
+    play = Play(tool(), model=[LOOK], **ends)
+    play.take(play.run.next())
+    play.receive("wait", delivery="followUp")
+    play.receive("stop")
+    play.to_end()
+
+    assert play.result["undelivered"] == [
+        {"number": 1, "role": "user", "delivery": "followUp", "text": "wait"},
+        {"number": 2, "role": "user", "delivery": "steer", "text": "stop"},
+    ]
+    assert {message["content"] for message in play.messages()[-2:]} == {"wait", "stop"}

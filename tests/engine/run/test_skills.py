@@ -14,7 +14,13 @@ from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ActivityBinding, Hooks
 from holdfast.workflows.engine.call.tool_call import Stopped, fail
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
-from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES, AskModel, Fail, Finish
+from holdfast.workflows.engine.execution_base import (
+    MAX_RESULT_BYTES,
+    AskModel,
+    AwaitMessage,
+    Fail,
+    Finish,
+)
 from tests.engine.driver import Play, call, says, tool
 
 REFUNDS = Skill(
@@ -38,9 +44,9 @@ def desk(*model: Any, skills: Any = (REFUNDS, TRAVEL), **more: Any) -> Play:
 
 
 def asks(play: Play) -> list[Ask]:
-    """The settings of each request of a run, which is played to its end."""
+    """The settings of each request of a run, which is played until it ends or waits."""
     found: list[Ask] = []
-    while not isinstance(step := play.run.next(), Finish | Fail):
+    while not isinstance(step := play.run.next(), Finish | Fail | AwaitMessage):
         if isinstance(step, AskModel):
             ask = play.run.pages.page(ConversationPageRequest(upto=0)).ask
             assert ask is not None
@@ -274,7 +280,8 @@ def exports(**more: Any) -> Play:
 def test_a_skill_with_an_activity_runs_that_and_asks_no_model() -> None:
     play = exports(input={"month": "2026-01"})
 
-    assert play.event_lines() == ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "done"]
+    lines = ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "done"]
+    assert play.event_lines() == lines
     assert play.result["output"] == {"month": "2026-01"}
     assert (play.result["turns"], play.result["calls"]) == (0, 1)
     assert play.run.turn_number == 0
@@ -340,7 +347,8 @@ def test_a_run_by_an_activity_that_is_cancelled_is_told_to_its_end() -> None:
     play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))  # type: ignore[union-attr]
     play.run.cancel()
 
-    assert play.event_lines() == ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "error"]
+    lines = ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "error"]
+    assert play.event_lines() == lines
     assert (play.errors(), play.run.status) == ({"t1c1": "cancelled"}, "cancelled")
 
 
@@ -391,3 +399,72 @@ def test_in_a_composed_answer_the_choice_is_one_of_its_calls() -> None:
         "t3c2": None,
     }
     assert (play.result["output"], play.result["turns"]) == ("done", 3)
+
+
+# The skill of a conversation changes.
+
+
+def conversing(*model: Any, **more: Any) -> Play:
+    definition = LOGGED | more.pop("definition", {})
+    skills = [REFUNDS, TRAVEL, EXPORT]
+    return desk(*model, skills=skills, conversation=True, definition=definition, **more)
+
+
+def test_a_message_of_a_conversation_changes_the_skill() -> None:
+    play = conversing(says("one"), says("", call("book")), says("two"), skill="refunds").to_end()
+    play.receive("book it", skill="travel")
+    play.to_end()
+
+    assert play.run.state.skill == "travel"
+    assert play.errors() == {"t2c1": None}
+    chosen = [(each["skill"], each["by"]) for each in play.records("skill")]
+    assert chosen == [("refunds", "request"), ("travel", "request")]
+    assert [each["type"] for each in play.events()].count("skill") == 2
+
+
+@pytest.mark.parametrize(
+    ("skill", "why"),
+    [("travle", "did you mean"), ("export", "is an activity, which hears no messages")],
+)
+def test_a_message_with_an_unfit_skill_is_read_and_changes_none(skill: str, why: str) -> None:
+    play = conversing(says("one"), says("two"), skill="refunds").to_end()
+    assert why in (play.run.skill_problem(skill) or "")
+    play.receive("go", skill=skill)
+    play.to_end()
+
+    assert (play.run.state.skill, play.run.output) == ("refunds", "two")
+    assert why in play.records("notice")[-1]["text"]
+
+
+def test_outside_of_a_conversation_a_message_changes_no_skill() -> None:
+    play = desk(says("one"), says("two"), skill="refunds")
+    play.receive("go", skill="travel", delivery="followUp")
+    play.to_end()
+    assert play.run.state.skill == "refunds"
+    assert "only a conversation changes its skill" in play.records("notice")[0]["text"]
+
+
+def test_the_model_changes_the_skill_where_the_agent_allows_it() -> None:
+    model = [says("", call("choose_skill", {"skill": "travel"})), says("", call("book")), DONE]
+    definition = {"change_skill": True, "plan": "lazy"}
+    play = conversing(*model, skill="refunds", definition=definition)
+    play.decisions = {"t2-plan": ["approve"]}
+    first, second, _ = asks(play)
+
+    def offered(ask: Ask) -> list[str]:
+        return [each.name for each in ask.tools]
+
+    assert offered(first) == ["look", "find_order", "refund", "choose_skill"]
+    assert first.tools[-1].parameters["properties"]["skill"]["enum"] == ["travel"]
+    assert offered(second) == ["look", "book", "choose_skill"]
+    assert [(each["skill"], each["by"]) for each in play.records("skill")][-1] == (
+        "travel",
+        "model",
+    )
+    assert play.errors() == {"t1c1": None, "t2c1": None}
+
+
+def test_outside_of_a_conversation_the_model_changes_no_skill() -> None:
+    model = [says("", call("choose_skill", {"skill": "travel"})), DONE]
+    play = desk(*model, skill="refunds", definition={"change_skill": True}).to_end()
+    assert play.errors() == {"t1c1": ErrorCode.TOOL_NOT_ALLOWED}

@@ -22,6 +22,15 @@ SNAPSHOT = AgentSnapshot(worker=FACTS, agent=agent())
 METER = {
     "budget": {"maxTurns": 9, "maxDuration": "1h"},
     "granted": {"maxTurns": 5, "maxDuration": "30m"},
+    "total": {"maxTurns": 20},
+    "before": {
+        "maxIterations": 1,
+        "maxTurns": 1,
+        "maxCalls": 1,
+        "maxTokens": 1,
+        "maxCost": 0.1,
+        "maxDuration": "PT1S",
+    },
     "iterations": 1,
     "turns": 2,
     "besides": 3,
@@ -35,8 +44,8 @@ METER = {
     "sameTool": ["look", 2],
     "outOfTime": True,
     "tooDeep": True,
-    "reached": ["maxTokens"],
     "worked": "PT90.5S",
+    "reached": ["maxTurns"],
 }
 DESK = {
     "early": [{"callId": "t9c1", "decision": "approve", "by": "ann"}],
@@ -50,6 +59,8 @@ MAILBOX = {
     "heard": 2,
     "closed": True,
     "known": {"u1": 1},
+    "withdrawn": [2],
+    "unread": [{"number": 1, "role": "user", "delivery": "steer", "text": "now"}],
 }
 STEP = {
     "id": "t1c2",
@@ -110,6 +121,7 @@ def everything(log: Log) -> RunSnapshot:
             "cutTold": True,
             "unknownTold": True,
             "ending": "completed",
+            "exceeded": "maxTurns",
         }
     )
 

@@ -9,6 +9,9 @@ A delegate reserves a part of the rest of the budget when it starts, and a call 
 one request, until it ends: all of them together stay within the run's budget. The run keeps one
 request for itself, to send the results of its calls to the model, and one for each call of the turn
 that a model has yet to answer. Time is not divided: each may use all that is left.
+
+In a conversation the limits count from the start of each message, within the `total` of all. The
+counters go on: the limits move by what was used before.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,6 +25,7 @@ from holdfast.schemas.agent import (
     ON_LIMIT_DEFAULTS,
     Budget,
     BudgetName,
+    Limits,
     OnLimit,
     ThresholdName,
 )
@@ -36,15 +40,30 @@ class BudgetExhausted(Exception):
     """A budget is used up, or the rest of it is reserved."""
 
 
+class UsedBefore(Lenient):
+    """The usage of a conversation when its present message began, by the names of the limits."""
+
+    max_iterations: int = 0
+    max_turns: int = 0
+    max_calls: int = 0
+    max_tokens: int = 0
+    max_cost: float = 0.0
+    max_duration: timedelta = timedelta()
+
+
 class Meter(Lenient, frozen=False):
     """The usage of a run and its budget; as JSON, its snapshot while nothing is running.
 
-    `granted` is the budget before any extension, `reached` the budgets at their threshold. `held`
-    is the reservation of each call that uses the budget outside the run's own turns, by call id.
+    `granted` is the budget before any extension: in a conversation that of one message, `total`
+    that of all, and `before` the usage of the messages before the present one. `reached` has
+    the budgets at their threshold. `held` is the reservation of each call that uses the budget
+    outside the run's own turns, by call id.
     """
 
-    budget: Budget
-    granted: Budget
+    budget: Limits
+    granted: Limits
+    total: Limits = Limits()
+    before: UsedBefore = UsedBefore()
     iterations: int = 0
     turns: int = 0
     besides: int = 0
@@ -67,9 +86,10 @@ class Meter(Lenient, frozen=False):
     _at_work: int = 0
 
     @classmethod
-    def of(cls, budget: Budget) -> Self:
-        """Return a meter without any usage."""
-        return cls(budget=budget, granted=budget)
+    def of(cls, budget: Limits, total: Limits | None = None) -> Self:
+        """Return a meter without any usage; `total` bounds all messages of a conversation."""
+        total = total or Limits()
+        return cls(budget=budget.within(total), granted=budget, total=total)
 
     def set_actions(
         self, on_limit: Mapping[str, OnLimit], on_threshold: Mapping[ThresholdName, float]
@@ -81,8 +101,10 @@ class Meter(Lenient, frozen=False):
         """Return the budgets that have come to their threshold, each once for each grant."""
         used, passed = self.used(), list[BudgetName]()
         for name, share in self.on_threshold.items():
-            limit = getattr(self.budget, to_snake(name))
-            if name not in self.reached and limit and used[name] >= share * limit:
+            field = to_snake(name)
+            limit, start = getattr(self.budget, field), getattr(self.before, field)
+            is_passed = limit and used[name] - start >= share * (limit - start)
+            if is_passed and name not in self.reached:
                 passed.append(name)
         self.reached = [*self.reached, *passed]
         return passed
@@ -130,6 +152,24 @@ class Meter(Lenient, frozen=False):
     def reset_iterations(self) -> None:
         """Count rounds of calls from zero, for the next message of a conversation."""
         self.iterations = 0
+
+    def begin_message(self) -> None:
+        """Count every limit from here on, for the next message of a conversation."""
+        used = {to_snake(name): amount for name, amount in self.used().items()}
+        self.before = UsedBefore.read({**used, "max_duration": self.worked})
+        moved = {
+            name: limit if limit is None else limit + getattr(self.before, name, 0)
+            for name, limit in self.granted
+        }
+        self.budget = Limits.model_validate(moved).within(self.total)
+        self.same_tool, self.out_of_time, self.too_deep = ("", 0), False, False
+        self.reached = []
+
+    def is_total(self, name: BudgetName) -> bool:
+        """Return whether a limit is that of all messages of a conversation together."""
+        field = to_snake(name)
+        total = getattr(self.total, field)
+        return total is not None and bool(total == getattr(self.budget, field))
 
     @property
     def requests(self) -> int:
@@ -182,7 +222,7 @@ class Meter(Lenient, frozen=False):
             (name for name, value, most in used if most is not None and value >= most), None
         )
 
-    def extend(self, name: BudgetName, to: Budget | None = None) -> None:
+    def extend(self, name: BudgetName, to: Limits | None = None) -> None:
         """Grant more than is used of a budget: the original grant again, or a person's value."""
         if name == "maxDuration":
             self.out_of_time = False
@@ -191,22 +231,29 @@ class Meter(Lenient, frozen=False):
         if name == "maxSameTool":
             self.same_tool = ("", 0)
         self.reached = [each for each in self.reached if each != name]
-        if to is not None:
-            self.budget = to.over(self.budget)
-            return
         field = to_snake(name)
         limit, again = getattr(self.budget, field), getattr(self.granted, field) or 1
         more = max(limit, self.used().get(name, limit)) + again
-        self.budget = self.budget.model_copy(update={field: more})
+        if to is not None:
+            more = getattr(to, field) + getattr(self.before, field, type(limit)())
+        self.budget = self.budget.model_copy(update={field: more}).within(self.total)
 
     def limit(self, name: BudgetName) -> Any:
-        """Return the limit in a form for people."""
-        return self.budget.to_json().get(name)
+        """Return the limit, in a conversation that of the message, in a form for people."""
+        return self.shown(name, getattr(self.budget, to_snake(name)))
 
-    def frees(self, name: BudgetName, to: Budget) -> bool:
+    def shown(self, name: BudgetName, amount: Any, before: UsedBefore | None = None) -> Any:
+        """Return an amount of the message in a form for people, or beside another `before`."""
+        start = getattr(before or self.before, to_snake(name), None)
+        if start and amount is not None:
+            amount = round(amount - start, 9) if isinstance(start, float) else amount - start
+        return format_duration(amount) if isinstance(amount, timedelta) else amount
+
+    def frees(self, name: BudgetName, to: Limits) -> bool:
         """Return whether the run could go on with such a limit."""
-        new, limit = (getattr(budget, to_snake(name)) for budget in (to, self.budget))
-        return name == "maxSameTool" or bool(new > self.used().get(name, limit))
+        new, limit = getattr(to, to_snake(name)), getattr(self.budget, to_snake(name))
+        used = self.used().get(name, limit) - getattr(self.before, to_snake(name), type(limit)())
+        return name == "maxSameTool" or bool(new > used)
 
     def used(self) -> dict[BudgetName, Any]:
         """Return the known usage, by budget, without time: two replays measure it differently."""
@@ -229,15 +276,23 @@ class Meter(Lenient, frozen=False):
         )
 
     def view(self, now: datetime) -> dict[str, Any]:
-        """Return usage and grant of each budget, as `status` shows them."""
-        used: dict[BudgetName, Any] = self.used()
-        used["maxDuration"] = format_duration(self.time_at_work(now))
+        """Return usage and grant of each budget, as `status` shows them.
+
+        In a conversation they are those of the message, and `total` those of the whole.
+        """
+        used: dict[BudgetName, Any] = {**self.used(), "maxDuration": self.time_at_work(now)}
         if self.tokens_unknown:
             used["maxTokens"] = None
         if self.cost_unknown:
             used["maxCost"] = None
-        limits = self.budget.to_json()
-        return {name: {"used": value, "limit": limits.get(name)} for name, value in used.items()}
+        views: dict[str, Any] = {}
+        for name, amount in used.items():
+            views[name] = {"used": self.shown(name, amount), "limit": self.limit(name)}
+            if self.before != UsedBefore() or self.total != Limits():
+                limit = getattr(self.total, to_snake(name))
+                whole = [self.shown(name, each, UsedBefore()) for each in (amount, limit)]
+                views[name]["total"] = dict(zip(("used", "limit"), whole, strict=True))
+        return views
 
     def unmetered_budget(self) -> BudgetName | None:
         """Return a budget that cannot be enforced because the provider reports no usage."""

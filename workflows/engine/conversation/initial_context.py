@@ -14,7 +14,7 @@ from holdfast.schemas.tool import OutputMethod, Schema
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.conversation.data_messages import DataMessageWriter
 from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
-from holdfast.workflows.engine.skills import allowed_tools, fitting, skill_of
+from holdfast.workflows.engine.skills import allowed_tools, fitting, skill_of, skill_problem
 from holdfast.workflows.engine.state.data import CannotWrite
 from holdfast.workflows.engine.state.redaction import Redaction
 
@@ -123,21 +123,17 @@ def _said(message: Message) -> ChatMessage:
 
 def _skill(request: RunRequest, agent: Agent) -> tuple[str | None, SkillChooser]:
     """Return the skill that a run starts with, or None if the model chooses or there is none."""
-    known, name = [skill.name for skill in agent.skills], request.skill
+    name = request.skill
     by: SkillChooser = "request" if name is not None else "rule"
     if name is None:
-        only = known[0] if len(known) == 1 else None
+        only = agent.skills[0].name if len(agent.skills) == 1 else None
         name = only or fitting(agent, request.input)
-    elif not known:
-        raise InvalidRequest(f"`skill`: agent `{agent.name}` has no skills; leave it out")
-    elif name not in known:
-        fix = suggest_names(name, known)
-        raise InvalidRequest(
-            f"`skill`: agent `{agent.name}` has no skill {quote_value(name)}; {fix}"
-        )
-    if name is None and known and agent.model is None:
+    elif (problem := skill_problem(agent, name)) is not None:
+        raise InvalidRequest(problem)
+    if name is None and agent.skills and agent.model is None:
         whose = f"`skill`: agent `{agent.name}` has no model that chooses one"
-        raise InvalidRequest(f"{whose}; name one of {', '.join(known)}")
+        known = ", ".join(skill.name for skill in agent.skills)
+        raise InvalidRequest(f"{whose}; name one of {known}")
     skill = skill_of(agent, name)
     if skill is None or skill.activity is None:
         return name, by

@@ -1,0 +1,126 @@
+"""Conversations: budgets of messages, messages that are not read, and a change of the skill."""
+
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateStage
+from temporalio.exceptions import ApplicationError
+
+from tests.support import tools
+from tests.support.backend import Launch, Run
+from tests.support.eventually import eventually
+from tests.support.model_server import Answer, call
+
+LOOK = Answer(calls=[call("look_up", id=7)])
+SKILLS = [
+    {"name": "items", "tools": ["look_up"]},
+    {"name": "echoes", "tools": ["echo"]},
+]
+HELD = {"_tool": "hold", "_activity": "held", "properties": {"name": {"type": "string"}}}
+
+
+async def _status(run: Run, status: str = "awaiting_message") -> None:
+    async def is_so() -> bool:
+        return bool((await run.status())["status"] == status)
+
+    await eventually(is_so)
+
+
+async def _send(run: Run, message: Any) -> Any:
+    return await run.handle.execute_update("send", message)
+
+
+async def _refusal(run: Run, message: Any, update: str = "send") -> ApplicationError:
+    with pytest.raises(WorkflowUpdateFailedError) as failed:
+        await run.handle.execute_update(update, message)
+    assert isinstance(failed.value.cause, ApplicationError)
+    return failed.value.cause
+
+
+async def test_a_conversation_of_a_hundred_messages_has_the_default_budgets(
+    launch: Launch,
+) -> None:
+    run = await (await launch(lambda turn, _: Answer(f"answer {turn}"))).start(conversation=True)
+    await _status(run)
+    answers = [await _send(run, f"message {number}") for number in range(2, 101)]
+
+    assert answers == [f"answer {number}" for number in range(2, 101)]
+    budget = (await run.status())["budget"]["maxTurns"]
+    assert budget == {"used": 1, "limit": 8, "total": {"used": 100, "limit": None}}
+    await run.handle.signal("close")
+    result = await run.result()
+    assert (result["status"], result["turns"]) == ("completed", 100)
+
+
+async def test_a_send_that_ends_on_a_budget_answers_with_it(launch: Launch) -> None:
+    backend = await launch([Answer("one"), LOOK, Answer("three")])
+    budget = {"maxTurns": 4, "perMessage": {"maxTurns": 1}, "total": {"maxTurns": 3}}
+    run = await backend.start(["look_up"], conversation=True, agent={"budget": budget})
+    await _status(run)
+
+    used_up = await _refusal(run, "look it up")
+    assert used_up.type == "budget_exceeded"
+    assert "maxTurns (1) of this message is used up" in used_up.message
+    assert await _send(run, "and now?") == "three"
+    over = await _refusal(run, "and again")
+    assert (over.type, over.message) == (
+        "budget_exceeded",
+        "the run has ended: its budget maxTurns is used up",
+    )
+    result = await run.result()
+    assert (result["status"], result["turns"]) == ("budget_exceeded", 3)
+    assert [message["text"] for message in result["undelivered"]] == ["and again"]
+
+
+async def test_messages_are_queued_withdrawn_and_for_people(launch: Launch) -> None:
+    backend = await launch([Answer(calls=[call("hold", name="a")]), Answer("done")])
+    run = await backend.start([HELD], conversation=True)
+
+    async def begun() -> bool:
+        return "begun a" in tools.read()
+
+    await eventually(begun)
+    await run.handle.signal("message", {"content": "It is on hold.", "audience": "people"})
+    wrong = await run.handle.start_update(
+        "send", "Drop it.", wait_for_stage=WorkflowUpdateStage.ACCEPTED
+    )
+    await run.handle.signal("message", "Hurry up.")
+    assert (await run.status())["queued"] == [
+        {"number": 1, "role": "user", "delivery": "steer", "text": "Drop it."},
+        {"number": 2, "role": "user", "delivery": "steer", "text": "Hurry up."},
+    ]
+    assert await run.handle.execute_update("withdraw", {"message": 1}) == {"message": 1}
+    with pytest.raises(WorkflowUpdateFailedError) as failed:
+        await wrong.result()
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert failed.value.cause.type == "withdrawn"
+    assert (await _refusal(run, {"message": 1}, "withdraw")).type == "no_such_message"
+    assert (await _refusal(run, {"content": "x", "audience": "people"})).type == "invalid_request"
+    tools.write("open a")
+    await _status(run)
+
+    asked = str(backend.model.requests[-1])
+    assert ("Hurry up." in asked, "Drop it." in asked, "on hold" in asked) == (True, False, False)
+    [remark] = [event for event in await run.events() if event["type"] == "remark"]
+    assert remark["content"] == "It is on hold."
+    await run.handle.signal("close")
+    assert "undelivered" not in await run.result()
+
+
+async def test_a_conversation_changes_its_skill(launch: Launch) -> None:
+    change = Answer(calls=[call("choose_skill", skill="items")])
+    echo = Answer(calls=[call("echo", text="hi")])
+    backend = await launch(
+        [LOOK, Answer("one"), echo, Answer("two"), change, LOOK, Answer("three")]
+    )
+    agent = {"skills": SKILLS, "changeSkill": True}
+    run = await backend.start(conversation=True, skill="items", agent=agent)
+    await _status(run)
+
+    assert (await _refusal(run, {"content": "x", "skill": "echos"})).type == "invalid_request"
+    assert await _send(run, {"content": "Echo.", "skill": "echoes"}) == "two"
+    assert await _send(run, "Look it up again.") == "three"
+    chosen = [(e["skill"], e["by"]) for e in await run.events() if e["type"] == "skill"]
+    assert chosen == [("items", "request"), ("echoes", "request"), ("items", "model")]
+    errors = [event.get("error") for event in await run.events() if event["type"] == "tool_end"]
+    assert errors == [None] * 4
