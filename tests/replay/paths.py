@@ -46,13 +46,43 @@ async def cancel_waiting(run: Run) -> None:
     await run.handle.cancel()
 
 
-async def converse(run: Run) -> None:
-    """Somebody talks, and hangs up."""
-
-    async def idle() -> bool:
+async def _idle(run: Run) -> None:
+    async def is_idle() -> bool:
         return bool((await run.status())["status"] == "awaiting_message")
 
-    await eventually(idle)
+    await eventually(is_idle)
+
+
+async def uses_up(run: Run) -> None:
+    """Somebody talks: a message uses up its budget, the next one that of all."""
+    await _idle(run)
+    with suppress(WorkflowUpdateFailedError):
+        await run.handle.execute_update("send", "look it up")
+    await run.handle.execute_update("send", "and now?")
+    with suppress(WorkflowUpdateFailedError):
+        await run.handle.execute_update("send", "again")
+
+
+async def changes_skill(run: Run) -> None:
+    """Somebody changes the skill, writes to people, and takes a message back."""
+    await _idle(run)
+
+    async def begun() -> bool:
+        return "begun a" in tools.read()
+
+    await run.handle.signal("message", {"content": "Hold it.", "skill": "holds"})
+    await eventually(begun)
+    await run.handle.signal("message", {"content": "On hold.", "audience": "people"})
+    await run.handle.signal("message", {"content": "Drop it.", "delivery": "followUp"})
+    await run.handle.execute_update("withdraw", {"message": 2})
+    tools.write("open a")
+    await _idle(run)
+    await run.handle.signal("close")
+
+
+async def converse(run: Run) -> None:
+    """Somebody talks, and hangs up."""
+    await _idle(run)
     await run.handle.execute_update("send", "and two?")
     await run.handle.signal("message", {"content": "and three?", "delivery": "followUp"})
 
@@ -298,6 +328,35 @@ PATHS: dict[str, Path] = {
         [Answer("one"), Answer("two"), Answer("three")],
         request={"conversation": True},
         people=converse,
+    ),
+    "message_budgets": Path(
+        [Answer("one"), LOOK, Answer("three")],
+        ["look_up"],
+        {
+            "conversation": True,
+            "budget": {"perMessage": {"maxTurns": 1}, "total": {"maxTurns": 3}},
+        },
+        uses_up,
+    ),
+    "skill_changed": Path(
+        [
+            Answer("one"),
+            Answer(calls=[call("held", name="a")]),
+            Answer(calls=[call("choose_skill", skill="items")]),
+            DONE,
+        ],
+        request={
+            "conversation": True,
+            "skill": "items",
+            "agent": {
+                "changeSkill": True,
+                "skills": [
+                    {"name": "items", "tools": ["look_up"]},
+                    {"name": "holds", "tools": ["held"]},
+                ],
+            },
+        },
+        people=changes_skill,
     ),
     "cancelled": Path(
         [Answer(calls=[call("held", name="a"), call("pay", amount=1)])],
