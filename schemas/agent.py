@@ -34,6 +34,7 @@ class ForcedTool(Strict):
 Calling = Literal["native", "composed"]
 Plan = Literal["eager", "lazy"]
 ToolChoice = Literal["auto", "none", "required"] | ForcedTool
+Reasoning = Literal["none", "low", "medium", "high"]
 OnLimit = Literal["finalize", "fail", "ask"]
 BudgetName = Literal[
     "maxIterations",
@@ -122,6 +123,8 @@ class ModelSettings(Strict):
     """How much chance there is in the answers; null leaves it to the provider."""
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
     """The longest answer."""
+    reasoning: Reasoning | None = None
+    """How long the model thinks before it answers; unset, its provider decides."""
     options: dict[str, Any] = {}
     """What else the provider takes, in its own words."""
 

@@ -24,6 +24,7 @@ from holdfast.providers.base import (
 )
 from holdfast.providers.content import encode_json, without_remote_images
 from holdfast.providers.parameter_fallback import ParameterFallback, fallback_for
+from holdfast.providers.reasoning import with_reasoning
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.error_response import error_of_response
 from holdfast.providers.transport.event_decoders import EventDecoder, SseDecoder
@@ -148,6 +149,8 @@ class HttpProvider:
         }
         if not self._format.shows_schema(request.ask, self._target.host):
             request = request.with_schema_in_instructions()
+        model = with_reasoning(self._format.kind, request.ask.model)
+        request = request.with_changes(model=model)
         reader = self._format.answer_reader(StreamedAnswer(sink, request.tool_names))
         sent = self._http.build_request(
             "POST",

@@ -35,6 +35,7 @@ WIRES: tuple[Wire, ...] = (
     *(OpenAIWire(), OpenAIResponsesWire(), AnthropicWire(), OllamaWire()),
     *(GeminiWire(), BedrockWire()),
 )
+BY_KIND = {wire.format.kind: wire for wire in WIRES}
 CITIES = ("Oslo", "Rome", "Bern", "Kyiv")
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
