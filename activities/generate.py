@@ -5,6 +5,7 @@ from the run, sends it to the model through a provider, and shows the answer in 
 it is streamed. Everything cached between two requests can be dropped at any time.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -77,12 +78,12 @@ class GenerateActivity:
                 wanted = ConversationPointer.read(pointer)
                 progress.about = wanted.about()
                 run = RunKey(info.workflow_id or "", info.workflow_run_id or "")
-                fragments, ask = await self._reader.read(
+                read = await self._reader.read(
                     run, wanted, lambda ask: self._models.find(ask.model.endpoint).provider
                 )
                 # Not the id itself: it may hold personal data, and the provider receives this.
                 key = sha256(run.workflow_id.encode())
-                request = ProviderRequest(ask, fragments, cache_key=key)
+                request = replace(read, cache_key=key)
                 solution = await self._solve(request, wanted, progress)
             except (RunNotOpen, ConversationChanged) as error:
                 raise model_error(str(error)) from None

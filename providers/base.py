@@ -41,11 +41,13 @@ _SCHEMA_INSTRUCTION = "Answer with JSON alone, valid against this JSON Schema:\n
 class EncodedMessage:
     """A message as the bytes that a provider receives.
 
-    `deferred` must not be between the results of one turn: it follows the last of them.
+    `deferred` must not be between the results of one turn: it follows the last of them. `notices`
+    describe what was left out.
     """
 
     fragments: tuple[bytes, ...] = ()
     deferred: tuple[bytes, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,11 +107,13 @@ class AnswerSink(Protocol):
 class Provider(Protocol):
     """A provider's format at one endpoint.
 
-    Messages that two providers of one `kind` encode are the same bytes. `encode` is a function of
+    Messages that two providers of one `kind` encode are the same bytes; `carries` are the types of
+    parts that the format has beside text. `encode` is a function of
     the message and of the run's tools, so a sent message is never rendered differently later.
     """
 
     kind: str
+    carries: tuple[str, ...]
 
     def encode(self, message: ChatMessage, names: "ToolNames") -> EncodedMessage:
         """Encode a message, the tools under these names."""

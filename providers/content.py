@@ -1,4 +1,4 @@
-"""The content of messages as texts and images, the same for every provider's format."""
+"""The content of messages as texts, images and documents, the same for every provider's format."""
 
 import json
 import re
@@ -8,7 +8,16 @@ from typing import Any, TypeVar
 from pydantic_core import PydanticSerializationError, to_json
 
 from holdfast.providers.base import ToolNames
-from holdfast.schemas.message import ChatMessage, Content, DataPart, ImagePart, TextPart
+from holdfast.schemas.message import (
+    ChatMessage,
+    Content,
+    DataPart,
+    DocumentPart,
+    ImagePart,
+    Media,
+    Part,
+    TextPart,
+)
 
 EMPTY_MESSAGE = "(an empty message)"
 
@@ -18,26 +27,26 @@ PartT = TypeVar("PartT")
 
 
 def text_of(
-    content: Content, image: Callable[[ImagePart], str] = lambda _: "(a picture, which follows)"
+    content: Content, media: Callable[[Media], str] = lambda part: f"({_noun(part)}, which follows)"
 ) -> str:
-    """Return the content as one text, with the text of `image` for each image."""
+    """Return the content as one text, with the text of `media` for each image and document."""
     if isinstance(content, str):
         return content
-    texts = parts_of(content, lambda text: [text], image)
+    texts = parts_of(content, lambda text: [text], media)
     return "\n\n".join(text for text in texts if text)
 
 
 def parts_of(
-    content: Content, texts: Callable[[str], list[PartT]], image: Callable[[ImagePart], PartT]
+    content: Content, texts: Callable[[str], list[PartT]], media: Callable[[Media], PartT]
 ) -> list[PartT]:
-    """Return the content as parts of a format: `texts` of each text, `image` of each image."""
+    """Return the content as parts of a format: `texts` of each text, `media` of any other part."""
     if isinstance(content, str):
         return texts(content)
     parts: list[PartT] = []
     for part in content:
         match part:
-            case ImagePart():
-                parts.append(image(part))
+            case ImagePart() | DocumentPart():
+                parts.append(media(part))
             case TextPart():
                 parts += texts(part.text)
             case DataPart():
@@ -47,24 +56,34 @@ def parts_of(
     return parts
 
 
-def images_of(content: Content) -> list[ImagePart]:
-    """Return the images of the content, in order."""
+def media_of(content: Content) -> list[Media]:
+    """Return the images and documents of the content, in order."""
     if isinstance(content, str):
         return []
-    return [part for part in content if isinstance(part, ImagePart)]
+    return [part for part in content if isinstance(part, Media)]
 
 
-def inline_image(part: ImagePart) -> tuple[str, str] | None:
-    """Return the media type and base64 data of an image in the message, or in its data URL."""
+def inline_data(part: Media) -> tuple[str, str] | None:
+    """Return the media type and base64 data of a part in the message, or in its data URL."""
     if part.url is None:
         return part.media_type or "", part.data or ""
     found = _DATA_URL.match(part.url)
     return (found[1], found[2]) if found else None
 
 
-def unfetched_image_text(part: ImagePart) -> str:
-    """Return the text in place of an image at an address that no request is made to."""
-    return f"(a picture at {part.url}, which was not fetched)"
+def data_url(part: Media) -> str:
+    """Return the part's data as an address."""
+    return part.url or f"data:{part.media_type};base64,{part.data}"
+
+
+def file_name(part: DocumentPart) -> str:
+    """Return the name of the document's file."""
+    return part.name or "document.pdf"
+
+
+def unfetched_text(part: Media) -> str:
+    """Return the text in place of a part at an address that no request is made to."""
+    return f"({_noun(part)} at {part.url}, which was not fetched)"
 
 
 def unsupported_image_text(media_type: str) -> str:
@@ -72,24 +91,29 @@ def unsupported_image_text(media_type: str) -> str:
     return f"(a picture of type {media_type}, which cannot be shown)"
 
 
-def without_remote_images(message: ChatMessage, fetched: tuple[str, ...]) -> ChatMessage:
-    """Replace each image by a text if its address begins with none of `fetched`."""
+def without_remote_media(message: ChatMessage, fetched: tuple[str, ...]) -> ChatMessage:
+    """Replace each image and document by a text if its address begins with none of `fetched`."""
 
-    def shown(part: TextPart | ImagePart | DataPart) -> TextPart | ImagePart | DataPart:
-        if not isinstance(part, ImagePart) or inline_image(part) is not None:
+    def shown(part: Part) -> Part:
+        if not isinstance(part, Media) or inline_data(part) is not None:
             return part
         is_fetched = (part.url or "").startswith(fetched)
-        return part if is_fetched else TextPart(text=unfetched_image_text(part))
+        return part if is_fetched else TextPart(text=unfetched_text(part))
 
     if isinstance(message.content, str):
         return message
     return message.model_copy(update={"content": [*map(shown, message.content)]})
 
 
-def images_introduction(message: ChatMessage, names: ToolNames) -> str:
-    """Return the text before the images of a message whose format has no place for them."""
+def media_introduction(message: ChatMessage, names: ToolNames) -> str:
+    """Return the text before the media of a message whose format has no place for them."""
     of = f"the result of {names.to_provider(message.tool)}" if message.tool else "the message above"
-    return f"The pictures of {of}:"
+    is_seen = all(isinstance(part, ImagePart) for part in media_of(message.content))
+    return f"The {'pictures' if is_seen else 'files'} of {of}:"
+
+
+def _noun(part: Media) -> str:
+    return "a picture" if isinstance(part, ImagePart) else "a document"
 
 
 def system_text(content: Content) -> str:

@@ -16,9 +16,9 @@ from holdfast.providers.answer_reader import read_object
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
     encode_json,
-    images_introduction,
-    images_of,
     is_orphan_result,
+    media_introduction,
+    media_of,
     system_text,
     text_of,
 )
@@ -48,10 +48,10 @@ def encode_message(
     if message.role == "user" or is_orphan_result(message):
         return EncodedMessage((encode_json(user(message.content)),))
     encoded = (encode_json(other(message, names)),)
-    images = images_of(message.content)
+    images = media_of(message.content)
     if not images:
         return EncodedMessage(encoded)
-    introduction = TextPart(text=images_introduction(message, names))
+    introduction = TextPart(text=media_introduction(message, names))
     return EncodedMessage(encoded, (encode_json(user([introduction, *images])),))
 
 

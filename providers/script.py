@@ -96,6 +96,7 @@ class ScriptProvider:
     """Answers with the answers of a file."""
 
     kind = "script"
+    carries: tuple[str, ...] = ("image", "document")
 
     def __init__(self, script: Scenarios | ScriptedAnswers) -> None:
         if isinstance(script, ScriptedAnswers):

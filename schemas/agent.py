@@ -125,6 +125,8 @@ class ModelSettings(Strict):
     """The longest answer."""
     reasoning: Reasoning | None = None
     """How long the model thinks before it answers; unset, its provider decides."""
+    accepts: list[Literal["image", "document"]] | None = None
+    """What the model takes beside text; unset, all that its provider's format carries."""
     options: dict[str, Any] = {}
     """What else the provider takes, in its own words."""
 

@@ -4,7 +4,7 @@ A person's message is `{"role", "content"}`. The conversation that a model recei
 messages, and those that only the engine writes: an assistant's calls, a tool's result.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     Field,
@@ -35,25 +35,40 @@ class TextPart(_Part):
     """The text."""
 
 
-class ImagePart(_Part):
+class _Media(_Part):
+    media_type: str | None = None
+    """Such as image/png."""
+    data: str | None = None
+    """The content in base64."""
+    url: str | None = None
+    """Its address."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        what = "an image" if self.type == "image" else f"a {self.type}"
+        if (self.url is None) == (self.data is None):
+            raise ValueError(f"{what} has either `url`, or `data` (base64) with `mediaType`")
+        if self.data is not None and self.media_type is None:
+            raise ValueError(f"{what} given as `data` needs its `mediaType`, such as image/png")
+        return self
+
+
+class ImagePart(_Media):
     """A picture: its base64 data with a media type, or the address of one."""
 
     type: Literal["image"] = "image"
     """It is a picture."""
-    media_type: str | None = None
-    """Such as image/png."""
-    data: str | None = None
-    """The picture in base64."""
-    url: str | None = None
-    """The address of the picture."""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> "ImagePart":
-        if (self.url is None) == (self.data is None):
-            raise ValueError("an image has either `url`, or `data` (base64) with `mediaType`")
-        if self.data is not None and self.media_type is None:
-            raise ValueError("an image given as `data` needs its `mediaType`, such as image/png")
-        return self
+
+class DocumentPart(_Media):
+    """A document in PDF: its base64 data, or the address of one."""
+
+    type: Literal["document"] = "document"
+    """It is a document."""
+    media_type: Literal["application/pdf"] = "application/pdf"
+    """A PDF."""
+    name: str | None = None
+    """The name of its file."""
 
 
 class DataPart(_Part):
@@ -73,7 +88,8 @@ class DataPart(_Part):
     """Whose value it is, in a run with instances; unset, it is for all."""
 
 
-Part = Annotated[TextPart | ImagePart | DataPart, Field(discriminator="type")]
+Media = ImagePart | DocumentPart
+Part = Annotated[TextPart | Media | DataPart, Field(discriminator="type")]
 Content = str | list[Part]
 
 

@@ -41,6 +41,8 @@ class CachedConversation:
         self.since = self.entries = since
         self.digest = origin
         self.size_bytes = _CONVERSATION_BYTES
+        # Of the messages since the model's last answer.
+        self.notices: tuple[str, ...] = ()
         self._summary: tuple[bytes, ...] = ()
         self._fragments: list[bytes] = []
         self._deferred: list[bytes] = []
@@ -69,6 +71,8 @@ class CachedConversation:
                 if message.role != "tool":
                     self._fragments += self._deferred
                     self._deferred.clear()
+                earlier = () if message.role == "assistant" else self.notices
+                self.notices = (*earlier, *encoded.notices)
                 self._fragments += encoded.fragments
                 self._deferred += encoded.deferred
                 self._numbers.append(self.entries + 1)

@@ -5,6 +5,7 @@ cached part is dropped and everything is read again, once.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -13,8 +14,16 @@ from holdfast.activities.model.conversation_cache import (
     RunKey,
 )
 from holdfast.activities.model.page_prefetch import PagePrefetch
-from holdfast.providers.base import Encoder, Provider, ToolNames
-from holdfast.schemas.agent import Calling
+from holdfast.providers.base import (
+    EncodedMessage,
+    Encoder,
+    Provider,
+    ProviderRequest,
+    ToolNames,
+)
+from holdfast.providers.content import media_of
+from holdfast.providers.model_errors import model_error
+from holdfast.schemas.agent import Calling, ModelSettings
 from holdfast.schemas.base import readable_json
 from holdfast.schemas.internal.model_request import (
     Ask,
@@ -22,9 +31,15 @@ from holdfast.schemas.internal.model_request import (
     ConversationPageRequest,
     ConversationPointer,
 )
-from holdfast.schemas.message import ChatMessage, TextPart
+from holdfast.schemas.message import ChatMessage, DocumentPart, TextPart
 
 MAX_PAGES = 10_000
+_UNSEEN = "(a picture, which you cannot see)"
+_NO_IMAGES = "the model `{}` takes no images: it read a text in place of {}"
+_NO_DOCUMENTS = (
+    "the model `{}` of endpoint `{}` takes no documents: send their text, or name a model that does"
+    " (`accepts` of the agent's `model`, and its provider's format)"
+)
 
 
 class RunNotOpen(Exception):
@@ -59,10 +74,11 @@ class ConversationReader:
 
     async def read(
         self, run: RunKey, pointer: ConversationPointer, provider_of: Callable[[Ask], Provider]
-    ) -> tuple[tuple[bytes, ...], Ask]:
-        """Return the conversation's fragments up to the pointer, and the settings of the request.
+    ) -> ProviderRequest:
+        """Return the request for the conversation up to the pointer.
 
         Raises:
+            ApplicationError: the model does not take a part of it; not retried.
             RunNotOpen, RunUnresponsive: the run does not answer.
             ConversationChanged: read again, it still does not have the pointer's digest.
         """
@@ -71,7 +87,8 @@ class ConversationReader:
             if ask is not None and conversation.digest == pointer.digest:
                 if pointer.call is None:
                     self._cache.keep(run, conversation)
-                return conversation.fragments(pointer.upto or None), ask
+                fragments = conversation.fragments(pointer.upto or None)
+                return ProviderRequest(ask, fragments, notices=conversation.notices)
         raise ConversationChanged(
             "the conversation's digest does not match that of the request: the run's log up to"
             f" entry {pointer.entries} is not what it was when the request was made"
@@ -111,11 +128,15 @@ class ConversationReader:
             return None
         provider = provider_of(page.ask)
         names = ToolNames(page.ask.tools)
-        encoding = (provider.kind, page.ask.calling, *names.clashes)
+        model = page.ask.model
+        accepted = provider.carries if model.accepts is None else tuple(model.accepts)
+        accepted = tuple(each for each in provider.carries if each in accepted)
+        encoding = (provider.kind, page.ask.calling, *accepted, *names.clashes)
         if conversation.encoding not in (None, encoding):
             return None
         conversation.encoding = encoding
         encode = encoder_for(page.ask.calling, partial(provider.encode, names=names))
+        encode = _accepted_alone(encode, accepted, model)
         ask, beginning = page.ask, ""
         for _ in range(MAX_PAGES):
             items = list(page.items)
@@ -134,6 +155,22 @@ class ConversationReader:
                 run, pointer.page_after(conversation.entries, len(beginning))
             )
         return ask
+
+
+def _accepted_alone(encode: Encoder, accepted: tuple[str, ...], model: ModelSettings) -> Encoder:
+    """Return an encoder that replaces images by a text, and raises for documents."""
+
+    def encode_accepted(message: ChatMessage) -> EncodedMessage:
+        refused = [part for part in media_of(message.content) if part.type not in accepted]
+        if not refused or isinstance(message.content, str):
+            return encode(message)
+        if any(isinstance(part, DocumentPart) for part in refused):
+            raise model_error(_NO_DOCUMENTS.format(model.name, model.endpoint))
+        content = [TextPart(text=_UNSEEN) if part in refused else part for part in message.content]
+        encoded = encode(message.model_copy(update={"content": content}))
+        return replace(encoded, notices=(_NO_IMAGES.format(model.name, len(refused)),))
+
+    return encode_accepted
 
 
 def encoder_for(calling: Calling, encode: Encoder) -> Encoder:

@@ -22,10 +22,10 @@ from holdfast.providers.anthropic.schema import answer_schema
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
     EMPTY_MESSAGE,
-    images_introduction,
-    images_of,
-    inline_image,
+    inline_data,
     is_orphan_result,
+    media_introduction,
+    media_of,
     parts_of,
     request_body,
     system_text,
@@ -39,7 +39,7 @@ from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import ChatMessage, ImagePart
+from holdfast.schemas.message import ChatMessage, DocumentPart, ImagePart, Media
 
 # The format has no default. This is the most that every model since Claude 3.5 takes.
 DEFAULT_OUTPUT_TOKENS = 8_192
@@ -108,8 +108,8 @@ class AnthropicFormat(ProviderFormat):
                             blocks.append(item)
                         case _:
                             blocks += _texts(part) if isinstance(part, str) else [part]
-                images = [_image(part) for part in images_of(message.content)]
-                introduction = _texts(images_introduction(message, names)) if images else []
+                images = [_media(part) for part in media_of(message.content)]
+                introduction = _texts(media_introduction(message, names)) if images else []
                 return EncodedMessage(
                     encode_parts(_ASSISTANT, blocks), encode_parts(_USER, [*introduction, *images])
                 )
@@ -117,13 +117,13 @@ class AnthropicFormat(ProviderFormat):
                 result: Part = {
                     "type": "tool_result",
                     "tool_use_id": _id(message.provider_id or message.call_id or ""),
-                    "content": parts_of(message.content, _texts, _image),
+                    "content": parts_of(message.content, _texts, _media),
                 }
                 blocks = [result | {"is_error": True} if message.is_error else result]
             case "system":
                 blocks = _texts(system_text(message.content))
             case _:
-                blocks = parts_of(message.content, _texts, _image) or _texts(EMPTY_MESSAGE)
+                blocks = parts_of(message.content, _texts, _media) or _texts(EMPTY_MESSAGE)
         return EncodedMessage(encode_parts(_USER, blocks))
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
@@ -161,14 +161,16 @@ def _id(provider_id: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", provider_id)
 
 
-def _image(part: ImagePart) -> Part:
-    inline = inline_image(part)
+def _media(part: Media) -> Part:
+    title = {"title": part.name} if isinstance(part, DocumentPart) and part.name else {}
+    inline = inline_data(part)
     if inline is None:
-        return {"type": "image", "source": {"type": "url", "url": part.url}}
+        return {"type": part.type, "source": {"type": "url", "url": part.url}, **title}
     media_type, data = inline
-    if media_type not in _IMAGE_TYPES:
+    if isinstance(part, ImagePart) and media_type not in _IMAGE_TYPES:
         return {"type": "text", "text": unsupported_image_text(media_type)}
-    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+    source = {"type": "base64", "media_type": media_type, "data": data}
+    return {"type": part.type, "source": source, **title}
 
 
 def _settings(ask: Ask, names: ToolNames) -> dict[str, Any]:

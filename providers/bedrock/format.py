@@ -9,6 +9,7 @@ of a result, and images within it, which follow it as the user's.
 """
 
 import json
+import re
 from typing import Any
 
 import httpx
@@ -21,15 +22,16 @@ from holdfast.providers.bedrock.event_stream import EventStreamDecoder
 from holdfast.providers.content import (
     EMPTY_MESSAGE,
     encode_json,
-    images_introduction,
-    images_of,
-    inline_image,
+    file_name,
+    inline_data,
     is_orphan_result,
+    media_introduction,
+    media_of,
     parts_of,
     request_body,
     system_text,
     text_of,
-    unfetched_image_text,
+    unfetched_text,
     unsupported_image_text,
 )
 from holdfast.providers.message_list import encode_parts, joined_messages
@@ -38,8 +40,9 @@ from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
+from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
-from holdfast.schemas.message import ChatMessage, ImagePart
+from holdfast.schemas.message import ChatMessage, DocumentPart, Media
 
 # Of an agent's `options`, the fields of a request, and those of its `inferenceConfig`. All others
 # are settings of the model, in `additionalModelRequestFields`.
@@ -47,6 +50,8 @@ _TOP_LEVEL = (
     *("additionalModelRequestFields", "additionalModelResponseFieldPaths", "guardrailConfig"),
     *("outputConfig", "performanceConfig", "promptVariables", "requestMetadata", "serviceTier"),
 )
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9 ()\[\]-]+")
+_MEDIA_ALONE = "(a message without a text)"
 _INFERENCE = ("topP", "stopSequences")
 _IMAGE_FORMATS = {f"image/{each}": each for each in ("png", "jpeg", "gif", "webp")}
 _USER, _ASSISTANT = (b'{"role":"%s","content":[' % role for role in (b"user", b"assistant"))
@@ -106,10 +111,13 @@ class BedrockFormat(ProviderFormat):
             case "system":
                 return EncodedMessage(encode_parts(_USER, _texts(system_text(message.content))))
             case _:
-                parts = parts_of(message.content, _texts, _image) or _texts(EMPTY_MESSAGE)
+                parts = parts_of(message.content, _texts, _media)
+                if not any("text" in part for part in parts):
+                    # A document is rejected without a text.
+                    parts[:0] = _texts(_MEDIA_ALONE if parts else EMPTY_MESSAGE)
                 return EncodedMessage(encode_parts(_USER, parts))
-        images = [_image(part) for part in images_of(message.content)]
-        introduction = _texts(images_introduction(message, names)) if images else []
+        images = [_media(part) for part in media_of(message.content)]
+        introduction = _texts(media_introduction(message, names)) if images else []
         return EncodedMessage(encoded, encode_parts(_USER, [*introduction, *images]))
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
@@ -179,11 +187,15 @@ def _texts(text: str) -> list[Part]:
     return [{"text": text}] if text.strip() else []
 
 
-def _image(part: ImagePart) -> Part:
-    inline = inline_image(part)
+def _media(part: Media) -> Part:
+    inline = inline_data(part)
     if inline is None:
-        return {"text": unfetched_image_text(part)}
+        return {"text": unfetched_text(part)}
     media_type, data = inline
+    if isinstance(part, DocumentPart):
+        # No two documents of a request have the same name, of few characters ("DocumentBlock").
+        name = f"{_NOT_IN_NAMES.sub('-', file_name(part))[:100]} {sha256(data.encode())[:8]}"
+        return {"document": {"format": "pdf", "name": name, "source": {"bytes": data}}}
     if media_type not in _IMAGE_FORMATS:
         return {"text": unsupported_image_text(media_type)}
     return {"image": {"format": _IMAGE_FORMATS[media_type], "source": {"bytes": data}}}

@@ -17,15 +17,15 @@ from holdfast.providers.answer_reader import read_object
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
     EMPTY_MESSAGE,
-    images_introduction,
-    images_of,
-    inline_image,
+    inline_data,
     is_orphan_result,
+    media_introduction,
+    media_of,
     parts_of,
     request_body,
     system_text,
     text_of,
-    unfetched_image_text,
+    unfetched_text,
     unsupported_image_text,
 )
 from holdfast.providers.gemini.answer import GeminiAnswerReader
@@ -36,7 +36,7 @@ from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
-from holdfast.schemas.message import ChatMessage, ImagePart
+from holdfast.schemas.message import ChatMessage, ImagePart, Media
 
 # The beginnings of models' names in addresses.
 _COLLECTIONS = ("models/", "tunedModels/")
@@ -119,10 +119,10 @@ class GeminiFormat(ProviderFormat):
             case "system":
                 return EncodedMessage(encode_parts(_USER, _texts(system_text(message.content))))
             case _:
-                parts = parts_of(message.content, _texts, _image) or _texts(EMPTY_MESSAGE)
+                parts = parts_of(message.content, _texts, _media) or _texts(EMPTY_MESSAGE)
                 return EncodedMessage(encode_parts(_USER, parts))
-        images = [_image(part) for part in images_of(message.content)]
-        introduction = _texts(images_introduction(message, names)) if images else []
+        images = [_media(part) for part in media_of(message.content)]
+        introduction = _texts(media_introduction(message, names)) if images else []
         return EncodedMessage(encoded, encode_parts(_USER, [*introduction, *images]))
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
@@ -179,16 +179,16 @@ def _texts(text: str) -> list[Part]:
     return [{"text": text}] if text else []
 
 
-def _image(part: ImagePart) -> Part:
-    inline = inline_image(part)
+def _media(part: Media) -> Part:
+    inline = inline_data(part)
     if inline is not None:
         media_type, data = inline
-        if media_type not in _IMAGE_TYPES:
+        if isinstance(part, ImagePart) and media_type not in _IMAGE_TYPES:
             return {"text": unsupported_image_text(media_type)}
         return {"inlineData": {"mimeType": media_type, "data": data}}
     url = part.url or ""
     if not url.startswith(_FETCHED):
-        return {"text": unfetched_image_text(part)}
+        return {"text": unfetched_text(part)}
     ending = url.partition("?")[0].rpartition(".")[2].lower()
     known_type = part.media_type or _TYPE_OF_ENDING.get(ending)
     return {"fileData": {"fileUri": url} | ({"mimeType": known_type} if known_type else {})}

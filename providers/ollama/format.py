@@ -12,11 +12,11 @@ import httpx
 from holdfast.providers.answer_reader import read_object
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
-    images_of,
-    inline_image,
+    inline_data,
+    media_of,
     request_body,
     text_of,
-    unfetched_image_text,
+    unfetched_text,
 )
 from holdfast.providers.message_list import (
     answer_or_result,
@@ -31,7 +31,7 @@ from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
+from holdfast.schemas.message import AskedCall, ChatMessage, Content, Media
 
 # Of an agent's `options`, the top-level fields of a request. All others are settings of the model,
 # in the request's own `options`.
@@ -46,6 +46,7 @@ class OllamaFormat(ProviderFormat):
 
     kind = "ollama"
     reserved = ("messages", "tools", "stream")
+    carries = ("image",)
     answer_reader = OllamaAnswerReader
 
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
@@ -115,11 +116,11 @@ class OllamaFormat(ProviderFormat):
 
 
 def _user(content: Content) -> dict[str, Any]:
-    def image_text(part: ImagePart) -> str:
-        return "" if inline_image(part) else unfetched_image_text(part)
+    def image_text(part: Media) -> str:
+        return "" if inline_data(part) else unfetched_text(part)
 
     user: dict[str, Any] = {"role": "user", "content": text_of(content, image_text)}
-    images = [inline[1] for each in images_of(content) if (inline := inline_image(each))]
+    images = [inline[1] for each in media_of(content) if (inline := inline_data(each))]
     return {**user, "images": images} if images else user
 
 

@@ -10,7 +10,16 @@ import httpx
 
 from holdfast.providers.answer_reader import AnswerReader
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
-from holdfast.providers.content import images_of, parts_of, request_body, text_of
+from holdfast.providers.content import (
+    data_url,
+    file_name,
+    inline_data,
+    media_of,
+    parts_of,
+    request_body,
+    text_of,
+    unfetched_text,
+)
 from holdfast.providers.message_list import (
     answer_or_result,
     declare_function,
@@ -24,7 +33,7 @@ from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
+from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart, Media
 
 # Newer names of options that only OpenAI's own servers are known to take, its own and Azure's.
 _OWN_HOSTS = ("api.openai.com", ".openai.azure.com")
@@ -98,14 +107,18 @@ def output_format(output: dict[str, Any]) -> dict[str, Any]:
 
 
 def _user(content: Content) -> dict[str, Any]:
-    if not images_of(content):
+    if not media_of(content):
         return {"role": "user", "content": text_of(content)}
 
-    def image(part: ImagePart) -> dict[str, Any]:
-        url = part.url or f"data:{part.media_type};base64,{part.data}"
-        return {"type": "image_url", "image_url": {"url": url}}
+    def media(part: Media) -> dict[str, Any]:
+        if isinstance(part, ImagePart):
+            return {"type": "image_url", "image_url": {"url": data_url(part)}}
+        if inline_data(part) is None:
+            return {"type": "text", "text": unfetched_text(part)}
+        file = {"filename": file_name(part), "file_data": data_url(part)}
+        return {"type": "file", "file": file}
 
-    parts = parts_of(content, lambda text: [{"type": "text", "text": text}], image)
+    parts = parts_of(content, lambda text: [{"type": "text", "text": text}], media)
     return {"role": "user", "content": parts}
 
 

@@ -16,10 +16,13 @@ import httpx
 from holdfast.providers.answer_reader import read_object
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
+    data_url,
     encode_json,
-    images_introduction,
-    images_of,
+    file_name,
+    inline_data,
     is_orphan_result,
+    media_introduction,
+    media_of,
     parts_of,
     request_body,
     text_of,
@@ -34,7 +37,7 @@ from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import ChatMessage, Content, ImagePart, TextPart
+from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media, TextPart
 
 _REASONING = "reasoning.encrypted_content"
 
@@ -70,8 +73,8 @@ class OpenAIResponsesFormat(OpenAIFormat):
         else:
             system = {"type": "message", "role": message.role, "content": text_of(content)}
             items = (encode_json(system),)
-        images = images_of(content)
-        introduction = TextPart(text=images_introduction(message, names))
+        images = media_of(content)
+        introduction = TextPart(text=media_introduction(message, names))
         return EncodedMessage(items, (_user([introduction, *images]),) if images else ())
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
@@ -122,14 +125,17 @@ def _user(content: Content) -> bytes:
 
 
 def _shown(content: Content) -> str | list[Part]:
-    if not images_of(content):
+    if not media_of(content):
         return text_of(content)
-    return parts_of(content, lambda text: [{"type": "input_text", "text": text}], _image)
+    return parts_of(content, lambda text: [{"type": "input_text", "text": text}], _media)
 
 
-def _image(part: ImagePart) -> Part:
-    url = part.url or f"data:{part.media_type};base64,{part.data}"
-    return {"type": "input_image", "image_url": url, "detail": "auto"}
+def _media(part: Media) -> Part:
+    if isinstance(part, ImagePart):
+        return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
+    if inline_data(part) is None:
+        return {"type": "input_file", "file_url": part.url}
+    return {"type": "input_file", "filename": file_name(part), "file_data": data_url(part)}
 
 
 def _answer(message: ChatMessage, names: ToolNames) -> Iterator[Part]:

@@ -22,7 +22,7 @@ from holdfast.providers.base import (
     ToolNames,
     UnreadableAnswer,
 )
-from holdfast.providers.content import encode_json, without_remote_images
+from holdfast.providers.content import encode_json, without_remote_media
 from holdfast.providers.parameter_fallback import ParameterFallback, fallback_for
 from holdfast.providers.reasoning import with_reasoning
 from holdfast.providers.streamed_answer import StreamedAnswer
@@ -51,11 +51,13 @@ _TOO_LARGE = f"the answer was larger than {MAX_ANSWER_BYTES} bytes; the rest was
 class ProviderFormat(ABC):
     """The format of one provider's servers. It has no state.
 
-    `reserved` names the options that only the engine sets.
+    `reserved` names the options that only the engine sets; `carries` are the types of parts that
+    the format has beside text.
     """
 
     kind: ClassVar[str]
     reserved: ClassVar[tuple[str, ...]]
+    carries: ClassVar[tuple[str, ...]] = ("image", "document")
     answer_reader: ClassVar[type[AnswerReader]]
 
     @abstractmethod
@@ -96,6 +98,7 @@ class HttpProvider:
         kind = provider_format.kind
         # The same message is other bytes where the addresses of images are withheld.
         self.kind = f"{kind}, addresses" if target.fetches_image_urls else kind
+        self.carries = provider_format.carries
         self._format = provider_format
         self._target = target
         self._http = http
@@ -106,7 +109,7 @@ class HttpProvider:
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """Encode a message in the format."""
         fetched = _FETCHED if self._target.fetches_image_urls else ()
-        return self._format.encode(without_remote_images(message, fetched), names)
+        return self._format.encode(without_remote_media(message, fetched), names)
 
     async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
         """Send the request; leave out each part that the server rejects, each once."""

@@ -47,7 +47,15 @@ from holdfast.schemas.log_entry import (
     TurnStartEntry,
     WriteEntry,
 )
-from holdfast.schemas.message import AskedCall, ChatMessage, Content, DataPart, ImagePart, TextPart
+from holdfast.schemas.message import (
+    AskedCall,
+    ChatMessage,
+    Content,
+    DataPart,
+    DocumentPart,
+    ImagePart,
+    TextPart,
+)
 
 Tone = Literal["turn", "plain", "said", "quiet", "good", "bad", "asks"]
 
@@ -317,6 +325,8 @@ def _text(content: Content) -> str:
             case DataPart():
                 kind = one_line(part.kind, NAME_CHARS)
                 texts.append(f"{kind}{_instance(part.instance)}: {as_json(part.data)}")
+            case DocumentPart():
+                texts.append(f"[{one_line(part.name or part.media_type, NAME_CHARS)}]")
             case ImagePart(url=str(url)):
                 texts.append(f"[image {one_line(url, _LIST_CHARS)}]")
             case ImagePart():

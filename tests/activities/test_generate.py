@@ -89,6 +89,7 @@ class Setting:
 
 class Speaker:
     kind = "openai"
+    carries: tuple[str, ...] = ()
 
     def __init__(self, *pieces: str) -> None:
         self.pieces = pieces

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.model.conversation_cache import ConversationCache, RunKey
 from holdfast.activities.model.conversation_reader import ConversationChanged, ConversationReader
@@ -49,7 +50,8 @@ class Pair:
     async def read(self, entries: int | None = None) -> list[bytes]:
         """Read up to an entry, as a turn that begins there does."""
         self.run.wanted.clear()
-        fragments, _ = await self.reader.read(RUN, self.run.pointer(entries), self.provider)
+        request = await self.reader.read(RUN, self.run.pointer(entries), self.provider)
+        fragments = request.fragments
         return list(fragments)
 
 
@@ -179,7 +181,8 @@ async def test_the_log_of_a_run_answers_as_is_asked() -> None:
 
     pointer = ConversationPointer(turn=1, entries=3, digest=log.digest)
     reader = ConversationReader(Queried(), PagePrefetch(ConversationCache()))
-    fragments, _ = await reader.read(RUN, pointer, Pair().provider)
+    request = await reader.read(RUN, pointer, Pair().provider)
+    fragments = request.fragments
     assert [json.loads(each)["content"] for each in fragments] == ["Grüße", "😀†" * 500_000]
 
 
@@ -194,7 +197,8 @@ async def test_the_messages_by_which_a_call_is_answered_are_read_apart_and_not_h
 
     for _ in range(2):
         pair.run.wanted.clear()
-        fragments, _ = await pair.reader.read(RUN, small, pair.provider)
+        request = await pair.reader.read(RUN, small, pair.provider)
+        fragments = request.fragments
         assert b"which mood?" in b"".join(fragments)
         assert pair.run.wanted == [ConversationPageRequest(upto=1, call="t1c1")]
     pair.run.items = whole
@@ -213,3 +217,47 @@ async def test_a_call_that_is_no_longer_answered_is_not_asked_about() -> None:
     with pytest.raises(ConversationChanged):
         await pair.reader.read(RUN, small, pair.provider)
     assert len(pair.run.wanted) == 1
+
+
+PICTURE = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
+DOCUMENT = {"type": "document", "data": "JVBERi0xLjc="}
+
+
+def accepting(*types: str) -> Pair:
+    pair = Pair()
+    pair.run.ask = ask(model={"accepts": list(types)})
+    return pair
+
+
+async def test_an_image_that_the_model_does_not_accept_is_a_text_and_told_once() -> None:
+    pair = accepting("document")
+    pair.run.say(said("user", [{"type": "text", "text": "Look:"}, PICTURE, PICTURE]))
+    request = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+    content = json.loads(request.fragments[0])["content"]
+    assert content == "\n\n".join(["Look:", *["(a picture, which you cannot see)"] * 2])
+    assert request.notices == (
+        "the model `gpt-test` takes no images: it read a text in place of 2",
+    )
+    again = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+    assert again == request  # an attempt that is made again tells of it, too
+    pair.run.say(said("assistant", "I cannot."), said("user", "Try."))
+    later = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+    assert later.fragments[0] == request.fragments[0]
+    assert later.notices == ()
+
+
+async def test_a_document_that_the_model_does_not_accept_is_an_error_that_names_it() -> None:
+    pair = accepting("image")
+    pair.run.say(said("user", [DOCUMENT, PICTURE]))
+    with pytest.raises(ApplicationError, match="the model `gpt-test` of endpoint `openai` takes"):
+        await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+
+
+async def test_a_model_is_sent_what_its_format_carries_where_nothing_else_is_said() -> None:
+    pair = Pair()
+    pair.run.say(said("user", [DOCUMENT, PICTURE]))
+    request = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+    assert [part["type"] for part in json.loads(request.fragments[0])["content"]] == [
+        *("file", "image_url")
+    ]
+    assert request.notices == ()

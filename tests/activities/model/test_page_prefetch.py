@@ -46,9 +46,9 @@ class Process:
         """What a request at the end of the log is made of; `run.wanted` is what was queried."""
         self.run.wanted.clear()
         at = self.run.pointer().model_copy(update=pointer)
-        fragments, asked = await self.reader.read(RUN, at, self.provider)
-        assert asked == self.run.ask
-        return list(fragments)
+        request = await self.reader.read(RUN, at, self.provider)
+        assert request.ask == self.run.ask
+        return list(request.fragments)
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ async def read(
     reader: ConversationReader, run: LoggedRun, pointer: ConversationPointer
 ) -> list[str]:
     """The contents of the messages that a request is made with."""
-    fragments, _ = await reader.read(RUN, pointer, lambda _: provider(_refuse))
+    fragments = (await reader.read(RUN, pointer, lambda _: provider(_refuse))).fragments
     return [json.loads(fragment)["content"] for fragment in fragments]
 
 

@@ -14,6 +14,7 @@ from holdfast.schemas.message import (
     Content,
     ContextMessage,
     DataPart,
+    DocumentPart,
     ImagePart,
     TextPart,
 )
@@ -86,6 +87,8 @@ def content_text(content: Content) -> str:
                 lines.append(text)
             case ImagePart():
                 lines.append("(a picture)")
+            case DocumentPart():
+                lines.append("(a document)")
             case DataPart():
                 lines.append(f"{part.kind}: {readable_json(part.data)}")
     return "\n".join(lines)

@@ -65,8 +65,8 @@ _TASK = "The task, as it was given at the beginning, word for word:\n"
 _SUMMARY = "What came of it so far, in short:\n"  # durable text
 
 BYTES_PER_TOKEN = 4
-# The estimated tokens of a picture, independent of its data.
-PICTURE_BYTES = 6_000
+# The estimated tokens of a picture, and of a document of some pages, independent of their data.
+MEDIA_BYTES = {"image": 6_000, "document": 60_000}
 MAX_REQUESTS_PER_TURN = 32
 # The part of the window that a request may take; and the part of it, or of the conversation, that
 # is worth a summary.
@@ -306,9 +306,9 @@ def _bytes_of(record: Record) -> int:
     content: Any = message.get("content", "")
     if isinstance(content, str):
         return json_size(message)
-    pictures = [part for part in content if part["type"] == "image"]
-    others = [part for part in content if part["type"] != "image"]
-    return json_size({**message, "content": others}) + PICTURE_BYTES * len(pictures)
+    others = [part for part in content if part["type"] not in MEDIA_BYTES]
+    media = sum(MEDIA_BYTES.get(part["type"], 0) for part in content)
+    return json_size({**message, "content": others}) + media
 
 
 def summary_text(text: str, task: str, window: int | None, *, calls: bool) -> str:

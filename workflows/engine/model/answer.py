@@ -14,7 +14,9 @@ from holdfast.schemas.message import (
     ChatMessage,
     Content,
     DataPart,
+    DocumentPart,
     ImagePart,
+    Media,
     Message,
     Part,
     TextPart,
@@ -273,11 +275,11 @@ def _shown(call: ToolCall, value: Any, path: str | None) -> Content:
 
 
 def _from_outside(call: ToolCall, content: Content, value: Any) -> Content:
-    """Return an untrusted value, marked as such; pictures stay pictures."""
+    """Return an untrusted value, marked as such; pictures and documents stay."""
     if isinstance(content, str):
         return as_text(untrusted_value(call.name, value))
-    pictures = [part for part in content if isinstance(part, ImagePart)]
-    others = [part.to_json() for part in content if not isinstance(part, ImagePart)]
+    pictures = [part for part in content if isinstance(part, Media)]
+    others = [part.to_json() for part in content if not isinstance(part, Media)]
     text = as_text(untrusted_value(call.name, others))
     return [TextPart(text=text), *pictures] if pictures else text
 
@@ -296,7 +298,7 @@ def as_said(call: ToolCall, message: Message) -> Message:
                 parts.append(TextPart(text=as_text(untrusted_value(call.name, text))))
             case DataPart(kind=kind, data=data, instance=instance):
                 parts.append(DataPart(kind=kind, data=data, instance=instance))
-            case ImagePart():
+            case ImagePart() | DocumentPart():
                 parts.append(part)
     return Message(content=parts)
 
