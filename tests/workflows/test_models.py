@@ -38,7 +38,7 @@ async def test_a_run_carries_the_encrypted_reasoning_of_a_response_along(launch:
         *("message", "reasoning", "function_call", "function_call_output")
     ]
     assert second["input"][1] == looked
-    assert not any(entry["type"] == "notice" for entry in await run.events())
+    assert not any(entry["type"] == "notice" for entry in await run.context())
 
 
 async def test_a_model_that_reads_text_alone_is_told_of_images_and_refused_documents(
@@ -52,7 +52,7 @@ async def test_a_model_that_reads_text_alone_is_told_of_images_and_refused_docum
         ["echo"], agent=reads_text, input=None, context=[{"content": [text, picture]}]
     )
     assert (await run.result())["output"] == "A cat?"
-    assert [each["text"] for each in await run.events() if each["type"] == "notice"] == [
+    assert [each["text"] for each in await run.context() if each["type"] == "notice"] == [
         "the model `tiny` takes no images: it read a text in place of 1"
     ]
     document = {"type": "document", "data": "JVBERi0xLjc="}
