@@ -26,7 +26,13 @@ from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.activities.model.progress import Progress, RedactingSink, RetryBudget, send_heartbeats
 from holdfast.catalog.endpoints import ModelEndpoints
 from holdfast.providers import model_errors
-from holdfast.providers.base import AnswerSink, ContextOverflow, ProviderError, ProviderRequest
+from holdfast.providers.base import (
+    AnswerSink,
+    ContextOverflow,
+    ProviderError,
+    ProviderRequest,
+    ToolsUnsupported,
+)
 from holdfast.providers.context_window import window_of, with_window
 from holdfast.providers.model_errors import model_error
 from holdfast.runtime.secrets import Secrets
@@ -38,6 +44,7 @@ from holdfast.schemas.names import GENERATE
 from holdfast.schemas.settings.endpoints import Price
 
 _PRICED_TOKENS = 1_000_000
+MAX_MODELS_WITHOUT_TOOLS = 1_000
 
 
 class GenerateActivity:
@@ -60,6 +67,8 @@ class GenerateActivity:
         self._secrets = secrets or Secrets()
         self._longest = longest
         self._reader = ConversationReader(pages, prefetch)
+        # The models that take no tools, by endpoint and name.
+        self._without_tools: dict[tuple[str, str], None] = {}
 
     @activity.defn(name=GENERATE)
     async def generate(self, pointer: dict[str, Any]) -> dict[str, Any]:
@@ -81,6 +90,7 @@ class GenerateActivity:
                 read = await self._reader.read(
                     run, wanted, lambda ask: self._models.find(ask.model.endpoint).provider
                 )
+                retry_budget.shorten(read.ask.model.retry_for)
                 # Not the id itself: it may hold personal data, and the provider receives this.
                 key = sha256(run.workflow_id.encode())
                 request = replace(read, cache_key=key)
@@ -100,6 +110,8 @@ class GenerateActivity:
         served = self._models.find(request.ask.model.endpoint)
         target, model = served.target, request.ask.model
         progress.composed = request.ask.calling == "composed"
+        if request.ask.tools and (model.endpoint, model.name) in self._without_tools:
+            return Solution(no_tools=True)
         sink: AnswerSink = RedactingSink(progress, self._secrets)
         attempt = activity.info().attempt
         try:
@@ -111,6 +123,12 @@ class GenerateActivity:
         except ContextOverflow as error:
             notice = model_errors.overflow_message(error, target)
             return Solution(too_long=True, window=error.window, notices=[notice])
+        except ToolsUnsupported as error:
+            self._without_tools[model.endpoint, model.name] = None
+            if len(self._without_tools) > MAX_MODELS_WITHOUT_TOOLS:
+                del self._without_tools[next(iter(self._without_tools))]
+            notice = f"{target.label} answered {error.status}: {target.redact(error.message)}"
+            return Solution(no_tools=True, notices=[notice])
         except (ProviderError, httpx.HTTPError) as error:
             progress.doubtful_attempts += model_errors.is_doubtful(error)
             doubtful = progress.doubtful_attempts

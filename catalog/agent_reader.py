@@ -45,7 +45,7 @@ from holdfast.schemas.agent import (
     Skill,
     SkillDefinition,
 )
-from holdfast.schemas.base import Lenient, json_size
+from holdfast.schemas.base import Lenient, json_size, parse_duration
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, TOOL, Tool, binding_of
 from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of
@@ -53,6 +53,8 @@ from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.schema_drafts import to_current_draft
 
 MAX_AGENT_BYTES = 1_000_000
+# How long a model's failing request is made again where another model follows it.
+RETRY_FOR = parse_duration("2m")
 _NO_ENDPOINTS = (
     "this worker has none: set a key such as OPENAI_API_KEY, or name a file of them with"
     " `--endpoints`"
@@ -239,10 +241,7 @@ def _skill_rules(
 def _definition_problems(
     definition: AgentDefinition, parts: list[_ToolPart], world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
-    endpoint = None if definition.model is None else definition.model.endpoint
-    if endpoint is not None and world.endpoints is not None and endpoint not in world.endpoints:
-        fix = suggest_names(endpoint, world.endpoints, _NO_ENDPOINTS)
-        yield ValueProblem(("model", "endpoint"), f"there is no endpoint `{endpoint}`", fix)
+    yield from _endpoint_problems(definition, world)
     for key in ("input", "output", "state"):
         schema = getattr(definition, key)
         if schema is not None:
@@ -281,6 +280,18 @@ def _skill_problems(
                 yield ValueProblem(("skills", n, key), reason, fix)
 
 
+def _endpoint_problems(
+    definition: AgentDefinition, world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
+    for n, model in enumerate(definition.models):
+        endpoint = model.endpoint
+        if world.endpoints is not None and endpoint not in world.endpoints:
+            where: Where = ("model", n) if isinstance(definition.model, list) else ("model",)
+            fix = suggest_names(endpoint, world.endpoints, _NO_ENDPOINTS)
+            reason = f"there is no endpoint `{endpoint}`"
+            yield ValueProblem((*where, "endpoint"), reason, fix)
+
+
 def _tool_name_problems(
     definition: AgentDefinition, parts: list[_ToolPart]
 ) -> Iterator[ValueProblem]:
@@ -317,7 +328,12 @@ def _agent(
     same = {key: value for key, value in definition if key in Agent.model_fields}
     own = in_current_draft(definition.approval)
     approval = {key: value for key, value in own if value is not None}
+    models = definition.models
+    for n, model in enumerate(models[:-1]):
+        models[n] = model.model_copy(update={"retry_for": model.retry_for or RETRY_FOR})
     settled = {
+        "model": models[0] if models else None,
+        "fallbacks": models[1:],
         **{key: to_current_draft(same[key]) for key in ("input", "output", "state")},
         "name": definition.name or name,
         "description": definition.description or "",

@@ -152,6 +152,14 @@ class ContextOverflow(ProviderError):
     window: int | None = None
 
 
+@dataclass(eq=False)
+class ToolsUnsupported(ProviderError):
+    """The provider states that the model takes no tools. `message` is its own."""
+
+    status: int
+    message: str
+
+
 class TruncatedAnswer(ProviderError):
     """The answer ended before its end."""
 

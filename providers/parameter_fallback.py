@@ -10,7 +10,6 @@ from typing import Any
 
 from holdfast.providers.base import ProviderRefused, ProviderRequest
 
-_NO_TOOLS = "the endpoint has no tools: it was asked without, so no call could be made"
 _NO_TEMPERATURE = "the model takes no `temperature`: it was asked without; set it to null"
 _NO_CHOICE = "the model cannot be made to call a tool: whether to call one was left to it"
 _NO_SCHEMA = "the model cannot be held to the output's schema: its answer is only checked by it"
@@ -19,7 +18,6 @@ _NO_EFFORT = "the model does not take its `reasoning`: it was asked without; set
 _NO_USAGE = "the endpoint cannot be asked for the usage of a streamed answer, so it may be unknown"
 
 _LACKS = ("not support", "n't support", "unsupported")
-_TOOLS = ("tools", "tool use", "tool call", "function call")
 # Of Claude's models: "deprecated for this model", "cannot both be specified", "may only be set
 # to 1 when thinking is enabled", "may not be enabled when tool_choice forces tool use".
 _WRONG_VALUE = (*_LACKS, "deprecated", "cannot both", "may only")
@@ -99,7 +97,7 @@ def _without_reasoning(request: ProviderRequest) -> ProviderRequest:
 
 
 _FALLBACKS = (
-    # Of Bedrock's: before tools, which some models have only without a stream.
+    # Of Bedrock's: some models have tools only without a stream.
     ParameterFallback(
         lambda request: request.ask.model.options.get("stream") is not False,
         lambda request: _with_model(
@@ -108,17 +106,6 @@ _FALLBACKS = (
         of=("streaming mode", "support streaming", "for streaming"),
         how=_LACKS,
         is_permanent=True,
-    ),
-    ParameterFallback(
-        lambda request: bool(request.ask.tools),
-        lambda request: request.with_changes(
-            *([_NO_TOOLS] if _is_forced(request) else []), tools=[]
-        ),
-        of=_TOOLS,
-        # A server whose tools are only switched off reports how to switch them on: its operator
-        # needs that error.
-        how=(*_LACKS, "that support", "is not enabled for"),
-        statuses=(400, 404, 422, 500, 501),
     ),
     ParameterFallback(
         lambda request: request.ask.model.temperature is not None,

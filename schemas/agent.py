@@ -21,6 +21,7 @@ from holdfast.schemas.tool import (
     ToolDefinition,
 )
 
+MAX_MODELS = 8
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
@@ -129,6 +130,15 @@ class ModelSettings(Strict):
     """What the model takes beside text; unset, all that its provider's format carries."""
     options: dict[str, Any] = {}
     """What else the provider takes, in its own words."""
+
+    retry_for: Duration | None = None
+    """How long a request that fails is made again (default: as long as the worker allows; 2m
+    where another model follows)."""
+
+    @property
+    def label(self) -> str:
+        """Return the model in one word, with its endpoint: `openai/gpt-5`."""
+        return f"{self.endpoint}/{self.name}" if self.name else self.endpoint
 
 
 class AgentApproval(ApprovalPolicy):
@@ -242,8 +252,13 @@ class AgentDefinition(Strict):
     """What it is for."""
     instructions: str = ""
     """The system prompt; in a Markdown file, the text below the front matter."""
-    model: ModelSettings | None = None
-    """Which model is asked; none with `calls`, or where each skill is an activity."""
+    model: (
+        ModelSettings
+        | Annotated[list[ModelSettings], Field(min_length=1, max_length=MAX_MODELS)]
+        | None
+    ) = None
+    """Which model is asked; of a list, the next one where one fails, for the rest of the run. None
+    with `calls`, or where each skill is an activity."""
     calls: Annotated[list[ConstantCall], Field(max_length=MAX_CONSTANT_CALLS)] = []
     """Constant calls in place of a model, each with its tool in `_tool` and its arguments beside
     it: they refer to the input, and to what others write."""
@@ -307,6 +322,13 @@ class AgentDefinition(Strict):
             raise ValueError("`answer` is the output of `calls`; add them, or leave it out")
         return self
 
+    @property
+    def models(self) -> list[ModelSettings]:
+        """Return its models, in the order in which they are tried."""
+        if isinstance(self.model, list):
+            return list(self.model)
+        return [] if self.model is None else [self.model]
+
 
 class Skill(Lenient):
     """A skill as a run keeps it: tools resolved, its knowledge among them.
@@ -349,6 +371,7 @@ class Agent(AgentRules):
     description: str = ""
     instructions: str = ""
     model: ModelSettings | None = None
+    fallbacks: list[ModelSettings] = []
     calls: list[WrittenCall] = []
     answer: JsonValue = None
     calling: Calling = "native"

@@ -206,6 +206,8 @@ class TurnEndEntry(Entry):
     """Its number, from 1."""
     usage: Usage = Usage()
     """What it used."""
+    model: str | None = None
+    """Which model answered it, if the agent has more than one."""
 
 
 class DoneEntry(Entry):

@@ -108,6 +108,23 @@ class CallRequest(Strict):
     """`deny`: where it would wait for a person, it is denied."""
 
 
+class ModelUsage(Lenient):
+    """What one of a run's models used."""
+
+    writes_defaults = True
+
+    model: str
+    """The endpoint and the model's name: `openai/gpt-5`."""
+    turns: int = 0
+    """How many turns it answered."""
+    usage: Usage = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, cost=0.0)
+    """What it used, for summaries and for calls that it answered too."""
+
+    def plus(self, usage: Usage, turns: int) -> "ModelUsage":
+        """Return the use with that of a further answer."""
+        return ModelUsage(model=self.model, turns=self.turns + turns, usage=self.usage.plus(usage))
+
+
 class RunResult(Lenient):
     """The result of a run that ended by itself, or of a single call.
 
@@ -115,7 +132,7 @@ class RunResult(Lenient):
     """
 
     writes_defaults = True
-    left_out_if_empty = ("instances", "undelivered")
+    left_out_if_empty = ("instances", "models", "undelivered")
 
     status: Ended
     """How it ended."""
@@ -132,6 +149,8 @@ class RunResult(Lenient):
     """How many calls there were, those refused included."""
     usage: Usage
     """What it used."""
+    models: list[ModelUsage] = []
+    """What each model used, without delegates'. Only of an agent with more than one model."""
     undelivered: list[QueuedMessage] = []
     """The messages that no model has read, the first 200. Only where there are some."""
 

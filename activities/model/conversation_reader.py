@@ -21,7 +21,7 @@ from holdfast.providers.base import (
     ProviderRequest,
     ToolNames,
 )
-from holdfast.providers.content import media_of
+from holdfast.providers.content import media_of, text_of
 from holdfast.providers.model_errors import model_error
 from holdfast.schemas.agent import Calling, ModelSettings
 from holdfast.schemas.base import readable_json
@@ -185,7 +185,7 @@ def encoder_for(calling: Calling, encode: Encoder) -> Encoder:
 
 
 def without_native_calls(message: ChatMessage) -> ChatMessage:
-    """Return the message without calls, or a result as a message of the user."""
+    """Return the message with its calls in its text, or a result as a message of the user."""
     if message.role == "tool" and message.call_id is not None:
         what = "Error" if message.is_error else "Result"
         introduction = f"{what} of {message.call_id} ({message.tool}):"
@@ -193,11 +193,10 @@ def without_native_calls(message: ChatMessage) -> ChatMessage:
         if isinstance(content, str):
             return ChatMessage(role="user", content=f"{introduction} {content}")
         return ChatMessage(role="user", content=[TextPart(text=introduction), *content])
-    if not message.calls:
-        return message
-    content = message.content
-    if message.said is None:  # the calls were made natively, as those of an imported transcript
-        calls = [{"_tool": call.tool, **call.arguments} for call in message.calls]
-        answer = readable_json({"calls": calls, "output": None})
-        content = f"{content}\n{answer}" if content and isinstance(content, str) else answer
-    return message.model_copy(update={"calls": [], "content": content})
+    if not message.calls or message.said is not None:
+        return message.model_copy(update={"calls": []}) if message.calls else message
+    # Native calls, of a run that changed to composed calling after them.
+    calls = [{"_tool": call.tool, **call.arguments} for call in message.calls]
+    written = readable_json({"calls": calls, "output": None})
+    content = "\n".join(filter(None, (text_of(message.content), written)))
+    return ChatMessage(role=message.role, content=content)

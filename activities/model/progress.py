@@ -156,6 +156,11 @@ class RetryBudget:
         self._began = time.monotonic()
         self._longest = longest
 
+    def shorten(self, longest: timedelta | None) -> None:
+        """Retry for no longer than this."""
+        if longest is not None:
+            self._longest = min(self._longest, longest)
+
     def limit_retries(self, error: ApplicationError) -> ApplicationError:
         """Return the error, not retryable if there is no time for another attempt."""
         seconds = self._asked_seconds + time.monotonic() - self._began

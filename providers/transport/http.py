@@ -20,12 +20,14 @@ from holdfast.providers.base import (
     ProviderRefused,
     ProviderRequest,
     ToolNames,
+    ToolsUnsupported,
     UnreadableAnswer,
 )
 from holdfast.providers.content import encode_json, without_remote_media
 from holdfast.providers.parameter_fallback import ParameterFallback, fallback_for
 from holdfast.providers.reasoning import with_reasoning
 from holdfast.providers.streamed_answer import StreamedAnswer
+from holdfast.providers.tool_support import states_no_tools
 from holdfast.providers.transport.error_response import error_of_response
 from holdfast.providers.transport.event_decoders import EventDecoder, SseDecoder
 from holdfast.providers.transport.target import EndpointTarget
@@ -113,7 +115,8 @@ class HttpProvider:
 
     async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
         """Send the request; leave out each part that the server rejects, each once."""
-        settings = sha256(encode_json(dict(request.ask.model)))
+        own = request.ask.model.model_dump(mode="json", exclude={"retry_for"})
+        settings = sha256(encode_json(own))
         reasons = {
             **dict.fromkeys(sorted(REDIRECTING_OPTIONS), _NOT_REDIRECTED),
             **dict.fromkeys(self._format.reserved, "only the engine sets it"),
@@ -130,6 +133,8 @@ class HttpProvider:
                 solution = await self._send(request, sink)
                 break
             except ProviderRefused as refused:
+                if request.ask.tools and states_no_tools(refused):
+                    raise ToolsUnsupported(refused.status, refused.message) from None
                 fallback = fallback_for(refused, request)
             request = fallback.apply(request)
             if fallback.is_permanent:

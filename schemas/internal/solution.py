@@ -7,6 +7,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from holdfast.schemas.base import Json, Lenient
 
+_COUNTED = ("input_tokens", "output_tokens", "cost")
 StopReason = Literal["stop", "calls", "length", "filtered"]
 
 
@@ -24,6 +25,14 @@ class Usage(Lenient):
     # What it costs is reported, so it is of no use to a run, and never leaves the process.
     written_tokens: SkipJsonSchema[int | None] = Field(default=None, exclude=True)
     """Of the requests, those that the provider keeps from now on."""
+
+    def plus(self, other: "Usage") -> "Usage":
+        """Return the sum of both: unknown where one of them is unknown."""
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in _COUNTED}
+        known = {name: None if None in pair else sum(pair) for name, pair in pairs.items()}
+        # A provider without a cache reports tokens, and none that were cached.
+        cached = (self.cached_tokens or 0) + (other.cached_tokens or 0)
+        return Usage(**known, cached_tokens=None if known["input_tokens"] is None else cached)
 
 
 class WrittenCall(Lenient):
@@ -44,6 +53,7 @@ class Solution(Lenient):
     `provider_data` is what its provider wants to be sent back with the answer, such as signatures
     of its reasoning. No one else reads it. `window` is what the model can take in, in tokens: said
     where the conversation takes much of it. `too_long`: it takes more, and there is no answer.
+    `no_tools`: the model takes no tools, so that there is no answer to a request with some.
     """
 
     text: str = ""
@@ -55,3 +65,4 @@ class Solution(Lenient):
     notices: list[str] = []
     window: int | None = None
     too_long: bool = False
+    no_tools: bool = False

@@ -39,6 +39,7 @@ from tests.providers.fakes import (
     stream,
     target,
 )
+from tests.providers.test_parameter_fallback import refusing
 from tests.support.eventually import eventually
 
 USAGE = {"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 1_100}
@@ -307,3 +308,20 @@ async def test_all_requests_of_a_run_have_one_key_that_does_not_tell_its_id() ->
     first, second = (each["prompt_cache_key"] for each in asked)
     assert first == second
     assert RUN.workflow_id not in first
+
+
+async def test_a_model_without_tools_is_remembered_and_not_asked_with_tools_again() -> None:
+    handler, asked = refusing(400, "tiny does not support tools", "tools")
+    setting = Setting(handler=handler)
+    first, second = await setting.generate(), await setting.generate()
+    assert (first["noTools"], second) == (True, {"noTools": True})
+    [notice] = first["notices"]
+    assert notice.endswith("answered 400: tiny does not support tools")
+    assert len(asked) == 1
+
+
+async def test_a_model_is_retried_for_no_longer_than_it_wants() -> None:
+    setting = Setting(handler=lambda _: httpx.Response(503, headers={"retry-after": "60"}))
+    assert not (await setting.failure()).non_retryable
+    setting.run.ask = ask(tools=TOOLS, model={"retryFor": "59s"})
+    assert (await setting.failure()).non_retryable

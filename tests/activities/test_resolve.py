@@ -149,7 +149,7 @@ def test_a_request_with_a_thousand_faults_is_refused_at_once(resolver: Definitio
 
 def test_the_secrets_of_an_endpoint_are_in_no_snapshot(resolver: DefinitionResolver) -> None:
     answer = resolver.resolve_agent({"agent": "desk", "input": "go"})
-    said = {"endpoint", "name", "temperature", "maxOutputTokens", "options"}
+    said = {"endpoint", "name", "temperature", "maxOutputTokens", "options", "retryFor"}
     assert set(answer["agent"]["model"]) == said
 
 

@@ -205,6 +205,16 @@ def test_a_worker_without_endpoints_is_told_how_to_have_one(shop: Folder) -> Non
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     (
+        {"model": [{"endpoint": "m"}, {"endpoint": "mm"}]},
+        "`model[1].endpoint`: there is no endpoint `mm`; did you mean `m`?",
+    ),
+    ({"model": []}, "`model`: `[]` does not fit; write at least 1"),
+    (
+        {"model": [{"endpoint": "m", "retryFor": "soon"}]},
+        "`model[0].retryFor`: `soon` does not fit; a duration is a number and a unit: "
+        '"500ms", "30s", "5m", "24h", "7d"',
+    ),
+    (
         {"tools": ["charge"]},
         "`tools[0]`: there is no tool `charge`; the activity takes no pydantic model: give it one,"
         " or a file in `tools/`",

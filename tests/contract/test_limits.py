@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.activities import generate
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.catalog import agent_reader, builtin_tools, catalog_files
 from holdfast.client import transcript
@@ -22,6 +23,7 @@ from holdfast.workflows.engine.approvals import notifications, pending, question
 from holdfast.workflows.engine.conversation import data_messages, mailbox, scopes
 from holdfast.workflows.engine.execution import preparation, questions
 from holdfast.workflows.engine.log import compressed_pages
+from holdfast.workflows.engine.model import model_choice
 from holdfast.workflows.engine.state import references
 from holdfast.workflows.input import MAX_INPUT_VALUES
 
@@ -37,6 +39,11 @@ def kb(size_bytes: int) -> str:
 
 
 LIMITS: dict[str, list[str]] = {
+    "[models](agents/models.md) of an agent": [
+        str(agent.MAX_MODELS),
+        str(model_choice.MAX_COUNTED_MODELS),
+    ],
+    "models that a worker remembers to take no tools": [f"{generate.MAX_MODELS_WITHOUT_TOOLS:,}"],
     "arguments that are named as filled in": [str(questions.MAX_FILLED_IN_SHOWN)],
     "a tool's result": [kb(results.MAX_RESULT_BYTES), kb(results.MAX_STORED_BYTES)],
     "the text of a failure": [

@@ -103,6 +103,10 @@ def call(name: str, arguments: Any = None, provider_id: str | None = None) -> Wr
     return WrittenCall(tool=name, arguments=arguments or {}, provider_id=provider_id)
 
 
+class NoAnswer(Solution):
+    """A request that fails; `text` is why."""
+
+
 def says(text: str = "", *calls: WrittenCall, **more: Any) -> Solution:
     """One answer of a model."""
     return Solution(text=text, calls=list(calls), **more)
@@ -327,8 +331,8 @@ class Play(Playing[Run]):
         self.request = RunRequest.model_validate({"agent": "tester", "input": "go", **request})
         desk = desk or PendingApprovals()
         self.mailbox, self.clock = Mailbox(), clock
-        whose = agent(*tools, **(definition or {}))
-        run = Run.start(self.request, whose, self.mailbox, desk, clock)
+        self.definition = agent(*tools, **(definition or {}))
+        run = Run.start(self.request, self.definition, self.mailbox, desk, clock)
         super().__init__(run, desk, outcomes, decisions, pick, hooks)
         self.model = list(model)
         self.summaries = list(summaries)
@@ -356,7 +360,7 @@ class Play(Playing[Run]):
 
     def snapshot(self) -> WorkflowSnapshot:
         """What the run would take along now."""
-        snapshot = AgentSnapshot(worker=FACTS, agent=self.run.agent)
+        snapshot = AgentSnapshot(worker=FACTS, agent=self.definition)
         return snapshot_of(self.run, self.request, snapshot, 0, None)
 
     def continue_as_new(self) -> None:
@@ -374,7 +378,11 @@ class Play(Playing[Run]):
             case AskModel(pointer) if pointer.summary:
                 self.run.summary_answered(self.summaries.pop(0))
             case AskModel():
-                self.run.model_answered(self.model.pop(0))
+                said = self.model.pop(0)
+                if isinstance(said, NoAnswer):
+                    self.run.model_failed(said.text)
+                else:
+                    self.run.model_answered(said)
             case RunCalls(turn):
                 self.run_turn(turn)
                 self.run.closed(turn)

@@ -124,47 +124,16 @@ async def test_what_was_learned_is_kept_for_so_many_settings_alone() -> None:
 
 
 async def test_what_else_is_left_out_is_tried_again_with_the_next_request() -> None:
-    handle, asked = refusing(400, "we do not support tools here", "tools")
+    handle, asked = refusing(400, "response_format is not supported", "response_format")
     model = provider(handle)
     for _ in range(2):
-        await model.solve(request(ask(tools=TOOLS)), Heard())
-    assert ["tools" in body for body in asked] == [True, False, True, False]
+        await model.solve(request(ask(output={"type": "object"})), Heard())
+    assert ["response_format" in body for body in asked] == [True, False, True, False]
     assert all("temperature" in body for body in asked)
 
 
 async def test_what_is_left_out_is_left_out_once() -> None:
-    handle, asked = refusing(400, "we do not support tools here", "messages")
+    handle, asked = refusing(400, "temperature is not supported", "messages")
     with pytest.raises(ProviderRefused):
         await solve(handle, ask(tools=TOOLS))
     assert len(asked) == 2
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
-        "Invalid schema for function 'refund'",
-    ],
-)
-async def test_tools_that_are_only_set_up_wrongly_are_not_left_out(message: str) -> None:
-    handle, asked = refusing(400, message, "tools")
-    with pytest.raises(ProviderRefused) as refused:
-        await solve(handle, ask(tools=TOOLS))
-    assert refused.value.message == message
-    assert len(asked) == 1
-
-
-@pytest.mark.parametrize(
-    ("status", "message"),
-    [
-        (400, "registry/library/tiny does not support tools"),
-        (500, "Unsupported param: tools"),
-        (404, "No endpoints found that support tool use"),
-    ],
-)
-async def test_a_server_without_tools_is_asked_without(status: int, message: str) -> None:
-    handle, asked = refusing(status, message, "tools")
-    solution = await solve(handle, ask(tools=TOOLS))
-    assert (solution.text, solution.notices) == ("Hello", [])
-    assert ["tools" in body for body in asked] == [True, False]
-    assert "tool_choice" not in asked[1]

@@ -1,12 +1,16 @@
-"""Runs whose model is asked in other formats than chat completions, by a worker's endpoints."""
+"""Runs whose models are asked in several formats, are several, or take no tools or images."""
 
+from pathlib import Path
 from typing import Any
 
 from tests.providers.wire.openai_responses import begun, call, ended, piecemeal, spoken, thought
-from tests.support.backend import Launch
+from tests.support.backend import Launch, Run
 from tests.support.model_server import Answer
 from tests.support.model_server import call as call_of
 
+BIG, SMALL = ({"endpoint": "fake", "name": name} for name in ("big", "small"))
+NO_ACCOUNT = Answer(status=402, body={"error": {"message": "the account has no credit"}})
+DONE = Answer("done")
 REASONS = {"endpoint": "fake", "name": "gpt-5.5", "temperature": None}
 
 
@@ -63,3 +67,105 @@ async def test_a_model_that_reads_text_alone_is_told_of_images_and_refused_docum
     accepted = await backend.start(["echo"], input=None, context=[{"content": [text, document]}])
     assert (await accepted.result())["status"] == "completed"
     assert backend.model.requests[-1]["messages"][1]["content"][1]["type"] == "file"
+
+
+async def notices(run: Run) -> list[str]:
+    return [entry["text"] for entry in await run.context() if entry["type"] == "notice"]
+
+
+def small_alone(*answers: Answer) -> Any:
+    """A server whose account has no credit for the big model."""
+
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        return NO_ACCOUNT if body["model"] == "big" else answers[turn - 1]
+
+    return answer
+
+
+async def test_the_next_model_of_a_list_answers_where_one_fails(launch: Launch) -> None:
+    look = Answer(calls=[call_of("look_up", id=1)], usage=(10, 5))
+    backend = await launch(small_alone(look, DONE))
+    run = await backend.start(["look_up"], agent={"model": [BIG, SMALL]})
+    result = await run.result()
+    usage = {"inputTokens": 20, "outputTokens": 10, "cachedTokens": 0, "cost": None}
+    assert result["models"] == [{"model": "fake/small", "turns": 2, "usage": usage}]
+    assert [body["model"] for body in backend.model.requests] == ["big", "small", "small"]
+    [notice] = await notices(run)
+    assert notice.startswith("fake/big did not answer (endpoint `fake` (http://127.0.0.1:")
+    assert notice.endswith("the account has no credit): fake/small answers from now on")
+    ends = [event.get("model") for event in await run.events() if event["type"] == "turn_end"]
+    assert ends == ["fake/small"] * 2
+
+
+async def test_a_call_that_a_model_answers_goes_to_the_next_model(launch: Launch) -> None:
+    mood = {"_tool": "mood", "properties": {"text": {"type": "string"}}, "_output": True}
+
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        if "You answer one call of a tool" in str(body["messages"]):
+            return NO_ACCOUNT if body["model"] == "big" else Answer("good")
+        return [Answer(calls=[call_of("mood", text="a"), call_of("mood", text="b")]), DONE][
+            turn - 1
+        ]
+
+    backend = await launch(answer)
+    run = await backend.start([mood], agent={"model": [BIG, SMALL]})
+    await run.result()
+    assert await run.results() == {"t1c1": "good", "t1c2": "good"}
+    assert len(await notices(run)) == 1
+
+
+async def test_the_plan_of_a_delegate_is_made_by_its_next_model(
+    launch: Launch, tmp_path: Path
+) -> None:
+    agents = tmp_path / "desk" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "payer.yaml").write_text(
+        "model: [{endpoint: fake, name: big}, {endpoint: fake, name: small}]\n"
+        "plan: lazy\ninput: true\ntools: [pay]\n"
+    )
+    ask = {"_tool": "ask", "_delegate": "payer", "properties": {"what": {"type": "string"}}}
+
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        if body["model"] == "fake":  # the run that delegates
+            return [Answer(calls=[call_of("ask", what="Pay 5.")]), DONE][turn - 1]
+        if body["model"] == "big":
+            return NO_ACCOUNT
+        return [Answer(calls=[call_of("pay", amount=5)]), Answer("paid")][turn - 1]
+
+    run = await (await launch(answer, catalog=tmp_path / "desk")).start([ask])
+    delegate = run.delegate("t1c1")
+    await delegate.listed()
+    [plan] = await delegate.waiting()
+    assert (plan["callId"], plan["kind"]) == ("t1-plan", "plan")
+    await delegate.decide("t1-plan", "approve")
+    assert (await run.result())["output"] == "done"
+    assert await run.results() == {"t1c1": "paid"}
+    assert [model["model"] for model in (await delegate.result())["models"]] == ["fake/small"]
+
+
+async def test_a_model_without_tools_makes_its_calls_in_its_answers(launch: Launch) -> None:
+    refusal = Answer(status=400, body={"error": {"message": "tiny does not support tools"}})
+    answers = [
+        Answer('{"calls": [{"_tool": "look_up", "id": 1}], "output": null}'),
+        Answer('{"calls": [], "output": "It is a lamp."}'),
+    ]
+
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        return refusal if "tools" in body else answers[turn - 1]
+
+    backend = await launch(answer)
+    for with_tools in (1, 0):  # the worker remembers it for the next run
+        del backend.model.requests[:]
+        run = await backend.start(["look_up"], budget={"maxTurns": 2})
+        result = await run.result()
+        assert (result["output"], result["turns"], result["calls"]) == ("It is a lamp.", 2, 1)
+        assert sum("tools" in body for body in backend.model.requests) == with_tools
+        assert (await notices(run))[-1].startswith("fake/fake takes no tools")
+
+
+async def test_an_error_that_names_tools_is_quoted_and_no_tool_is_lost(launch: Launch) -> None:
+    message = "tools.0.function.parameters: `oneOf` is not supported"
+    backend = await launch([Answer(status=400, body={"error": {"message": message}})])
+    failure = await (await backend.start(["look_up"])).failure()
+    assert (failure.type, message in failure.message) == ("model_error", True)
+    assert len(backend.model.requests) == 1

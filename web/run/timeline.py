@@ -152,8 +152,9 @@ def _ending_lines(record: LogRecord) -> list[NarrationLine]:
     """Return the lines of entries that the narration leaves out: the use of a turn, the end."""
     at = format_clock(record.at)
     match record.entry:
-        case TurnEndEntry(usage=usage):
-            return [NarrationLine(at, "used", ", ".join(token_counts(usage)), tone="quiet")]
+        case TurnEndEntry(usage=usage, model=model):
+            used = [*token_counts(usage), *([f"by {clean(model)}"] if model else [])]
+            return [NarrationLine(at, "used", ", ".join(used), tone="quiet")]
         case DoneEntry(status=status):
             return [NarrationLine(at, "ended", clean(status), tone="good")]
         case ErrorEntry(code=code, message=message):

@@ -25,6 +25,7 @@ from holdfast.workflows.engine.budget.meter import BudgetExhausted
 from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, fail, refuse
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent
+from holdfast.workflows.engine.model.model_choice import TOO_LONG
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.input import model_failure_message
 
@@ -46,7 +47,8 @@ async def execute_model_tool(
                 meter.hold_request(call.id)
             except BudgetExhausted as error:
                 return refuse(ErrorCode.BLOCKED, f"`{call.name}` was not answered: {error}")
-            pointer = latent.pointer(turn)
+            model = work.choice.model
+            pointer = latent.pointer(turn, model)
             what = f"the model answers {call.tool.label or call.tool.name}"
             line = activity_options.turn_summary(turn, what, call.arguments)
             config = activity_options.model_request_config(work, facts, line, meter.remaining(now))
@@ -58,11 +60,15 @@ async def execute_model_tool(
                     return fail(ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time.")
                 # The reason goes to the log, not to the model.
                 why = model_failure_message(error)
+                if work.next_model(why, failed=model):
+                    continue
                 work.state.log.append(NoticeEntry(text=f"{call.id} was not answered: {why}"))
                 return fail(ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now.")
             finally:
                 meter.held.pop(call.id, None)
-            work.charge_answer(solution, meter.charge)
+            is_answer = work.charge_answer(solution)
+            if not is_answer and work.next_model(TOO_LONG, failed=model):
+                continue
             outcome = latent.answered(solution)
             if outcome is not None:
                 return outcome

@@ -106,7 +106,7 @@ class StepExecutor:
                 if left is not None and meter.out_of_time:
                     run.turn_timed_out()
                 else:
-                    run.fail(names.MODEL_ERROR, model_failure_message(error))
+                    run.model_failed(model_failure_message(error))
                 return
         take = run.summary_answered if pointer.summary else run.model_answered
         take(solution)

@@ -120,8 +120,10 @@ def build_request(
     definition: AgentDefinition | str = tool.delegate or ""
     if definition == ANONYMOUS and agent is not None:
         # An agent without tools, whose task is the tool's description.
+        first, others = agent.model, agent.fallbacks
+        model = [first, *others] if first and others else first
         definition = AgentDefinition(
-            name=tool.name, instructions=tool.description, model=agent.model, output=tool.output
+            name=tool.name, instructions=tool.description, model=model, output=tool.output
         )
     return RunRequest(
         agent=definition,

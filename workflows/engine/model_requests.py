@@ -48,6 +48,7 @@ from holdfast.workflows.engine.model.answer import (
     is_copied_error,
 )
 from holdfast.workflows.engine.model.latent_calls import Latent
+from holdfast.workflows.engine.model.model_choice import ModelChoice, ModelProgress
 from holdfast.workflows.engine.plans.planning import Planning
 from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 
@@ -58,6 +59,7 @@ class RunSnapshot(Lenient):
     kept: RunStateSnapshot
     mailbox: Mailbox
     summaries: SummariesProgress = Field(default_factory=SummariesProgress)
+    models: ModelProgress = Field(default_factory=ModelProgress)
     plan: list[StepSnapshot] = []
     seen_ids: list[str] = []
     choice: ToolChoice = "auto"
@@ -84,14 +86,14 @@ class ModelRequests:
 
     def __init__(
         self,
-        agent: Agent,
+        choice: ModelChoice,
         state: RunState,
         planning: Planning,
         questions: Questions,
         summaries: Summaries,
         snapshot: RunSnapshot,
     ) -> None:
-        self._agent = agent
+        self._choice = choice
         self._state = state
         self._planning = planning
         self._questions = questions
@@ -102,6 +104,10 @@ class ModelRequests:
         self.cut_told = snapshot.cut_told
         self.question: AskPeople | None = None
         self.latents: dict[str, Latent] = {}
+
+    @property
+    def _agent(self) -> Agent:
+        return self._choice.agent
 
     def reached(self) -> BudgetName | None:
         """Return the limit that prevents a request; a final one may always be made."""

@@ -12,11 +12,11 @@ again:
 Between two steps, the log holds every decision.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Self
 
-from holdfast.schemas.agent import Agent, BudgetName, Limits
-from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.agent import Agent, BudgetName, Limits, ModelSettings
+from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import (
     MessageEntry,
     NoticeEntry,
@@ -67,6 +67,7 @@ from holdfast.workflows.engine.model.answer import (
     parse_answer,
     propose_calls,
 )
+from holdfast.workflows.engine.model.model_choice import TOO_LONG, ModelChoice
 from holdfast.workflows.engine.model.prompt import FINALIZE
 from holdfast.workflows.engine.model_requests import ModelRequests, RunSnapshot
 from holdfast.workflows.engine.run_state import Clock, RunState, RunStateSnapshot
@@ -92,15 +93,15 @@ class Run(ExecutionBase):
         state = RunState.of(request, agent, snapshot.kept, clock, pages)
         super().__init__(state, agent.name)
         state.meter.set_actions(agent.on_limit, agent.on_threshold)
-        self.agent = agent
+        self.choice = ModelChoice(agent, state.log, snapshot.models)
         self.mailbox = snapshot.mailbox
         self.output: Any = snapshot.output
         self.answered_up_to = snapshot.answered_up_to
         self.planning.restore(snapshot.plan)
-        model = "" if agent.model is None else agent.model.name
+        model = "" if self.agent.model is None else self.agent.model.name
         self.summaries = Summaries(state, model, snapshot.summaries)
         self.pages = ModelRequests(
-            agent, state, self.planning, self.questions, self.summaries, snapshot
+            self.choice, state, self.planning, self.questions, self.summaries, snapshot
         )
         # The calls of a run without a model: those of its agent, or the activity of its skill.
         self.whole: Turn | None = None
@@ -110,6 +111,8 @@ class Run(ExecutionBase):
         self._asking: AskModel | None = None
         # Whether a turn has started that the model has not answered.
         self._begun = False
+        # Which model answered the open turn, for the log.
+        self._answered_by: str | None = None
         self._said = snapshot.said
         # The answer that has both the output and the calls that run now.
         self._given: ParsedAnswer | None = None
@@ -156,6 +159,7 @@ class Run(ExecutionBase):
             summaries=self.summaries.progress,
             plan=self.planning.to_snapshot(),
             seen_ids=list(self._seen_ids),
+            models=self.choice.snapshot(),
             choice=self.pages.wanted,
             output=self.output,
             said=self._said,
@@ -167,6 +171,11 @@ class Run(ExecutionBase):
             ending=self._ending,
             exceeded=self.exceeded,
         )
+
+    @property
+    def agent(self) -> Agent:
+        """Return the agent, with the model that answers now and the way in which it is called."""
+        return self.choice.agent
 
     @property
     def is_between_turns(self) -> bool:
@@ -218,11 +227,15 @@ class Run(ExecutionBase):
         """Process the model's answer."""
         self._asking = None
         meter, tools = self.state.meter, self.state.tools
-        if not self.charge_answer(solution, meter.spend):
-            self.summaries.turn_refused(solution)
+        if not self.charge_answer(solution, is_turn=True):
+            if solution.no_tools:
+                self.choice.compose_calls()
+            elif not self.next_model(TOO_LONG):
+                self.summaries.turn_refused(solution)
             return
         self._begun = False
         self.mailbox.mark_read()
+        self._answered_by = self.choice.label(self.choice.model)
         answer = parse_answer(solution, self.agent, tools)
         self._said = answer.text or self._said
         calls = propose_calls(answer.solution, meter.turns, tools, self._seen_ids)
@@ -257,8 +270,30 @@ class Run(ExecutionBase):
     def summary_answered(self, solution: Solution) -> None:
         """Process the model's summary of the older part of the conversation."""
         self._asking = None
-        self.charge_answer(solution, self.state.meter.charge)
-        self.summaries.summary_answered(solution)
+        is_answer = self.charge_answer(solution) or solution.too_long
+        if is_answer:
+            self.summaries.summary_answered(solution)
+        else:
+            self.choice.compose_calls()
+
+    def model_failed(self, message: str) -> None:
+        """Go to the next model, or end the run with the error."""
+        self._asking = None
+        if not self.next_model(message):
+            self.fail(MODEL_ERROR, message)
+
+    def next_model(self, why: str, failed: ModelSettings | None = None) -> bool:
+        """Go to the agent's next model, unless the run left the `failed` one before.
+
+        Returns:
+            Whether there is another model.
+        """
+        if failed is not None and failed != self.agent.model:
+            return True
+        if not self.choice.next_model(why):
+            return False
+        self.summaries.use_model(self.choice.model.name)
+        return True
 
     def turn_timed_out(self) -> None:
         """End the turn without an answer, because the run's time is used up."""
@@ -438,7 +473,8 @@ class Run(ExecutionBase):
 
     def _result(self, status: Ended, output: Any) -> RunResult:
         undelivered = sorted(self.mailbox.unread, key=lambda message: message.number)
-        return super()._result(status, output).model_copy(update={"undelivered": undelivered})
+        mine = {"models": self.choice.usage(), "undelivered": undelivered}
+        return super()._result(status, output).model_copy(update=mine)
 
     def _hear(self, *, ending: bool) -> bool:
         """Move messages from the mailbox to the log, and return whether there were any."""
@@ -484,19 +520,26 @@ class Run(ExecutionBase):
     def _end_turn(self) -> None:
         meter, log = self.state.meter, self.state.log
         self.pages.log_thresholds()
-        log.append(TurnEndEntry(turn=meter.turns, usage=meter.usage()))
+        log.append(TurnEndEntry(turn=meter.turns, usage=meter.usage(), model=self._answered_by))
+        self._answered_by = None
         log.seal(PAGE_BYTES)
 
-    def charge_answer(self, solution: Solution, count: Callable[[Usage], None]) -> bool:
-        """Count an answer, and return True; a request that is too long has none: it is free."""
-        notices = list(solution.notices)
-        if not solution.too_long:
-            count(solution.usage)
-            unknown = self.state.meter.unmetered_budget()
+    def charge_answer(self, solution: Solution, *, is_turn: bool = False) -> bool:
+        """Count an answer, and return True; a request that the model refuses has none: it is free.
+
+        A model can refuse a conversation as too long, and tools, if it was offered some.
+        """
+        notices, meter = list(solution.notices), self.state.meter
+        has_no_tools = solution.no_tools and self.agent.calling == "native"
+        is_answer = not (solution.too_long or has_no_tools)
+        if is_answer:
+            (meter.spend if is_turn else meter.charge)(solution.usage)
+            self.choice.count(self.choice.model, solution.usage, turns=int(is_turn))
+            unknown = meter.unmetered_budget()
             if unknown is not None and not self._unknown_told:
                 self._unknown_told = True
                 why = "the provider does not report its usage"
                 notices.append(f"{why}: the budget {unknown} cannot be kept to")
         for notice in notices:
             self.state.log.append(NoticeEntry(text=notice))
-        return not solution.too_long
+        return is_answer

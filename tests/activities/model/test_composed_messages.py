@@ -30,6 +30,8 @@ ASSISTANT = said("assistant", CALLED, calls=[CALL], said="")
     ("message", "words"),
     [
         (ASSISTANT, said("assistant", CALLED, said="")),
+        # A native call, of a run that has changed to composed calling since.
+        (said("assistant", "Let me.", calls=[CALL]), said("assistant", f"Let me.\n{CALLED}")),
         (result("done"), said("user", "Result of t1c1 (refund): done")),
         (result("no", isError=True), said("user", "Error of t1c1 (refund): no")),
         (

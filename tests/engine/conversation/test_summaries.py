@@ -10,7 +10,7 @@ from holdfast.workflows.engine.call.tool_call import Failed, Outcome, Succeeded,
 from holdfast.workflows.engine.conversation.summaries import MAX_REQUESTS_PER_TURN
 from holdfast.workflows.engine.execution_base import AskModel, Fail
 from holdfast.workflows.engine.model.latent_calls import Latent
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import MODEL, Play, call, says, tool
 from tests.engine.windowed import Windowed, check_calls
 
 WINDOW = 8_000
@@ -210,7 +210,7 @@ def test_a_call_whose_own_request_is_too_long_is_told_so() -> None:
 
     def answered(one: ToolCall) -> Outcome:
         latent = Latent(one, play.run.agent, play.run.state)
-        latent.pointer(1)
+        latent.pointer(1, MODEL)
         found.append(latent.answered(TOO_LONG))
         return Succeeded("whatever")
 

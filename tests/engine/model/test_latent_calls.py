@@ -12,7 +12,7 @@ from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import ApprovalPolicy, Tool
 from holdfast.workflows.engine.call.tool_call import Failed, Outcome, Succeeded, ToolCall
 from holdfast.workflows.engine.model.latent_calls import Latent
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import MODEL, Play, call, says, tool
 
 OUTPUT = {
     "type": "object",
@@ -49,7 +49,7 @@ class Answering:
 
     def asked(self) -> tuple[ConversationPointer, list[tuple[str, Any]], ConversationPage]:
         """The next request: where it points, the messages up to there, and how it is asked."""
-        pointer = self.latent.pointer(1)
+        pointer = self.latent.pointer(1, MODEL)
         page = self.latent.page(ConversationPageRequest(upto=pointer.entries, call="t1c1"))
         found = [ChatMessage.read(json.loads(item)["message"]) for item in page.items]
         return pointer, [(message.role, message.content) for message in found], page
@@ -145,9 +145,9 @@ def test_an_answer_is_not_that_of_a_call_that_reads_what_the_model_has_not_seen(
 def test_a_result_that_was_cut_off_is_asked_for_again_and_is_no_result() -> None:
     for output, text in ((None, "hoo"), (OUTPUT, '{"mood": "go')):
         latent = Answering(output).latent
-        latent.pointer(1)
+        latent.pointer(1, MODEL)
         assert latent.answered(says(text, stop_reason="length")) is None
-        latent.pointer(1)
+        latent.pointer(1, MODEL)
         outcome = latent.answered(says(text, stop_reason="length"))
         assert isinstance(outcome, Failed)
         assert "the answer was cut off (`maxOutputTokens`)" in outcome.error.message

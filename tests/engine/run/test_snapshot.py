@@ -110,6 +110,23 @@ def everything(log: Log) -> RunSnapshot:
                 "tokens": 900,
                 "counted": 1,
             },
+            "models": {
+                "model": {"endpoint": "script", "name": "second"},
+                "skipped": 1,
+                "composed": True,
+                "used": [
+                    {
+                        "model": "script/second",
+                        "turns": 1,
+                        "usage": {
+                            "inputTokens": 1,
+                            "outputTokens": 1,
+                            "cachedTokens": 1,
+                            "cost": 0.1,
+                        },
+                    }
+                ],
+            },
             "plan": [STEP],
             "seenIds": ["call_1"],
             "choice": {"name": "look"},

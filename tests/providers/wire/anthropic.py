@@ -83,7 +83,7 @@ class AnthropicWire(Wire):
     lacks_tools = (
         400,
         b'{"type": "error", "error": {"type": "invalid_request_error", "message":'
-        b' "tools: this model does not support tool use"}}',
+        b' "registry.ollama.ai/library/tiny:latest does not support tools"}}',
     )
     _cached = {"cache_read_input_tokens": 4, "cache_creation_input_tokens": 3}
 

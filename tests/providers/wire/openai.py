@@ -48,7 +48,11 @@ class OpenAIWire(Wire):
     base_url = "https://api.openai.com/v1"
     usage = Usage(input_tokens=12, output_tokens=3, cached_tokens=4)
     partial = True
-    lacks_tools = (400, b'{"error": {"message": "\'tools\' is not supported with this model"}}')
+    lacks_tools = (
+        404,
+        b'{"error": {"message": "tools is not supported in this model. For a list of supported'
+        b' models, refer to https://platform.openai.com/docs/guides/function-calling."}}',
+    )
 
     hi = ([chunk({"content": "Hi"})], [chunk(finish="stop")])
     stop_reasons = {

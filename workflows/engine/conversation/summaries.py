@@ -196,6 +196,11 @@ class Summaries:
         else:
             self._most_bytes = _size(self._part) // 2
 
+    def use_model(self, model: str) -> None:
+        """Continue with another model, whose window is not known."""
+        self._model = model
+        self.progress = self.progress.model_copy(update={"window": None})
+
     def make_room(self) -> None:
         """Summarise all but the last turn, since the run cannot pass on the whole log."""
         self._crowded = True

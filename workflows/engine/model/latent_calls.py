@@ -5,7 +5,7 @@ the tool, the arguments and the values of the call's scopes. It offers no tools.
 not fit the tool's `_output`, the model receives the error and is asked again.
 """
 
-from holdfast.schemas.agent import Agent
+from holdfast.schemas.agent import Agent, ModelSettings
 from holdfast.schemas.base import readable_json
 from holdfast.schemas.internal.model_request import (
     Ask,
@@ -26,7 +26,7 @@ from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import skill_of
 from holdfast.workflows.engine.state.data import MISSING
 
-MAX_REQUESTS = 2
+MAX_ANSWERS = 2
 
 _TASK = (
     "You answer one call of a tool: what you answer is its result. The call's arguments, and what"
@@ -67,7 +67,7 @@ class Latent:
             tool_choice="none",
             output=tool.output,
         )
-        self.requests = 0
+        self.requests = self._answers = 0
         for message in scopes.transcript(call, state):
             self._say(ChatMessage(role=message.role, content=message.content))
         seen = scopes.values(call, call.visible_data or state.data)
@@ -79,9 +79,10 @@ class Latent:
         ]
         self._say(ChatMessage(role="user", content="\n".join(lines)))
 
-    def pointer(self, turn: int) -> ConversationPointer:
-        """Return the next request, which covers its whole log."""
+    def pointer(self, turn: int, model: ModelSettings) -> ConversationPointer:
+        """Return the next request, to this model, which covers its whole log."""
         self.requests += 1
+        self._ask = self._ask.model_copy(update={"model": model})
         log = self._log
         return ConversationPointer(
             turn=turn, entries=len(log), digest=log.digest, call=self._call_id
@@ -94,6 +95,7 @@ class Latent:
 
     def answered(self, solution: Solution) -> Outcome | None:
         """Return the call's outcome from the model's answer; None if the model is asked again."""
+        self._answers += 1
         if solution.too_long:
             return fail(ErrorCode.TOOL_ERROR, _TOO_LONG.format(name=self._tool.name))
         try:
@@ -103,7 +105,7 @@ class Latent:
                 raise InvalidOutput("invalid_output: the answer was empty. Answer with the result.")
             return Succeeded(parse_output(solution, self._tool.output, last=True))
         except InvalidOutput as error:
-            if self.requests >= MAX_REQUESTS:
+            if self._answers >= MAX_ANSWERS:
                 return fail(ErrorCode.INVALID_OUTPUT, str(error), solution.text or None)
             message = ChatMessage(
                 role="assistant", content=solution.text, provider_data=solution.provider_data
