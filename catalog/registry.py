@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from holdfast.runtime.addresses import AddressPrefix
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentDefinition
@@ -14,6 +16,7 @@ from holdfast.schemas.tool import (
     NOT_FOR_HOOKS,
     ActivityBinding,
     ActivityRef,
+    AgentHooks,
     Hooks,
     RepairAgent,
     Tool,
@@ -100,7 +103,7 @@ def hook_effects(
     for name, binding in hooks:
         is_activity = isinstance(binding, ActivityBinding)
         same = tools_of_activity(binding, tools, world) if is_activity else ()
-        yield from (fault.under(f"_{name}") for fault in effect_problems(same, "this hook"))
+        yield from (fault.under(_key(name)) for fault in effect_problems(same, "this hook"))
 
 
 def effect_problems(same: Iterable[Tool], what: str = "this") -> Iterator[ValueProblem]:
@@ -129,7 +132,12 @@ def hook_problems(
             if key in set_fields
         ]
         for fault in (*_presence_faults(written, world), *useless):
-            yield fault.under(f"_{name}")
+            yield fault.under(_key(name))
+
+
+def _key(hook: str) -> str:
+    """Return the field of a definition that names a hook."""
+    return f"_{to_camel(hook)}"
 
 
 def hook_bindings(definition: ToolDefinition | AgentDefinition) -> Hooks:
@@ -138,13 +146,17 @@ def hook_bindings(definition: ToolDefinition | AgentDefinition) -> Hooks:
         name: written if isinstance(written, RepairAgent) else binding_of(written)
         for name, written in _hooks(definition)
     }
-    return Hooks(**bindings)
+    return _kind(definition)(**bindings)
+
+
+def _kind(definition: ToolDefinition | AgentDefinition) -> type[Hooks]:
+    return AgentHooks if isinstance(definition, AgentDefinition) else Hooks
 
 
 def _hooks(
     definition: ToolDefinition | AgentDefinition,
 ) -> Iterator[tuple[str, ActivityRef | RepairAgent]]:
-    for name in Hooks.model_fields:
+    for name in _kind(definition).model_fields:
         written = getattr(definition, name)
         if written is not None:
             yield name, written

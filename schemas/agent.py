@@ -12,6 +12,7 @@ from holdfast.schemas.settings.notify import Listener
 from holdfast.schemas.tool import (
     ActivityBinding,
     ActivityRef,
+    AgentHooks,
     ApprovalPolicy,
     HookRef,
     Hooks,
@@ -312,6 +313,10 @@ class AgentDefinition(Strict):
     """A hook for all its calls: see a tool's `_before`."""
     after: Annotated[HookRef | None, Field(alias="_after")] = None
     """A hook for all its calls: see a tool's `_after`."""
+    before_model: Annotated[HookRef | None, Field(alias="_beforeModel")] = None
+    """A hook: `(request)` changes what the model is shown in one request, or stops the run."""
+    on_model_error: Annotated[HookRef | None, Field(alias="_onModelError")] = None
+    """A hook: `(failure)` answers for a model that failed, or chooses what to do about it."""
 
     @model_validator(mode="after")
     def _has_a_model_or_needs_none(self) -> "AgentDefinition":
@@ -374,6 +379,7 @@ class Agent(AgentRules):
     fallbacks: list[ModelSettings] = []
     calls: list[WrittenCall] = []
     answer: JsonValue = None
+    hooks: AgentHooks = AgentHooks()
     calling: Calling = "native"
     input: Schema | bool | None = None
     output: Schema | bool | None = None

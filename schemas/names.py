@@ -175,6 +175,11 @@ def call_id(turn: int, index: int) -> str:
     return f"t{turn}c{index}"
 
 
+def turn_id(turn: int) -> str:
+    """Return the id of a turn, in the ids of the hooks around its request."""
+    return f"t{turn}"
+
+
 def plan_id(turn: int) -> str:
     """Return the id under which a run asks for approval of the calls of a turn."""
     return f"t{turn}-plan"

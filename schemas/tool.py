@@ -300,6 +300,13 @@ class Hooks(Lenient):
     after: ActivityBinding | None = None
 
 
+class AgentHooks(Hooks):
+    """The hooks of an agent: those for every call, and those around its requests to the model."""
+
+    before_model: ActivityBinding | None = None
+    on_model_error: ActivityBinding | None = None
+
+
 class KnowledgeSource(Lenient):
     """What is fetched when a knowledge tool is called: a file, a URL, a text, or nothing.
 

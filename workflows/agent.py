@@ -35,6 +35,7 @@ from holdfast.workflows.engine.continue_as_new import (
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.execution_base import (
+    AskHook,
     AskModel,
     AskPeople,
     AwaitMessage,
@@ -147,8 +148,10 @@ class AgentWorkflow(BaseWorkflow[Run]):
     async def _execute(self, started: StartedWork[Run], step: Step) -> None:
         run, executor = started.work, started.executor
         match step:
-            case AskModel(pointer):
-                await executor.ask_model(run, pointer)
+            case AskModel() as request:
+                await executor.ask_model(run, request)
+            case AskHook(hook):
+                await executor.ask_hook(run, hook)
             case RunCalls(turn):
                 await executor.execute_turn(turn)
                 run.closed(turn)

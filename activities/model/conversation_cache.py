@@ -6,9 +6,9 @@ Everything here can be dropped and read again from the run.
 """
 
 import json
-from array import array
-from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from itertools import takewhile
 from typing import NamedTuple
 
 from holdfast.providers.base import EncodedMessage, Encoder
@@ -17,7 +17,7 @@ from holdfast.schemas.message import ChatMessage
 
 DEFAULT_CACHE_BYTES = 256 * 1024 * 1024
 # The size of a fragment besides its own bytes, and of a conversation besides its fragments.
-_FRAGMENT_BYTES = 64
+FRAGMENT_BYTES = 256
 _CONVERSATION_BYTES = 1024
 
 
@@ -26,6 +26,14 @@ class RunKey(NamedTuple):
 
     workflow_id: str
     run_id: str
+
+
+class CachedMessage(NamedTuple):
+    """A message by the number of its entry, as the provider receives it."""
+
+    number: int
+    is_result: bool
+    encoded: EncodedMessage
 
 
 class CachedConversation:
@@ -43,12 +51,8 @@ class CachedConversation:
         self.size_bytes = _CONVERSATION_BYTES
         # Of the messages since the model's last answer.
         self.notices: tuple[str, ...] = ()
-        self._summary: tuple[bytes, ...] = ()
-        self._fragments: list[bytes] = []
-        self._deferred: list[bytes] = []
-        # Of each message, the number of its entry, and how many fragments there are up to it.
-        self._numbers = array("L")
-        self._counts = array("L")
+        self._summary: list[CachedMessage] = []
+        self._messages: list[CachedMessage] = []
 
     def append(self, item: str, encode: Encoder) -> None:
         """Append the next entry, as the run sends it: its JSON text, or `#` and its digest.
@@ -65,39 +69,45 @@ class CachedConversation:
                 raise ValueError(
                     "an entry is an object with a `message`, or with a summary `upto` another"
                 )
+            encoded = EncodedMessage()
             if "message" in record:
                 message = ChatMessage.read(record["message"])
                 encoded = encode(message)
-                if message.role != "tool":
-                    self._fragments += self._deferred
-                    self._deferred.clear()
                 earlier = () if message.role == "assistant" else self.notices
                 self.notices = (*earlier, *encoded.notices)
-                self._fragments += encoded.fragments
-                self._deferred += encoded.deferred
-                self._numbers.append(self.entries + 1)
-                self._counts.append(len(self._fragments) + len(self._deferred))
+                is_result = message.role == "tool"
+                self._messages.append(CachedMessage(self.entries + 1, is_result, encoded))
             elif record["upto"] == self.since:
                 encoded = encode(ChatMessage(role="user", content=record["text"]))
-                self._summary = (*encoded.fragments, *encoded.deferred)
-            else:
-                encoded = EncodedMessage()
+                self._summary = [CachedMessage(self.entries + 1, False, encoded)]
             new = (*encoded.fragments, *encoded.deferred)
-            self.size_bytes += sum(len(fragment) + _FRAGMENT_BYTES for fragment in new)
+            self.size_bytes += sum(len(fragment) + FRAGMENT_BYTES for fragment in new)
         self.entries += 1
         self.digest = link(self.digest, digest)
 
-    def fragments(self, upto: int | None = None) -> tuple[bytes, ...]:
+    def fragments(
+        self,
+        upto: int | None = None,
+        hidden: Collection[int] = (),
+        replaced: Mapping[int, EncodedMessage] | None = None,
+    ) -> tuple[bytes, ...]:
         """Return the messages as they are sent: all, or those up to an entry without open calls.
 
-        An earlier result is the beginning of a later one.
+        Messages may be hidden or replaced, by the numbers of their entries; without that, an
+        earlier result is the beginning of a later one.
         """
-        fragments = (*self._summary, *self._fragments, *self._deferred)
-        if upto is None:
-            return fragments
-        messages = bisect_right(self._numbers, upto)
-        count = self._counts[messages - 1] if messages else 0
-        return fragments[: len(self._summary) + count]
+        messages = takewhile(lambda one: upto is None or one.number <= upto, self._messages)
+        sent, deferred = list[bytes](), list[bytes]()
+        for number, is_result, known in (*self._summary, *messages):
+            if number in hidden:
+                continue
+            encoded = (replaced or {}).get(number, known)
+            if not is_result:
+                sent += deferred
+                deferred.clear()
+            sent += encoded.fragments
+            deferred += encoded.deferred
+        return (*sent, *deferred)
 
 
 class ConversationCache:

@@ -87,8 +87,7 @@ class ConversationReader:
             if ask is not None and conversation.digest == pointer.digest:
                 if pointer.call is None:
                     self._cache.keep(run, conversation)
-                fragments = conversation.fragments(pointer.upto or None)
-                return ProviderRequest(ask, fragments, notices=conversation.notices)
+                return _edited(conversation, pointer, ask, _encoder(ask, provider_of(ask)))
         raise ConversationChanged(
             "the conversation's digest does not match that of the request: the run's log up to"
             f" entry {pointer.entries} is not what it was when the request was made"
@@ -127,16 +126,12 @@ class ConversationReader:
         if page.ask is None:
             return None
         provider = provider_of(page.ask)
-        names = ToolNames(page.ask.tools)
-        model = page.ask.model
-        accepted = provider.carries if model.accepts is None else tuple(model.accepts)
-        accepted = tuple(each for each in provider.carries if each in accepted)
-        encoding = (provider.kind, page.ask.calling, *accepted, *names.clashes)
+        accepted, clashes = _accepted(provider, page.ask.model), ToolNames(page.ask.tools).clashes
+        encoding = (provider.kind, page.ask.calling, *accepted, *clashes)
         if conversation.encoding not in (None, encoding):
             return None
         conversation.encoding = encoding
-        encode = encoder_for(page.ask.calling, partial(provider.encode, names=names))
-        encode = _accepted_alone(encode, accepted, model)
+        encode = _encoder(page.ask, provider)
         ask, beginning = page.ask, ""
         for _ in range(MAX_PAGES):
             items = list(page.items)
@@ -157,6 +152,18 @@ class ConversationReader:
         return ask
 
 
+def _accepted(provider: Provider, model: ModelSettings) -> tuple[str, ...]:
+    """Return the kinds of parts besides text that a model is sent."""
+    return tuple(
+        each for each in provider.carries if model.accepts is None or each in model.accepts
+    )
+
+
+def _encoder(ask: Ask, provider: Provider) -> Encoder:
+    encode = encoder_for(ask.calling, partial(provider.encode, names=ToolNames(ask.tools)))
+    return _accepted_alone(encode, _accepted(provider, ask.model), ask.model)
+
+
 def _accepted_alone(encode: Encoder, accepted: tuple[str, ...], model: ModelSettings) -> Encoder:
     """Return an encoder that replaces images by a text, and raises for documents."""
 
@@ -171,6 +178,18 @@ def _accepted_alone(encode: Encoder, accepted: tuple[str, ...], model: ModelSett
         return replace(encoded, notices=(_NO_IMAGES.format(model.name, len(refused)),))
 
     return encode_accepted
+
+
+def _edited(
+    conversation: CachedConversation, pointer: ConversationPointer, ask: Ask, encode: Encoder
+) -> ProviderRequest:
+    """Return the request with the conversation as the run changed it for this request."""
+    edits = ask.edits
+    replaced = {number: encode(message) for number, message in edits.replaced.items()}
+    sent = conversation.fragments(pointer.upto or None, set(edits.hidden), replaced)
+    added = [encode(message) for message in edits.added]
+    fragments = (*sent, *(each for one in added for each in (*one.fragments, *one.deferred)))
+    return ProviderRequest(ask, fragments, notices=conversation.notices)
 
 
 def encoder_for(calling: Calling, encode: Encoder) -> Encoder:

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from holdfast.schemas.agent import Calling, ModelSettings, ToolChoice
-from holdfast.schemas.base import Lenient
+from holdfast.schemas.base import Json, Lenient, Strict
+from holdfast.schemas.message import ChatMessage, Message
 from holdfast.schemas.tool import Schema
 
 # The function by which a run hands `ConversationPage` over unasked, to the process that it is in:
@@ -69,6 +70,30 @@ class ToolOffer(Lenient):
     parameters: Schema
 
 
+class MessageChanges(Strict):
+    """The changes of a hook to the messages of a request, by the numbers of their entries."""
+
+    hide: list[int] = []
+    replace: dict[int, str] = {}
+    append: list[Message] = []
+
+
+class RequestChange(Strict):
+    """The value that the hook `_beforeModel` returns; `model` has the settings that differ."""
+
+    messages: MessageChanges = MessageChanges()
+    tools: list[str] | None = None
+    model: dict[str, Json] | None = None
+
+
+class ConversationEdits(Lenient):
+    """A `RequestChange` of messages as `generate` applies it: with the whole messages."""
+
+    hidden: list[int] = []
+    replaced: dict[int, ChatMessage] = {}
+    added: list[ChatMessage] = []
+
+
 class Ask(Lenient):
     """The part of a request that is not in the log: the settings of this request.
 
@@ -87,6 +112,7 @@ class Ask(Lenient):
     output_told: bool = True
     null_is_absent: bool = False
     tail: str | None = None
+    edits: ConversationEdits = ConversationEdits()
 
 
 class ConversationPage(Lenient):

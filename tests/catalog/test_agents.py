@@ -208,6 +208,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"model": [{"endpoint": "m"}, {"endpoint": "mm"}]},
         "`model[1].endpoint`: there is no endpoint `mm`; did you mean `m`?",
     ),
+    ({"_beforeModel": "nobody"}, "`_beforeModel`: this worker has no activity `nobody`"),
+    (
+        {"_onModelError": {"type": "look_up", "local": True}},
+        "`_onModelError.local`: this option is not for hooks; leave it out",
+    ),
     ({"model": []}, "`model`: `[]` does not fit; write at least 1"),
     (
         {"model": [{"endpoint": "m", "retryFor": "soon"}]},

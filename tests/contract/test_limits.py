@@ -23,7 +23,7 @@ from holdfast.workflows.engine.approvals import notifications, pending, question
 from holdfast.workflows.engine.conversation import data_messages, mailbox, scopes
 from holdfast.workflows.engine.execution import preparation, questions
 from holdfast.workflows.engine.log import compressed_pages
-from holdfast.workflows.engine.model import model_choice
+from holdfast.workflows.engine.model import model_choice, request_hooks
 from holdfast.workflows.engine.state import references
 from holdfast.workflows.input import MAX_INPUT_VALUES
 
@@ -42,6 +42,11 @@ LIMITS: dict[str, list[str]] = {
     "[models](agents/models.md) of an agent": [
         str(agent.MAX_MODELS),
         str(model_choice.MAX_COUNTED_MODELS),
+    ],
+    "a [hook around a request](agents/models.md#hooks-around-a-request)": [
+        kb(request_hooks.MAX_VIEW_BYTES),
+        kb(request_hooks.MAX_CHANGE_BYTES),
+        f"{request_hooks.MAX_FURTHER_ATTEMPTS} further attempts",
     ],
     "models that a worker remembers to take no tools": [f"{generate.MAX_MODELS_WITHOUT_TOOLS:,}"],
     "arguments that are named as filled in": [str(questions.MAX_FILLED_IN_SHOWN)],

@@ -37,6 +37,7 @@ from holdfast.workflows.engine.continue_as_new import (
 )
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.execution_base import (
+    AskHook,
     AskModel,
     AskPeople,
     AwaitMessage,
@@ -375,8 +376,15 @@ class Play(Playing[Run]):
     def take(self, step: Any) -> None:
         """Take one step."""
         match step:
+            case AskHook(hook):
+                self.hook_calls.append(hook)
+                self.run.hook_answered(hook, self.hooked(hook))
             case AskModel(pointer) if pointer.summary:
-                self.run.summary_answered(self.summaries.pop(0))
+                said = self.summaries.pop(0)
+                if isinstance(said, NoAnswer):
+                    self.run.model_failed(said.text)
+                else:
+                    self.run.summary_answered(said)
             case AskModel():
                 said = self.model.pop(0)
                 if isinstance(said, NoAnswer):

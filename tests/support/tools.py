@@ -359,3 +359,24 @@ async def review(call: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]
     """Leave the name out of a result."""
     write(f"review {call['id']}")
     return {"content": {"id": result["content"]["id"]}, "details": result["content"]}
+
+
+@activity.defn
+async def mask(request: dict[str, Any]) -> dict[str, Any] | None:
+    """Show the model no name; take `pay` away after the first turn, and stop at the ninth."""
+    write(f"mask {request['turn']} {key()}")
+    if request["turn"] == 9:
+        raise StopRun("nobody asks so often")
+    texts = {each["n"]: each["text"] for each in request["messages"]}
+    masked = {n: text.replace("Ann", "[name]") for n, text in texts.items() if "Ann" in text}
+    tools = [tool for tool in request["tools"] if tool != "pay" or request["turn"] == 1]
+    return {"messages": {"replace": masked}, "tools": tools}
+
+
+@activity.defn
+async def stand_in(failure: dict[str, Any]) -> dict[str, Any]:
+    """Ask once more, and then answer for the model."""
+    write(f"stand_in {failure['attempt']}")
+    if failure["attempt"] == 1:
+        return {"retry": True, "after": "10ms"}
+    return {"output": "Our model is down. A person will answer you."}

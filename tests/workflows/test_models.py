@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.providers.wire.openai_responses import begun, call, ended, piecemeal, spoken, thought
+from tests.support import tools
 from tests.support.backend import Launch, Run
 from tests.support.model_server import Answer
 from tests.support.model_server import call as call_of
@@ -169,3 +170,31 @@ async def test_an_error_that_names_tools_is_quoted_and_no_tool_is_lost(launch: L
     failure = await (await backend.start(["look_up"])).failure()
     assert (failure.type, message in failure.message) == ("model_error", True)
     assert len(backend.model.requests) == 1
+
+
+async def test_a_hook_changes_what_the_model_is_shown_and_a_tool_it_takes_away_is_refused(
+    launch: Launch,
+) -> None:
+    pays = Answer(calls=[call_of("pay", amount=5)])
+    backend = await launch([pays, pays, DONE])
+    run = await backend.start(["pay"], agent={"_beforeModel": "mask"}, input="Pay Ann 5.")
+    await run.waiting()
+    await run.decide("t1c1", "deny", reason="Ann is paid")
+    assert (await run.result())["output"] == "done"
+    assert (await run.error("t2c1"))["code"] == "tool_not_allowed"
+    bodies = backend.model.requests
+    assert "Ann" not in str(bodies)
+    assert "Ann" in str(await run.context())
+    assert ["tools" in body for body in bodies] == [True, False, False]
+    assert (await notices(run))[0] == (
+        "the hook `_beforeModel` changed the request: 1 messages replaced; tools: pay"
+    )
+    assert [line.split()[1] for line in tools.read() if line.startswith("mask")] == ["1", "2", "3"]
+
+
+async def test_a_hook_answers_for_a_model_that_is_down(launch: Launch) -> None:
+    run = await (await launch([NO_ACCOUNT])).start(agent={"_onModelError": "stand_in"})
+    result = await run.result()
+    assert (result["status"], result["turns"]) == ("completed", 0)
+    assert result["output"] == "Our model is down. A person will answer you."
+    assert tools.read() == ["stand_in 1", "stand_in 2"]

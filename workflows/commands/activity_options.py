@@ -120,7 +120,7 @@ def local_activity_config(
 
 
 def model_request_config(
-    run: Run, facts: WorkerFacts, line: str, remaining: timedelta | None
+    run: Run, model: ModelSettings, facts: WorkerFacts, line: str, remaining: timedelta | None
 ) -> ActivityConfig:
     """Return the options of a request to a model: retried for as long as the worker allows.
 
@@ -135,7 +135,7 @@ def model_request_config(
             initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=60)
         ),
     )
-    queue = facts.request_queues.get(run.agent.own_model.endpoint)
+    queue = facts.request_queues.get(model.endpoint)
     if queue is not None:
         longest = TURN_TO_COME + facts.generate_timeout
         config["task_queue"] = queue

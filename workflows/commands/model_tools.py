@@ -47,11 +47,12 @@ async def execute_model_tool(
                 meter.hold_request(call.id)
             except BudgetExhausted as error:
                 return refuse(ErrorCode.BLOCKED, f"`{call.name}` was not answered: {error}")
-            model = work.choice.model
+            model = work.agent.own_model
             pointer = latent.pointer(turn, model)
             what = f"the model answers {call.tool.label or call.tool.name}"
             line = activity_options.turn_summary(turn, what, call.arguments)
-            config = activity_options.model_request_config(work, facts, line, meter.remaining(now))
+            left = meter.remaining(now)
+            config = activity_options.model_request_config(work, model, facts, line, left)
             config["activity_id"] = names.answer_id(call.id, latent.requests)
             try:
                 solution = await request_model(pointer, config, latent.page, on_run_time)
@@ -66,7 +67,7 @@ async def execute_model_tool(
                 return fail(ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now.")
             finally:
                 meter.held.pop(call.id, None)
-            is_answer = work.charge_answer(solution)
+            is_answer = work.charge_answer(solution, model)
             if not is_answer and work.next_model(TOO_LONG, failed=model):
                 continue
             outcome = latent.answered(solution)

@@ -19,7 +19,6 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import json_size
-    from holdfast.schemas.internal.model_request import ConversationPointer
     from holdfast.schemas.names import LOST_REPLIES, ErrorCode
     from holdfast.schemas.tool import ActivityBinding, RepairAgent
 
@@ -50,7 +49,7 @@ from holdfast.workflows.engine.call.tool_call import (
     Unknown,
     fail,
 )
-from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.engine.execution_base import AskModel, ExecutionBase
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.input import (
     activity_failure,
@@ -91,12 +90,19 @@ class StepExecutor:
         self._groups: tuple[int, EventGroup] | None = None
         self._hooks = asyncio.Lock()
 
-    async def ask_model(self, run: Run, pointer: ConversationPointer) -> None:
+    async def ask_model(self, run: Run, step: AskModel) -> None:
         """Make one request to the model, and report its outcome to the run."""
-        meter = run.state.meter
-        line = activity_options.model_summary(pointer, run.agent.own_model)
+        meter, pointer, model = run.state.meter, step.pointer, run.pages.agent.own_model
+        if step.pause is not None:
+            pause = min(step.pause, meter.remaining(workflow.now()) or step.pause)
+            line = "Waits before the model is asked again (_onModelError)"
+            await self.on_run_time(workflow.sleep(pause, summary=line))
+            if meter.out_of_time:
+                run.turn_timed_out()
+                return
+        line = activity_options.model_summary(pointer, model)
         left = meter.remaining(workflow.now())
-        config = activity_options.model_request_config(run, self._facts, line, left)
+        config = activity_options.model_request_config(run, model, self._facts, line, left)
         with self._group(pointer.turn).scope():
             try:
                 solution = await model_tools.request_model(
@@ -110,6 +116,15 @@ class StepExecutor:
                 return
         take = run.summary_answered if pointer.summary else run.model_answered
         take(solution)
+
+    async def ask_hook(self, run: Run, hook: Hook) -> None:
+        """Run a hook around a request to the model, and report its outcome to the run."""
+        with self._group(run.state.meter.turns + 1).scope():
+            result = await self._ask(hook)
+        if run.state.meter.out_of_time:
+            run.turn_timed_out()
+        else:
+            run.hook_answered(hook, result)
 
     async def execute_turn(self, turn: Turn) -> None:
         """Execute every call of a turn, together or one after the other."""
@@ -217,7 +232,8 @@ class StepExecutor:
 
     async def _ask(self, hook: Hook) -> HookResult:
         what = f"the hook _{hook.name} is asked about {hook.call_id}"
-        line = activity_options.turn_summary(self._work.turn_number, what, {})
+        turn = self._work.turn_number if names.call_of(hook.call_id) else 0
+        line = activity_options.turn_summary(turn, what, {})
         size = json_size(hook.arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES

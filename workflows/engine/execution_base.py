@@ -8,6 +8,7 @@ a run. It has the id of the first call of a first turn, but no turn: a turn is a
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, assert_never
 
 from holdfast.schemas.agent import AgentRules, BudgetName, Limits
@@ -22,7 +23,7 @@ from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
-from holdfast.workflows.engine.call.activities import Reviewed, hook_activities
+from holdfast.workflows.engine.call.activities import Hook, Reviewed, hook_activities
 from holdfast.workflows.engine.call.tool_call import (
     Answered,
     CallStage,
@@ -48,9 +49,17 @@ MAX_RESULT_BYTES = 2_000_000
 
 @dataclass(frozen=True)
 class AskModel:
-    """Make one request to the model, with the log up to the pointer."""
+    """Make one request to the model, with the log up to the pointer, after a pause if any."""
 
     pointer: ConversationPointer
+    pause: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class AskHook:
+    """Run a hook around a request to the model."""
+
+    hook: Hook
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ class Fail:
     message: str
 
 
-Step = AskModel | RunCalls | AskPeople | AwaitMessage | Finish | Fail
+Step = AskModel | AskHook | RunCalls | AskPeople | AwaitMessage | Finish | Fail
 
 
 class ExecutionBase(ABC):

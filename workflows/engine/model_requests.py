@@ -11,6 +11,7 @@ on until it was called. A run that has used up a budget acts as the agent define
 A delegate finishes at the end of its share, unless its agent defines another action.
 """
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -30,11 +31,12 @@ from holdfast.schemas.log_entry import BudgetThresholdEntry, MessageEntry, Notic
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import DELEGATE_SHARES
 from holdfast.schemas.run import Ended
-from holdfast.schemas.tool import APPROVAL_DEFAULTS
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, ActivityBinding
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.question import Approved, Question
+from holdfast.workflows.engine.call.activities import Hook, HookName
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.conversation.summaries import Summaries, SummariesProgress
 from holdfast.workflows.engine.execution.questions import Questions
@@ -49,6 +51,11 @@ from holdfast.workflows.engine.model.answer import (
 )
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.model.model_choice import ModelChoice, ModelProgress
+from holdfast.workflows.engine.model.request_hooks import (
+    ChangedRequest,
+    changed_request,
+    view_messages,
+)
 from holdfast.workflows.engine.plans.planning import Planning
 from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 
@@ -104,10 +111,65 @@ class ModelRequests:
         self.cut_told = snapshot.cut_told
         self.question: AskPeople | None = None
         self.latents: dict[str, Latent] = {}
+        # The present request as a hook changed it.
+        self._changed: ChangedRequest | None = None
+        # In the open turn: the uses of each hook, and how often the model failed.
+        self._hook_uses: Counter[HookName] = Counter()
+        self.failures = 0
 
     @property
-    def _agent(self) -> Agent:
-        return self._choice.agent
+    def agent(self) -> Agent:
+        """Return the agent of the present request: with its model, its tools and its calling."""
+        return self._choice.agent if self._changed is None else self._changed.agent
+
+    def begin_turn(self) -> None:
+        """Start to count for the next turn."""
+        self._hook_uses.clear()
+        self.failures = 0
+
+    def hook_before(self, turn: int) -> Hook | None:
+        """Return the use of the hook `_beforeModel` for a request of the turn, if there is one."""
+        if self._changed is not None:
+            self._changed = None
+            self._state.offer_tools(self.agent)
+        activity = self.agent.hooks.before_model
+        if activity is None:
+            return None
+        view = {
+            **self._describe_request(turn),
+            "skill": self._state.skill,
+            "tools": [tool.name for tool in self._state.tools],
+            **view_messages(self._state.log, self._summaries.progress.since),
+        }
+        return self._use_hook("beforeModel", turn, activity, view)
+
+    def change(self, value: Any) -> None:
+        """Apply the value of `_beforeModel`, or raise `CallRefused` or `RunStopped`."""
+        state, since = self._state, self._summaries.progress.since
+        changed = changed_request(value, self.agent, state.tools, state.log, since)
+        self._changed = changed
+        state.offer_tools(changed.agent)
+        if changed.notice is not None:
+            state.log.append(NoticeEntry(text=changed.notice))
+
+    def hook_on_error(self, turn: int, message: str) -> Hook | None:
+        """Return the use of the hook `_onModelError` for a failed request, if it is consulted."""
+        activity = self.agent.hooks.on_model_error
+        if activity is None or self.finalizing is not None or self._state.is_choosing_skill:
+            return None
+        self.failures += 1
+        error = {"attempt": self.failures, "error": {"message": message}}
+        view = {**self._describe_request(turn), **error}
+        return self._use_hook("onModelError", turn, activity, view)
+
+    def _describe_request(self, turn: int) -> dict[str, Any]:
+        return {"agent": self.agent.name, "turn": turn, "model": self.agent.own_model.to_json()}
+
+    def _use_hook(
+        self, name: HookName, turn: int, activity: ActivityBinding, view: dict[str, Any]
+    ) -> Hook:
+        self._hook_uses[name] += 1
+        return Hook(name, names.turn_id(turn), self._hook_uses[name], activity, [view])
 
     def reached(self) -> BudgetName | None:
         """Return the limit that prevents a request; a final one may always be made."""
@@ -199,31 +261,32 @@ class ModelRequests:
     @property
     def offers(self) -> list[ToolOffer]:
         """Return the tools that are offered to the model now."""
-        return prompt.offers(self._agent, self._state.skill, self._state.data.instances)
+        return prompt.offers(self.agent, self._state.skill, self._state.data.instances)
 
     def read_output(self, answer: ParsedAnswer, *, called: bool) -> Any:
         """Return the output of an answer, with or without calls, or raise `InvalidOutput`."""
         state, last = self._state, self.finalizing is not None
         if state.is_choosing_skill and not last:
-            known = ", ".join(skill.name for skill in self._agent.skills)
+            known = ", ".join(skill.name for skill in self.agent.skills)
             raise InvalidOutput(
                 f"No skill is chosen yet. Call `{names.CHOOSE_SKILL}` first, with one of: {known}."
             )
         # The first turn with the skill has to make a forced call.
-        forced = self.wanted == "required" or isinstance(self.wanted, ForcedTool)
+        named = isinstance(self.wanted, ForcedTool) and self._offers_tool(self.wanted.name)
+        forced = self.wanted == "required" or named
         first = state.meter.turns == self.settled_after + 1
         if forced and first and not called and self.offers:
             raise InvalidOutput("A call of a tool was required, and none was made. Call one.")
         if not last and (due := self._due_tool(state.meter.turns)) is not None:
             raise InvalidOutput(f"A call of `{due}` was required, and none was made. Call it.")
-        output = answer_output(answer, self._agent, state.data, last=last)
+        output = answer_output(answer, self.agent, state.data, last=last)
         is_copy = isinstance(output, str) and is_copied_error(output, state.log)
         if is_copy and applies(names.COPIED_ERRORS):
             raise InvalidOutput(
                 "invalid_output: the answer is only a copy of a call's error."
                 " Describe in your own words what was not done, and why."
             )
-        is_text = self._agent.calling == "native" and self._agent.output is None
+        is_text = self.agent.calling == "native" and self.agent.output is None
         cut = cut_off(answer.solution) if is_text else None
         if cut and not (last or self.cut_told):
             self.cut_told = True
@@ -235,7 +298,7 @@ class ModelRequests:
 
     def lacks_final_answer(self, answer: ParsedAnswer) -> BudgetName | None:
         """Return the budget that forced a final answer, if that answer has no text."""
-        is_text = self._agent.calling == "native" and self._agent.output is None
+        is_text = self.agent.calling == "native" and self.agent.output is None
         if self.finalizing is None or not is_text or answer.solution.text.strip():
             return None
         if not applies(names.FINAL_ANSWERS):
@@ -259,7 +322,7 @@ class ModelRequests:
         """Record that the run has its skill; return the forced tool if the skill lacks it."""
         self.settled_after = self._state.meter.turns
         forced = self.wanted.name if isinstance(self.wanted, ForcedTool) else None
-        if forced is None or forced in [offer.name for offer in self.offers]:
+        if forced is None or self._offers_tool(forced):
             return None
         self.wanted = "auto"
         return forced
@@ -272,7 +335,10 @@ class ModelRequests:
         items, cut = self._state.log.page(want)
         if want.offset:
             return ConversationPage(items=items, cut=cut)
-        ask = self._summaries.ask(self.ask()) if want.summary else self.ask()
+        ask = self.ask()
+        if want.summary:
+            edits = ask.edits.model_copy(update={"added": []})
+            ask = self._summaries.ask(ask).model_copy(update={"edits": edits})
         return ConversationPage(items=items, cut=cut, ask=ask)
 
     def ask(self) -> Ask:
@@ -287,6 +353,14 @@ class ModelRequests:
             choice = "required"
         if self.finalizing is not None:
             choice = "none"
+        if isinstance(choice, ForcedTool) and not self._offers_tool(choice.name):
+            choice = "auto"
         tail = prompt.tail(state, self._planning.describe_progress())
         instances = state.data.instances
-        return prompt.ask(self._agent, self.offers, choice, tail, state.skill, instances)
+        ask = prompt.ask(self.agent, self.offers, choice, tail, state.skill, instances)
+        return (
+            ask if self._changed is None else ask.model_copy(update={"edits": self._changed.edits})
+        )
+
+    def _offers_tool(self, name: str) -> bool:
+        return name in [offer.name for offer in self.offers]

@@ -3,7 +3,8 @@
 `next` returns one step; the workflow executes it, reports its outcome to the run, and calls `next`
 again:
 
-    AskModel      ─► model_answered, or, for a summary, summary_answered; or fail
+    AskModel      ─► model_answered, or, for a summary, summary_answered; or model_failed
+    AskHook       ─► hook_answered
     RunCalls      ─► closed
     AskPeople     ─► budget_decided
     AwaitMessage  ─► (the mailbox has a message or is closed)
@@ -13,6 +14,7 @@ Between two steps, the log holds every decision.
 """
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any, Self
 
 from holdfast.schemas.agent import Agent, BudgetName, Limits, ModelSettings
@@ -33,11 +35,19 @@ from holdfast.schemas.names import (
     call_id,
 )
 from holdfast.schemas.run import Conversation, Ended, RunRequest, RunResult, RunStatus
+from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
-from holdfast.workflows.engine.call.activities import CallRefused
+from holdfast.workflows.engine.call.activities import (
+    CallRefused,
+    Hook,
+    HookResult,
+    RunStopped,
+    hook_value,
+    invalid_hook_result,
+)
 from holdfast.workflows.engine.call.tool_call import (
     Answered,
     Failed,
@@ -52,6 +62,7 @@ from holdfast.workflows.engine.conversation.summaries import (
     Summaries,
 )
 from holdfast.workflows.engine.execution_base import (
+    AskHook,
     AskModel,
     AwaitMessage,
     ExecutionBase,
@@ -69,9 +80,15 @@ from holdfast.workflows.engine.model.answer import (
 )
 from holdfast.workflows.engine.model.model_choice import TOO_LONG, ModelChoice
 from holdfast.workflows.engine.model.prompt import FINALIZE
+from holdfast.workflows.engine.model.request_hooks import (
+    MAX_FURTHER_ATTEMPTS,
+    patched_model,
+    pause_of,
+)
 from holdfast.workflows.engine.model_requests import ModelRequests, RunSnapshot
 from holdfast.workflows.engine.run_state import Clock, RunState, RunStateSnapshot
 from holdfast.workflows.engine.state.data import MISSING
+from holdfast.workflows.engine.state.references import as_text
 
 # Providers match a result with its call by the nearest id.
 MAX_SEEN_IDS = 1_024
@@ -108,7 +125,10 @@ class Run(ExecutionBase):
         hears = request.conversation
         self._conversation = Conversation() if hears is True else hears or None
         self._seen_ids = dict.fromkeys(snapshot.seen_ids)
-        self._asking: AskModel | None = None
+        self._asking: AskModel | AskHook | None = None
+        # Why the model failed about which a hook is asked, and the pause that it wants.
+        self._failure = ""
+        self._pause: timedelta | None = None
         # Whether a turn has started that the model has not answered.
         self._begun = False
         # Which model answered the open turn, for the log.
@@ -227,7 +247,7 @@ class Run(ExecutionBase):
         """Process the model's answer."""
         self._asking = None
         meter, tools = self.state.meter, self.state.tools
-        if not self.charge_answer(solution, is_turn=True):
+        if not self.charge_answer(solution, self.pages.agent.own_model, is_turn=True):
             if solution.no_tools:
                 self.choice.compose_calls()
             elif not self.next_model(TOO_LONG):
@@ -235,7 +255,7 @@ class Run(ExecutionBase):
             return
         self._begun = False
         self.mailbox.mark_read()
-        self._answered_by = self.choice.label(self.choice.model)
+        self._answered_by = self.choice.label(self.pages.agent.own_model)
         answer = parse_answer(solution, self.agent, tools)
         self._said = answer.text or self._said
         calls = propose_calls(answer.solution, meter.turns, tools, self._seen_ids)
@@ -270,17 +290,77 @@ class Run(ExecutionBase):
     def summary_answered(self, solution: Solution) -> None:
         """Process the model's summary of the older part of the conversation."""
         self._asking = None
-        is_answer = self.charge_answer(solution) or solution.too_long
+        model = self.pages.agent.own_model
+        is_answer = self.charge_answer(solution, model) or solution.too_long
         if is_answer:
             self.summaries.summary_answered(solution)
         else:
             self.choice.compose_calls()
 
     def model_failed(self, message: str) -> None:
-        """Go to the next model, or end the run with the error."""
-        self._asking = None
-        if not self.next_model(message):
+        """Ask the hook `_onModelError`, go to the next model, or end the run with the error."""
+        asked, self._asking = self._asking, None
+        is_turn = isinstance(asked, AskModel) and not asked.pointer.summary
+        hook = self.pages.hook_on_error(self.state.meter.turns + 1, message) if is_turn else None
+        if hook is not None:
+            self._failure, self._asking = message, AskHook(hook)
+        elif not self.next_model(message):
             self.fail(MODEL_ERROR, message)
+
+    def hook_answered(self, hook: Hook, result: HookResult) -> None:
+        """Process the value of a hook around a request; one that fails, fails the run."""
+        self._asking = None
+        try:
+            value = hook_value(hook.name, result)
+            if hook.name == "beforeModel":
+                self.pages.change(value)
+                self._request(self.state.meter.turns + 1)
+            else:
+                self._handle_failure(value)
+        except RunStopped as stop:
+            self.output, self._ending = str(stop), "stopped"
+        except CallRefused as refusal:
+            self.fail(MODEL_ERROR, str(refusal))
+
+    def _handle_failure(self, value: Any) -> None:
+        """Do what `_onModelError` wants about a failure; it may add a few attempts to a turn."""
+        failure, is_last = self._failure, self.pages.failures > MAX_FURTHER_ATTEMPTS
+        match value:
+            case None | {} if not value:
+                if not self.next_model(failure):
+                    self.fail(MODEL_ERROR, failure)
+            case {"output": output} if len(value) == 1:
+                self._answer_for_model(output)
+            case {"stop": str(reason)} if len(value) == 1:
+                raise RunStopped(reason)
+            case {"fail": str(reason)} if len(value) == 1:
+                self.fail(MODEL_ERROR, reason or failure)
+            case {"retry": True} | {"model": dict()} if is_last:
+                why = f"`_onModelError` may add {MAX_FURTHER_ATTEMPTS} attempts to a turn"
+                self.fail(MODEL_ERROR, f"{failure} ({why})")
+            case {"retry": True, **more} if more.keys() <= {"after"}:
+                self._pause = pause_of(more.get("after", "1s"))
+            case {"model": dict(patch)} if len(value) == 1:
+                self.choice.use(patched_model(self.agent.own_model, patch, "onModelError"), failure)
+                self.summaries.use_model(self.agent.own_model.name)
+            case _:
+                may = 'null, {"output"}, {"retry": true, "after"}, {"model"}, {"fail"} or {"stop"}'
+                raise invalid_hook_result("onModelError", f"it has to return {may}")
+
+    def _answer_for_model(self, output: Any) -> None:
+        """Take an output in place of the model's answer."""
+        schema = self.agent.output
+        try:
+            self.output = as_text(output) if schema is None else fit(output, schema)
+        except InvalidArguments as error:
+            why = f"its `output` does not fit: {error}"
+            raise invalid_hook_result("onModelError", why) from None
+        text = f"the hook `_onModelError` answered for the model, which failed: {self._failure}"
+        self.state.log.append(NoticeEntry(text=text))
+        message = ChatMessage(role="assistant", content=as_text(self.output))
+        self.state.log.append(MessageEntry(message=message))
+        self._leave_turn()
+        self.answered_up_to, self._ending = self.mailbox.heard, "completed"
 
     def next_model(self, why: str, failed: ModelSettings | None = None) -> bool:
         """Go to the agent's next model, unless the run left the `failed` one before.
@@ -292,7 +372,7 @@ class Run(ExecutionBase):
             return True
         if not self.choice.next_model(why):
             return False
-        self.summaries.use_model(self.choice.model.name)
+        self.summaries.use_model(self.agent.own_model.name)
         return True
 
     def turn_timed_out(self) -> None:
@@ -348,18 +428,31 @@ class Run(ExecutionBase):
                 self._exceed(limit)
             return self.next()
         turn = self.state.meter.turns + 1
+        hook = self.pages.hook_before(turn)
+        if hook is None:
+            return self._request(turn)
+        self._begin_turn(turn)
+        self._asking = AskHook(hook)
+        return self._asking
+
+    def _request(self, turn: int) -> Step:
+        """Request a summary that is due, or the turn, from the model."""
         try:
             pointer = self.summaries.due_request(turn)
         except CannotShorten as error:
             self.fail(MODEL_ERROR, str(error))
             return self.next()
         if pointer is None:
-            if not self._begun:
-                self._begun = True
-                self.state.log.append(TurnStartEntry(turn=turn))
+            self._begin_turn(turn)
             pointer = self.summaries.pointer(turn)
-        self._asking = AskModel(pointer)
+        self._asking, self._pause = AskModel(pointer, self._pause), None
         return self._asking
+
+    def _begin_turn(self, turn: int) -> None:
+        if not self._begun:
+            self._begun = True
+            self.pages.begin_turn()
+            self.state.log.append(TurnStartEntry(turn=turn))
 
     def _take_up_skill(self, turn: Turn) -> bool:
         """Activate a turn's chosen skill; return whether the turn goes on, with its activity."""
@@ -524,7 +617,9 @@ class Run(ExecutionBase):
         self._answered_by = None
         log.seal(PAGE_BYTES)
 
-    def charge_answer(self, solution: Solution, *, is_turn: bool = False) -> bool:
+    def charge_answer(
+        self, solution: Solution, model: ModelSettings, *, is_turn: bool = False
+    ) -> bool:
         """Count an answer, and return True; a request that the model refuses has none: it is free.
 
         A model can refuse a conversation as too long, and tools, if it was offered some.
@@ -534,7 +629,7 @@ class Run(ExecutionBase):
         is_answer = not (solution.too_long or has_no_tools)
         if is_answer:
             (meter.spend if is_turn else meter.charge)(solution.usage)
-            self.choice.count(self.choice.model, solution.usage, turns=int(is_turn))
+            self.choice.count(model, solution.usage, turns=int(is_turn))
             unknown = meter.unmetered_budget()
             if unknown is not None and not self._unknown_told:
                 self._unknown_told = True

@@ -145,8 +145,12 @@ class RunState:
         self.skill = skill
         self._allow_tools()
 
+    def offer_tools(self, rules: AgentRules) -> None:
+        """Allow the tools of these rules until the next request."""
+        self.tools = allowed_tools(rules, self.skill)
+
     def _allow_tools(self) -> None:
-        self.tools = allowed_tools(self.rules, self.skill)
+        self.offer_tools(self.rules)
         self.is_choosing_skill = bool(self.rules.skills) and self.skill is None
 
     def request_end(self, reason: str) -> None:

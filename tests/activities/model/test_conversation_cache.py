@@ -3,6 +3,7 @@
 import json
 
 from holdfast.activities.model.conversation_cache import (
+    FRAGMENT_BYTES,
     CachedConversation,
     ConversationCache,
     RunKey,
@@ -25,7 +26,9 @@ def item(role: str, content: str, tool: str | None = None) -> str:
 
 def of_size(size_bytes: int) -> CachedConversation:
     conversation = CachedConversation()
-    conversation.append(item("user", "x" * (size_bytes - conversation.size_bytes - 64)), encode)
+    conversation.append(
+        item("user", "x" * (size_bytes - conversation.size_bytes - FRAGMENT_BYTES)), encode
+    )
     assert conversation.size_bytes == size_bytes
     return conversation
 
@@ -90,3 +93,14 @@ def test_keeping_a_run_twice_counts_it_once() -> None:
     held.keep(RunKey("a", "1"), of_size(3_000))
     held.keep(RunKey("a", "1"), of_size(4_000))
     assert held.size_bytes == 4_000
+
+
+def test_messages_are_hidden_and_replaced_and_the_cached_ones_stay() -> None:
+    conversation = CachedConversation()
+    for role, content, tool in (("user", "1", None), ("tool", "2", "map"), ("tool", "3", None)):
+        conversation.append(item(role, content, tool), encode)
+    conversation.append(item("assistant", "4"), encode)
+    replaced = {1: EncodedMessage((b"one",))}
+    assert conversation.fragments(None, {2}, replaced) == (b"one", b"3", b"4")
+    assert conversation.fragments(None, {4}) == (b"1", b"2", b"3", b"2 later")
+    assert conversation.fragments() == (b"1", b"2", b"3", b"2 later", b"4")

@@ -11,7 +11,7 @@ from holdfast.schemas.agent import ForcedTool, Skill
 from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import ErrorCode
-from holdfast.schemas.tool import ActivityBinding, Hooks
+from holdfast.schemas.tool import ActivityBinding, AgentHooks
 from holdfast.workflows.engine.call.tool_call import Stopped, fail
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.execution_base import (
@@ -196,7 +196,7 @@ def test_a_choice_is_told_as_every_call_is_and_counts_as_one_and_as_a_turn() -> 
 
 def test_no_person_no_hook_and_no_scope_stands_before_a_choice() -> None:
     binding = ActivityBinding(type="check")
-    hooks = Hooks(prepare=binding, repair=binding, before=binding, after=binding)
+    hooks = AgentHooks(prepare=binding, repair=binding, before=binding, after=binding)
     play = desk(
         says("", call("choose_skill", {"skill": "refundss"})),
         says("", CHOOSE),

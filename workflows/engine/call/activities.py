@@ -38,7 +38,7 @@ from holdfast.workflows.engine.call.tool_call import (
     fail,
 )
 
-HookName = Literal["prepare", "repair", "before", "after"]
+HookName = Literal["prepare", "repair", "before", "after", "beforeModel", "onModelError"]
 T = TypeVar("T")
 _CONTENT: TypeAdapter[Content] = TypeAdapter(Content)
 # The errors of the SDKs for an activity that is not registered. They also list the registered
@@ -51,7 +51,7 @@ _NOT_REGISTERED = re.compile(
 
 @dataclass(frozen=True)
 class Hook:
-    """The `n`-th use, from 1, of a hook for a call."""
+    """The `n`-th use, from 1, of a hook for a call, or for the request of a turn (`t3`)."""
 
     name: HookName
     call_id: str
@@ -103,7 +103,13 @@ def run_hook(
     call: ToolCall, name: HookName, activity: ActivityBinding | RepairAgent, *arguments: Any
 ) -> HookRequests[Any]:
     """Request a hook and return its value, or raise `CallRefused` or `RunStopped`."""
-    match (yield Hook(name, call.id, call.number_hook_use(name), activity, list(arguments))):
+    hook = Hook(name, call.id, call.number_hook_use(name), activity, list(arguments))
+    return hook_value(name, (yield hook))
+
+
+def hook_value(name: HookName, result: HookResult) -> Any:
+    """Return the value of a hook, or raise `CallRefused` or `RunStopped`."""
+    match result:
         case Succeeded(value):
             if (stored := Stored.of(value)) is not None:
                 raise invalid_hook_result(

@@ -18,7 +18,7 @@ from holdfast.workflows.engine.log.log import Log
 # Why the next model is asked, where the one before did not fail.
 TOO_LONG = "the conversation is too long for it"
 MAX_REASON_CHARACTERS = 300
-# The rest is counted together.
+# A hook may choose another model for every request; the rest is counted together.
 MAX_COUNTED_MODELS = 32
 _OTHERS = "others"
 
@@ -42,7 +42,9 @@ class ModelChoice:
     def __init__(self, agent: Agent, log: Log, progress: ModelProgress) -> None:
         self._log = log
         self._progress = progress
-        self._has_several = bool(agent.fallbacks)
+        hooks = agent.hooks
+        is_hooked = hooks.before_model is not None or hooks.on_model_error is not None
+        self._has_several = bool(agent.fallbacks) or is_hooked
         self.agent = agent.model_copy(
             update={
                 "model": progress.model or agent.model,
@@ -50,13 +52,6 @@ class ModelChoice:
                 "calling": "composed" if progress.composed else agent.calling,
             }
         )
-
-    @property
-    def model(self) -> ModelSettings:
-        """Return the model that answers now."""
-        model = self.agent.model
-        assert model is not None  # an agent without one makes no requests
-        return model
 
     def snapshot(self) -> ModelProgress:
         """Return its state."""
@@ -74,7 +69,7 @@ class ModelChoice:
     def use(self, model: ModelSettings, why: str) -> None:
         """Go to a model, since the one before did not answer."""
         short = why if len(why) <= MAX_REASON_CHARACTERS else f"{why[:MAX_REASON_CHARACTERS]} …"
-        before = self.model.label
+        before = self.agent.own_model.label
         text = f"{before} did not answer ({short}): {model.label} answers from now on"
         self._log.append(NoticeEntry(text=text))
         self._change(model=model)
@@ -83,7 +78,7 @@ class ModelChoice:
     def compose_calls(self) -> None:
         """Change to composed calling, since the model takes no tools."""
         text = (
-            f"{self.model.label} takes no tools: from now on its calls are a part of its"
+            f"{self.agent.own_model.label} takes no tools: from now on its calls are a part of its"
             " answers (composed calling)"
         )
         self._log.append(NoticeEntry(text=text))

@@ -1,0 +1,176 @@
+"""The hooks around a request to the model: what they receive, and what they may change.
+
+    _beforeModel   ─► other messages, tools or settings of this one request; or the run stops
+    _onModelError  ─► an output, another attempt, another model; or the run fails
+
+A change is of one request: the log keeps the conversation as it is, and one line on what changed.
+The run applies it to what the activity reads, since no activity's input holds the conversation.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from holdfast.schemas.agent import Agent, ModelSettings
+from holdfast.schemas.base import json_size, parse_duration
+from holdfast.schemas.internal.model_request import ConversationEdits, RequestChange
+from holdfast.schemas.log_entry import SHOWN_TO_MODELS
+from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.tool import Tool
+from holdfast.validation.problems import problems_of, summarize_problems
+from holdfast.workflows.engine.call.activities import CallRefused, RunStopped, invalid_hook_result
+from holdfast.workflows.engine.conversation.scopes import content_text
+from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.state.redaction import truncate
+
+MAX_VIEW_BYTES = 16_000
+MAX_VIEW_TEXT_CHARACTERS = 2_000
+MAX_VIEW_ARGUMENTS_BYTES = 300
+MAX_CHANGE_BYTES = 64_000
+# The attempts that `_onModelError` may add to one turn, and the longest pause before one.
+MAX_FURTHER_ATTEMPTS = 3
+MAX_PAUSE = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class ChangedRequest:
+    """A request as a hook changed it: the agent that makes it, and what of the log it shows."""
+
+    agent: Agent
+    edits: ConversationEdits
+    notice: str | None = None
+
+
+def shown_messages(log: Log, since: int) -> dict[int, ChatMessage]:
+    """Return the messages that the model reads, by the numbers of their entries."""
+    shown = {}
+    for record in log.records_after(since):
+        if record["type"] not in SHOWN_TO_MODELS:
+            continue
+        if "message" in record:
+            shown[record["n"]] = ChatMessage.read(record["message"])
+        elif record["upto"] == since:
+            shown[record["n"]] = ChatMessage(role="user", content=record["text"])
+    return shown
+
+
+def view_messages(log: Log, since: int) -> dict[str, Any]:
+    """Return the newest messages for `_beforeModel`, and how many it is not shown."""
+    messages = shown_messages(log, since)
+    room, views = MAX_VIEW_BYTES, list[dict[str, Any]]()
+    for number, message in reversed(messages.items()):
+        text = content_text(message.content)
+        if len(text) > MAX_VIEW_TEXT_CHARACTERS:
+            text = f"{text[:MAX_VIEW_TEXT_CHARACTERS]} … ({len(text)} characters)"
+        view: dict[str, Any] = {"n": number, "role": message.role, "text": text}
+        if message.calls:
+            view["calls"] = [
+                {
+                    "id": call.id,
+                    "tool": call.tool,
+                    "arguments": truncate(call.arguments, MAX_VIEW_ARGUMENTS_BYTES),
+                }
+                for call in message.calls
+            ]
+        if message.call_id is not None:
+            view |= {"tool": message.tool, "callId": message.call_id}
+        room -= json_size(view)
+        if room < 0:
+            break
+        views.append(view)
+    return {"messages": views[::-1], "earlier": len(messages) - len(views)}
+
+
+def changed_request(
+    value: Any, agent: Agent, tools: list[Tool], log: Log, since: int
+) -> ChangedRequest:
+    """Return the request of an agent with these tools, as the value of `_beforeModel` changes it.
+
+    Raises:
+        RunStopped: The hook stops the run.
+        CallRefused: The value is invalid.
+    """
+    match value:
+        case None | {} if not value:
+            return ChangedRequest(agent, ConversationEdits())
+        case {"stop": str(reason)} if len(value) == 1:
+            raise RunStopped(reason)
+    if (size := json_size(value)) > MAX_CHANGE_BYTES:
+        raise _invalid(f"it returned {size} bytes; at most {MAX_CHANGE_BYTES}")
+    try:
+        change = RequestChange.model_validate(value)
+    except ValidationError as error:
+        problems = problems_of(error, value, RequestChange)
+        raise _invalid(summarize_problems(problems)) from None
+    edits = _edits(change, shown_messages(log, since), since)
+    notes = [f"{len(edits.hidden)} messages hidden"] if edits.hidden else []
+    notes += [f"{len(edits.replaced)} messages replaced"] if edits.replaced else []
+    notes += [f"{len(edits.added)} messages added"] if edits.added else []
+    if change.tools is not None:
+        names = [tool.name for tool in tools]
+        if unknown := [name for name in change.tools if name not in names]:
+            raise _invalid(f"it names the tool `{unknown[0]}`, which this request does not offer")
+        agent = _with_tools(agent, change.tools)
+        notes.append(f"tools: {', '.join(change.tools) or 'none'}")
+    if change.model is not None:
+        agent = agent.model_copy(
+            update={"model": patched_model(agent.own_model, change.model, "beforeModel")}
+        )
+        notes.append(f"model: {agent.own_model.label}")
+    notice = f"the hook `_beforeModel` changed the request: {'; '.join(notes)}" if notes else None
+    return ChangedRequest(agent, edits, notice)
+
+
+def patched_model(model: ModelSettings, patch: dict[str, Any], hook: Any) -> ModelSettings:
+    """Return a model with the fields that a hook set; raise `CallRefused` if they are invalid."""
+    patched = {**model.to_json(), **patch}
+    try:
+        return ModelSettings.model_validate(patched, by_alias=True, by_name=False)
+    except ValidationError as error:
+        problems = problems_of(error, patched, ModelSettings)
+        raise invalid_hook_result(hook, f"`model`: {summarize_problems(problems)}") from None
+
+
+def pause_of(written: Any) -> timedelta:
+    """Return the pause before another attempt; raise `CallRefused` if it is invalid."""
+    try:
+        pause = parse_duration(written)
+    except ValueError as error:
+        raise invalid_hook_result("onModelError", f"`after`: {error}") from None
+    return min(pause, MAX_PAUSE)
+
+
+def _edits(change: RequestChange, shown: dict[int, ChatMessage], since: int) -> ConversationEdits:
+    """Return the edits of the messages; a message with calls is hidden together with results."""
+    wanted = change.messages
+    for number in (*wanted.hide, *wanted.replace):
+        if number > since and number not in shown:
+            raise _invalid(f"it names the message {number}, which does not exist")
+    if any(message.role == "tool" for message in wanted.append):
+        raise _invalid("`messages.append`: a message with the role `tool` is the result of no call")
+    callers = {call.id: n for n, message in shown.items() for call in message.calls}
+    groups = {n: callers.get(message.call_id or "", n) for n, message in shown.items()}
+    hidden = {groups[number] for number in wanted.hide if number in groups}
+    return ConversationEdits(
+        hidden=[number for number in shown if groups[number] in hidden],
+        replaced={
+            number: shown[number].model_copy(update={"content": text, "provider_data": None})
+            for number, text in wanted.replace.items()
+            if number in shown and groups[number] not in hidden
+        },
+        added=[ChatMessage(role=each.role, content=each.content) for each in wanted.append],
+    )
+
+
+def _with_tools(agent: Agent, names: list[str]) -> Agent:
+    def kept(tools: list[Tool]) -> list[Tool]:
+        return [tool for tool in tools if tool.name in names]
+
+    skills = [skill.model_copy(update={"tools": kept(skill.tools)}) for skill in agent.skills]
+    return agent.model_copy(update={"tools": kept(agent.tools), "skills": skills})
+
+
+def _invalid(why: str) -> CallRefused:
+    return invalid_hook_result("beforeModel", why)
