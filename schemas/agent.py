@@ -53,7 +53,7 @@ BudgetName = Literal[
 ThresholdName = Literal["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"]
 
 
-class Limits(Strict):
+class BudgetLimits(Strict):
     """The most of each budget; what is unset has no bound."""
 
     max_iterations: Annotated[int, Field(ge=0)] | None = None
@@ -78,35 +78,35 @@ class Limits(Strict):
         own = {name: value for name, value in self if value is not None}
         return type(self).model_validate({**dict(defaults), **own})
 
-    def within(self, bounds: "Limits") -> "Limits":
+    def within(self, bounds: "BudgetLimits") -> "BudgetLimits":
         """Return these limits, where they are tighter than `bounds`; else `bounds`."""
-        tighter = {name: getattr(bounds, name) for name in Limits.model_fields}
+        tighter = {name: getattr(bounds, name) for name in BudgetLimits.model_fields}
         for name, bound in tighter.items():
             value = getattr(self, name)
             if value is not None and (bound is None or value < bound):
                 tighter[name] = value
-        return Limits.model_validate(tighter)
+        return BudgetLimits.model_validate(tighter)
 
 
-class Budget(Limits):
+class Budget(BudgetLimits):
     """How much a run may use, and in a conversation each message.
 
     An unset field falls back: to the agent's, then to `BUDGET_DEFAULTS`; what those leave unset has
     no bound.
     """
 
-    per_message: Limits | None = None
+    per_message: BudgetLimits | None = None
     """In a conversation, the limits of one message, over those beside them."""
-    total: Limits | None = None
+    total: BudgetLimits | None = None
     """The limits of the whole run, all messages of a conversation together."""
 
-    def of_run(self) -> Limits:
+    def of_run(self) -> BudgetLimits:
         """Return the limits of a run that is no conversation."""
-        return self.within(self.total or Limits())
+        return self.within(self.total or BudgetLimits())
 
-    def of_message(self) -> Limits:
+    def of_message(self) -> BudgetLimits:
         """Return the limits of one message of a conversation."""
-        plain = self.within(Limits())
+        plain = self.within(BudgetLimits())
         return plain if self.per_message is None else self.per_message.over(plain)
 
 

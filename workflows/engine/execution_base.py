@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, assert_never
 
-from holdfast.schemas.agent import AgentRules, BudgetName, Limits
+from holdfast.schemas.agent import AgentRules, BudgetLimits, BudgetName
 from holdfast.schemas.base import Duration, json_size
 from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.internal.solution import Solution, WrittenCall
@@ -248,7 +248,7 @@ class SingleCall(ExecutionBase):
     def __init__(
         self, request: CallRequest, tool: Tool, desk: PendingApprovals, clock: Clock
     ) -> None:
-        snapshot = RunStateSnapshot(meter=Meter.of(Limits()), desk=desk)
+        snapshot = RunStateSnapshot(meter=Meter.of(BudgetLimits()), desk=desk)
         rules = AgentRules(name=tool.name, tools=[tool])
         super().__init__(RunState.of(request, rules, snapshot, clock))
         self.state.data.set("state", {})

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import Field, JsonValue, ValidationError
 
 from holdfast.schemas import names
-from holdfast.schemas.agent import Agent, BudgetName, ForcedTool, Limits, ToolChoice
+from holdfast.schemas.agent import Agent, BudgetLimits, BudgetName, ForcedTool, ToolChoice
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.internal.model_request import (
@@ -223,7 +223,7 @@ class ModelRequests:
         if question is None or not isinstance(question.question.ruling, Approved):
             return False
         ruling = question.question.ruling
-        to = Limits.model_validate(ruling.arguments) if ruling.edited_by else None
+        to = BudgetLimits.model_validate(ruling.arguments) if ruling.edited_by else None
         self._state.meter.extend(question.budget, to)
         return True
 
@@ -232,9 +232,9 @@ class ModelRequests:
 
         def check(arguments: dict[str, Any]) -> dict[str, Any]:
             try:
-                budget = Limits.model_validate(arguments)
+                budget = BudgetLimits.model_validate(arguments)
             except ValidationError as error:
-                problems = problems_of(error, arguments, Limits)
+                problems = problems_of(error, arguments, BudgetLimits)
                 raise InvalidArguments(summarize_problems(problems)) from None
             budget_json = budget.to_json()
             if list(budget_json) != [name]:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, Self
 
-from holdfast.schemas.agent import Agent, BudgetName, Limits, ModelSettings
+from holdfast.schemas.agent import Agent, BudgetLimits, BudgetName, ModelSettings
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import (
     MessageEntry,
@@ -158,7 +158,7 @@ class Run(ExecutionBase):
         if request.conversation is False:
             meter = Meter.of(budget.of_run().within(bounds.of_run()))
         else:
-            total = (budget.total or Limits()).within(bounds.total or Limits())
+            total = (budget.total or BudgetLimits()).within(bounds.total or BudgetLimits())
             meter = Meter.of(budget.of_message().within(bounds.of_message()), total)
         run_state = RunStateSnapshot(meter=meter, desk=desk)
         choice = request.tool_choice or agent.tool_choice

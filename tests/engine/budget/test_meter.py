@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.agent import Budget, Limits
+from holdfast.schemas.agent import Budget, BudgetLimits
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.internal.model_request import ConversationPageRequest
@@ -133,7 +133,7 @@ def test_a_runs_own_budget_can_only_be_tighter_than_its_agents() -> None:
     bounds = Budget(max_turns=8, max_calls=32)
     own = Budget(max_turns=100, max_calls=2, max_tokens=5)
 
-    assert own.within(bounds) == Limits(max_turns=8, max_calls=2, max_tokens=5)
+    assert own.within(bounds) == BudgetLimits(max_turns=8, max_calls=2, max_tokens=5)
 
 
 def test_an_extension_lets_the_run_go_on_however_much_was_used_beyond_the_limit() -> None:

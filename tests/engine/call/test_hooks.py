@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.names import STOP_RUN, ErrorCode
-from holdfast.schemas.tool import ActivityBinding, Hooks, RepairAgent
+from holdfast.schemas.tool import ActivityBinding, AgentHooks, RepairAgent
 from holdfast.workflows.engine.call.activities import advance
 from holdfast.workflows.engine.call.tool_call import Failure, fail
 from tests.engine.driver import Play, as_before, call, runner, says, tool
@@ -19,8 +19,8 @@ ORDER = {
 BROKEN = fail(ErrorCode.TOOL_ERROR, "no")
 
 
-def hooks(**names: str) -> Hooks:
-    return Hooks(**{name: ActivityBinding(type=type_) for name, type_ in names.items()})
+def hooks(**names: str) -> AgentHooks:
+    return AgentHooks(**{name: ActivityBinding(type=type_) for name, type_ in names.items()})
 
 
 def one(
@@ -118,7 +118,7 @@ def test_repair_ends_once_it_changes_nothing() -> None:
 def test_an_agent_repairs_from_the_call_its_errors_and_the_schema(
     said: Any, code: str | None, result: str
 ) -> None:
-    agent = Hooks(repair=RepairAgent(agent="fixer"))
+    agent = AgentHooks(repair=RepairAgent(agent="fixer"))
     play = one({"id": "x"}, of={"hooks": agent}, answers={"fixer": said})
 
     [(_, [task])] = asked(play)

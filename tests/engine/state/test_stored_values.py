@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.internal.stored_value import Stored
-from holdfast.schemas.tool import ActivityBinding, Hooks
+from holdfast.schemas.tool import ActivityBinding, AgentHooks
 from holdfast.workflows.engine.call.activities import outcome_of_result
 from holdfast.workflows.engine.call.tool_call import Succeeded
 from tests.engine.driver import Play, call, says, tool
@@ -71,5 +71,5 @@ def test_what_is_to_fit_a_schema_has_to_be_of_a_size_to_be_checked() -> None:
 
 @pytest.mark.parametrize("hook", ["prepare", "before", "after"])
 def test_a_hook_that_answers_so_much_has_failed(hook: str) -> None:
-    play = played("seen", hooks=Hooks(**{hook: ActivityBinding(type="guard")}))
+    play = played("seen", hooks=AgentHooks(**{hook: ActivityBinding(type="guard")}))
     assert f"the hook `_{hook}` failed: it returned 5000000 bytes" in str(play.results()["t1c1"])

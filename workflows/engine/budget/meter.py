@@ -24,8 +24,8 @@ from pydantic.alias_generators import to_snake
 from holdfast.schemas.agent import (
     ON_LIMIT_DEFAULTS,
     Budget,
+    BudgetLimits,
     BudgetName,
-    Limits,
     OnLimit,
     ThresholdName,
 )
@@ -60,9 +60,9 @@ class Meter(Lenient, frozen=False):
     outside the run's own turns, by call id.
     """
 
-    budget: Limits
-    granted: Limits
-    total: Limits = Limits()
+    budget: BudgetLimits
+    granted: BudgetLimits
+    total: BudgetLimits = BudgetLimits()
     before: UsedBefore = UsedBefore()
     iterations: int = 0
     turns: int = 0
@@ -86,9 +86,9 @@ class Meter(Lenient, frozen=False):
     _at_work: int = 0
 
     @classmethod
-    def of(cls, budget: Limits, total: Limits | None = None) -> Self:
+    def of(cls, budget: BudgetLimits, total: BudgetLimits | None = None) -> Self:
         """Return a meter without any usage; `total` bounds all messages of a conversation."""
-        total = total or Limits()
+        total = total or BudgetLimits()
         return cls(budget=budget.within(total), granted=budget, total=total)
 
     def set_actions(
@@ -161,7 +161,7 @@ class Meter(Lenient, frozen=False):
             name: limit if limit is None else limit + getattr(self.before, name, 0)
             for name, limit in self.granted
         }
-        self.budget = Limits.model_validate(moved).within(self.total)
+        self.budget = BudgetLimits.model_validate(moved).within(self.total)
         self.same_tool, self.out_of_time, self.too_deep = ("", 0), False, False
         self.reached = []
 
@@ -222,7 +222,7 @@ class Meter(Lenient, frozen=False):
             (name for name, value, most in used if most is not None and value >= most), None
         )
 
-    def extend(self, name: BudgetName, to: Limits | None = None) -> None:
+    def extend(self, name: BudgetName, to: BudgetLimits | None = None) -> None:
         """Grant more than is used of a budget: the original grant again, or a person's value."""
         if name == "maxDuration":
             self.out_of_time = False
@@ -249,7 +249,7 @@ class Meter(Lenient, frozen=False):
             amount = round(amount - start, 9) if isinstance(start, float) else amount - start
         return format_duration(amount) if isinstance(amount, timedelta) else amount
 
-    def frees(self, name: BudgetName, to: Limits) -> bool:
+    def frees(self, name: BudgetName, to: BudgetLimits) -> bool:
         """Return whether the run could go on with such a limit."""
         new, limit = getattr(to, to_snake(name)), getattr(self.budget, to_snake(name))
         used = self.used().get(name, limit) - getattr(self.before, to_snake(name), type(limit)())
@@ -288,7 +288,7 @@ class Meter(Lenient, frozen=False):
         views: dict[str, Any] = {}
         for name, amount in used.items():
             views[name] = {"used": self.shown(name, amount), "limit": self.limit(name)}
-            if self.before != UsedBefore() or self.total != Limits():
+            if self.before != UsedBefore() or self.total != BudgetLimits():
                 limit = getattr(self.total, to_snake(name))
                 whole = [self.shown(name, each, UsedBefore()) for each in (amount, limit)]
                 views[name]["total"] = dict(zip(("used", "limit"), whole, strict=True))
