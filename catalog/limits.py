@@ -56,7 +56,7 @@ def limited_agent(agent: Agent, limits: Limits) -> Agent:
     approval = _limited_policy(agent.approval, DEFAULTS, limits, has_exceptions=True)
     changes = {
         "approval": approval.model_copy(update={"auto": auto}),
-        "budget": agent.budget.within(limits.budget),
+        "budget": agent.budget.bounded(limits.budget),
         "concurrency": min(agent.concurrency, limits.concurrency or agent.concurrency),
         "skills": [
             skill.model_copy(

@@ -100,6 +100,16 @@ class Budget(BudgetLimits):
     total: BudgetLimits | None = None
     """The limits of the whole run, all messages of a conversation together."""
 
+    def bounded(self, bounds: "Budget") -> "Budget":
+        """Return the budget, each part of it within the same part of `bounds`."""
+        total = (self.total or BudgetLimits()).within(bounds.total or BudgetLimits())
+        has_own = self.per_message or bounds.per_message
+        return Budget(
+            **dict(self.within(bounds)),
+            per_message=self.of_message().within(bounds.of_message()) if has_own else None,
+            total=None if total == BudgetLimits() else total,
+        )
+
     def of_run(self) -> BudgetLimits:
         """Return the limits of a run that is no conversation."""
         return self.within(self.total or BudgetLimits())

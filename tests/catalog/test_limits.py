@@ -67,6 +67,11 @@ def test_limits_tighten_what_an_agent_states_and_loosen_nothing(orders: Folder) 
         "maxDepth": 4,
     }
     assert load(orders, concurrency=2).concurrency == 2
+    limit(orders, budget={"maxTurns": 8, "total": {"maxTurns": 90}})
+    budget = load(orders, budget={"perMessage": {"maxTurns": 20}, "total": {"maxCalls": 9}}).budget
+    assert budget.of_message().max_turns == 8
+    assert budget.total
+    assert budget.total.to_json() == {"maxTurns": 90, "maxCalls": 9}
 
 
 @pytest.mark.parametrize(

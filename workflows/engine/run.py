@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, Self
 
-from holdfast.schemas.agent import Agent, BudgetLimits, BudgetName, ModelSettings
+from holdfast.schemas.agent import Agent, BudgetName, ModelSettings
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import (
     MessageEntry,
@@ -154,12 +154,11 @@ class Run(ExecutionBase):
         clock: Clock,
     ) -> Self:
         """Return a new run, or raise `InvalidRequest` if the request does not fit the agent."""
-        budget, bounds = agent.budget, request.budget
+        budget = agent.budget.bounded(request.budget)
         if request.conversation is False:
-            meter = Meter.of(budget.of_run().within(bounds.of_run()))
+            meter = Meter.of(budget.of_run())
         else:
-            total = (budget.total or BudgetLimits()).within(bounds.total or BudgetLimits())
-            meter = Meter.of(budget.of_message().within(bounds.of_message()), total)
+            meter = Meter.of(budget.of_message(), budget.total)
         run_state = RunStateSnapshot(meter=meter, desk=desk)
         choice = request.tool_choice or agent.tool_choice
         run = cls(

@@ -12,14 +12,14 @@ AGENTS = [
     agent(
         "a model that is a text",
         "model: gpt-5\n",
-        "1: `model`: `gpt-5` does not fit; write an object",
+        "1: `model`: `gpt-5` does not fit; write an object, or a list",
     ),
     agent("no model", "name: desk\n", "1: `model` is missing; add it, or `calls` in its place"),
     agent(
         "a URL in an agent",
         "model: {endpoint: m, baseUrl: http://localhost:8080}\n",
-        "1: unknown field `baseUrl`; known: `endpoint`, `maxOutputTokens`, `name`, "
-        "`options`, `temperature`",
+        "1: unknown field `baseUrl`; known: `accepts`, `endpoint`, "
+        "`maxOutputTokens`, `name`, `options`, `reasoning`, `retryFor`, `temperature`",
     ),
     agent(
         "a field misspelt",

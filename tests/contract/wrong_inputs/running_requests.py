@@ -143,8 +143,8 @@ AGENTS = [
     of(
         "a key in an agent",
         agent(model={**MODEL, "apiKey": "sk-1"}),
-        "`agent.model.apiKey`: unknown field `apiKey`; known: `endpoint`, "
-        "`maxOutputTokens`, `name`, `options`, `temperature`",
+        "`agent.model.apiKey`: unknown field `apiKey`; known: `accepts`, `endpoint`, "
+        "`maxOutputTokens`, `name`, `options`, `reasoning`, `retryFor`, `temperature`",
     ),
     of(
         "auto for a tool it does not have",

@@ -27,7 +27,7 @@ SENT = [
         [{"callId": "t1c1"}],
         "RuntimeError",
         "Update handler for 'decied' expected but not found, and there is no dynamic "
-        "handler. known updates: [decide renew send]",
+        "handler. known updates: [decide renew send withdraw]",
     ),
 ]
 # To a conversation that is open.
@@ -38,8 +38,8 @@ SAID = [
         "send",
         [{"text": "hello"}],
         "invalid_request",
-        "`content` is missing; add it. `text`: unknown field `text`; known: `content`, "
-        "`delivery`, `role`",
+        "`content` is missing; add it. `text`: unknown field `text`; known: `audience`, "
+        "`content`, `delivery`, `role`, `skill`",
     ),
     Update(
         "talking",
@@ -81,7 +81,7 @@ SIGNALS = [
         "message",
         [{"text": "hello"}],
         "a message was ignored: `content` is missing; add it. `text`: unknown field "
-        "`text`; known: `content`, `delivery`, `role`",
+        "`text`; known: `audience`, `content`, `delivery`, `role`, `skill`",
     ),
 ]
 

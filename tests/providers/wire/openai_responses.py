@@ -150,7 +150,7 @@ class OpenAIResponsesWire(Wire):
     base_url = "https://api.openai.com/v1"
     usage = Usage(input_tokens=12, output_tokens=30, cached_tokens=4, written_tokens=3)
     partial = True
-    lacks_tools = (400, b'{"error": {"message": "\'tools\' is not supported with this model"}}')
+    lacks_tools = (400, b'{"error": {"message": "tools is not supported in this model."}}')
 
     hi = (begun(spoken(0, "Hi")), [ended()])
     stop_reasons = {
