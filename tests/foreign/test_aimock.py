@@ -1,7 +1,7 @@
 """Formats at a server that others wrote: aimock, from the registry of Node's packages.
 
 It is run as a subprocess on loopback, takes its answers from a test, and keeps what it was asked.
-No server of Ollama's own can be had without a model of some gigabytes, and none of OpenAI's at all.
+No server of Ollama's own can be had without a model of some gigabytes, and none of the others'.
 """
 
 import json
@@ -36,6 +36,7 @@ from holdfast.schemas.settings.endpoints import ProviderName
 from tests.providers.fakes import TOOLS, Heard, ask, said, target
 from tests.support.backend import TOOLS as BACKEND_TOOLS
 from tests.support.backend import Run
+from tests.support.token_services import TokenService, token_service
 
 pytestmark = pytest.mark.typescript
 
@@ -51,7 +52,7 @@ TEXT = "Guten Tag, Zoë: the order is on its way 😀, and will be with you tomo
 CITIES = ("Oslo", "Rome", "Bern", "Kyiv")
 NAMES = ToolNames(ask(tools=TOOLS).tools)
 # Where it speaks each format.
-PATHS: dict[ProviderName, str] = {"ollama": "", "openai-responses": "/v1"}
+PATHS: dict[ProviderName, str] = {"ollama": "", "bedrock": "", "openai-responses": "/v1"}
 # The server takes models of this name for such that reason.
 MODEL = "gpt-5-test"
 
@@ -105,6 +106,12 @@ def mock(server: Mock, request: pytest.FixtureRequest) -> Mock:
     """The server in one format after the other, with nothing planned."""
     server.forget()
     return replace(server, provider=request.param)
+
+
+@pytest.fixture
+def tokens() -> Iterator[TokenService]:
+    with token_service() as service:
+        yield service
 
 
 def at(mock: Mock, **headers: str) -> EndpointTarget:
@@ -213,14 +220,21 @@ async def test_what_it_breaks_on_purpose_is_asked_again(
     assert not told.non_retryable
 
 
-async def test_a_run_calls_its_tool_and_ends(client: Client, mock: Mock, tmp_path: Path) -> None:
+async def test_a_run_calls_its_tool_and_ends(
+    client: Client,
+    mock: Mock,
+    tokens: TokenService,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    tokens.set_up("aws", monkeypatch, tmp_path)
     call = {"name": "echo", "arguments": {"text": "coffee", "times": 2}}
     mock.plan({"toolCalls": [call]}, match={"hasToolResult": False})
     mock.plan({"content": "Twice."}, match={"hasToolResult": True})
     endpoints = tmp_path / "endpoints.yaml"
-    endpoints.write_text(
-        json.dumps({"home": {"provider": mock.provider, "baseUrl": mock.base_url}})
-    )
+    auth = {"auth": {"type": "aws", "region": "eu-central-1"}} if mock.provider == "bedrock" else {}
+    home = {"provider": mock.provider, "baseUrl": mock.base_url, **auth}
+    endpoints.write_text(json.dumps({"home": home}))
     settings = WorkerSettings(
         tools=[str(BACKEND_TOOLS)], endpoints=endpoints, task_queue=f"aimock-{uuid.uuid4().hex[:8]}"
     )
@@ -238,3 +252,5 @@ async def test_a_run_calls_its_tool_and_ends(client: Client, mock: Mock, tmp_pat
         assert (result["status"], result["output"]) == ("completed", "Twice.")
         assert (result["turns"], result["calls"]) == (2, 1)
         assert await run.results() == {"t1c1": "coffeecoffee"}
+        assert tokens.given == (1 if auth else 0)
+        assert "token-1" not in str(await run.history())
