@@ -14,7 +14,10 @@ _NO_TEMPERATURE = "the model takes no `temperature`: it was asked without; set i
 _NO_CHOICE = "the model cannot be made to call a tool: whether to call one was left to it"
 _NO_SCHEMA = "the model cannot be held to the output's schema: its answer is only checked by it"
 _NO_STREAM = "the model cannot stream such an answer: it came whole"
-_NO_EFFORT = "the model does not take its `reasoning`: it was asked without; set another, or none"
+_NO_EFFORT = (
+    "the model does not take its `reasoning`: it was asked without; set another, or leave it out"
+)
+_NO_NONE = "the model always reasons: it was asked for low `reasoning` in place of none"
 _NO_USAGE = "the endpoint cannot be asked for the usage of a streamed answer, so it may be unknown"
 
 _LACKS = ("not support", "n't support", "unsupported")
@@ -159,10 +162,16 @@ _FALLBACKS = (
     ParameterFallback(_has_reasoning, _without_reasoning, of=_NOT_ENCRYPTED, is_permanent=True),
     ParameterFallback(_has_reasoning, _without_reasoning, of=_NOT_DECRYPTED, statuses=(400, 404)),
     ParameterFallback(
+        lambda request: request.ask.model.reasoning == "none",
+        lambda request: _with_model(request, _NO_NONE, reasoning="low"),
+        of=("'none'", "thinking.type.disabled", "budget 0 is invalid", "level minimal"),
+        is_permanent=True,
+    ),
+    ParameterFallback(
         lambda request: request.ask.model.reasoning is not None,
         lambda request: _with_model(request, _NO_EFFORT, reasoning=None),
         of=("reasoning", "think", "effort"),
-        how=(*_WRONG_VALUE, "invalid", "unrecognized", "unknown", "extra inputs", "only works"),
+        how=(*_WRONG_VALUE, "invalid", "unrecognized", "unknown", "not permitted"),
         is_permanent=True,
     ),
 )

@@ -1,9 +1,9 @@
 """The setting `reasoning` of a model as the options of each provider.
 
 Sources: OpenAI's, Google's and Ollama's API references (`reasoning_effort`, `reasoning.effort`;
-`thinkingConfig`; `think`), Anthropic's "Extended thinking" and "Effort", Amazon's guide to Nova and
-to OpenAI's models on Bedrock. What a model does not take, its server refuses:
-`providers.parameter_fallback`.
+`thinkingConfig`; `think`), Anthropic's "Thinking" and "Effort", Amazon's "Extended thinking in
+Amazon Nova 2", and answers of Bedrock in the tests of Vercel's AI SDK. What a model does not take,
+its server refuses: `providers.parameter_fallback`.
 """
 
 import re
@@ -11,10 +11,11 @@ from typing import Any
 
 from holdfast.schemas.agent import ModelSettings, Reasoning
 
-# Models that decide by themselves how long to think, at an effort. Others take a budget.
+# Claude's models that decide by themselves how long to think, at an effort. Others take a budget.
 _ADAPTIVE = re.compile(
-    r"claude-(?:(?:opus|sonnet)-4[-.][6-9]|(?:opus|sonnet|haiku|fable|mythos)-[5-9])"
+    r"claude-(?:fable|mythos|(?:opus|sonnet)-4[-.][6-9]|(?:opus|sonnet|haiku)-[5-9])"
 )
+_BETWEEN_TOOLS = re.compile(r"claude-sonnet-5[-.]5")
 _CLAUDE_BUDGETS = {"low": 1_024, "medium": 8_192, "high": 16_384}
 # As Google translates the efforts of OpenAI's format.
 _GEMINI_BUDGETS = {"none": 0, "low": 1_024, "medium": 8_192, "high": 24_576}
@@ -31,7 +32,11 @@ def with_reasoning(kind: str, model: ModelSettings) -> ModelSettings:
     for name in _MERGED:
         if isinstance(own.get(name), dict):
             own[name] = translated.get(name, {}) | own[name]
-    return model.model_copy(update={"options": translated | own})
+    changes: dict[str, Any] = {"options": translated | own}
+    if "reasoningConfig" in translated and model.reasoning == "high":
+        # "`maxTokens` must be unset when … maxReasoningEffort is 'high'", and the temperature too.
+        changes |= {"max_output_tokens": None, "temperature": None}
+    return model.model_copy(update=changes)
 
 
 def _options(kind: str, model: ModelSettings, level: Reasoning) -> dict[str, Any]:
@@ -44,12 +49,14 @@ def _options(kind: str, model: ModelSettings, level: Reasoning) -> dict[str, Any
         case "bedrock" if "claude" in name:
             return _claude(name, level, model.max_output_tokens)
         case "bedrock" if "nova" in name:
+            # Nova does not reason by default, and its first models reject the field.
             enabled = {"type": "enabled", "maxReasoningEffort": level}
-            return {"reasoningConfig": {"type": "disabled"} if level == "none" else enabled}
+            return {} if level == "none" else {"reasoningConfig": enabled}
+        case "bedrock" if re.search(r"openai\.(?!gpt-oss)", name):
+            return {"reasoning": {"effort": level}}
         case "gemini" if "gemini-2" in name:
             return {"thinkingConfig": {"thinkingBudget": _GEMINI_BUDGETS[level]}}
         case "gemini":
-            # None of the newer models can do without.
             least = "MINIMAL" if level == "none" else level.upper()
             return {"thinkingConfig": {"thinkingLevel": least}}
         case "ollama":
@@ -60,10 +67,12 @@ def _options(kind: str, model: ModelSettings, level: Reasoning) -> dict[str, Any
 
 
 def _claude(name: str, level: Reasoning, max_output_tokens: int | None) -> dict[str, Any]:
-    if _ADAPTIVE.search(name):
-        if level == "none":
-            return {"thinking": {"type": "disabled"}}
-        return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
+    if (adaptive := _ADAPTIVE.search(name)) is not None:
+        if level != "none":
+            return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
+        kind = "between_tools" if _BETWEEN_TOOLS.search(name) else "disabled"
+        # Before the fifth generation they do not think by default.
+        return {} if "-4" in adaptive[0] else {"thinking": {"type": kind}}
     if level == "none":
         return {}
     # The budget is a part of the longest answer, and has a least value.

@@ -5,6 +5,7 @@ A reader is an argparse `type`; its error names what is wrong, and the fix.
 
 import argparse
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, NoReturn, TypeVar
@@ -15,7 +16,7 @@ T = TypeVar("T")
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)\Z", re.DOTALL)
 
 
-class CommandParser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser, ABC):
     """A parser whose errors are one line: the option, what is wrong, what to do."""
 
     def parse_options(self, arguments: Sequence[str]) -> dict[str, Any]:
@@ -57,9 +58,9 @@ class CommandParser(argparse.ArgumentParser):
             todo = suggest_names(word, close) if close else f"write one of {', '.join(known)}"
         self.end(f"{place}{wrong}", todo)
 
+    @abstractmethod
     def end(self, wrong: str, todo: str) -> NoReturn:
         """End with an error; without `todo`, it names the help."""
-        raise NotImplementedError
 
 
 def read_by(read: Callable[[str], T]) -> Callable[[str], T]:

@@ -50,7 +50,7 @@ _TOP_LEVEL = (
     *("additionalModelRequestFields", "additionalModelResponseFieldPaths", "guardrailConfig"),
     *("outputConfig", "performanceConfig", "promptVariables", "requestMetadata", "serviceTier"),
 )
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9 ()\[\]-]+")
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9()\[\]-]+")
 _MEDIA_ALONE = "(a message without a text)"
 _INFERENCE = ("topP", "stopSequences")
 _IMAGE_FORMATS = {f"image/{each}": each for each in ("png", "jpeg", "gif", "webp")}

@@ -89,6 +89,12 @@ def test_a_document_alone_has_a_text_on_bedrock() -> None:
     assert parts("bedrock", said("user", [DOCUMENT]))[0] == {"text": "(a message without a text)"}
 
 
+def test_a_document_s_name_on_bedrock_has_no_two_spaces_in_a_row() -> None:
+    odd = {**DOCUMENT, "name": "Report -  Final (2).pdf"}
+    [_, part] = parts("bedrock", said("user", [TEXT, odd]))
+    assert part["document"]["name"] == "Report---Final-(2)-pdf 1f238a37"
+
+
 def test_every_format_carries_images_and_all_but_ollama_s_documents() -> None:
     assert {kind for kind, spoken in FORMATS.items() if "document" not in spoken.carries} == {
         "ollama"

@@ -47,6 +47,9 @@ TRANSLATED: list[tuple[ProviderName, str, str, dict[str, Any]]] = [
     ("openai-responses", "gpt-5.5", "none", {"reasoning": {"effort": "none"}}),
     ("anthropic", "claude-opus-4-7", "high", ADAPTIVE | {"output_config": {"effort": "high"}}),
     ("anthropic", "claude-opus-5", "none", {"thinking": {"type": "disabled"}}),
+    ("anthropic", "claude-sonnet-5-5", "none", {"thinking": {"type": "between_tools"}}),
+    ("anthropic", "claude-opus-4-7", "none", {"thinking": None}),
+    ("anthropic", "claude-mythos-preview", "low", ADAPTIVE | {"output_config": {"effort": "low"}}),
     (
         "anthropic",
         "claude-sonnet-4-5",
@@ -63,7 +66,7 @@ WITHIN: list[tuple[ProviderName, str, str, str, Any]] = [
     ("gemini", "gemini-2.5-flash", "none", "generationConfig", {"thinkingBudget": 0}),
     ("gemini", "gemini-2.5-pro", "high", "generationConfig", {"thinkingBudget": 24_576}),
 ]
-ON_BEDROCK: list[tuple[str, str, dict[str, Any]]] = [
+ON_BEDROCK: list[tuple[str, str, dict[str, Any] | None]] = [
     ("us.anthropic.claude-opus-4-7-v1:0", "low", ADAPTIVE | {"output_config": {"effort": "low"}}),
     (
         "amazon.nova-2-lite-v1:0",
@@ -71,6 +74,8 @@ ON_BEDROCK: list[tuple[str, str, dict[str, Any]]] = [
         {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "high"}},
     ),
     ("openai.gpt-oss-120b-1:0", "medium", {"reasoning_effort": "medium"}),
+    ("us.openai.gpt-5.6", "medium", {"reasoning": {"effort": "medium"}}),
+    ("amazon.nova-2-lite-v1:0", "none", None),
 ]
 
 
@@ -95,10 +100,14 @@ async def test_it_is_among_the_settings_of_gemini(
 
 @pytest.mark.parametrize(("name", "level", "expected"), ON_BEDROCK)
 async def test_it_is_among_a_model_s_own_fields_on_bedrock(
-    name: str, level: str, expected: dict[str, Any]
+    name: str, level: str, expected: dict[str, Any] | None
 ) -> None:
-    [body, _], _ = await sent("bedrock", name, reasoning=level)
-    assert body["additionalModelRequestFields"] == expected
+    [body, _], _ = await sent("bedrock", name, reasoning=level, maxOutputTokens=500)
+    assert body.get("additionalModelRequestFields") == expected
+    # Nova rejects both with its high effort alone.
+    settings = {"maxTokens": 500, "temperature": 0.7}
+    is_high = expected is not None and level == "high"
+    assert body["inferenceConfig"] == ({} if is_high else settings)
 
 
 async def test_an_agent_s_own_options_win_and_stand_beside_it() -> None:
@@ -135,7 +144,13 @@ REFUSED: list[tuple[ProviderName, str, str]] = [
     ),
     ("anthropic", "thinking", "adaptive thinking is not supported on this model"),
     ("ollama", "think", '"llama3.1:8b" does not support thinking'),
-    ("gemini", "thinkingConfig", "Budget 0 is invalid. This model only works in thinking mode."),
+    ("gemini", "thinkingConfig", "Thinking is not supported by this model"),
+    (
+        "bedrock",
+        "thinking",
+        "The model returned the following errors: Malformed input request: #: extraneous key"
+        " [thinking] is not permitted, please reformat your input and try again.",
+    ),
 ]
 
 
@@ -146,3 +161,45 @@ async def test_a_model_that_does_not_take_it_is_asked_without_from_then_on(
     bodies, notices = await sent(kind, "claude-opus-4-7", message, reasoning="low")
     assert [f'"{field}"' in json.dumps(body) for body in bodies] == [True, False, False]
     assert all("does not take its `reasoning`" in notice for notice in notices)
+
+
+ALWAYS: list[tuple[ProviderName, str, str, dict[str, Any]]] = [
+    (
+        "openai",
+        "gpt-5",
+        "Unsupported value: 'none' is not supported with the 'gpt-5' model. Supported values are:"
+        " 'minimal', 'low', 'medium', and 'high'.",
+        {"reasoning_effort": "low"},
+    ),
+    (
+        "anthropic",
+        "claude-opus-5-5",
+        '"thinking.type.disabled" is not supported for this model. Use "thinking.type.adaptive" and'
+        ' "output_config.effort" to control thinking behavior.',
+        ADAPTIVE | {"output_config": {"effort": "low"}},
+    ),
+    (
+        "gemini",
+        "gemini-2.5-pro",
+        "Budget 0 is invalid. This model only works in thinking mode.",
+        {"thinkingConfig": {"thinkingBudget": 1_024}},
+    ),
+    (
+        "gemini",
+        "gemini-3.8-flash",
+        "Thinking level MINIMAL is not supported for this model.",
+        {"thinkingConfig": {"thinkingLevel": "LOW"}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "message", "expected"), ALWAYS)
+async def test_a_model_that_always_reasons_is_asked_for_little_of_it_in_place_of_none(
+    kind: ProviderName, name: str, message: str, expected: dict[str, Any]
+) -> None:
+    bodies, notices = await sent(kind, name, message, reasoning="none")
+    for body in bodies[1:]:
+        settings = body.get("generationConfig", body)
+        assert {field: settings.get(field) for field in expected} == expected
+    assert len(bodies) == 3
+    assert all("the model always reasons" in notice for notice in notices)

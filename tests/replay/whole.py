@@ -87,6 +87,11 @@ SKILLS = [
      "tools": ["look_up"]},
     {"name": "talk", "activity": "echo"},
 ]  # fmt: skip
+SHOWN = [
+    {"type": "text", "text": "When does it end?"},
+    {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="},
+    {"type": "document", "data": "JVBERi0xLjc=", "name": "contract.pdf"},
+]
 
 IN_ORDER = [
     Answer(
@@ -215,6 +220,14 @@ PAYS = by_system(
 )
 
 WHOLE: dict[str, Path] = {
+    "picture_unseen": Path(
+        [Answer("In June.")],
+        request={
+            "agent": {"model": {"endpoint": "fake", "name": "tiny", "accepts": ["document"]}},
+            "input": None,
+            "context": [{"content": SHOWN}],
+        },
+    ),
     "graph": Path(
         [Answer(calls=GRAPH), DONE],
         [GIVE, MAKE, "look_up"],
