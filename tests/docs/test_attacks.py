@@ -1,4 +1,7 @@
-"""The table of attacks in SECURITY.md: each line names a test that exists, none is missing."""
+"""The table of attacks in SECURITY.md: each line names a test, none of those demanded is missing.
+
+That the tests are there: `test_links.py`.
+"""
 
 import re
 
@@ -10,17 +13,15 @@ DEMANDED = [
     *("early decision for a guessed id", "race of two decisions"),
 ]
 ROW = re.compile(
-    r"^\| ([^|]+) \| [^|]+ \| [^|]+ \| \[`(test_\w+)`\]\((tests/attacks/\w+\.py)\) \|$",
+    r"^\| ([^|]+) \| [^|]+ \| [^|]+ \| \[`(test_\w+)`\]\((tests/[\w/]+\.py)\) \|$",
     re.MULTILINE,
 )
 
 
-def test_each_line_names_a_test_that_is_there() -> None:
+def test_each_line_names_a_test() -> None:
     readme = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     table = readme.partition("## What was tried against it")[2].partition("\n## ")[0]
     rows = ROW.findall(table)
 
     assert len(rows) == table.count("\n| ") - 2
     assert [name for name in DEMANDED if name not in [row[0] for row in rows]] == []
-    for _, name, file in rows:
-        assert re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text(), re.MULTILINE), name

@@ -17,6 +17,7 @@ PAGES = [
 GENERATED = [ROOT / "docs/figures.md", ROOT / "docs/faults.md"]
 _BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
+_TEST = re.compile(r"\[`(test_\w+)`\]\(([^()\s]+\.py)\)")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 
 
@@ -53,6 +54,37 @@ def broken(page: Path, link: str) -> str | None:
 def test_its_links_lead_somewhere(page: Path) -> None:
     found = (broken(page, link) for link in _LINK.findall(prose(page)))
     assert [problem for problem in found if problem] == []
+
+
+def missing_tests(page: Path, text: str) -> list[str]:
+    """The tests that a text of a page names, and that are not in the file that it links."""
+    return [
+        name
+        for name, file in _TEST.findall(text)
+        if not re.search(rf"^(async )?def {name}\(", (page.parent / file).read_text(), re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_tests_that_it_names_are_there(page: Path) -> None:
+    assert missing_tests(page, prose(page)) == []
+
+
+def test_a_test_that_is_not_there_is_found() -> None:
+    here = "test_a_test_that_is_not_there_is_found"
+    named = [f"[`{name}`](tests/docs/test_links.py)" for name in (here, "test_nothing")]
+    assert missing_tests(ROOT / "README.md", " ".join(named)) == ["test_nothing"]
+
+
+PROTOCOLS = [ROOT / "docs/protocols.md", *sorted(ROOT.glob("docs/protocols/*.md"))]
+
+
+@pytest.mark.parametrize("page", PROTOCOLS, ids=lambda page: page.stem)
+def test_each_behaviour_of_a_protocol_is_shown_by_a_test(page: Path) -> None:
+    had = prose(page).partition("\n## What Holdfast does not have")[0]
+    rows = re.findall(r"^\| [KGHSX]\d.*$", had, re.MULTILINE)
+    assert len(rows) > 20
+    assert [row for row in rows if not _TEST.search(row)] == []
 
 
 LEADS_NOWHERE = ["nowhere.md", "../tools/tools.md#nowhere", "#nowhere", "../../../outside.md"]

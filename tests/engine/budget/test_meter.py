@@ -164,6 +164,7 @@ def test_the_final_answer_is_asked_for_without_calls() -> None:
     play.take(play.run.next())
     play.run.next()
 
+    assert play.engine_messages() == ["iteration limit reached; finalise your answer"]
     assert play.run.pages.page(ConversationPageRequest(upto=0)).ask.tool_choice == "none"  # type: ignore[union-attr]  # the first page has it
 
 
