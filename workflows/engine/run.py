@@ -359,7 +359,7 @@ class Run(ExecutionBase):
         message = ChatMessage(role="assistant", content=as_text(self.output))
         self.state.log.append(MessageEntry(message=message))
         self._leave_turn()
-        self.answered_up_to, self._ending = self.mailbox.heard, "completed"
+        self._complete()
 
     def next_model(self, why: str, failed: ModelSettings | None = None) -> bool:
         """Go to the agent's next model, unless the run left the `failed` one before.
@@ -527,8 +527,12 @@ class Run(ExecutionBase):
             message = ChatMessage(role="user", content=str(error))
             self.state.log.append(MessageEntry(message=message))
         else:
-            self.answered_up_to, self.exceeded = self.mailbox.heard, None
-            self._ending = "completed"
+            self._complete()
+
+    def _complete(self) -> None:
+        """Answer every message that was read so far with the output."""
+        self.answered_up_to, self.exceeded = self.mailbox.heard, None
+        self._ending = "completed"
 
     def _exceed(self, name: BudgetName, *, is_noted: bool = False) -> None:
         """End the run on a budget, or in a conversation its message: others may follow."""
@@ -579,9 +583,9 @@ class Run(ExecutionBase):
 
     def budget_problem(self, number: int) -> str | None:
         """Return the budget because of which a message has no answer, if that is the reason."""
-        if self.exceeded is None or self.answered_up_to > number:
+        if self.exceeded is None:
             return None
-        if self.answered_up_to == number:
+        if self.answered_up_to >= number:
             limit = self.state.meter.limit(self.exceeded)
             return (
                 f"the budget {self.exceeded} ({limit}) of this message is used up; send the next"

@@ -260,3 +260,14 @@ def test_a_failing_summary_goes_to_no_hook() -> None:
     play = Asking(too_long, DONE, failed={"output": "x"}, summaries=[DOWN]).to_end()
     assert (play.failure.message, play.seen("failed")) == ("it is down", [])
     assert len(play.seen("before")) == 2, "the summary is a request, too"
+
+
+def test_an_output_in_place_of_the_answer_follows_a_message_that_ended_on_its_budget() -> None:
+    more: dict[str, Any] = {"conversation": True, "budget": {"perMessage": {"maxTurns": 1}}}
+    play = Asking(DONE, LOOK, DOWN, failed={"output": "for the model"}, **more).to_end()
+    play.receive("a")
+    assert play.to_end().run.exceeded == "maxTurns"
+    answered = play.receive("b")
+    play.to_end()
+
+    assert (play.run.output, play.run.budget_problem(answered)) == ("for the model", None)

@@ -109,6 +109,16 @@ def test_a_message_that_ends_on_its_budget_leaves_the_conversation_open() -> Non
     assert play.run.output == "two"
 
 
+def test_messages_that_are_read_together_end_together_on_their_budget() -> None:
+    more = {"maxTurns": 8, "perMessage": {"maxTurns": 1}}
+    play = talk(says("one"), LOOK, budget=more).to_end()
+    first, second = play.receive("a"), play.receive("b")
+    play.to_end()
+
+    problems = [play.run.budget_problem(number) for number in (first, second)]
+    assert ["maxTurns (1)" in str(problem) for problem in problems] == [True, True]
+
+
 def test_a_conversation_that_is_closed_after_a_used_up_message_has_no_output() -> None:
     play = talk(says("one"), LOOK, budget={"maxTurns": 1}).to_end()
     say(play)
