@@ -95,7 +95,9 @@ async def execute_repair(
     tool = Tool(name=agent, delegate=agent, parameters={})
     call = ToolCall(AskedCall(id=id, provider_id=id, tool=agent, arguments={}), tool)
     call.set_arguments(hook.arguments[0])
-    turn = Turn(work.turn_number, [call])
+    # The rest of the budget is also for the delegates of the turn that have yet to start.
+    others = [] if work.open_turn is None else work.open_turn.calls
+    turn = Turn(work.turn_number, [call, *others])
     match await execute_delegate(call, turn, work, publisher, executor, is_hook=True):
         case Succeeded() as outcome:
             return outcome

@@ -239,8 +239,6 @@ class ApprovalNotifier:
 
     def update(self) -> None:
         """Notify people of changes."""
-        if not self._listeners:
-            return
         self._pending = [each for each in self._pending if not each.task.done()]
         reached = self._work.state.reached
         while reached:
