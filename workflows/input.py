@@ -74,7 +74,8 @@ MISSING_PAYLOAD = RawValue(Payload())
 # Errors of the caller, which are benign for the operator of the worker.
 _CALLER_ERRORS = (
     *(names.INVALID_REQUEST, names.INVALID_DECISION, names.INVALID_TOKEN, names.NO_SUCH_CALL),
-    *(names.ALREADY_DECIDED, names.NOT_A_CONVERSATION, names.CONTINUED, names.MEMORY_FULL),
+    *(names.ALREADY_DECIDED, names.NOT_A_CONVERSATION, names.CONTINUED, names.WITHDRAWN),
+    *(names.NO_SUCH_MESSAGE, names.BUDGET_EXCEEDED, names.MEMORY_FULL, names.MEMORY_CONFLICT),
 )
 
 
