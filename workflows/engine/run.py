@@ -469,6 +469,7 @@ class Run(ExecutionBase):
     def _take_skill(self, name: str, by: SkillChooser, **why: Any) -> None:
         """Activate a skill; the first one has the first turn, to which a forced call applies."""
         is_first = self.state.is_choosing_skill
+        self.planning.discard()  # another skill may have other tools of these names
         self.state.take_skill(name, by, **why)
         lacking = self.pages.settle() if is_first else None
         if lacking is not None:

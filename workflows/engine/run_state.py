@@ -23,7 +23,7 @@ from holdfast.workflows.engine.approvals.policy import effective_policy
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.log.log import Log, LogSnapshot
-from holdfast.workflows.engine.skills import allowed_tools
+from holdfast.workflows.engine.skills import allowed_tools, skill_of
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data
 from holdfast.workflows.engine.state.redaction import Redaction, Redactions
 
@@ -140,6 +140,8 @@ class RunState:
 
     def take_skill(self, skill: str, by: SkillChooser, **why: Any) -> None:
         """Activate a skill, and log it, with who chose it and why."""
+        if (left := skill_of(self.rules, self.skill)) is not None:
+            self.pending.forget_tools(tool.name for tool in left.tools)
         chosen = {"by": by, **why} if self.rules.logs_choice else {}
         self.log.append(SkillEntry(skill=skill, **chosen))
         self.skill = skill

@@ -12,7 +12,7 @@ from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ActivityBinding, AgentHooks
-from holdfast.workflows.engine.call.tool_call import Stopped, fail
+from holdfast.workflows.engine.call.tool_call import Stopped, Succeeded, ToolCall, fail
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.execution_base import (
     MAX_RESULT_BYTES,
@@ -462,6 +462,39 @@ def test_the_model_changes_the_skill_where_the_agent_allows_it() -> None:
         "model",
     )
     assert play.errors() == {"t1c1": None, "t2c1": None}
+
+
+def test_an_approval_of_a_tool_does_not_hold_for_one_of_another_skill() -> None:
+    act = says("", call("act"))
+    play = acting(act, DONE, act, DONE)
+    play.decisions = {"t1c1": [{"decision": "approve", "remember": True}], "t3c1": ["deny"]}
+    play.to_end()
+    play.receive("go", skill="travel")
+    play.to_end()
+
+    assert play.errors() == {"t1c1": None, "t3c1": ErrorCode.DENIED}
+
+
+def test_the_rest_of_a_plan_is_not_approved_in_another_skill() -> None:
+    plan = says("", call("wait"), call("act"))
+    play = acting(plan, says("", call("act")), DONE, definition={"plan": "lazy"})
+    play.decisions = {"t1-plan": ["approve"], "t2-plan": ["deny"]}
+
+    def interrupted(_: ToolCall) -> Succeeded:
+        play.receive("go", skill="travel")
+        return Succeeded("waited")
+
+    play.outcomes = {"wait": interrupted}
+    play.to_end()
+    assert play.errors() == {"t1c1": None, "t1c2": ErrorCode.CANCELLED, "t2c1": ErrorCode.DENIED}
+
+
+def acting(*model: Any, **more: Any) -> Play:
+    """A conversation of an agent whose skills have different tools of one name."""
+    refund, book = (tool("act", side_effects=True, label=each) for each in ("Refund", "Book"))
+    wait = tool("wait", sequential=True)
+    skills = [Skill(name="refunds", tools=[refund, wait]), Skill(name="travel", tools=[book])]
+    return desk(*model, skills=skills, skill="refunds", conversation=True, **more)
 
 
 def test_outside_of_a_conversation_the_model_changes_no_skill() -> None:

@@ -4,7 +4,7 @@ A decision that arrives before its question is stored. A decision on a question 
 ruling is rejected: a decision counts once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -136,6 +136,11 @@ class PendingApprovals(Lenient, frozen=False):
                 released = other.approve_like(question)
                 self._close(other, f"approve with {question.call_id}")
                 yield from ((other.call_id, decided) for decided in released)
+
+    def forget_tools(self, names: Iterable[str]) -> None:
+        """Forget that people approved tools of these names for the rest of the run."""
+        gone = set(names)
+        self.remembered = [name for name in self.remembered if name not in gone]
 
     def expire(self, question: Question) -> None:
         """End a wait whose timeout passed."""
