@@ -187,7 +187,7 @@ async def test_a_hook_changes_what_the_model_is_shown_and_a_tool_it_takes_away_i
     assert "Ann" in str(await run.context())
     assert ["tools" in body for body in bodies] == [True, False, False]
     assert (await notices(run))[0] == (
-        "the hook `_beforeModel` changed the request: 1 messages replaced; tools: pay"
+        "the hook `_beforeModel` changed the request: messages replaced: 1; tools: pay"
     )
     assert [line.split()[1] for line in tools.read() if line.startswith("mask")] == ["1", "2", "3"]
 

@@ -299,7 +299,11 @@ class Run(ExecutionBase):
     def model_failed(self, message: str) -> None:
         """Ask the hook `_onModelError`, go to the next model, or end the run with the error."""
         asked, self._asking = self._asking, None
-        is_turn = isinstance(asked, AskModel) and not asked.pointer.summary
+        self._fail_request(
+            message, is_turn=isinstance(asked, AskModel) and not asked.pointer.summary
+        )
+
+    def _fail_request(self, message: str, *, is_turn: bool) -> None:
         hook = self.pages.hook_on_error(self.state.meter.turns + 1, message) if is_turn else None
         if hook is not None:
             self._failure, self._asking = message, AskHook(hook)
@@ -439,7 +443,7 @@ class Run(ExecutionBase):
         try:
             pointer = self.summaries.due_request(turn)
         except CannotShorten as error:
-            self.fail(MODEL_ERROR, str(error))
+            self._fail_request(str(error), is_turn=True)
             return self.next()
         if pointer is None:
             self._begin_turn(turn)

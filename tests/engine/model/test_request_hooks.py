@@ -96,7 +96,7 @@ def test_a_message_with_calls_is_hidden_with_their_results(hidden: int) -> None:
     assert numbers[3] == "assistant"
     assert play.asks[1].edits.hidden == [n for n in numbers if 3 <= n < max(numbers)]
     assert len(play.messages()) == 4, "the log is as it was"
-    assert play.notices() == ["the hook `_beforeModel` changed the request: 2 messages hidden"]
+    assert play.notices() == ["the hook `_beforeModel` changed the request: messages hidden: 2"]
 
 
 def test_texts_are_replaced_and_messages_are_added_in_one_request_alone() -> None:
@@ -215,6 +215,17 @@ def test_it_is_asked_about_a_failure_and_answers_in_its_place() -> None:
     assert play.messages()[-1]["content"] == '{"n": 1}'
     wrong = Asking(DOWN, failed={"output": "no"}, definition={"output": output}).to_end().failure
     assert wrong.message.startswith("the hook `_onModelError` failed: its `output` does not fit")
+
+
+def test_it_is_asked_about_a_request_that_no_summary_makes_shorter() -> None:
+    too_long = says("", too_long=True)
+    play = Asking(*[too_long] * 2, failed={"output": "x"}, summaries=[says("the task")]).to_end()
+    assert (play.result["status"], play.result["output"]) == ("completed", "x")
+    [view] = play.seen("failed")
+    assert "what came last is too long by itself" in view["error"]["message"]
+    again = {"retry": True}
+    failed = Asking(*[too_long] * 9, failed=again, summaries=[says("the task")] * 9).to_end()
+    assert len(failed.seen("failed")) == 4, "three further attempts"
 
 
 def test_it_adds_three_attempts_to_a_turn() -> None:

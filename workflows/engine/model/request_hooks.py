@@ -105,9 +105,8 @@ def changed_request(
         problems = problems_of(error, value, RequestChange)
         raise _invalid(summarize_problems(problems)) from None
     edits = _edits(change, shown_messages(log, since), since)
-    notes = [f"{len(edits.hidden)} messages hidden"] if edits.hidden else []
-    notes += [f"{len(edits.replaced)} messages replaced"] if edits.replaced else []
-    notes += [f"{len(edits.added)} messages added"] if edits.added else []
+    edited = {"hidden": edits.hidden, "replaced": edits.replaced, "added": edits.added}
+    notes = [f"messages {name}: {len(found)}" for name, found in edited.items() if found]
     if change.tools is not None:
         names = [tool.name for tool in tools]
         if unknown := [name for name in change.tools if name not in names]:
