@@ -93,7 +93,7 @@ OPTIONS: Final[dict[Kind, tuple[DecisionOption, ...]]] = {
     "budget": (
         DecisionOption("e", "[e]xtend", "approve", ("a", "approve", "y", "yes")),
         DecisionOption("l", "set the [l]imit", "edit"),
-        DecisionOption("f", "[f]inish the run", "deny", ("d", "deny", "n", "no")),
+        DecisionOption("n", "do [n]ot extend", "deny", ("d", "deny", "no", "f")),
         _SKIP,
     ),
     "principal_expired": (DecisionOption("d", "[d]eny", "deny", ("n", "no")), _SKIP),

@@ -32,8 +32,9 @@ class Decision(Strict):
     out again; `give_up` (or `deny`) does not. For a plan: `approve` runs all of it, `edit`
     takes `arguments` of the form in which they are shown, and strikes out the calls that are left
     out of them, `deny` runs none. For a budget: `approve` grants the same amount again,
-    `edit` sets `arguments`, `deny` ends the run. For a call that only a person can answer (kind
-    `input`): `respond` takes `result` as the answer, `deny` gives none.
+    `edit` sets `arguments`, `deny` ends the run, in a conversation its message. For a call that
+    only a person can answer (kind `input`): `respond` takes `result` as the answer, `deny` gives
+    none.
     """
 
     call_id: Annotated[str, Field(min_length=1, max_length=200)]

@@ -69,7 +69,7 @@ _TIMEOUTS: Final[Mapping[Lapse, str]] = {
     "fail": "the run fails",
     "approve": "it runs without an approval",
     "give_up": "its outcome stays unknown",
-    "end": "the run ends",
+    "end": "it is not extended",
 }
 
 

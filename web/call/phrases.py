@@ -25,12 +25,13 @@ _BUTTON_CHARS: Final = 80
 _REPORTED: Final = ("maxTokens", "maxCost")
 _IF_APPROVED: Final[Mapping[Kind, str]] = {
     "call": "If approved, it is executed with exactly these arguments",
-    "input": "Only a person can answer this call: the answer is its result",
+    "input": "Only a person can answer this call",
     "plan": "If approved, the selected steps are executed in this order, each with exactly its"
     " arguments",
     "reconcile": "It was started, and its outcome is unknown. The run waits until a person says"
     " whether it happened",
-    "budget": "The run is paused. If the budget is extended, it continues",
+    "budget": "The run is paused. If the budget is extended, it continues; if not, the run ends,"
+    " or in a conversation the message",
     "principal_expired": "The token of the run's principal has expired. The call starts when the"
     " run receives a new token of the same principal",
 }

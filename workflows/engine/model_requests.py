@@ -29,7 +29,7 @@ from holdfast.schemas.internal.model_request import (
 )
 from holdfast.schemas.log_entry import BudgetThresholdEntry, MessageEntry, NoticeEntry
 from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.names import DELEGATE_SHARES
+from holdfast.schemas.names import DELEGATE_SHARES, MESSAGE_BUDGETS
 from holdfast.schemas.run import Ended
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ActivityBinding
 from holdfast.validation.arguments import InvalidArguments
@@ -229,6 +229,7 @@ class ModelRequests:
 
     def _question_on(self, name: BudgetName) -> Question:
         state, limit = self._state, self._state.meter.limit(name)
+        denial = "grants no more" if applies(MESSAGE_BUDGETS) else "ends the run"  # durable text
 
         def check(arguments: dict[str, Any]) -> dict[str, Any]:
             try:
@@ -251,7 +252,7 @@ class ModelRequests:
             arguments={name: limit},
             reasoning=None,
             text=f"The run has used up its {name} of {limit}. `approve` grants as much again,"
-            " `edit` sets it, `deny` ends the run.",
+            f" `edit` sets it, `deny` {denial}.",
             policy=state.rules.approval.over(APPROVAL_DEFAULTS),
             requested_at=state.clock(),
             check_arguments=check,

@@ -156,6 +156,8 @@ def test_a_person_extends_the_budget_of_one_message() -> None:
     assert play.run.output == "two"
     assert play.run.budget_problem(say(play)) is not None
     assert isinstance(play.run.next(), AwaitMessage)
+    asked = play.records("confirmation_required")[-1]
+    assert asked["approval"]["question"].endswith("`deny` grants no more.")
 
 
 def test_a_conversation_that_began_before_ends_on_its_budget() -> None:

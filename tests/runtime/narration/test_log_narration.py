@@ -192,4 +192,4 @@ def test_a_timeout_has_the_words_of_its_policy() -> None:
     assert phrases == {"it is denied", "the run fails", "it runs without an approval"}
     assert timeout_phrase("call", "fail", is_single_call=True) == "the call fails"
     assert timeout_phrase("reconcile", "fail") == "its outcome stays unknown"
-    assert timeout_phrase("budget") == "the run ends"
+    assert timeout_phrase("budget") == "it is not extended"

@@ -119,8 +119,8 @@ def test_what_follows_is_said_of_each_kind_of_tool() -> None:
         ("input", "fail", True, "the call fails"),
         ("reconcile", "approve", False, "its outcome stays unknown"),
         ("reconcile", "approve", True, "its outcome stays unknown"),
-        ("budget", "approve", False, "the run ends"),
-        ("budget", "fail", True, "the run ends"),
+        ("budget", "approve", False, "it is not extended"),
+        ("budget", "fail", True, "it is not extended"),
     ],
 )
 def test_what_becomes_of_it_when_nobody_decides(
