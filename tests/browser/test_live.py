@@ -83,7 +83,7 @@ async def test_it_is_followed_to_its_end_and_nothing_moves_under_the_reader(
     async with window(browser, stage, size) as page:
         await page.goto(f"/run/{run.id}")
         now, log = page.locator("#now"), page.locator("#entries")
-        await expect(now).to_contain_text("Waiting for approval: Pay (t1c2).")
+        await expect(now).to_contain_text("Approval needed: Pay (t1c2).")
         await check(page)
         await page.get_by_text("Budget", exact=False).first.click()
         await page.get_by_label("Message").fill("Quick, please.")
@@ -149,7 +149,7 @@ async def test_a_page_says_what_is_wrong_and_one_that_nobody_sees_holds_no_conne
         for end in ("requestfinished", "requestfailed"):
             page.on(end, lambda request: over.append(request.url))
         await page.goto(f"/run/{run.id}")
-        await expect(page.locator("#now")).to_contain_text("Waiting for approval: Pay (t1c2).")
+        await expect(page.locator("#now")).to_contain_text("Approval needed: Pay (t1c2).")
         await page.evaluate(_TROUBLE, "Temporal does not answer.")
         await expect(page.locator("#trouble")).to_have_text("Temporal does not answer.")
         await page.evaluate(_SEEN, False)

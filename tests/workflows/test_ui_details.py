@@ -253,6 +253,7 @@ def test_an_answer_that_would_be_no_text_of_ours_has_a_placeholder() -> None:
         has_mark = "`" in name or "{w" in name or len(name) > 300
         assert decision["result"] == ("YOUR ANSWER" if has_mark else {"answer": name})
         assert "holdfast decide ada-1042 t1c1 deny --reason 'YOUR REASON'`" in text
+        assert "such as" not in text, "an example that could be cut"
 
 
 def planning(*calls: WrittenCall, tools: tuple[Tool, ...] = (PAY,), **request: Any) -> Play:

@@ -230,6 +230,11 @@ def set_scalar(drawn: Field) -> Field:
     if kind in ("text", "number", "json"):
         drawn.text = value if kind == "text" else as_json(value)
     is_long = kind == "json" or "\n" in drawn.text or len(drawn.text) > _LINE_CHARS
+    if value is MISSING and drawn.required and shape.kinds == ("string",):
+        # A new text may have several lines, unless its schema is that of a short one.
+        most = shape.rules.get("maxLength")
+        is_short = isinstance(most, int) and most <= _LINE_CHARS
+        is_long = not (is_short or {"pattern", "format"} & shape.rules.keys())
     drawn.control = "lines" if is_long else "line"
     if shape.rules.get("format") == "date":
         with suppress(ValueError):

@@ -71,7 +71,7 @@ def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
         items.append(StatusItem("The run does not answer.", "bad", why=clean(str(seen.problem))))
     for one in seen.approvals:
         link = PageLink(address("waiting", seen.info.id, one.call_id), "Review and decide")
-        text = f"Waiting for approval: {question_text.title(one)}."
+        text = f"{question_text.heading(one)}."
         brief = arguments_line(brief_arguments(one.kind, one.arguments))
         items.append(StatusItem(text, "asks", local_time(one.requested_at), brief, link=link))
     for there in delegate_approvals(seen.status):

@@ -86,7 +86,9 @@ def question_block(question: Question, workflow_id: str, room_bytes: int) -> str
     """Return one question, with `room_bytes` for its arguments."""
     label = prose(question.label, NAME_BYTES)
     whose = f" for {code(question.instance)}" if question.instance else ""
-    facts = own_sentence(question_facts(question.kind, question.text), WORDS_BYTES)
+    # The example in the text of an answer can be cut; the command and the data have all of it.
+    told = "" if question.kind == "input" else question_facts(question.kind, question.text)
+    facts = own_sentence(told, WORDS_BYTES)
     if question.kind == "plan":
         arguments, is_whole = _plan_calls(question, room_bytes)
         edit, means = example_edit(question.arguments)

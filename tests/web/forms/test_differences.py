@@ -204,6 +204,19 @@ def test_what_is_too_long_for_one_line_on_a_phone_has_several(chars: int, contro
     assert field({**TEXT, "format": "email"}, "x" * chars).control == control
 
 
+@pytest.mark.parametrize(
+    ("rules", "control"),
+    [
+        *[({}, "lines"), ({"maxLength": 31}, "lines"), ({"maxLength": 30}, "line")],
+        *[({"pattern": "^K"}, "line"), ({"format": "email"}, "line")],
+    ],
+)
+def test_a_new_text_may_have_several_lines(rules: dict[str, Any], control: str) -> None:
+    answer = {**of_object(it={**TEXT, **rules}), "required": ["it"]}
+    [found] = build_fields(answer, FormValue({}, {})).children
+    assert found.control == control
+
+
 def test_a_long_list_that_lost_an_entry_is_a_form_again() -> None:
     rows = of_object(it={"type": "array", "items": TEXT})
     said = apply_action(FormValue({"it": ["x"] * MAX_ITEMS}, {}), f"drop:/it/{MAX_ITEMS - 1}", rows)

@@ -64,7 +64,7 @@ async def test_it_says_what_happens_what_led_to_it_and_what_it_cost(
         read = text(page)
         for said in (
             *("waiting for approval", "1 turn, 2 calls, 10 tokens in, 5 out, cost unknown"),
-            *("Waiting for approval: Pay (t1c2).", "amount=20"),
+            *("Approval needed: Pay (t1c2).", "amount=20"),
             *("Budget · nearly used up: Calls", "On behalf of ada", "Agent tester"),
             *("user go", "model I see.", "call t1c2 Pay", "approval requested t1c2 Pay"),
         ):

@@ -44,7 +44,7 @@ def at_work(*doing: PendingActivity, **status: Any) -> LoadedRun:
 def test_it_waits_for_a_person_with_what_and_since_when() -> None:
     seen = LoadedRun(KNOWN, {"status": "awaiting_approval"}, [PAY], has_answered=True)
     [one] = status_items(seen, Timeline("order-7").name)
-    assert one.text == "Waiting for approval: Pay (t1c1)."
+    assert one.text == "Approval needed: Pay (t1c1)."
     assert one.why == "amount=20"
     assert one.since == AT
     assert one.link is not None
