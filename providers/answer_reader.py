@@ -14,6 +14,7 @@ from holdfast.providers.transport.error_response import error_in_event, shortene
 from holdfast.schemas.internal.solution import Solution, StopReason
 
 _MAX_QUOTED_CHARACTERS = 200
+_NOTHING: dict[str, Any] = {"text": "", "calls": [], "provider_data": None, "stop_reason": "stop"}
 
 
 class AnswerReader(ABC):
@@ -21,7 +22,8 @@ class AnswerReader(ABC):
 
     `format_name` is what the format calls an answer; `marker` is in every event of it, so that a
     truncated event can be distinguished from a foreign text. `is_finished`: the model has given the
-    reason why it stopped. `is_done`: nothing more will come.
+    reason why it stopped. `is_done`: nothing more will come. `is_broken`: the provider could not
+    read what the model wrote, so none of it is used: the run tells the model that it was empty.
     """
 
     format_name: str
@@ -32,6 +34,7 @@ class AnswerReader(ABC):
         self.stop_reason: StopReason | None = None
         self.is_finished = False
         self.is_done = False
+        self.is_broken = False
         self._recognised = False
         self._foreign = ""
 
@@ -95,7 +98,8 @@ class AnswerReader(ABC):
             raise UnreadableAnswer(self._quoted(self._foreign))
         if not self.is_finished:
             raise TruncatedAnswer("the answer broke off before its end")
-        return self.answer.solution(self.stop_reason)
+        solution = self.answer.solution(self.stop_reason)
+        return solution.model_copy(update=_NOTHING) if self.is_broken else solution
 
     def _quoted(self, data: str) -> str:
         beginning = shortened(data, _MAX_QUOTED_CHARACTERS)

@@ -31,6 +31,9 @@ _STOP_REASONS: dict[str, StopReason] = {
     "model_context_window_exceeded": "length",
     "pause_turn": "length",
     "refusal": "filtered",
+    # Of Bedrock's Converse.
+    "guardrail_intervened": "filtered",
+    "content_filtered": "filtered",
 }
 _INPUT_TOKENS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _THOUGHTS = ("thinking", "signature")
@@ -48,7 +51,7 @@ class AnthropicAnswerReader(AnswerReader):
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
         self._order = PartOrder()
-        self._blocks: dict[int | None, CallDraft | Part | None] = {}
+        self._blocks: dict[int | None, CallDraft | Part] = {}
         # Some servers send the arguments of a call whole, with its name.
         self._calls: list[tuple[CallDraft, Any]] = []
         self._tokens: dict[str, int] = {}
@@ -93,32 +96,41 @@ class AnthropicAnswerReader(AnswerReader):
         self._read_usage(message.get("usage"))
 
     def _read_block(self, index: Any, block: Any) -> None:
-        started: CallDraft | Part | None = None
+        position = _position(index)
+        self._blocks.pop(position, None)
         match block:
             case {"type": "text"}:
                 self._add_text(block)
             case {"type": "tool_use"}:
                 provider_id = read_text(block.get("id")) or None
-                started = self.answer.add_call(read_text(block.get("name")), provider_id)
-                self._calls.append((started, block.get("input")))
+                call = self.answer.add_call(read_text(block.get("name")), provider_id)
+                self._blocks[position] = call
+                self._calls.append((call, block.get("input")))
                 self._order.add("tool_use")
             case {"type": "thinking"}:
-                # A solution stores no longer data than that, so the rest is never sent back.
-                texts = {name: BoundedText(MAX_PROVIDER_DATA_BYTES) for name in _THOUGHTS}
-                started = self._order.add("thinking", **texts)
-                _add_thoughts(started, block)
+                self._add_thoughts(position, block)
             case {"type": "redacted_thinking", "data": str(data)}:
                 self._order.add("redacted_thinking", data=well_formed(data))
-        self._blocks[_position(index)] = started
 
     def _read_delta(self, index: Any, delta: dict[str, Any]) -> None:
-        match delta.get("type"), self._blocks.get(_position(index)):
+        position = _position(index)
+        match delta.get("type"), self._blocks.get(position):
             case "text_delta", _:
                 self._add_text(delta)
             case "input_json_delta", CallDraft() as call:
                 self.answer.add_arguments(call, read_text(delta.get("partial_json")))
-            case "thinking_delta" | "signature_delta", dict(thinking):
-                _add_thoughts(thinking, delta)
+            case "thinking_delta" | "signature_delta", _:
+                self._add_thoughts(position, delta)
+
+    def _add_thoughts(self, position: int | None, piece: dict[str, Any]) -> None:
+        if position not in self._blocks:
+            # A solution stores no longer data than that, so the rest is never sent back.
+            texts = {name: BoundedText(MAX_PROVIDER_DATA_BYTES) for name in _THOUGHTS}
+            self._blocks[position] = self._order.add("thinking", **texts)
+        thinking = self._blocks[position]
+        if not isinstance(thinking, CallDraft):
+            for name in _THOUGHTS:
+                thinking[name].add(read_text(piece.get(name)))
 
     def _add_text(self, block: dict[str, Any]) -> None:
         piece = read_text(block.get("text"))
@@ -153,8 +165,3 @@ class AnthropicAnswerReader(AnswerReader):
 
 def _position(index: Any) -> int | None:
     return index if isinstance(index, int) else None
-
-
-def _add_thoughts(thinking: Part, piece: dict[str, Any]) -> None:
-    for name in _THOUGHTS:
-        thinking[name].add(read_text(piece.get(name)))

@@ -52,7 +52,7 @@ _ENCODED_MARK = b',"cache_control":{"type":"ephemeral"}'
 _LOOSE_SCHEMA = "Anthropic cannot hold an answer to the output's schema: it is only checked by it"
 # Required back with the calls that they led to, unchanged and in their place ("Extended thinking",
 # "Preserving thinking blocks").
-_THOUGHTS = ("thinking", "redacted_thinking")
+THOUGHTS = ("thinking", "redacted_thinking")
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
 
@@ -99,7 +99,7 @@ class AnthropicFormat(ProviderFormat):
                 ]
                 text = text_of(message.content)
                 blocks = []
-                order = in_order(message.provider_data, text, calls, "tool_use", _THOUGHTS)
+                order = in_order(message.provider_data, text, calls, "tool_use", THOUGHTS)
                 for item, part in order:
                     match item:
                         case {"type": "thinking", "thinking": str(), "signature": str()}:

@@ -1,148 +1,94 @@
 """The answers of Converse: events of ConverseStream, or one whole message.
 
-Only a call's block has a beginning of its own. Unknown events and blocks, and calls of tools that
-Amazon runs itself, are ignored.
+They are read as those of the Messages API, whose events and blocks are the same in other words.
+Unknown events and blocks, and calls of tools that Amazon runs itself, are ignored.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
-from holdfast.providers.answer_reader import (
-    AnswerReader,
-    arguments_text,
-    read_count,
-    read_object,
-    read_objects,
-    read_text,
-)
-from holdfast.providers.part_order import Part, PartOrder
-from holdfast.providers.streamed_answer import (
-    MAX_PROVIDER_DATA_BYTES,
-    BoundedText,
-    CallDraft,
-    StreamedAnswer,
-    well_formed,
-)
-from holdfast.schemas.internal.solution import Solution, StopReason, Usage
+from holdfast.providers.answer_reader import read_count, read_object, read_objects, read_text
+from holdfast.providers.anthropic.answer import AnthropicAnswerReader
+from holdfast.providers.part_order import Part
 
-_STOP_REASONS: dict[str, StopReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "guardrail_intervened": "filtered",
-    "content_filtered": "filtered",
+_EVENTS = (
+    *("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop"),
+    *("messageStop", "metadata"),
+)
+_TOKENS = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "cache_read_input_tokens": "cacheReadInputTokens",
+    "cache_creation_input_tokens": "cacheWriteInputTokens",
 }
-# The model wrote a call or an answer that Amazon itself could not read, so none of it is used: the
-# run reports to the model that its answer was empty.
+_FILTERED = ("guardrail_intervened", "content_filtered")
+# The model wrote a call or an answer that Amazon itself could not read.
 _BROKEN = ("malformed_tool_use", "malformed_model_output")
-_INPUT_TOKENS = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
-_THOUGHTS = ("text", "signature")
 
 
-class BedrockAnswerReader(AnswerReader):
+class BedrockAnswerReader(AnthropicAnswerReader):
     """One answer of Converse, as it arrives."""
 
     format_name = "answer of Converse"
     marker = '"output"'
 
-    def __init__(self, answer: StreamedAnswer) -> None:
-        super().__init__(answer)
-        self._order = PartOrder()
-        self._blocks: dict[int | None, CallDraft | Part] = {}
-        self._reason = ""
-
     def read_event(self, value: dict[str, Any]) -> bool:
         """Read an event, or a whole answer."""
-        match value:
-            case {"output": {"message": {"content": list(blocks)}}}:
-                for index, block in enumerate(read_objects(blocks)):
-                    self._read_block(index, block)
-                self._read_stop(value)
-                self._read_usage(value)
-                self.is_finished = True
-            case {"contentBlockStart": {"start": {"toolUse": dict(call)}} as event}:
-                self._read_call(_position(event), call)
-            case {"contentBlockDelta": {"delta": dict(delta)} as event}:
-                self._read_delta(_position(event), delta)
-            case {"messageStop": dict(event)}:
-                self._read_stop(event)
-            case {"metadata": dict(event)}:
-                self._read_usage(event)
-                self.is_done = self.is_finished
-            case _:
-                return any(name in value for name in ("messageStart", "contentBlockStop"))
+        is_whole = isinstance(read_object(value.get("output")).get("message"), dict)
+        if not is_whole and not any(name in value for name in _EVENTS):
+            return False
+        for event in _translated(value):
+            super().read_event(event)
+        stop = value if is_whole else read_object(value.get("messageStop"))
+        reason = read_text(stop.get("stopReason"))
+        self.is_broken |= reason in _BROKEN
+        if reason in (*_FILTERED, *_BROKEN):
+            self.answer.notices.append(f"Bedrock ended the answer with {reason}")
+        self.is_finished |= is_whole
+        self.is_done = self.is_finished and "metadata" in value
         return True
 
-    def solution(self) -> Solution:
-        """Return the whole answer with its signed reasoning; an empty one where it is broken."""
-        # Models that sign nothing do not accept their reasoning back.
-        parts = [each for each in self._order.items() if each.get("signature") != ""]
-        has_reasoning = any("reasoning" in each["type"] for each in parts)
-        self.answer.provider_data = parts if has_reasoning else None
-        solution = super().solution()
-        if self._reason not in _BROKEN:
-            return solution
-        nothing: dict[str, Any] = {"text": "", "calls": [], "provider_data": None}
-        return solution.model_copy(update=nothing | {"stop_reason": "stop"})
 
-    def _read_block(self, index: int, block: dict[str, Any]) -> None:
-        match block:
-            case {"toolUse": dict(call)}:
-                self._read_call(index, call)
-                written = {"input": arguments_text(call.get("input"))}
-                self._read_delta(index, {"toolUse": written})
-            case {"reasoningContent": {"reasoningText": dict(thought)}}:
-                self._read_delta(index, {"reasoningContent": thought})
-            case {"citationsContent": {"content": pieces}}:
-                for piece in read_objects(pieces):
-                    self._read_delta(index, piece)
-            case _:
-                self._read_delta(index, block)
-
-    def _read_call(self, index: int | None, call: dict[str, Any]) -> None:
-        if call.get("type") != "server_tool_use":
-            provider_id = read_text(call.get("toolUseId")) or None
-            self._blocks[index] = self.answer.add_call(read_text(call.get("name")), provider_id)
-            self._order.add("tool_use")
-
-    def _read_delta(self, index: int | None, delta: dict[str, Any]) -> None:
-        match delta, self._blocks.get(index):
-            case {"text": str(piece)}, _:
-                self.answer.add_text(piece)
-                self._order.add_text(piece)
-            case {"toolUse": {"input": str(piece)}}, CallDraft() as call:
-                self.answer.add_arguments(call, piece)
-            case {"reasoningContent": {"redactedContent": str(data)}}, _:
-                self._order.add("redacted_reasoning", data=well_formed(data))
-            case {"reasoningContent": dict(thought)}, thinking if not isinstance(
-                thinking, CallDraft
-            ):
-                if thinking is None:
-                    # A solution stores no longer data than that, so the rest is never sent back.
-                    texts = {name: BoundedText(MAX_PROVIDER_DATA_BYTES) for name in _THOUGHTS}
-                    thinking = self._blocks[index] = self._order.add("reasoning", **texts)
-                for name in _THOUGHTS:
-                    thinking[name].add(read_text(thought.get(name)))
-
-    def _read_usage(self, event: dict[str, Any]) -> None:
-        """Read the counts: tokens read from the cache, or written to it, are counted apart."""
-        usage = read_object(event.get("usage"))
-        tokens, *cached = (read_count(usage.get(name)) for name in _INPUT_TOKENS)
-        self.answer.usage = Usage(
-            input_tokens=None if tokens is None else tokens + sum(each or 0 for each in cached),
-            output_tokens=read_count(usage.get("outputTokens")),
-            cached_tokens=cached[0],
-            written_tokens=cached[1],
-        )
-
-    def _read_stop(self, event: dict[str, Any]) -> None:
-        self._reason = read_text(event.get("stopReason"))
-        self.is_finished = bool(self._reason)
-        self.stop_reason = _STOP_REASONS.get(self._reason)
-        if self.stop_reason == "filtered" or self._reason in _BROKEN:
-            self.answer.notices.append(f"Bedrock ended the answer with {self._reason}")
+def _translated(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the events of the Messages API that mean the same."""
+    match value:
+        case {"output": {"message": {"content": list(blocks)}}}:
+            for index, block in enumerate(read_objects(blocks)):
+                cited = read_objects(read_object(block.get("citationsContent")).get("content"))
+                for each in cited or [block]:
+                    yield _started(index, each)
+        case {"contentBlockStart": {"start": {"toolUse": dict()} as block} as event}:
+            yield _started(event.get("contentBlockIndex"), block)
+        case {"contentBlockDelta": {"delta": dict(delta)} as event}:
+            yield _continued(event.get("contentBlockIndex"), delta)
+    usage = read_object(read_object(value.get("metadata", value)).get("usage"))
+    stop = read_object(value.get("messageStop", value))
+    yield {
+        "type": "message_delta",
+        "delta": {"stop_reason": stop.get("stopReason")},
+        "usage": {name: read_count(usage.get(theirs)) for name, theirs in _TOKENS.items()},
+    }
 
 
-def _position(event: dict[str, Any]) -> int | None:
-    return read_count(event.get("contentBlockIndex"))
+def _started(index: Any, block: dict[str, Any]) -> dict[str, Any]:
+    started: Part = {"type": "text", **block}
+    match block:
+        case {"toolUse": dict(call)}:
+            started = {"type": "tool_use", **call, "id": call.get("toolUseId")}
+        case {"reasoningContent": {"reasoningText": dict(thought)}}:
+            started = {"type": "thinking", **thought, "thinking": thought.get("text")}
+        case {"reasoningContent": {"redactedContent": data}}:
+            started = {"type": "redacted_thinking", "data": data}
+    return {"type": "content_block_start", "index": index, "content_block": started}
+
+
+def _continued(index: Any, delta: dict[str, Any]) -> dict[str, Any]:
+    continued: Part = {"type": "text_delta", **delta}
+    match delta:
+        case {"toolUse": {"input": piece}}:
+            continued = {"type": "input_json_delta", "partial_json": piece}
+        case {"reasoningContent": {"redactedContent": _}}:
+            return _started(index, delta)
+        case {"reasoningContent": dict(thought)}:
+            continued = {"type": "thinking_delta", **thought, "thinking": thought.get("text")}
+    return {"type": "content_block_delta", "index": index, "delta": continued}

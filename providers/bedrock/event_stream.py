@@ -1,20 +1,19 @@
 """Events out of Amazon's event stream (`application/vnd.amazon.eventstream`), in linear time.
 
-A message begins with its length; botocore checks its checksums and reads its headers and payload.
-An event is returned as an object with the event's type as its one key.
+A message begins with a prelude: its length, that of its headers, and their checksum. botocore
+checks the rest, and reads headers and payload. An event is returned as an object with the event's
+type as its one key.
 """
 
 import json
 import math
 from typing import Any
+from zlib import crc32
 
 from holdfast.providers.transport.event_decoders import EventDecoder
 
-_LENGTH_BYTES = 4
+_PRELUDE_BYTES = 12
 _MIN_MESSAGE_BYTES = 16
-# No message is so long that the first byte of its length is larger: a text begins so.
-_MAX_FIRST_BYTE = 1
-_MAX_STRAY_BYTES = 1_000
 
 
 class EventStreamDecoder(EventDecoder):
@@ -30,8 +29,9 @@ class EventStreamDecoder(EventDecoder):
         self._buffer = EventStreamBuffer()
         self._parts: list[bytes] = []
         self._size_bytes = 0
-        self._wanted_bytes = 1.0
-        self._is_document = False
+        # A prelude, the whole message that it begins, or nothing more.
+        self._wanted_bytes: float = _PRELUDE_BYTES
+        self._has_message = False
 
     def feed(self, chunk: bytes) -> list[str]:
         """Return the events that these bytes complete."""
@@ -39,40 +39,34 @@ class EventStreamDecoder(EventDecoder):
         self._size_bytes += len(chunk)
         if self._size_bytes < self._wanted_bytes:
             return []
-        data = b"".join(self._parts)
-        start, events = 0, []
-        while len(data) - start >= self._wanted_bytes:
-            length = max(int.from_bytes(data[start : start + _LENGTH_BYTES]), _MIN_MESSAGE_BYTES)
-            if data[start] > _MAX_FIRST_BYTE:
-                self._is_document = start == 0
-                self._stop(data[start:])
-            elif len(data) - start < length:
-                self._wanted_bytes = length
-            else:
-                events += self._read(data[start : start + length])
-                start += length
+        data, events = b"".join(self._parts), []
+        start = 0
+        try:
+            while len(data) - start >= self._wanted_bytes:
+                end = start + int(self._wanted_bytes)
+                if self._wanted_bytes == _PRELUDE_BYTES:
+                    self._wanted_bytes = _message_bytes(data[start:end])
+                    continue
+                self._buffer.add_data(data[start:end])
+                events += [_event(each.headers, each.payload) for each in self._buffer]
+                self._wanted_bytes, start = _PRELUDE_BYTES, end
+                self._has_message = True
+        except Exception:  # botocore's errors of broken messages have no common class
+            self._wanted_bytes = math.inf
         self._parts = [data[start:]]
         self._size_bytes = len(data) - start
         return events
 
     def rest(self) -> str | None:
         """Return the document that was sent in place of a stream."""
-        document = b"".join(self._parts).decode("utf-8", "replace").strip()
-        return document if self._is_document else None
+        is_message = self._has_message or _PRELUDE_BYTES < self._wanted_bytes < math.inf
+        return None if is_message else b"".join(self._parts).decode("utf-8", "replace").strip()
 
-    def _read(self, message: bytes) -> list[str]:
-        self._wanted_bytes = 1.0
-        try:
-            self._buffer.add_data(message)
-            return [_event(each.headers, each.payload) for each in self._buffer]
-        except Exception:  # botocore's errors of broken messages have no common class
-            self._stop(message)
-            return []
 
-    def _stop(self, data: bytes) -> None:
-        self._wanted_bytes = math.inf
-        if not self._is_document:
-            self.stray = data[:_MAX_STRAY_BYTES].decode("utf-8", "replace")
+def _message_bytes(prelude: bytes) -> int:
+    if crc32(prelude[:8]) != int.from_bytes(prelude[8:]):
+        raise ValueError("not the beginning of a message")
+    return max(int.from_bytes(prelude[:4]), _MIN_MESSAGE_BYTES)
 
 
 def _event(headers: dict[str, Any], payload: bytes) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 
 from holdfast.providers.answer_reader import read_object
+from holdfast.providers.anthropic.format import THOUGHTS
 from holdfast.providers.anthropic.schema import answer_schema
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames, short_name
 from holdfast.providers.bedrock.answer import BedrockAnswerReader
@@ -168,14 +169,13 @@ def _answer(message: ChatMessage, text: str, names: ToolNames) -> list[Part]:
         }
         for call in message.calls
     ]
-    reasoning = ("reasoning", "redacted_reasoning")
     parts: list[Part] = []
-    for item, part in in_order(message.provider_data, text, calls, "tool_use", reasoning):
+    for item, part in in_order(message.provider_data, text, calls, "tool_use", THOUGHTS):
         match item:
-            case {"type": "reasoning", "text": str(thought), "signature": str(signature)}:
+            case {"type": "thinking", "thinking": str(thought), "signature": str(signature)}:
                 signed = {"text": thought, "signature": signature}
                 parts.append({"reasoningContent": {"reasoningText": signed}})
-            case {"type": "redacted_reasoning", "data": str(data)}:
+            case {"type": "redacted_thinking", "data": str(data)}:
                 parts.append({"reasoningContent": {"redactedContent": data}})
             case _:
                 parts += _texts(part) if isinstance(part, str) else [part]

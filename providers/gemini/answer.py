@@ -33,8 +33,7 @@ _STOP_REASONS: dict[str, StopReason] = {
     **dict.fromkeys(_FILTERED, "filtered"),
 }
 _USUAL = ("STOP", "MAX_TOKENS")
-# The model wrote a call that Gemini itself could not read. The rest of the answer may be a piece of
-# it, so none of it is used: the run reports to the model that its answer was empty.
+# The model wrote a call that Gemini itself could not read; the rest may be a piece of it.
 _BROKEN = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
 
 
@@ -47,7 +46,6 @@ class GeminiAnswerReader(AnswerReader):
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
         self._order = PartOrder()
-        self._reason = ""
 
     def read_event(self, value: dict[str, Any]) -> bool:
         """Read more of the answer, or the whole of it.
@@ -73,15 +71,11 @@ class GeminiAnswerReader(AnswerReader):
         return True
 
     def solution(self) -> Solution:
-        """Return the whole answer; an empty one where it holds a broken call."""
+        """Return the whole answer, with its signatures beside it."""
         parts = self._order.items()
         is_signed = any("signature" in part for part in parts)
         self.answer.provider_data = parts if is_signed else None
-        solution = super().solution()
-        if self._reason not in _BROKEN:
-            return solution
-        nothing: dict[str, Any] = {"text": "", "calls": [], "provider_data": None}
-        return solution.model_copy(update=nothing | {"stop_reason": "stop"})
+        return super().solution()
 
     def _read_candidate(self, candidate: dict[str, Any]) -> None:
         for part in read_objects(read_object(candidate.get("content")).get("parts")):
@@ -103,7 +97,7 @@ class GeminiAnswerReader(AnswerReader):
         reason = read_text(candidate.get("finishReason"))
         if reason and reason != "FINISH_REASON_UNSPECIFIED":
             self.is_finished = True
-            self._reason = reason
+            self.is_broken |= reason in _BROKEN
             self.stop_reason = _STOP_REASONS.get(reason)
             message = read_text(candidate.get("finishMessage"))
             notice = _notice(f"Gemini ended the answer with {reason}", message)

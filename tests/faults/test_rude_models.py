@@ -39,19 +39,12 @@ POLITE = {
     for each in WIRES
 }
 SPOKEN = {each.format.kind: each.format for each in WIRES}
-# Rows that are written for events of text, and have no form for these formats yet.
-WITHOUT_FORM = {
-    ("openai-responses", "absurdly many events before it"),
-    ("bedrock", "an error within the stream"),
-    ("bedrock", "a final error within the stream"),
-    ("bedrock", "bytes for an answer"),
-}
 # A refusal is read before its format matters: one format does.
 EACH = [
     (polite, row)
     for kind, polite in POLITE.items()
     for row in rows_for(kind)
-    if (kind == "openai" or row not in REFUSALS) and (kind, row.name) not in WITHOUT_FORM
+    if kind == "openai" or row not in REFUSALS
 ]
 DOUBTFUL = [
     each for each in EACH if isinstance(each[1].demands, Again) and each[1].demands.doubtful

@@ -5,6 +5,7 @@ run fails with the server's words, or the answer is read as it is.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ from enum import Enum, auto
 from functools import partial
 
 import httpx
+
+from tests.providers.wire.bedrock import frame
+
+EXCEPTIONS = {429: "throttlingException", 400: "validationException"}
 
 
 class Act(Enum):
@@ -36,7 +41,16 @@ class Polite:
 
     def event(self, data: str) -> bytes:
         """An event of a stream in the server's format."""
+        if self.kind == "bedrock":
+            return frame(data.encode(), event_type="contentBlockDelta", message_type="event")
         return f"{data}\n".encode() if self.kind == "ollama" else f"data: {data}\n\n".encode()
+
+    def error(self, status: int, body: bytes) -> bytes:
+        """An error within a stream: Bedrock's are named, and have no status."""
+        if self.kind == "bedrock":
+            payload = json.dumps(json.loads(body)["error"]).encode()
+            return frame(payload, exception_type=EXCEPTIONS[status], message_type="exception")
+        return self.event(body.decode())
 
 
 @dataclass(frozen=True)

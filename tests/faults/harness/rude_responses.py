@@ -28,7 +28,7 @@ from tests.faults.harness.responses import (
 )
 
 WORDS = "the kitchen is closed"
-MANY_EVENTS = 20_000
+_MANY_BYTES = 8 * 1024 * 1024
 LONGEST_SECONDS = 3600.0
 _PIECE_BYTES = 64 * 1024
 _SLOW_PIECE_BYTES = 40
@@ -153,15 +153,14 @@ def _halves() -> Iterator[Row]:
     yield Row("silence after the headers", says(head(), Act.SILENCE), silence, silent=True)
     row = answers(lambda polite: in_chunks(half(polite), b""), Act.SILENCE)
     yield Row("silence within an event", row, silence, silent=True)
-    told = f"answered 529: {WORDS}"
-    yield Row("an error within the stream", answers(_failing_with(529)), Again(told))
-    told = f"answered 403: {WORDS}"
-    yield Row("a final error within the stream", answers(_failing_with(403)), Final(told))
+    told = f"answered 429: {WORDS}"
+    yield Row("an error within the stream", answers(_failing_with(429)), Again(told))
+    told = f"answered 400: {WORDS}"
+    yield Row("a final error within the stream", answers(_failing_with(400)), Final(told))
 
 
 def _failing_with(status: int) -> Callable[[Polite], bytes]:
-    event = _error(status).decode()
-    return lambda polite: head() + polite.piece + polite.event(event)
+    return lambda polite: head() + polite.piece + polite.error(status, _error(status))
 
 
 # Garbage.
@@ -226,9 +225,13 @@ def _answers() -> Iterator[Row]:
     hints = b"HTTP/1.1 103 Early Hints\r\n\r\n" * 50
     row = answers(lambda polite: hints + whole("200 OK", polite.good))
     yield Row("words of the protocol before it", row, good)
-    row = answers(lambda polite: whole("200 OK", polite.piece * MANY_EVENTS + polite.good))
+    row = answers(lambda polite: whole("200 OK", _many(polite.piece) + polite.good))
     yield Row("absurdly many events before it", row, Read(more=True))
     yield Row("an answer without end", _endlessly, Read(cut=True))
+
+
+def _many(piece: bytes) -> bytes:
+    return piece * (_MANY_BYTES // len(piece))
 
 
 def _zipped(body: bytes) -> bytes:
