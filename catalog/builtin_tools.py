@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from pydantic_core import core_schema
+
 from holdfast.catalog.registry import (
     DefinitionRegistry,
     activity_problems,
@@ -15,88 +17,36 @@ from holdfast.runtime.settings_files.file_problems import InvalidValueError, Unr
 from holdfast.runtime.settings_files.source import read_text
 from holdfast.schemas import names
 from holdfast.schemas.agent import Knowledge
+from holdfast.schemas.base import Strict
 from holdfast.schemas.internal.memory import (
-    DEFAULT_FOUND,
-    MAX_FOUND,
-    MAX_KEY_CHARACTERS,
-    MAX_QUERY_CHARACTERS,
     MAX_VALUE_BYTES,
     MemoryOwner,
+    MemoryRead,
+    MemorySearch,
+    MemoryWrite,
 )
+from holdfast.schemas.json_schema import UntitledSchema
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool, binding_of
 from holdfast.validation.problems import ValueProblem
 
-_DESCRIPTIONS = {
+_MEMORY_TOOLS: dict[str, tuple[type[Strict], str]] = {
     names.MEMORY_READ: (
+        MemoryRead,
         "Read from your memory, which outlives this run. With a key: what is kept under it."
-        " Without: the keys there are, the newest first; of those that begin with a prefix."
+        " Without: the keys there are, the newest first; of those that begin with a prefix.",
     ),
     names.MEMORY_SEARCH: (
+        MemorySearch,
         "Search your memory, which outlives this run, for entries in whose key or text any of the"
-        " words occurs. The best come first."
+        " words occurs. The best come first.",
     ),
     names.MEMORY_WRITE: (
+        MemoryWrite,
         "Keep a text in your memory, which outlives this run, for later ones to read. What was kept"
         " under the key before is replaced, or appended to; null deletes it. What is kept under a"
-        f" key has at most {MAX_VALUE_BYTES} bytes."
+        f" key has at most {MAX_VALUE_BYTES} bytes.",
     ),
-}
-_KEY = {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARACTERS}
-_PARAMETERS: dict[str, dict[str, Any]] = {
-    names.MEMORY_READ: {
-        "type": "object",
-        "properties": {
-            "key": {**_KEY, "description": "What the entry is kept under."},
-            "prefix": {
-                "type": "string",
-                "maxLength": MAX_KEY_CHARACTERS,
-                "description": "Without a key: what the keys begin with.",
-            },
-            "skip": {
-                "type": "integer",
-                "minimum": 0,
-                "description": "Without a key: how many of the newest to leave out.",
-            },
-        },
-    },
-    names.MEMORY_SEARCH: {
-        "type": "object",
-        "properties": {
-            "query": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": MAX_QUERY_CHARACTERS,
-                "description": "The words to look for.",
-            },
-            "limit": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": MAX_FOUND,
-                "description": f"The most entries; {DEFAULT_FOUND} unless said.",
-            },
-        },
-        "required": ["query"],
-    },
-    names.MEMORY_WRITE: {
-        "type": "object",
-        "properties": {
-            "key": {**_KEY, "description": "What to keep it under: short, and easy to find."},
-            "value": {"type": ["string", "null"], "description": "The text; null to delete."},
-            "append": {
-                "type": "boolean",
-                "description": "Add the text to what is kept, on a new line.",
-            },
-            "ifValue": {
-                "type": "string",
-                "description": (
-                    "Write only if this is the text that is kept now; empty: if none is."
-                    " Otherwise the call fails, and nothing is changed."
-                ),
-            },
-        },
-        "required": ["key", "value"],
-    },
 }
 
 MAX_KNOWLEDGE_BYTES = 256_000
@@ -222,11 +172,26 @@ def memory_tools(agent: str, world: DefinitionRegistry) -> list[Tool]:
         Tool(
             name=name,
             description=description,
-            parameters=_PARAMETERS[name],
+            parameters=_parameters(arguments),
             activity=ActivityBinding(type=name),
             memory=owner,
             memory_use="write" if name == names.MEMORY_WRITE else "read",
             untrusted=name != names.MEMORY_WRITE,
         )
-        for name, description in _DESCRIPTIONS.items()
+        for name, (arguments, description) in _MEMORY_TOOLS.items()
     ]
+
+
+class _UnsetIsAbsent(UntitledSchema):
+    """Describe a field without its default: what is unset is left out, and is not null."""
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
+        inner = schema["schema"]
+        if schema.get("default") is None and inner["type"] == "nullable":
+            inner = inner["schema"]
+        return self.generate_inner(inner)
+
+
+def _parameters(arguments: type[Strict]) -> dict[str, Any]:
+    schema = arguments.model_json_schema(schema_generator=_UnsetIsAbsent)
+    return {key: value for key, value in schema.items() if key not in ("title", "description")}

@@ -22,7 +22,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, PydanticUserError, ValidationError
-from pydantic.json_schema import GenerateJsonSchema
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -30,6 +29,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import Source, path_suggestion
 from holdfast.schemas.base import format_duration
+from holdfast.schemas.json_schema import UntitledSchema
 from holdfast.schemas.names import ErrorCode
 
 MAX_MESSAGE_CHARS = 300
@@ -182,18 +182,11 @@ def _user_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSumm
     return next(theirs, None)
 
 
-class _UntitledSchema(GenerateJsonSchema):
-    """Leave out the titles that pydantic derives from names: a model would read each name twice."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-
 def _tool_schema(
     name: str, run: Callable[..., Any], model: type[BaseModel], line: int
 ) -> dict[str, Any]:
     try:
-        schema = model.model_json_schema(schema_generator=_UntitledSchema)
+        schema = model.model_json_schema(schema_generator=UntitledSchema)
     except PydanticUserError as error:
         reason = f"`{model.__name__}` has no JSON Schema: {str(error).splitlines()[0]}"
         raise UnreadableError(line, reason, "use types that JSON has") from error

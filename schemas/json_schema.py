@@ -6,6 +6,8 @@ from itertools import islice
 from typing import Any, Final
 from urllib.parse import unquote
 
+from pydantic.json_schema import GenerateJsonSchema
+
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 # Not of the draft, but common, and alike enough to one of its keywords to be taken for a slip.
@@ -121,6 +123,14 @@ DEFINITION: Final[dict[str, Any]] = {
     "properties": KEYWORDS,
 }
 """What a JSON Schema looks like. Keywords of one's own are allowed."""
+
+
+class UntitledSchema(GenerateJsonSchema):
+    """Describe a model without the titles that pydantic derives from names, which add nothing."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Return that no field's name becomes its title."""
+        return False
 
 
 def target_of(reference: str, root: Any) -> Any:

@@ -13,13 +13,19 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter
-from pydantic.json_schema import GenerateJsonSchema
 
 from holdfast.schemas import log_entry
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.base import format_duration
 from holdfast.schemas.decision import Decision, PendingApproval, Plan, Receipt
-from holdfast.schemas.json_schema import DEFINITION, DRAFT, IS_JSON_SCHEMA, JSON_SCHEMA, KEYWORDS
+from holdfast.schemas.json_schema import (
+    DEFINITION,
+    DRAFT,
+    IS_JSON_SCHEMA,
+    JSON_SCHEMA,
+    KEYWORDS,
+    UntitledSchema,
+)
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, PageRequest, RunRequest, RunResult
 from holdfast.schemas.settings.encryption import Encryption
@@ -33,12 +39,7 @@ from holdfast.schemas.tool import Envelope, ShownTool, ToolDefinition
 FOLDER = Path(__file__).parent
 
 
-class _Untitled(GenerateJsonSchema):
-    """Without the titles that pydantic makes of field names: they say nothing new."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
+class _Published(UntitledSchema):
     def encode_default(self, dft: Any) -> Any:
         """Return a default as people would write it."""
         return format_duration(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
@@ -141,7 +142,7 @@ def schema_of(name: str) -> dict[str, Any]:
 
 def described(kind: Any, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
     """Return the schema of a type, as those who write or read its values see it."""
-    made = TypeAdapter(kind).json_schema(mode=mode, schema_generator=_Untitled)
+    made = TypeAdapter(kind).json_schema(mode=mode, schema_generator=_Published)
     definitions = made.get("$defs", {})
     for each in (made, *definitions.values()):
         # A tool may hold the keywords of JSON Schema as well.

@@ -56,13 +56,14 @@ class MemoryWrite(Strict):
     """What is to be kept under a key from now on; null is nothing."""
 
     key: Key
-    """What it is kept under."""
+    """What to keep it under: short, and easy to find."""
     value: Text | None
-    """The text; null deletes what is there."""
+    """The text; null to delete."""
     append: bool = False
-    """Add the text to what is there, on a new line."""
+    """Add the text to what is kept, on a new line."""
     if_value: Text | None = None
-    """Write only if this is the text that is there; empty: only if there is none."""
+    """Write only if this is the text that is kept now; empty: if none is. Otherwise the call fails,
+    and nothing is changed."""
 
     @model_validator(mode="after")
     def _appends_a_text(self) -> Self:
@@ -75,20 +76,20 @@ class MemoryRead(Strict):
     """Which entry is wanted, or which keys."""
 
     key: Key | None = None
-    """What it is kept under; unset, the keys that there are."""
+    """What the entry is kept under."""
     prefix: Annotated[str, Field(max_length=MAX_KEY_CHARACTERS)] = ""
-    """What the keys begin with."""
+    """Without a key: what the keys begin with."""
     skip: Annotated[int, Field(ge=0)] = 0
-    """How many of the newest keys are left out."""
+    """Without a key: how many of the newest to leave out."""
 
 
 class MemorySearch(Strict):
     """What is looked for."""
 
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
-    """Words, of which any may occur."""
+    """The words to look for."""
     limit: Annotated[int, Field(ge=1, le=MAX_FOUND)] = DEFAULT_FOUND
-    """The most entries."""
+    """The most entries (default: 5)."""
 
 
 class MemoryEntry(Lenient):
