@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from holdfast.schemas.base import Duration, Json, Lenient, OneOf, Strict
+from holdfast.schemas.base import Duration, Json, Lenient, OneOf, SettingsFile, Strict
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.internal.tracing import Tracing
 from holdfast.schemas.phrases import NAME_PATTERN
@@ -242,7 +242,7 @@ ConstantCall = Annotated[
 ]
 
 
-class AgentDefinition(Strict):
+class AgentDefinition(SettingsFile):
     """An agent as a person writes it, in JSON, YAML or the front matter of a Markdown file."""
 
     model_config = ConfigDict(
@@ -255,8 +255,6 @@ class AgentDefinition(Strict):
         }
     )
 
-    schema_uri: Annotated[str | None, Field(alias="$schema")] = None
-    """What an editor checks the file with; not read."""
     name: Name | None = None
     """The agent's name; unset, it is the file's."""
     description: str | None = None

@@ -15,6 +15,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     JsonValue,
     PlainSerializer,
     WithJsonSchema,
@@ -88,6 +89,13 @@ class OneOf(Strict):
         return self
 
 
+class SettingsFile(Strict):
+    """A file that a person writes."""
+
+    schema_uri: Annotated[str | None, Field(alias="$schema")] = None
+    """What an editor checks the file with; not read."""
+
+
 class Lenient(_Written):
     """An object that the engine writes and reads back, perhaps with another version's fields."""
 
@@ -109,7 +117,11 @@ def _variable_name(value: Any) -> str:
     )
 
 
-Variable = Annotated[str, BeforeValidator(_variable_name)]
+Variable = Annotated[
+    str,
+    BeforeValidator(_variable_name),
+    Field(json_schema_extra={"pattern": VARIABLE_PATTERN}),
+]
 """The name of an environment variable that holds a secret."""
 
 

@@ -41,8 +41,6 @@ def load_notifiers(
     if file is None:
         return NotificationChannels()
     source = load_source(file)
-    if isinstance(source.value, dict):
-        source.value.pop("$schema", None)
     settings = source.parse_as(Notifiers)
     faults: list[ValueProblem] = []
     try:

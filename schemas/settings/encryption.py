@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from holdfast.schemas.base import VARIABLE_PATTERN, OneOf, Strict
+from holdfast.schemas.base import OneOf, SettingsFile, Variable
 
 MAX_KEYS = 100
 KEY_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
@@ -17,16 +17,14 @@ class EncryptionKey(OneOf):
 
     id: Annotated[str, Field(pattern=KEY_ID_PATTERN)]
     """What payloads say that they are encrypted with; everybody can read it."""
-    env: Annotated[str | None, Field(pattern=VARIABLE_PATTERN)] = None
+    env: Variable | None = None
     """The environment variable that holds the key; never the key."""
     file: Annotated[str | None, Field(min_length=1, max_length=4_000)] = None
     """The file that holds the key, seen from the folder of this one."""
 
 
-class Encryption(Strict):
+class Encryption(SettingsFile):
     """`encryption.yaml`: the keys of a worker, and of the clients of its runs."""
 
-    schema_uri: Annotated[str | None, Field(alias="$schema")] = None
-    """What an editor checks the file with; not read."""
     keys: Annotated[list[EncryptionKey], Field(min_length=1, max_length=MAX_KEYS)]
     """The first encrypts; every one decrypts."""

@@ -6,7 +6,6 @@ from pydantic import ConfigDict, Field, JsonValue, RootModel, model_validator
 
 from holdfast.schemas.base import (
     SCHEMA_URI,
-    VARIABLE_PATTERN,
     Duration,
     Strict,
     Variable,
@@ -63,7 +62,6 @@ class AzureAuth(Strict):
 
 # For editors: what is checked when the worker starts.
 _ADDRESS: JsonValue = "^https?://[^/@]+([/?]|$)"
-_Named = Field(json_schema_extra={"pattern": VARIABLE_PATTERN})
 # What `_complete` checks.
 _NEEDED: dict[str, JsonValue] = {
     "if": {"properties": {"provider": {"const": "script"}}},
@@ -81,13 +79,13 @@ class Endpoint(Strict):
     """The format that the server speaks; `script` answers from a file."""
     base_url: Annotated[str | None, Field(json_schema_extra={"pattern": _ADDRESS})] = None
     """Where it is, such as https://api.openai.com/v1."""
-    api_key_env: Annotated[Variable | None, _Named] = None
+    api_key_env: Variable | None = None
     """The environment variable that holds the key; never the key."""
     auth: Annotated[AwsAuth | GoogleAuth | AzureAuth | None, Field(discriminator="type")] = None
     """The worker's identity in a cloud, in place of a key."""
     headers: dict[str, str] = {}
     """Headers of every request, none of them secret."""
-    headers_env: dict[str, Annotated[Variable, _Named]] = {}
+    headers_env: dict[str, Variable] = {}
     """Further headers: of each, the environment variable that holds its value."""
     image_urls: bool | None = None
     """Whether the server is handed the addresses of pictures, which it then fetches (default: a

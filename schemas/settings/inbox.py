@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from holdfast.schemas.base import VARIABLE_PATTERN, Strict, Variable
+from holdfast.schemas.base import SettingsFile, Strict, Variable
 
 MAX_NETWORKS = 100
 MAX_MAPPED_GROUPS = 1_000
@@ -33,9 +33,7 @@ class Oidc(Strict):
     """The provider, as it calls itself: `https`, or `http` on this machine."""
     client_id: Annotated[str, Field(min_length=1, max_length=500)]
     """As what it knows the inbox."""
-    client_secret_env: (
-        Annotated[Variable, Field(json_schema_extra={"pattern": VARIABLE_PATTERN})] | None
-    ) = None
+    client_secret_env: Variable | None = None
     """The environment variable that holds the inbox's secret there; never the secret. Without it,
     the inbox is a public client."""
     scopes: Annotated[list[Name], Field(max_length=50)] = ["openid", "profile", "email"]
@@ -78,11 +76,9 @@ class Programs(Strict):
     caller)."""
 
 
-class InboxSettings(Strict):
+class InboxSettings(SettingsFile):
     """`inbox.yaml`: without `oidc` and `proxy`, people sign in by a link."""
 
-    schema_uri: Annotated[str | None, Field(alias="$schema")] = None
-    """What an editor checks the file with; not read."""
     url: Origin | None = None
     """Where people find the inbox: the https address of the proxy in front of it."""
     temporal_ui: Origin | None = None

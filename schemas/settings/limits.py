@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from holdfast.schemas.agent import Budget
-from holdfast.schemas.base import Duration, Strict
+from holdfast.schemas.base import Duration, SettingsFile, Strict
 
 
 class ApprovalLimits(Strict):
@@ -25,11 +25,9 @@ class ApprovalLimits(Strict):
     """Only a signed decision counts."""
 
 
-class Limits(Strict):
+class Limits(SettingsFile):
     """Bounds that tighten what tools and agents state, and loosen nothing."""
 
-    schema_uri: Annotated[str | None, Field(alias="$schema")] = None
-    """What an editor checks the file with; not read."""
     tool_timeout: Duration | None = None
     """The longest that one attempt of a tool's activity may take."""
     concurrency: Annotated[int, Field(ge=1, le=100)] | None = None

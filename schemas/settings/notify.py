@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from holdfast.schemas.base import SCHEMA_URI, VARIABLE_PATTERN, Lenient, OneOf, Strict, Variable
+from holdfast.schemas.base import Lenient, OneOf, SettingsFile, Strict, Variable
 from holdfast.schemas.decision import Decided, PendingApproval
 
 NewsKind = Literal["asked", "reminder", "expired", "decided", "threshold"]
@@ -18,8 +18,6 @@ MAX_GROUPS = 100
 
 # For editors: what is checked when the worker starts.
 _ADDRESS: JsonValue = "^https?://[^/@?#]+[^?#]*$"
-_Variable = Annotated[Variable, Field(min_length=1, max_length=100)]
-_Named = Field(json_schema_extra={"pattern": VARIABLE_PATTERN})
 _MailTo = Annotated[
     str,
     Field(min_length=3, max_length=320, json_schema_extra={"pattern": r"^[^@\s]+@[^@\s]+$"}),
@@ -36,9 +34,9 @@ class Webhook(OneOf):
         str | None, Field(json_schema_extra={"pattern": "^https?://[^/@]"}, max_length=2_000)
     ] = None
     """Where it listens."""
-    url_env: Annotated[_Variable | None, _Named] = None
+    url_env: Variable | None = None
     """The environment variable that holds where it listens, where that is a secret."""
-    secret_env: Annotated[_Variable, _Named]
+    secret_env: Variable
     """The environment variable that holds the secret it knows us by: `whsec_…`; while it is
     changed, the new one and the old one, with a space between."""
 
@@ -46,7 +44,7 @@ class Webhook(OneOf):
 class Slack(Strict):
     """An incoming webhook of Slack, or of a server that takes the same messages."""
 
-    url_env: Annotated[_Variable, _Named]
+    url_env: Variable
     """The environment variable that holds its address: anyone who has it may write there."""
 
 
@@ -78,7 +76,7 @@ class Mail(Strict):
     """How the connection is secured; `none` only with a server on this machine."""
     username: Annotated[str, Field(min_length=1, max_length=320)] | None = None
     """Who logs in (default: no one)."""
-    password_env: Annotated[_Variable | None, _Named] = None
+    password_env: Variable | None = None
     """The environment variable that holds the password."""
     from_: Annotated[_MailTo, Field(alias="from")]
     """The sender of the messages."""
@@ -117,14 +115,8 @@ class Channel(OneOf):
     `none` nothing but that there is something, and where."""
 
 
-def _with_schema_uri(schema: dict[str, Any]) -> None:
-    schema["properties"]["$schema"] = SCHEMA_URI
-
-
-class Notifiers(Strict):
+class Notifiers(SettingsFile):
     """`notify.yaml`: where the inbox is, and the channels by name."""
-
-    model_config = ConfigDict(json_schema_extra=_with_schema_uri)
 
     inbox: Annotated[str, Field(json_schema_extra={"pattern": _ADDRESS}, max_length=2_000)]
     """Where people reach the inbox: what links begin with."""
