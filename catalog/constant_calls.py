@@ -38,9 +38,10 @@ def constant_call_problems(
     for key in sorted(NOT_BESIDE_CALLS & set(map(to_camel, definition.model_fields_set))):
         reason = "an agent with `calls` asks no model"
         yield ValueProblem((key,), reason, f"leave out `{key}`, or `calls`")
-    most = definition.budget.over(BUDGET_DEFAULTS).within(world.limits.budget).max_calls
+    budget = definition.budget.over(BUDGET_DEFAULTS).bounded(world.limits.budget)
+    most = budget.of_run().max_calls
     if most is not None and len(calls) > most:
-        reason = f"`calls` has {len(calls)}, and `budget.maxCalls` is {most}"
+        reason = f"`calls` has {len(calls)}, and the budget's `maxCalls` is {most}"
         yield ValueProblem(("calls",), reason, "raise it, or make fewer calls")
     has_hooks = definition.prepare is not None or definition.repair is not None
     for n, call in enumerate(calls):

@@ -268,7 +268,7 @@ class AgentDefinition(SettingsFile):
     ) = None
     """Which model is asked; of a list, the next one where one fails, for the rest of the run. None
     with `calls`, or where each skill is an activity."""
-    calls: Annotated[list[ConstantCall], Field(max_length=MAX_CONSTANT_CALLS)] = []
+    calls: Annotated[list[ConstantCall], Field(min_length=1, max_length=MAX_CONSTANT_CALLS)] = []
     """Constant calls in place of a model, each with its tool in `_tool` and its arguments beside
     it: they refer to the input, and to what others write."""
     answer: Json = None

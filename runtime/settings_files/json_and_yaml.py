@@ -165,14 +165,15 @@ def read_yaml(text: str, first_line: int = 1) -> tuple[Any, Lines]:
     except ValueError as error:
         reason = "this is no YAML: " + " ".join(str(error).split())[:200]
         raise UnreadableError(first_line, reason, "fix it") from error
-    builder = _Builder(first_line)
+    builder = _Builder(text, first_line)
     value = builder.build(node, ()) if node is not None else None
     return value, builder.lines
 
 
 class _Builder:
-    def __init__(self, first_line: int) -> None:
+    def __init__(self, text: str, first_line: int) -> None:
         self.lines: Lines = {}
+        self._text = text
         self._first_line = first_line
         self._values = 0
 
@@ -196,6 +197,11 @@ class _Builder:
                     raise UnreadableError(line, f"`{shown}` is no key", fix)
                 if key in value:
                     raise UnreadableError(line, f"the key `{key}` stands twice", "keep one of them")
+                # A comma divides a text in braces, and what is behind it would be lost as a key.
+                written = self._text[key_node.end_mark.index : value_node.end_mark.index]
+                if node.flow_style and value_node.value == "" and ":" not in written:
+                    fix = "put a text that holds a comma in quotes, or write `key: value`"
+                    raise UnreadableError(line, f"`{key}` has no value", fix)
                 self.lines[(*where, key)] = line
                 value[key] = self.build(value_node, (*where, key))
             return value

@@ -65,8 +65,9 @@ _ADDRESS: JsonValue = "^https?://[^/@]+([/?]|$)"
 # What `_complete` checks.
 _NEEDED: dict[str, JsonValue] = {
     "if": {"properties": {"provider": {"const": "script"}}},
-    "then": {"required": ["file"]},
+    "then": {"required": ["file"], "properties": {"auth": False, "contextWindow": False}},
     "else": {"required": ["baseUrl"]},
+    "dependentSchemas": {"auth": {"properties": {"apiKeyEnv": False}}},
 }
 
 

@@ -23,6 +23,11 @@ CALLS = [
         " `calls`",
     ),
     agent(
+        "no calls in place of a model",
+        "calls: []\n",
+        "1: `calls`: `[]` does not fit; write at least 1",
+    ),
+    agent(
         "an answer without calls",
         MODEL + "answer: done\n",
         "1: `answer` is the output of `calls`; add them, or leave it out",
@@ -72,9 +77,9 @@ CALLS = [
     ),
     agent(
         "more calls than the budget allows",
-        "budget: {maxCalls: 1}\ncalls: [{_tool: look_up, order_id: a}, {_tool: look_up,"
+        "budget: {total: {maxCalls: 1}}\ncalls: [{_tool: look_up, order_id: a}, {_tool: look_up,"
         " order_id: b}]\n",
-        "2: `calls` has 2, and `budget.maxCalls` is 1; raise it, or make fewer calls",
+        "2: `calls` has 2, and the budget's `maxCalls` is 1; raise it, or make fewer calls",
         editor=False,
     ),
     agent(

@@ -26,6 +26,16 @@ ENDPOINTS = [
         "1: `m`: provider `script` needs `file`; add it: its answers in YAML or JSON",
     ),
     endpoints(
+        "a key beside an identity",
+        "m: {provider: openai, baseUrl: 'http://localhost', apiKeyEnv: K, auth: {type: aws}}\n",
+        "1: `m`: `auth` and `apiKeyEnv` exclude each other; remove one of them",
+    ),
+    endpoints(
+        "an identity for a script",
+        "m: {provider: script, file: script.yaml, auth: {type: aws}}\n",
+        "1: `m`: `auth` and `provider: script` exclude each other; remove one of them",
+    ),
+    endpoints(
         "a key in place of its variable",
         "m: {provider: openai, baseUrl: 'http://localhost', apiKeyEnv: sk-proj-4711}\n",
         "1: `m.apiKeyEnv`: this names no environment variable; write the name of the one "

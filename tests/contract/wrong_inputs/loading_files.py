@@ -35,6 +35,13 @@ FILES = [
         "colon in quotes, or fix the indentation",
     ),
     unread(
+        "a comma in a text in braces",
+        "tools/t.yaml",
+        CHARGED + "properties:\n  order: {type: string, description: The order, as sent}\n",
+        ":3: `as sent` has no value; put a text that holds a comma in quotes, or write "
+        "`key: value`",
+    ),
+    unread(
         "a text that begins with @",
         "tools/t.yaml",
         CHARGED + "description: @ once\n",
