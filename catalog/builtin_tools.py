@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from pydantic_core import core_schema
-
 from holdfast.catalog.registry import (
     DefinitionRegistry,
     activity_problems,
@@ -185,7 +183,7 @@ def memory_tools(agent: str, world: DefinitionRegistry) -> list[Tool]:
 class _UnsetIsAbsent(UntitledSchema):
     """Describe a field without its default: what is unset is left out, and is not null."""
 
-    def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
+    def default_schema(self, schema: Any) -> dict[str, Any]:
         inner = schema["schema"]
         if schema.get("default") is None and inner["type"] == "nullable":
             inner = inner["schema"]
