@@ -13,7 +13,7 @@ DEMANDED = [
     *("early decision for a guessed id", "race of two decisions"),
 ]
 ROW = re.compile(
-    r"^\| ([^|]+) \| [^|]+ \| [^|]+ \| \[`(test_\w+)`\]\((tests/[\w/]+\.py)\) \|$",
+    r"^\| ([^|]+) \| [^|]+ \| [^|]+ \| \[`(test_\w+)`\]\((tests/[\w/]+\.py)\)(?:, .+)? \|$",
     re.MULTILINE,
 )
 
