@@ -79,7 +79,7 @@ class RunRequest(Strict):
     state: dict[str, Json] | None = None
     """The state that the run begins with."""
     skill: str | None = None
-    """The agent's skill that it uses; unset, the model chooses."""
+    """The agent's skill that it uses; unset, a rule or the model chooses."""
     tool_choice: ToolChoice | None = None
     """In place of the agent's own."""
     budget: Budget = Budget()

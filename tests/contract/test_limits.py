@@ -10,7 +10,7 @@ from holdfast.catalog import agent_reader, builtin_tools, catalog_files
 from holdfast.client import transcript
 from holdfast.hosting.worker import MAX_ACTIVITIES
 from holdfast.providers import streamed_answer
-from holdfast.providers.transport import http
+from holdfast.providers.transport import cloud_identity, http
 from holdfast.runtime.settings_files import file_problems, source
 from holdfast.schemas import agent, base
 from holdfast.schemas.internal import memory
@@ -46,7 +46,12 @@ LIMITS: dict[str, list[str]] = {
     "a [hook around a request](agents/models.md#hooks-around-a-request)": [
         kb(request_hooks.MAX_VIEW_BYTES),
         kb(request_hooks.MAX_CHANGE_BYTES),
+        f"each {request_hooks.MAX_VIEW_TEXT_CHARACTERS:,} characters",
         f"{request_hooks.MAX_FURTHER_ATTEMPTS} further attempts",
+        f"within {base.format_duration(request_hooks.MAX_PAUSE)}",
+    ],
+    "an [identity in a cloud](operating/endpoints.md#in-a-cloud)": [
+        f"{cloud_identity.MAX_CREDENTIALS_SECONDS:.0f} s",
     ],
     "models that a worker remembers to take no tools": [f"{generate.MAX_MODELS_WITHOUT_TOOLS:,}"],
     "arguments that are named as filled in": [str(questions.MAX_FILLED_IN_SHOWN)],
