@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from holdfast.schemas.base import Duration, Json, Lenient, OneOf, SettingsFile, Strict
+from holdfast.schemas.base import Described, Duration, Json, Lenient, OneOf, SettingsFile, Strict
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.internal.tracing import Tracing
 from holdfast.schemas.phrases import NAME_PATTERN
@@ -53,7 +53,7 @@ BudgetName = Literal[
 ThresholdName = Literal["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"]
 
 
-class BudgetLimits(Strict):
+class BudgetLimits(Described):
     """The most of each budget; what is unset has no bound."""
 
     max_iterations: Annotated[int, Field(ge=0)] | None = None

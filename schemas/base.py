@@ -42,7 +42,6 @@ class _Written(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel,
         populate_by_name=True,
-        use_attribute_docstrings=True,
         frozen=True,
     )
 
@@ -65,6 +64,12 @@ class Strict(_Written):
     """An object that a person or a model writes."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Described(Strict):
+    """An object whose descriptions are shown: reading docstrings takes a program's start longer."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 def _publish_one_of(schema: dict[str, Any], model: type["OneOf"]) -> None:

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from holdfast.schemas.base import Duration, Lenient, Strict, parse_duration
+from holdfast.schemas.base import Described, Duration, Lenient, Strict, parse_duration
 from holdfast.schemas.internal.memory import MemoryOwner
 from holdfast.schemas.json_schema import IS_JSON_SCHEMA
 from holdfast.schemas.names import CHOOSE_SKILL, RESERVED_ACTIVITIES
@@ -194,7 +194,7 @@ def _as_parameter(name: str, kind: dict[str, Any]) -> dict[str, Any]:
     return parameter if name in CHOSEN_BY_MODEL else {**parameter, "required": ["const"]}
 
 
-class ToolDefinition(Strict):
+class ToolDefinition(Described):
     """A tool as a person writes it: a JSON Schema (draft 2020-12) with meta-properties.
 
     Besides the meta-properties below, every keyword of JSON Schema is allowed.

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from holdfast.schemas import names
-from holdfast.schemas.base import Lenient, Strict
+from holdfast.schemas.base import Described, Lenient
 
 MAX_ENTRIES = 1_000
 MAX_KEY_CHARACTERS = 200
@@ -52,7 +52,7 @@ def _small(value: str) -> str:
 Text = Annotated[str, AfterValidator(_small)]
 
 
-class MemoryWrite(Strict):
+class MemoryWrite(Described):
     """What is to be kept under a key from now on; null is nothing."""
 
     key: Key
@@ -72,7 +72,7 @@ class MemoryWrite(Strict):
         return self
 
 
-class MemoryRead(Strict):
+class MemoryRead(Described):
     """Which entry is wanted, or which keys."""
 
     key: Key | None = None
@@ -83,7 +83,7 @@ class MemoryRead(Strict):
     """Without a key: how many of the newest to leave out."""
 
 
-class MemorySearch(Strict):
+class MemorySearch(Described):
     """What is looked for."""
 
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
