@@ -17,6 +17,7 @@ from holdfast.cli.parser import NAME, OBJECT, RUN, TIME, Commands, add_person
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.console import is_terminal
 from holdfast.cli.screens.follow import follow, screen_for
+from holdfast.cli.screens.json_lines import print_json_lines
 from holdfast.client.command_errors import (
     DONE,
     RUN_FAILED,
@@ -170,9 +171,10 @@ async def _follow(client: Client, run_id: str, *, json: bool, approver: Approver
     answers = None
     if not json and sys.stdin.isatty() and is_terminal(sys.stdout):
         answers = AnswerSource(sys.stdin.fileno(), approver)
-    screen = screen_for(sys.stdout, run_id, as_json=json)
     try:
-        return await follow(client, run_id, out=screen, ask=answers)
+        if json:
+            return await print_json_lines(client, run_id, sys.stdout)
+        return await follow(client, run_id, out=screen_for(sys.stdout, run_id), ask=answers)
     except asyncio.CancelledError:
         back = holdfast_command("watch", run_id)
         print(f"\nThe run continues. To follow it again: {back}", file=sys.stderr)

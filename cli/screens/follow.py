@@ -14,7 +14,6 @@ from temporalio.client import Client
 from holdfast.cli.prompts.answers import AnswerSource
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.console import is_terminal
-from holdfast.cli.screens.json_lines import JsonScreen
 from holdfast.cli.screens.live import LiveScreen
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.cli.screens.screen import Screen
@@ -26,9 +25,10 @@ from holdfast.client.command_errors import (
     EncryptedError,
 )
 from holdfast.client.run_handle import RunDescription, RunHandle, delegate_approvals
-from holdfast.client.stream.frames import SLOWEST_SECONDS, PollInterval
+from holdfast.client.stream.frames import MAX_LOST_LOOKS, SLOWEST_SECONDS, PollInterval
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import clean, holdfast_command
+from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 
 # A shorter wait is not reported: every request is handed out first.
@@ -36,14 +36,10 @@ _QUEUED_SECONDS: Final = 1.0
 # A busy worker is reported after this time: longer than a workflow task that times out and is
 # repeated, and the query before.
 _BUSY_SECONDS: Final = 30.0
-# The SDK retries each look for ten seconds before it counts as one of these.
-MAX_LOST_LOOKS: Final = 6
 
 
-def screen_for(stream: TextIO, run_id: str, *, as_json: bool = False) -> Screen:
-    """Return a live display for a terminal, plain lines for another stream, or JSON lines."""
-    if as_json:
-        return JsonScreen(stream)
+def screen_for(stream: TextIO, run_id: str) -> Screen:
+    """Return a live display for a terminal, or plain lines for another stream."""
     return LiveScreen(stream, run_id) if is_terminal(stream) else PlainScreen(stream, run_id)
 
 
@@ -145,7 +141,7 @@ class RunFollower:
                 self.screen.show_calls(status.get("calls") or [])
                 pending = bool(status.get("pending"))
                 self._waiting = await self.run.pending_approvals() if pending else []
-            async for entry in self.run.entries(self.screen.log, self._last_entry):
+            async for entry in self.run.entries(names.CONTEXT, self._last_entry):
                 self._last_entry = entry["n"]
                 self.screen.show_entry(entry)
         except EncryptedError:

@@ -1,4 +1,4 @@
-"""The interface of every screen that draws a run: `LiveScreen`, `PlainScreen`, `JsonScreen`."""
+"""The interface of every screen that draws a run: `LiveScreen`, `PlainScreen`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,17 +6,11 @@ from typing import Any
 
 from holdfast.client.result import RunEnding
 from holdfast.client.run_handle import AnswerProgress
-from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 
 
 class Screen:
-    """Draws one run, within `live()`. A method that a screen does not override draws nothing.
-
-    `log` is the log of the run that it draws: `context` or `events`.
-    """
-
-    log = names.CONTEXT
+    """Draws one run, within `live()`. A method that a screen does not override draws nothing."""
 
     @contextmanager
     def live(self) -> Iterator[None]:

@@ -99,17 +99,6 @@ class Frame:
         return str(self.data["type"])
 
 
-def token(turn: int, attempt: int, offset: int, text: str) -> dict[str, Any]:
-    """Return the data of a `token` frame: the characters from `offset` on."""
-    data = {"turn": turn, "attempt": attempt, "offset": offset, "text": text}
-    return {"type": "token", **data}
-
-
-def calls_delta(turn: int, attempt: int, calls: list[Any]) -> dict[str, Any]:
-    """Return the data of a `tool_call_delta` frame: the calls so far."""
-    return {"type": "tool_call_delta", "turn": turn, "attempt": attempt, "calls": calls}
-
-
 class AnswerStream:
     """The frames of one answer of the model."""
 
@@ -145,8 +134,8 @@ class AnswerStream:
         yield from self._tokens(streaming.text[start:] if start >= 0 else "", even_none=voids)
         if streaming.calls and streaming.calls != self._calls:
             self._calls = streaming.calls
-            delta = calls_delta(self.turn, self.position.attempt, streaming.calls)
-            yield Frame(self.position, delta)
+            data = {"turn": self.turn, "attempt": self.position.attempt, "calls": self._calls}
+            yield Frame(self.position, {"type": "tool_call_delta", **data})
 
     def finish(self, text: str) -> Iterator[Frame]:
         """Yield the rest of the final answer."""
@@ -167,7 +156,8 @@ class AnswerStream:
         for start in starts:
             at, piece = self.position, text[start : start + MAX_TOKEN_CHARS]
             self.position = at.advanced(piece)
-            yield Frame(self.position, token(self.turn, at.attempt, at.sent_chars, piece))
+            data = {"turn": self.turn, "attempt": at.attempt, "offset": at.sent_chars}
+            yield Frame(self.position, {"type": "token", **data, "text": piece})
 
 
 class UpdateStream:

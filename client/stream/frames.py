@@ -14,6 +14,7 @@ progressed. While no worker answers, the stream stays open.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Final
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
@@ -26,28 +27,34 @@ FASTEST_SECONDS: Final = 0.15
 BUSY_SECONDS: Final = 0.5
 SLOWEST_SECONDS: Final = 2.0
 _SLOWER_BY: Final = 1.4
+# The SDK retries each look for ten seconds before it counts as one of these.
+MAX_LOST_LOOKS: Final = 6
 # The only event that may come between the start of a turn and its answer.
 _REMARK: Final = "remark"
 
 
-async def frames(run: RunHandle, position: StreamCursor) -> AsyncGenerator[Frame | str, None]:
+async def frames(
+    run: RunHandle, position: StreamCursor, most_lost: float = inf
+) -> AsyncGenerator[Frame | str, None]:
     """Yield everything after a position, to the end of the run.
 
     Raises:
-        CommandError: the run does not exist, or its data cannot be read here.
+        CommandError: the run does not exist, its data cannot be read here, or Temporal did not
+            answer `most_lost` times in a row.
     """
-    reader, pace, last_notice = _Reader(run, position), PollInterval(), ""
+    reader, pace, last_notice, lost = _Reader(run, position), PollInterval(), "", 0
     while not reader.is_over:
         look, moved = None, False
         try:
-            look = await run.observe()
+            look, lost = await run.observe(), 0
             async for frame in reader.news(look):
                 moved = True
                 yield frame
             last_notice = ""
         except CommandError as error:
-            if error.code != UNREACHABLE:
-                raise  # it is permanent
+            lost += look is None
+            if error.code != UNREACHABLE or lost >= most_lost:
+                raise
             if (notice := str(error)) != last_notice:
                 last_notice = notice
                 yield notice

@@ -24,13 +24,13 @@ from holdfast.cli.decide_command import without_calls
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens import follow as following
-from holdfast.cli.screens.follow import MAX_LOST_LOOKS, QueueNotices, RunFollower, follow
+from holdfast.cli.screens.follow import QueueNotices, RunFollower, follow
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import run_handle as remote_run
 from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, BusyWorkerError, CommandError
 from holdfast.client.result import RunEnding
 from holdfast.client.run_handle import Entry, RunDescription, RunHandle, RunStart, queued_request
-from holdfast.client.stream.frames import PollInterval
+from holdfast.client.stream.frames import MAX_LOST_LOOKS, PollInterval
 from holdfast.runtime.text_safety import format_date
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt

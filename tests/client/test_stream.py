@@ -136,6 +136,15 @@ async def test_what_no_time_mends_ends_it(error: CommandError) -> None:
             await told(Step([TURN]), step)
 
 
+async def test_a_reader_may_give_temporal_up() -> None:
+    lost = Step(lost=AWAY)
+    for steps in ([lost], [lost, Step([TURN]), lost]):
+        run = Told(steps)
+        with pytest.raises(CommandError, match="does not answer"):
+            [each async for each in frames(run, StreamCursor(), most_lost=2)]
+        assert run.looks == len(steps) + 1
+
+
 async def test_what_is_said_is_of_no_turn_that_was_not_told_yet() -> None:
     log = [TURN, said("One."), NEXT, said("Two."), DONE]
     # The heartbeat was seen before the log was read, or the log could not be read.
