@@ -25,8 +25,6 @@ from holdfast.schemas.tool import ANONYMOUS
 from holdfast.validation.problems import ValueProblem, problems_of, summarize_problems
 
 RequestT = TypeVar("RequestT", bound=Strict)
-# The name of an agent that a request defines without a name.
-UNNAMED_AGENT = "inline"
 
 
 class DefinitionResolver:
@@ -61,7 +59,7 @@ class DefinitionResolver:
         try:
             if isinstance(definition, dict):
                 world = replace(catalog.definitions, is_inline=True)
-                agent = resolve_definition(definition, UNNAMED_AGENT, world)
+                agent = resolve_definition(definition, names.UNNAMED_AGENT, world)
             elif definition in catalog.agents:
                 agent = catalog.agents[definition]
             else:

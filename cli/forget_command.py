@@ -10,7 +10,9 @@ from holdfast.runtime.text_safety import clean, holdfast_command
 
 def add_parser(commands: Commands) -> None:
     """Add `forget`."""
-    parser = commands.add_parser("forget", help="delete what agents keep of a person")
+    text = "delete what agents keep of a person"
+    about = "It lists every memory of the namespace, and asks nothing before it deletes."
+    parser = commands.add_parser("forget", help=text, description=about)
     text = "the id of the principal whose memories are deleted"
     parser.add_argument("principal", metavar="PRINCIPAL", type=read_name, help=text)
     text = "delete the principal's finished runs, too, with the record of their approvals"

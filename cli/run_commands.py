@@ -29,7 +29,7 @@ from holdfast.client.connection import connect
 from holdfast.client.run_handle import RunHandle
 from holdfast.client.start import StartRequest, environment_caller, start_workflow
 from holdfast.client.transcript import continue_run
-from holdfast.runtime.command_line import read_name
+from holdfast.runtime.command_line import read_count, read_name
 from holdfast.runtime.text_safety import as_json, as_text, clean, format_date, holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.run import CallRequest, RunRequest
@@ -85,7 +85,7 @@ def add_parsers(commands: Commands) -> None:
     withdrawing = commands.add_parser("withdraw", help=text)
     withdrawing.add_argument("run", **RUN)
     text = "its number: `holdfast show RUN` lists the queued messages"
-    withdrawing.add_argument("message", metavar="NUMBER", type=int, help=text)
+    withdrawing.add_argument("message", metavar="NUMBER", type=read_count, help=text)
     withdrawing.set_defaults(command=withdraw)
     for name, command, text in (
         ("close", close, "end a conversation"),
@@ -138,9 +138,12 @@ async def start(
     `request` has the given fields of the model; the others are `None`.
     """
     fields = {name: value for name, value in request.items() if value is not None}
-    client = None if continued is None else await connect()
-    if client is not None and continued is not None:
+    client = None
+    if continued is not None:
+        client = await connect()
         fields = await continue_run(client, continued, fields)
+    elif model is RunRequest and "agent" not in fields:
+        raise wrong_command("there is no AGENT", "name one, or a run with --continue RUN")
     try:
         checked = model.model_validate(fields)
     except ValidationError as error:
@@ -169,7 +172,7 @@ async def watch(*, run: str, json: bool, approver: Approver) -> int:
 
 async def _follow(client: Client, run_id: str, *, json: bool, approver: Approver) -> int:
     answers = None
-    if not json and sys.stdin.isatty() and is_terminal(sys.stdout):
+    if sys.stdin.isatty() and is_terminal(sys.stdout):
         answers = AnswerSource(sys.stdin.fileno(), approver)
     try:
         if json:
@@ -187,6 +190,8 @@ async def send(*, run: str, text: str, steer: bool, people: bool, skill: str | N
     With `steer`, the message enters the context of any run before its next request; with `people`,
     the model never reads it.
     """
+    if people and skill is not None:
+        raise wrong_command("--skill is for a message that the model reads", "leave out --people")
     remote = RunHandle(await connect(), run, listens=True)
     await remote.observe()
     message = {"role": "user", "content": text, **({} if skill is None else {"skill": skill})}

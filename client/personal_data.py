@@ -1,7 +1,9 @@
 """The memories and runs of a person, and their deletion.
 
 Temporal's lists find runs by the search attribute of their principal, and memories by their ids: no
-worker is needed, and no key, since neither reads content. The lists can lag behind by a moment.
+worker is needed, and no key, since neither reads content. A memory's id ends with its principal,
+and Temporal searches for beginnings alone: every memory of the namespace is listed. The lists can
+lag behind by a moment.
 """
 
 from collections.abc import Iterable
@@ -13,7 +15,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.command_errors import wrong_command
-from holdfast.client.run_lists import RUN_TYPES, RunFilter, RunListing, list_runs
+from holdfast.client.run_lists import MAX_FILTER_CHARS, RUN_TYPES, RunFilter, RunListing, list_runs
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 
@@ -33,14 +35,17 @@ async def find_personal_data(client: Client, principal: str) -> PersonalData:
     Raises:
         CommandError: Temporal does not answer, or cannot search for this principal.
     """
-    if principal != clean(principal).strip("'") or not {*principal}.isdisjoint('"\\'):
+    is_unclear = principal != clean(principal).strip("'") or not {*principal}.isdisjoint('"\\')
+    if is_unclear or len(principal) > MAX_FILTER_CHARS:
         todo = "delete its runs and memories with `temporal workflow delete`"
         raise wrong_command(f"Temporal cannot search for the principal {clean(principal)!r}", todo)
     of_principal = RUN_TYPES + RunFilter(principal=principal).terms()
+    # Before the memories: a run that ends meanwhile has written to its own before they are listed.
+    open_runs = await list_runs(client, f'{of_principal} AND ExecutionStatus = "Running"', None)
     memories = await list_runs(client, f'WorkflowType = "{names.MEMORY_WORKFLOW}"', None)
     return PersonalData(
         [each for each in memories if names.is_memory_of(each.id, principal)],
-        await list_runs(client, f'{of_principal} AND ExecutionStatus = "Running"', None),
+        open_runs,
         await list_runs(client, f'{of_principal} AND ExecutionStatus != "Running"', None),
     )
 

@@ -51,12 +51,13 @@ async def continue_run(client: Client, run_id: str, fields: Mapping[str, Any]) -
     if size > MAX_TRANSCRIPT_BYTES:
         todo = f"at most {MAX_TRANSCRIPT_BYTES}: start a run with a summary as its input"
         raise wrong_command(f"the transcript of run {run_id} has {size} bytes", todo)
-    own: dict[str, Any] = {}
-    if "agent" not in fields:
-        own["agent"] = RunListing.of(await run.describe()).agent
-        own["skill"] = (await run.status())["skill"]
-    known = {name: value for name, value in own.items() if value is not None}
-    return {**known, **fields, "context": context}
+    if "agent" in fields:
+        return {**fields, "context": context}
+    agent, skill = RunListing.of(await run.describe()).agent, (await run.status())["skill"]
+    if agent in (None, names.UNNAMED_AGENT):
+        todo = f"name one: {holdfast_command('run', 'AGENT', '--continue', run_id)}"
+        raise wrong_command(f"run {run_id} has no agent of a catalog", todo)
+    return {"agent": agent, **({"skill": skill} if skill else {}), **fields, "context": context}
 
 
 def transcript(records: Sequence[LogRecord], *, has_input: bool) -> list[ContextMessage]:

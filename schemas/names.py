@@ -119,6 +119,8 @@ FOR_ANYBODY: Final = "*"
 NEEDED_ATTRIBUTES: Final = (AGENT_NAME, AGENT_STATUS, AGENT_PRINCIPAL, PENDING_TOOLS)
 WAITING_ATTRIBUTES: Final = (PENDING_SINCE, PENDING_UNTIL, PENDING_FOR)
 SEARCH_ATTRIBUTES: Final = (*NEEDED_ATTRIBUTES, *WAITING_ATTRIBUTES)
+# The name of an agent that a request defines without a name.
+UNNAMED_AGENT: Final = "inline"
 
 # Types of application errors that are not the error of one call (those are `errors.ErrorCode`).
 INVALID_REQUEST: Final = "invalid_request"

@@ -109,11 +109,16 @@ def limit_reached(approval: PendingApproval, agent: str) -> str:
 
 
 def budget_uses(budget: Mapping[str, Any]) -> Iterator[BudgetUse]:
-    """Yield the use of each budget that has a limit, from the `budget` of a run's status."""
-    for name, one in budget.items():
-        if one["limit"] is None:
+    """Yield the use of each budget that has a limit, from the `budget` of a run's status.
+
+    In a conversation, the limits are those of a message, and `total` has those of the whole.
+    """
+    parts = [(name, budget_label(name), one) for name, one in budget.items()]
+    totals = [(f"total.{name}", f"{label} in all", one.get("total")) for name, label, one in parts]
+    for name, label, one in [*parts, *totals]:
+        if not one or one["limit"] is None:
             continue
-        label, is_time, most = budget_label(name), isinstance(one["limit"], str), one["limit"]
+        is_time, most = isinstance(one["limit"], str), one["limit"]
         if is_time:
             most = parse_duration(most).total_seconds()
         limit = _amount_text(most, is_time=is_time)

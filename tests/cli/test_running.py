@@ -167,6 +167,8 @@ async def test_a_program_reads_one_json_object_a_line(
         ("call", "@/no/such/tool.json"),
         ("call", "echo", "--input", "go"),
         ("check", "--timeout", "5"),
+        ("send", "run-1", "Hello.", "--people", "--skill", "sales"),
+        ("withdraw", "run-1", "0"),
     ],
 )
 async def test_a_wrong_command_is_told_in_one_line_before_anything_is_done(

@@ -213,7 +213,8 @@ def test_a_budget_says_what_is_left_of_it() -> None:
         "maxTokens": {"used": None, "limit": 1000},
         "maxCost": {"used": 0.5, "limit": 2},
         "maxDuration": {"used": "90s", "limit": "10m"},
-        "maxSameTool": {"used": 1, "limit": None},
+        "maxSameTool": {"used": 1, "limit": None, "total": {"used": 9, "limit": None}},
+        "maxIterations": {"used": 1, "limit": None, "total": {"used": 9, "limit": 10}},
     }
     shown = [
         (one.label, one.used, one.limit, one.remaining, one.is_nearly_used)
@@ -225,6 +226,7 @@ def test_a_budget_says_what_is_left_of_it() -> None:
         ("Tokens", "unknown", "1,000", "unknown: not reported by the provider", False),
         ("Cost", "0.5", "2", "1.5", False),
         ("Time at work", "0:01:30", "0:10:00", "0:08:30", False),
+        ("Rounds of calls in all", "9", "10", "1", True),
     ]
 
 

@@ -1,0 +1,46 @@
+"""What a continued run takes over, and what has to be named again."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from holdfast.client import transcript
+from holdfast.client.command_errors import CommandError
+from holdfast.client.run_handle import RunHandle
+from holdfast.client.run_lists import RunListing
+from holdfast.client.transcript import continue_run
+from holdfast.schemas import names
+
+
+@pytest.mark.parametrize("agent", [None, names.UNNAMED_AGENT])
+async def test_an_agent_that_only_its_request_had_is_named_again(
+    monkeypatch: pytest.MonkeyPatch, agent: str | None
+) -> None:
+    class Ended(RunHandle):
+        closed = True
+
+        def __init__(self, *_: Any, **__: Any) -> None: ...
+
+        async def observe(self) -> Any:
+            return self
+
+        async def describe(self) -> Any: ...
+
+        async def page(self, *_: Any) -> list[Any]:
+            return []
+
+        async def status(self) -> dict[str, Any]:
+            return {"skill": None}
+
+    listing = RunListing("run-1", "desk", datetime.now(UTC), "failed", agent)
+    monkeypatch.setattr(transcript, "RunHandle", Ended)
+    monkeypatch.setattr(RunListing, "of", lambda _: listing)
+    client: Any = None
+
+    with pytest.raises(CommandError, match="name one: holdfast run AGENT --continue run-1"):
+        await continue_run(client, "run-1", {})
+    assert await continue_run(client, "run-1", {"agent": "desk"}) == {
+        "agent": "desk",
+        "context": [],
+    }
