@@ -4,7 +4,8 @@ Every error line reads `holdfast: what is wrong; what to do`. The exit codes are
 contract with scripts that call the command.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -107,6 +108,15 @@ def invalid_input(
     fault = problems_of(error, value, model)[0]
     wrong = f"that is no {what}: {replace(fault, fix='')}"
     return wrong_command(wrong, fault.fix or todo)
+
+
+@contextmanager
+def explain_rpc_errors(run_id: str | None = None) -> Iterator[None]:
+    """Raise what the Temporal server answers instead of a result as a `CommandError`."""
+    try:
+        yield
+    except RPCError as error:
+        raise rpc_problem(error, run_id) from error
 
 
 def rpc_problem(error: RPCError, run_id: str | None = None) -> CommandError:

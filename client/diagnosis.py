@@ -20,14 +20,13 @@ from temporalio.api.workflowservice.v1 import (
 )
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.exceptions import FailureError
-from temporalio.service import RPCError
 
 from holdfast.client.command_errors import (
     UNREACHABLE,
     BusyWorkerError,
     CommandError,
     NoWorkerError,
-    rpc_problem,
+    explain_rpc_errors,
 )
 from holdfast.runtime.text_safety import one_line, shell_command
 
@@ -117,10 +116,8 @@ async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) ->
         return NoBuildError(run.id, version.deployment_name, version.build_id)
     name = run.task_queue
     request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=name))
-    try:
+    with explain_rpc_errors():
         found = await client.workflow_service.describe_task_queue(request, retry=True)
-    except RPCError as error:
-        raise rpc_problem(error) from error
     builds = [each.deployment_options for each in found.pollers]
     current = found.versioning_info.current_deployment_version
     if builds and not current.build_id and all(each.build_id for each in builds):
@@ -140,11 +137,9 @@ async def _latest_end(client: Client, run: WorkflowExecutionDescription) -> Hist
         execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),
         maximum_page_size=_LATEST_EVENTS,
     )
-    try:
+    with explain_rpc_errors(run.id):
         answer = await client.workflow_service.get_workflow_execution_history_reverse(
             request, retry=True
         )
-    except RPCError as error:
-        raise rpc_problem(error, run.id) from error
     events = answer.history.events
     return next((event for event in events if event.event_type in _TASK_ENDS), None)

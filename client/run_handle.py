@@ -38,6 +38,7 @@ from holdfast.client.command_errors import (
     RUN_FAILED,
     BusyWorkerError,
     CommandError,
+    explain_rpc_errors,
     rpc_problem,
     wrong_command,
 )
@@ -131,10 +132,8 @@ class RunHandle:
 
     async def describe(self) -> WorkflowExecutionDescription:
         """Return Temporal's own description of the run; raises as `observe` does."""
-        try:
+        with explain_rpc_errors(self.id):
             description = await self._handle.describe()
-        except RPCError as error:
-            raise rpc_problem(error, self.id) from error
         workflow = description.workflow_type
         if workflow not in names.WORKFLOWS:
             wrong = f"{self.id} is a {workflow}, not an agent's run or a call"
@@ -212,13 +211,12 @@ class RunHandle:
         With `whole=False`, an output in the store is represented by its beginning.
         """
         try:
-            end = result.ending_of_result(await self._handle.result())
-            converter = self._client.data_converter
-            return await result.with_stored_output(end, self.id, converter, whole=whole)
+            with explain_rpc_errors(self.id):
+                end = result.ending_of_result(await self._handle.result())
         except WorkflowFailureError as error:
             return result.ending_of_failure(error)
-        except RPCError as error:
-            raise rpc_problem(error, self.id) from error
+        converter = self._client.data_converter
+        return await result.with_stored_output(end, self.id, converter, whole=whole)
 
     async def decide(self, decision: Decision) -> Receipt:
         """Send a decision and return its receipt.
@@ -255,17 +253,13 @@ class RunHandle:
         """
         if args:
             await self._check_keys()
-        try:
+        with explain_rpc_errors(self.id):
             await self._handle.signal(name, args=args)
-        except RPCError as error:
-            raise rpc_problem(error, self.id) from error
 
     async def cancel(self) -> None:
         """Request cancellation of the run; raises as `signal` does."""
-        try:
+        with explain_rpc_errors(self.id):
             await self._handle.cancel()
-        except RPCError as error:
-            raise rpc_problem(error, self.id) from error
 
     async def _query(
         self, name: str, *args: Any, unless: QueryRejectCondition | None = None
@@ -299,15 +293,13 @@ class RunHandle:
 
         Without its keys, the message would be in history unencrypted, and its answer would be lost.
         """
-        try:
+        with explain_rpc_errors(self.id):
             async for start in self._handle.fetch_history_events(page_size=1):
                 payloads = start.workflow_execution_started_event_attributes.input.payloads
                 codec = self._client.data_converter.payload_codec
                 if codec is not None:
                     await codec.decode(payloads)
                 return
-        except RPCError as error:
-            raise rpc_problem(error, self.id) from error
 
     async def _update(
         self,

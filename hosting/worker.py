@@ -132,24 +132,7 @@ async def build_worker(
     """
     resources = resources or load_resources(settings)
     resources.secrets.learn([client.service_client.config.api_key or ""])
-    limits = resources.models.request_limits()
-    facts = WorkerFacts(
-        search_attributes=await usable_search_attributes(client),
-        notify=settings.notify,
-        notifiers=resources.channels.listeners(),
-        generate_timeout=settings.generate_timeout,
-        heartbeat_timeout=settings.heartbeat_timeout,
-        continue_after=settings.continue_after,
-        store=payload_writer(client.data_converter) is not None,
-        principal_tokens=settings.principal_tokens,
-        catalog_only=settings.catalog_only,
-        rules_version=RULES_VERSION,
-        request_queues={
-            name: names.request_queue(settings.task_queue, name)
-            for name, limit in limits.items()
-            if limit is not None
-        },
-    )
+    facts = await _worker_facts(client, settings, resources)
     prefetch = PagePrefetch(ConversationCache())
     outlived = OutlivedAttempts(MAX_ACTIVITIES)
     if resources.telemetry is not None:
@@ -201,9 +184,32 @@ async def build_worker(
             activities=[generate.generate],
             max_task_queue_activities_per_second=None if limit is None else limit / 60,
         )
-        for endpoint, limit in limits.items()
+        for endpoint, limit in resources.models.request_limits().items()
     ]
     return WorkerGroup(main, endpoint_workers, _around(resources, threads, settings), outlived)
+
+
+async def _worker_facts(
+    client: Client, settings: WorkerSettings, resources: WorkerResources
+) -> WorkerFacts:
+    """Return what runs need to know of the worker that resolves their definitions."""
+    return WorkerFacts(
+        search_attributes=await usable_search_attributes(client),
+        notify=settings.notify,
+        notifiers=resources.channels.listeners(),
+        generate_timeout=settings.generate_timeout,
+        heartbeat_timeout=settings.heartbeat_timeout,
+        continue_after=settings.continue_after,
+        store=payload_writer(client.data_converter) is not None,
+        principal_tokens=settings.principal_tokens,
+        catalog_only=settings.catalog_only,
+        rules_version=RULES_VERSION,
+        request_queues={
+            name: names.request_queue(settings.task_queue, name)
+            for name, limit in resources.models.request_limits().items()
+            if limit is not None
+        },
+    )
 
 
 def _interceptors(

@@ -1,7 +1,7 @@
 """The partial answer of a model and the progress of calls, formatted for people."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pydantic_core import from_json
 
@@ -37,34 +37,6 @@ def progress_line(update: CallProgress) -> str:
         case {"text": str() as text, "offset": int()}:
             return one_line(text[-_UPDATE_CHARS:], _UPDATE_CHARS)
     return one_line(as_json(update.details), _UPDATE_CHARS)
-
-
-class TokenText:
-    """The part of the current answer that was shown."""
-
-    def __init__(self) -> None:
-        self._key = ""
-        self._seen_chars = 0
-        self._calls: list[Any] = []
-
-    def new(self, streaming: AnswerProgress) -> tuple[int, str]:
-        """Return the text that was not shown yet, and the number of characters before it."""
-        self._turn_to(streaming.key)
-        start = max(self._seen_chars, streaming.offset)
-        text = streaming.text[start - streaming.offset :]
-        self._seen_chars = max(start + len(text), self._seen_chars)
-        return start, text
-
-    def new_calls(self, streaming: AnswerProgress) -> list[Any]:
-        """Return the calls that the model is writing, if they changed; else an empty list."""
-        self._turn_to(streaming.key)
-        changed = streaming.calls if streaming.calls != self._calls else []
-        self._calls = streaming.calls
-        return changed
-
-    def _turn_to(self, key: str) -> None:
-        if key != self._key:
-            self._key, self._seen_chars, self._calls = key, 0, []
 
 
 def composed_text(text: str, offset: int) -> str:

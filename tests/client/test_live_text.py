@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.client.run_handle import AnswerProgress
-from holdfast.client.stream.live_text import TokenText, composed_text
+from holdfast.client.stream.live_text import composed_text
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
     ToolEndEntry,
@@ -78,24 +78,6 @@ def said(
     text: str, offset: int = 0, key: str = "7/1", calls: list[Any] | None = None
 ) -> AnswerProgress:
     return AnswerProgress(key, int(key[-1]), text, offset, calls or [])
-
-
-def test_only_what_is_new_is_told_and_a_new_attempt_starts_anew() -> None:
-    tokens = TokenText()
-    assert tokens.new(said("abcdef")) == (0, "abcdef")
-    assert tokens.new(said("abcdef")) == (6, "")
-    assert tokens.new(said("defghi", offset=3)) == (6, "ghi")
-    assert tokens.new(said("xyz", offset=20)) == (20, "xyz")
-    assert tokens.new(said("I", key="7/2")) == (0, "I")
-
-
-def test_calls_are_told_when_they_have_grown() -> None:
-    tokens = TokenText()
-    call = {"tool": "pay", "arguments": '{"amo'}
-
-    assert tokens.new_calls(said("", calls=[call])) == [call]
-    assert tokens.new_calls(said("", calls=[call])) == []
-    assert tokens.new_calls(said("", calls=[{**call, "arguments": '{"amount": 1}'}])) != []
 
 
 def starts(call: str, tool: str) -> ToolStartEntry:

@@ -112,12 +112,7 @@ async def read_history(run: RunHandle, call_id: str, length: int) -> CallHistory
 
 def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) -> CallHistory:
     """Return the history of a call from these entries of a log."""
-    narration = LogNarration(run_id, with_all_arguments=True, with_commands=False)
-    narrated: list[Narrated] = []
-    for record in map(read_record, entries):
-        time = local_time(record.at)
-        clock = time.astimezone(UTC).strftime("%H:%M:%S") if time else ""
-        narrated.append((record, [replace(line, at=clock) for line in narration.lines(record)]))
+    narrated = _narrate(entries, run_id)
     records = [record for record, _ in narrated]
     asking = [
         (index, one.entry)
@@ -127,23 +122,10 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
     requests = [(index, entry.approval) for index, entry in asking if entry.call_id == call_id]
     if not requests:
         return CallHistory()
-    earlier = []
-    for (start, before), (end, _) in pairwise(requests):
-        closing = _ending(records[start:end], call_id)
-        at, decided = (closing[0].at, closing[1].decided) if closing else (records[start].at, None)
-        earlier.append(EarlierRequest(before.kind, at, decided))
     index, approval = requests[-1]
     ending = _ending(records[index:], call_id)
     verdict = ending[1].decided if ending else None
-    is_denied = verdict is not None and verdict.decision == "deny"
     after = [one for one in narrated if ending and one[0].n > ending[0].n]
-    outcome = [
-        # The error of a denied call is the decision, not a failure.
-        replace(line, tone="plain") if line.tone == "bad" and is_denied else line
-        for one, lines in after
-        if _call_id(one) == call_id and not isinstance(one.entry, ConfirmationRequiredEntry)
-        for line in lines
-    ]
     decisions = [
         line
         for one, lines in narrated
@@ -171,8 +153,8 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
         versions=versions,
         lead_up=lead_up,
         earlier_decisions=decisions[-MAX_DECISIONS:],
-        outcome_lines=outcome[:MAX_LINES],
-        earlier_requests=earlier,
+        outcome_lines=_outcome_lines(after, call_id, verdict)[:MAX_LINES],
+        earlier_requests=_earlier_requests(records, requests, call_id),
         steps=_step_results(approval, versions[-1], after, verdict) if ending else [],
         hidden_entries=hidden,
         stage=_stage(approval, [one for one, _ in after]) if ending else "settled",
@@ -182,6 +164,43 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
         first_limit=limits[0] if limits and records[0].n == 1 else None,
         started_at=started[-1] if started else "",
     )
+
+
+def _narrate(entries: Sequence[Mapping[str, Any]], run_id: str) -> list[Narrated]:
+    """Return the records of a log with their lines, at the time in UTC."""
+    narration = LogNarration(run_id, with_all_arguments=True, with_commands=False)
+    narrated: list[Narrated] = []
+    for record in map(read_record, entries):
+        time = local_time(record.at)
+        clock = time.astimezone(UTC).strftime("%H:%M:%S") if time else ""
+        narrated.append((record, [replace(line, at=clock) for line in narration.lines(record)]))
+    return narrated
+
+
+def _earlier_requests(
+    records: Sequence[LogRecord], requests: Sequence[tuple[int, PendingApproval]], call_id: str
+) -> list[EarlierRequest]:
+    """Return the questions about a call before its last one; `requests` has their indexes."""
+    earlier = []
+    for (start, before), (end, _) in pairwise(requests):
+        closing = _ending(records[start:end], call_id)
+        at, decided = (closing[0].at, closing[1].decided) if closing else (records[start].at, None)
+        earlier.append(EarlierRequest(before.kind, at, decided))
+    return earlier
+
+
+def _outcome_lines(
+    after: Sequence[Narrated], call_id: str, verdict: Decided | None
+) -> list[NarrationLine]:
+    """Return the lines of a call after its decision."""
+    is_denied = verdict is not None and verdict.decision == "deny"
+    return [
+        # The error of a denied call is the decision, not a failure.
+        replace(line, tone="plain") if line.tone == "bad" and is_denied else line
+        for one, lines in after
+        if _call_id(one) == call_id and not isinstance(one.entry, ConfirmationRequiredEntry)
+        for line in lines
+    ]
 
 
 def _call_id(record: LogRecord) -> str:

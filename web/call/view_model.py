@@ -73,22 +73,10 @@ def build_call_page(
     principal = pending.run_info.principal
     eligibility = phrases.check_eligibility(approval, policy, person, principal, signs=signs)
     may_edit = eligibility.may_decide and pending.is_editable
-    edit, plan, schema = None, list[PlanRow](), pending.output_schema
-    if approval.kind == "plan":
-        plan = plan_rows(
-            approval,
-            pending.tools,
-            may_edit=may_edit,
-            entered=form.calls,
-            kept_calls=form.kept_calls if is_edit else None,
-            problems=wrong.calls,
-        )
-    elif approval.kind not in ("input", "reconcile") and may_edit:
-        value = form.edit if is_edit and form.edit.value is not MISSING else requested
-        edit = build_fields(pending.schema, value, place=EDIT, prefix="e", wrong=wrong.edit)
+    edit, plan = _edit_form(pending, form, wrong, may_edit=may_edit)
     result = build_fields(
-        schema,
-        form.result if is_answer else FormValue(initial_value(schema), {}),
+        pending.output_schema,
+        form.result if is_answer else FormValue(initial_value(pending.output_schema), {}),
         place=RESULT,
         prefix="r",
         wrong=wrong.result,
@@ -132,6 +120,28 @@ def build_call_page(
         "renew_command": how_to_renew(pending.run_id),
         "show_command": holdfast_command("show", pending.run_id, "--json"),
     }
+
+
+def _edit_form(
+    pending: PendingCall, form: DecisionForm, wrong: FormProblem, *, may_edit: bool
+) -> tuple[Field | None, list[PlanRow]]:
+    """Return the fields of the arguments, or the steps of a plan; None if they are not edited."""
+    approval, is_edit = pending.approval, form.verdict == "edit"
+    if approval.kind == "plan":
+        kept = form.kept_calls if is_edit else None
+        return None, plan_rows(
+            approval,
+            pending.tools,
+            may_edit=may_edit,
+            entered=form.calls,
+            kept_calls=kept,
+            problems=wrong.calls,
+        )
+    if approval.kind in ("input", "reconcile") or not may_edit:
+        return None, []
+    has_value = is_edit and form.edit.value is not MISSING
+    value = form.edit if has_value else FormValue(approval.arguments, {})
+    return build_fields(pending.schema, value, place=EDIT, prefix="e", wrong=wrong.edit), []
 
 
 def _notice(

@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.client.command_errors import UNREACHABLE, CommandError
 from holdfast.client.run_handle import AnswerProgress, RunHandle
 from holdfast.client.stream.frames import PollInterval
-from holdfast.client.stream.live_text import TokenText, answer_text, call_lines, progress_line
+from holdfast.client.stream.live_text import answer_text, call_lines, progress_line
 from holdfast.runtime.text_safety import clean
 from holdfast.web.http.streaming import frame
 from holdfast.web.run.snapshot import place
@@ -64,27 +64,27 @@ class SentAnswer:
     """The part of a streamed answer that was sent."""
 
     def __init__(self) -> None:
-        self._tokens = TokenText()
-        self._key = ""
-        self._end = 0
+        self._key, self._end = "", 0
+        self._calls: list[Any] = []
 
     def is_over(self, streaming: AnswerProgress | None) -> bool:
         """Report whether the previous answer is complete: there is another one, or none."""
         key = "" if streaming is None else streaming.key
         over = self._key not in ("", key)
         if key != self._key:
-            self._key, self._end = key, 0
+            self._key, self._end, self._calls = key, 0, []
         return over
 
     def more(self, streaming: AnswerProgress) -> dict[str, Any]:
         """Return the new part of an answer, or nothing; in composed calling, all of it."""
-        start, text = self._tokens.new(streaming)
-        new: dict[str, Any] = {}
-        if text and streaming.composed:
-            new = {"whole": clean(answer_text(streaming))}
-        elif text:
+        start = max(self._end, streaming.offset)
+        text, new = streaming.text[start - streaming.offset :], dict[str, Any]()
+        if text:
             new = {"text": clean(text), "gap": start > self._end}
+            if streaming.composed:
+                new = {"whole": clean(answer_text(streaming))}
             self._end = start + len(text)
-        if self._tokens.new_calls(streaming):
+        if streaming.calls != self._calls:
+            self._calls = streaming.calls
             new["calls"] = call_lines(streaming)
         return {"key": streaming.key, "attempt": streaming.attempt, **new} if new else {}

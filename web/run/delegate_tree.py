@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from temporalio.client import Client
-from temporalio.service import RPCError
 
-from holdfast.client.command_errors import rpc_problem
+from holdfast.client.command_errors import explain_rpc_errors
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.text_safety import clean, one_line
 from holdfast.schemas import names
@@ -51,10 +50,8 @@ async def read_delegates(client: Client, seen: LoadedRun) -> DelegateTree:
         f'RootWorkflowId = "{root}" AND WorkflowType = "{names.AGENT_WORKFLOW}"'
         ' AND ExecutionStatus != "ContinuedAsNew"'
     )
-    try:
+    with explain_rpc_errors():
         found = [run async for run in client.list_workflows(query, limit=MAX_DELEGATES + 1)]
-    except RPCError as error:
-        raise rpc_problem(error) from error
     children: dict[str | None, list[DelegateBranch]] = defaultdict(list)
     branches: dict[str, DelegateBranch] = {}
     for run in sorted(found, key=lambda run: run.start_time):
