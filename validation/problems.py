@@ -227,6 +227,7 @@ def _reason_and_fix(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str
             # Another branch of a union may have this field.
             known = [name for name in known if name != last]
             alike = [name for name in known if name.startswith("_") == last.startswith("_")]
+            alike = [f"_{last}"] if f"_{last}" in known else alike
             return f"unknown field {quote_value(last)}", suggest_names(last, alike)
         case "missing":
             return f"`{last}` is missing", "add it"

@@ -27,6 +27,11 @@ AGENTS = [
         "2: unknown field `instruction`; did you mean `instructions`?",
     ),
     agent(
+        "a hook without its underscore",
+        MODEL + "beforeModel: look_up\n",
+        "2: unknown field `beforeModel`; did you mean `_beforeModel`?",
+    ),
+    agent(
         "a tool that does not exist",
         MODEL + "tools: [lookup]\n",
         "2: `tools[0]`: there is no tool `lookup`; did you mean `look_up`?",
