@@ -53,7 +53,8 @@ class DefinitionResolver:
                 resolved.
         """
         checked = _check(request, RunRequest)
-        if checked.input is None and checked.context and checked.context[-1].role == "assistant":
+        last = checked.context[-1] if checked.context else None
+        if checked.input is None and last and last.role == "assistant" and not last.calls:
             raise _invalid([ValueProblem(("context",), "it holds no new message", "add one")])
         catalog, definition = self._shelf.catalog, request["agent"]
         try:

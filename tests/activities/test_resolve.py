@@ -149,8 +149,8 @@ def test_a_request_with_a_thousand_faults_is_refused_at_once(resolver: Definitio
 
 def test_the_secrets_of_an_endpoint_are_in_no_snapshot(resolver: DefinitionResolver) -> None:
     answer = resolver.resolve_agent({"agent": "desk", "input": "go"})
-    said = {"endpoint", "name", "temperature", "maxOutputTokens", "options", "retryFor"}
-    assert set(answer["agent"]["model"]) == said
+    own = {"endpoint", "name", "temperature", "maxOutputTokens", "options"}
+    assert set(answer["agent"]["model"]) == own | {"reasoning", "accepts", "retryFor"}
 
 
 def test_however_much_is_wrong_and_however_long_it_is_told_in_a_line(
@@ -160,3 +160,14 @@ def test_however_much_is_wrong_and_however_long_it_is_told_in_a_line(
     told = refusal(resolver, {"agent": "desk", **many})
     assert len(told) <= MAX_TOLD_CHARS + len(". And 95 more")
     assert told.endswith(". And 95 more")
+
+
+def test_a_transcript_that_ends_with_an_answer_has_nothing_to_do(
+    resolver: DefinitionResolver,
+) -> None:
+    answer = {"role": "assistant", "content": "Done."}
+    message = refusal(resolver, {"agent": "desk", "context": [answer]})
+    assert message == "`context`: it holds no new message; add one"
+    # Calls without results are refused by the run, which names the call.
+    open_ = {"role": "assistant", "calls": [{"id": "a", "tool": "look_up", "arguments": {}}]}
+    resolver.resolve_agent({"agent": "desk", "context": [open_]})
