@@ -145,6 +145,12 @@ class Delivered(Message):
     skill: str | None = None
     """In a conversation, the agent's skill from this message on."""
 
+    @model_validator(mode="after")
+    def _is_read_with_its_skill(self) -> "Delivered":
+        if self.skill is not None and self.audience == "people":
+            raise ValueError("`skill` changes nothing in a message for people; leave it out")
+        return self
+
 
 class Withdrawal(Strict):
     """Which message is taken back: one that the run has not read yet."""

@@ -83,6 +83,12 @@ SIGNALS = [
         "a message was ignored: `content` is missing; add it. `text`: unknown field "
         "`text`; known: `audience`, `content`, `delivery`, `role`, `skill`",
     ),
+    Signal(
+        "a skill for people",
+        "message",
+        [{"content": "hello", "audience": "people", "skill": "refunds"}],
+        "a message was ignored: `skill` changes nothing in a message for people; leave it out",
+    ),
 ]
 
 QUERIES = [
