@@ -19,3 +19,7 @@ async def test_the_readme_is_what_a_new_project_does(namespace: Client, tmp_path
                 check_excerpt(TEMPLATE / step.name, step.text)
             else:
                 await played.play(step)
+        # The project's own page ends with a question to a person.
+        page = (TEMPLATE / "README.md").read_text(encoding="utf-8")
+        asked, told = page.split("```\n")[-2], "…\noutput: I have asked my colleagues; …\n…"
+        await played.play(Shell(0, asked, told))
