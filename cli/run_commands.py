@@ -37,6 +37,13 @@ from holdfast.schemas.run import CallRequest, RunRequest
 _TOKEN_HELP = "the principal as a signed token: a JWT, @FILE, or -"
 _TIMEOUT_HELP = "the time limit of the run, with the time of approvals, such as 24h (default: none)"
 
+# By the way in which a message is sent: what it is sent with, and what becomes of it.
+_SENT = {
+    "steer": ({"delivery": "steer"}, "The model reads it at its next turn"),
+    "follow-up": ({"delivery": "followUp"}, "The model reads it when the run would end"),
+    "people": ({"audience": "people"}, "It is in the log, for people only"),
+}
+
 
 def add_parsers(commands: Commands) -> None:
     """Add `run`, `call`, `watch`, `send`, `withdraw`, `renew`, `close` and `cancel`."""
@@ -76,9 +83,12 @@ def add_parsers(commands: Commands) -> None:
     add("run", **RUN)
     add("text", metavar="TEXT", type=option_values.text, help="the message: text, @FILE, or -")
     how = sending.add_mutually_exclusive_group().add_argument
-    text = "add the message to any run before its next turn, without an answer"
-    how("--steer", action="store_true", help=text)
-    how("--people", action="store_true", help="write it into the log, for people only")
+    for name, text in (
+        ("steer", "add the message to any run before its next turn, without an answer"),
+        ("follow-up", "add the message to any run when it would end, without an answer"),
+        ("people", "write it into the log, for people only"),
+    ):
+        how(f"--{name}", dest="how", action="store_const", const=name, help=text)
     add("--skill", **NAME, help="the skill of the agent from this message on")
     sending.set_defaults(command=send)
     text = "take back a message that the run has not read"
@@ -149,12 +159,8 @@ async def start(
     except ValidationError as error:
         what = "run" if model is RunRequest else "call"
         raise invalid_input(what, error, fields, model, f"see holdfast {what} --help") from error
-    if isinstance(checked, RunRequest) and checked.input is None:
-        todo = "say what with --input TEXT, @FILE or -"
-        if not checked.context:
-            raise wrong_command("there is nothing to do", todo)
-        if checked.context[-1].role == "assistant":
-            raise wrong_command("`context` holds no new message", todo)
+    if isinstance(checked, RunRequest) and (lack := checked.lack_of_input()):
+        raise wrong_command(lack, "say what with --input TEXT, @FILE or -")
     client = client or await connect()
     new = StartRequest.of(checked, fields, caller=environment_caller(os.environ))
     run_id = await start_workflow(client, new, run_id, task_queue, timeout)
@@ -184,24 +190,20 @@ async def _follow(client: Client, run_id: str, *, json: bool, approver: Approver
         raise
 
 
-async def send(*, run: str, text: str, steer: bool, people: bool, skill: str | None) -> int:
+async def send(*, run: str, text: str, how: str | None, skill: str | None) -> int:
     """Send a message to a run; print the answer of a conversation.
 
-    With `steer`, the message enters the context of any run before its next request; with `people`,
-    the model never reads it.
+    With a key of `_SENT` as `how`, any run takes it, and gives no answer.
     """
-    if people and skill is not None:
+    if how == "people" and skill is not None:
         raise wrong_command("--skill is for a message that the model reads", "leave out --people")
     remote = RunHandle(await connect(), run, listens=True)
     await remote.observe()
     message = {"role": "user", "content": text, **({} if skill is None else {"skill": skill})}
-    if people:
-        await remote.signal(names.MESSAGE, {**message, "audience": "people"})
-        print(f"It is in the log, for people only. See {holdfast_command('show', run)}")
-        return DONE
-    if steer:
-        await remote.signal(names.MESSAGE, {**message, "delivery": "steer"})
-        print(f"The model reads it at its next turn. See {holdfast_command('watch', run)}")
+    if how is not None:
+        fields, sent = _SENT[how]
+        await remote.signal(names.MESSAGE, {**message, **fields})
+        print(f"{sent}. See {holdfast_command('show' if how == 'people' else 'watch', run)}")
         return DONE
     try:
         print(as_text(await remote.send(message)))

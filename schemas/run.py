@@ -91,6 +91,15 @@ class RunRequest(Strict):
     conversation: bool | Conversation = False
     """Stay open for further messages."""
 
+    def lack_of_input(self) -> str:
+        """Return why there is nothing for the run to answer; empty if there is."""
+        if self.input is not None:
+            return ""
+        if not self.context:
+            return "there is nothing to do"
+        is_answered = self.context[-1].role == "assistant"
+        return "`context` holds no new message" if is_answered else ""
+
 
 class CallRequest(Strict):
     """The input of `CallWorkflow`: one call of one tool.

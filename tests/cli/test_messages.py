@@ -107,7 +107,7 @@ async def test_a_queued_message_is_shown_and_withdrawn_and_a_remark_is_for_peopl
     await run.waiting()
 
     remark = await holdfast("send", run.id, "Ask the warehouse.", "--people")
-    await holdfast("send", run.id, "Hurry.", "--steer")
+    await holdfast("send", run.id, "Hurry.", "--follow-up")
     shown = await holdfast("show", run.id)
     withdrawn = await holdfast("withdraw", run.id, "1")
     again = await holdfast("withdraw", run.id, "1")

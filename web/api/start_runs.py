@@ -19,6 +19,7 @@ from holdfast.client.start import (
     start_workflow,
     trace_caller,
 )
+from holdfast.runtime.text_safety import as_sentence
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken
 from holdfast.web.api.api_request import ApiRequest
@@ -38,8 +39,8 @@ _OWN: Final = ("id", "taskQueue", "task_queue", "principal")
 async def start_run(asked: ApiRequest) -> Response:
     """Start a run."""
     new_run, written = await asked.read_json(NewRun, "run request")
-    if new_run.input is None and not new_run.context:
-        raise HttpProblem("invalid_request", "There is nothing to do; say what as `input`.")
+    if lack := new_run.lack_of_input():
+        raise HttpProblem("invalid_request", as_sentence(f"{lack}; say what as `input`"))
     if not isinstance(new_run.agent, str):
         _check_definition("agent", asked.parts)
     return await _start(asked, new_run, written)

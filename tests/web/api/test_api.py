@@ -366,6 +366,11 @@ async def test_what_cannot_be_read_is_refused_in_one_sentence(stage: Stage) -> N
         (b"[" * 100_000, json_, (400, "bad_request")),
         (b"[]", json_, (422, "invalid_request")),
         (b'{"agent": "clerk"}', json_, (422, "invalid_request")),
+        (
+            b'{"agent": "clerk", "context": [{"role": "assistant", "content": "Done."}]}',
+            json_,
+            (422, "invalid_request"),
+        ),
         (b'{"agent": "clerk", "inputs": "x"}', json_, (422, "invalid_request")),
         (b" " * 2_000_001, json_, (413, "too_large")),
     ):
