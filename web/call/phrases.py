@@ -135,11 +135,14 @@ def approve_button(
     if approval.kind == "budget":
         texts = []
         for name, limit in approval.arguments.items():
-            used = ((budget or {}).get(name) or {}).get("used")
-            more = extended_limit(name, limit, used, granted)
+            use = (budget or {}).get(name) or {}
+            used, total = use.get("used"), use.get("total", {}).get("limit")
+            more = extended_limit(name, limit, used, granted) if total is None else None
             least = "at least " if used is None and name in _REPORTED else ""
             after = f"from {format_argument(limit)} to {least}{format_argument(more)}"
-            texts.append(f"{budget_in_sentence(name)} {after if more else 'by its first limit'}")
+            if more is None:
+                after = "by its first limit" + ("" if total is None else ", within the total")
+            texts.append(f"{budget_in_sentence(name)} {after}")
         return f"Extend: {', '.join(texts)}"
     values = list(approval.arguments.values())
     named = ", ".join([f"Approve: {call_name(approval)}", *map(format_argument, values)])

@@ -149,6 +149,12 @@ def test_the_button_says_what_a_yes_would_grant(
     assert phrases.approve_button(waiting("budget", **budget), status, granted) == button
 
 
+def test_the_button_names_no_limit_beyond_that_of_the_whole() -> None:
+    status = {"maxCalls": {"used": 5, "limit": 5, "total": {"used": 8, "limit": 9}}}
+    button = phrases.approve_button(waiting("budget", maxCalls=5), status, 5)
+    assert button == "Extend: calls by its first limit, within the total"
+
+
 @pytest.mark.parametrize("name", ["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"])
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_what_a_yes_would_grant_is_what_the_run_grants(name: Any, limit: int) -> None:
