@@ -127,7 +127,6 @@ def _check_status(response: httpx.Response, where: str) -> None:
 
 
 def _charset_of(response: httpx.Response, where: str) -> str:
-    """Return the encoding of the response's text."""
     headers = Message()
     headers["content-type"] = response.headers.get("content-type", "application/octet-stream")
     if not _TEXT.fullmatch(headers.get_content_type()):

@@ -171,7 +171,6 @@ class _Parser(CommandParser):
 
 
 def _settings_parser() -> CommandParser:
-    """Return a parser of the options that variables can set, too."""
     parser = _Parser(prog="holdfast worker", argument_default=argparse.SUPPRESS)
     add = parser.add_argument
     several: dict[str, Any] = {"type": read_name, "action": "append"}

@@ -104,7 +104,6 @@ async def explain_failure(address: str, timeout_seconds: float, todo: str) -> As
 
 
 def _reason_and_fix(error: Exception) -> tuple[str, str]:
-    """Explain why the settings cannot be read."""
     if isinstance(error, OSError):
         named = f"{error.filename}, which Temporal's settings name,"
         return f"{named} cannot be read: {error.strerror}", _FIX_SETTINGS

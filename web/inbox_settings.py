@@ -78,7 +78,6 @@ def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValuePr
 
 
 def _keys(place: str, source: Source, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:
-    """Return the keys of programs' tokens."""
     is_address = place.startswith(("http://", "https://"))
     try:
         keys = load_key_sets(place if is_address else str(Path(source.file).parent / place), http)

@@ -67,7 +67,6 @@ async def ask_decision(
 async def _decision(
     waiting: PendingApproval, option: DecisionOption, answers: AnswerSource, screen: Screen
 ) -> Decision:
-    """Ask for the values of a decision, and return it."""
     fields: dict[str, Any] = {}
     match verdict := option.verdict:
         case "edit" if option.strikes:

@@ -69,8 +69,6 @@ async def frames(
 
 
 class _Reader:
-    """The position of one reader, and the next frames."""
-
     def __init__(self, run: RunHandle, position: StreamCursor) -> None:
         self.is_over = position.ended
         self._run = run

@@ -123,11 +123,6 @@ def parse_pem_keys(text: str) -> tuple[PublicKey, ...]:
 
 
 def _key(said: Any) -> PublicKey:
-    """Parse a key of a JWK set.
-
-    Raises:
-        PublicKeyError: the key is invalid, or not of a supported kind.
-    """
     if not isinstance(said, dict):
         raise PublicKeyError("a key is an object", 'write it as `{"kty": …}`')
     kind = said.get("kty")

@@ -224,7 +224,6 @@ class _Builder:
 
 
 def _json_mistake(text: str, error: json.JSONDecodeError) -> UnreadableError:
-    """Explain a JSON syntax error, with its line and column."""
     place, rest, before = error.pos, text[error.pos :], text[: error.pos].rstrip()
     python = re.match(r"(True|False|None)\b", rest)
     known = ((reason, fix) for start, reason, fix in _JSON if error.msg.startswith(start))

@@ -307,7 +307,6 @@ class OidcSignIn:
         return answer
 
     async def _callback(self, request: Request) -> Response:
-        """Start the session of the user that the provider signed in."""
         query = request.query_params
         pending = PendingSignIn.find(request, query.get("state", ""), self._seal)
         if pending is None:

@@ -192,7 +192,6 @@ def _earlier_requests(
 def _outcome_lines(
     after: Sequence[Narrated], call_id: str, verdict: Decided | None
 ) -> list[NarrationLine]:
-    """Return the lines of a call after its decision."""
     is_denied = verdict is not None and verdict.decision == "deny"
     return [
         # The error of a denied call is the decision, not a failure.
@@ -204,7 +203,6 @@ def _outcome_lines(
 
 
 def _call_id(record: LogRecord) -> str:
-    """Return the call that a record is about."""
     match record.entry:
         case MessageEntry(message=message):
             return message.call_id or ""

@@ -105,7 +105,6 @@ class _FieldBuilder:
         return self._add_parts(drawn, place, parts) if has_room else set_json(drawn)
 
     def _set_branch(self, drawn: Field, place: Place) -> Field:
-        """Build an object that one of several schemas describes."""
         branches, number = drawn.shape.branches, self._form.branches.get(place)
         if number is None or number >= len(branches):
             # The schema with the fewest violations.

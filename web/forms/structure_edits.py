@@ -68,7 +68,6 @@ def apply_action(
 
 
 def _put(value: Any, place: Place, new: Any) -> Any:
-    """Return the value with another one at a place."""
     if not place:
         return new
     step, *rest = place

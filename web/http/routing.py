@@ -18,8 +18,6 @@ NUMBER: Final = "[0-9]{1,12}"
 
 
 class _Number(IntegerConvertor):
-    """A number in an address: `{n:number}`."""
-
     regex = NUMBER
 
 

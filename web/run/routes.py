@@ -242,7 +242,6 @@ async def _entry(run: RunHandle, number: int) -> Entry:
 
 
 def _number(request: Request, name: str) -> int | None:
-    """Return the number of an entry from the address, if there is one."""
     value = request.query_params.get(name)
     if not value:
         return None
