@@ -12,12 +12,7 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.base_workflow import BaseWorkflow, StartedWork
 from holdfast.workflows.engine.execution_base import RunCalls, SingleCall, Step
-from holdfast.workflows.input import (
-    FAILURES,
-    MISSING_PAYLOAD,
-    parse_request,
-    raw_payload_handler,
-)
+from holdfast.workflows.input import FAILURES, MISSING_PAYLOAD, parse_request, raw_payload_handler
 
 
 @workflow.defn(name=names.CALL_WORKFLOW, failure_exception_types=FAILURES)

@@ -38,11 +38,7 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.validation.lenient_json import inexact_number
 from holdfast.validation.rule_changes import applies
-from holdfast.validation.work_budget import (
-    RULES,
-    SharedWorkBudget,
-    ValidationRules,
-)
+from holdfast.validation.work_budget import RULES, SharedWorkBudget, ValidationRules
 from holdfast.workflows.engine.call.tool_call import Failure
 
 # A payload with more values is neither a decision nor a message.

@@ -23,11 +23,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.tool import ActivityBinding, RepairAgent
 
 from holdfast.validation.rule_changes import applies
-from holdfast.workflows.commands import (
-    activity_options,
-    child_workflows,
-    model_tools,
-)
+from holdfast.workflows.commands import activity_options, child_workflows, model_tools
 from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.approvals.question import Question
@@ -51,11 +47,7 @@ from holdfast.workflows.engine.call.tool_call import (
 )
 from holdfast.workflows.engine.execution_base import AskModel, ExecutionBase
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.input import (
-    activity_failure,
-    model_failure_message,
-    payload_json,
-)
+from holdfast.workflows.input import activity_failure, model_failure_message, payload_json
 from holdfast.workflows.permits import is_foreign_result
 from holdfast.workflows.token_verification import count_decision
 

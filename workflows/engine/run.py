@@ -27,13 +27,7 @@ from holdfast.schemas.log_entry import (
     TurnStartEntry,
 )
 from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.names import (
-    CHOOSE_SKILL,
-    MESSAGE_BUDGETS,
-    MODEL_ERROR,
-    ErrorCode,
-    call_id,
-)
+from holdfast.schemas.names import CHOOSE_SKILL, MESSAGE_BUDGETS, MODEL_ERROR, ErrorCode, call_id
 from holdfast.schemas.run import Conversation, Ended, RunRequest, RunResult, RunStatus
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.rule_changes import applies
@@ -48,19 +42,10 @@ from holdfast.workflows.engine.call.activities import (
     hook_value,
     invalid_hook_result,
 )
-from holdfast.workflows.engine.call.tool_call import (
-    Answered,
-    Failed,
-    Succeeded,
-    Turn,
-    refuse,
-)
+from holdfast.workflows.engine.call.tool_call import Answered, Failed, Succeeded, Turn, refuse
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
-from holdfast.workflows.engine.conversation.summaries import (
-    CannotShorten,
-    Summaries,
-)
+from holdfast.workflows.engine.conversation.summaries import CannotShorten, Summaries
 from holdfast.workflows.engine.execution_base import (
     AskHook,
     AskModel,

@@ -72,12 +72,7 @@ from holdfast.workflows.engine.execution.preparation import (
     uncount_call,
 )
 from holdfast.workflows.engine.execution.questions import Questions
-from holdfast.workflows.engine.model.answer import (
-    as_said,
-    is_shown_whole,
-    result_message,
-    veil_of,
-)
+from holdfast.workflows.engine.model.answer import as_said, is_shown_whole, result_message, veil_of
 from holdfast.workflows.engine.model.latent_calls import proposed_result
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import VisibleData, is_same_json

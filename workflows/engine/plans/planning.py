@@ -32,11 +32,7 @@ from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.rule_changes import applies
-from holdfast.workflows.engine.approvals.policy import (
-    effective_policy,
-    satisfies,
-    strictest_policy,
-)
+from holdfast.workflows.engine.approvals.policy import effective_policy, satisfies, strictest_policy
 from holdfast.workflows.engine.approvals.question import Approved, Denied, Expired, Question
 from holdfast.workflows.engine.call.activities import HookRequests
 from holdfast.workflows.engine.call.tool_call import (
