@@ -296,11 +296,8 @@ class AgentWorkflow(BaseWorkflow[Run]):
         if not takes_messages or is_over or self._mailbox.closed:
             problem = "the run is no open conversation: signal `message` instead"
             fail(names.NOT_A_CONVERSATION, problem)
-        try:
-            self._task_budget.admit(message, trace=False)
+        with self._validating(message, names.INVALID_REQUEST):
             delivered = _delivered(exact_value(message))
-        except InvalidInputError as error:
-            fail(names.INVALID_REQUEST, str(error))
         if delivered.audience == "people":
             problem = "`audience`: a message for people gets no answer: signal `message` instead"
             fail(names.INVALID_REQUEST, problem)
@@ -324,11 +321,8 @@ class AgentWorkflow(BaseWorkflow[Run]):
     @withdraw.validator
     @raw_payload_handler
     def _check_withdraw(self, which: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        try:
-            self._task_budget.admit(which, trace=False)
+        with self._validating(which, names.INVALID_REQUEST):
             number = _withdrawal(which).message
-        except InvalidInputError as error:
-            fail(names.INVALID_REQUEST, str(error))
         if not self._mailbox.is_queued(number):
             problem = f"message {number} is not queued: the query `status` lists those that are"
             fail(names.NO_SUCH_MESSAGE, problem)

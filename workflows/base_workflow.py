@@ -12,8 +12,8 @@ Handlers finish before the workflow returns.
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -289,15 +289,8 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
     @decide.validator
     @raw_payload_handler
     def _check_decide(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        use_shared_budget(self._task_budget.validation)
-        try:
-            self._task_budget.admit(decision, trace=False)
-            meant = parse_decision(decision)
-            self._pending.check(unverified_decision(meant))
-        except InvalidInputError as error:
-            fail(names.INVALID_DECISION, str(error))
-        except DecisionRejected as error:
-            fail(error.code, str(error))
+        with self._validating(decision, names.INVALID_DECISION):
+            self._pending.check(unverified_decision(parse_decision(decision)))
 
     @workflow.update(
         name=names.RENEW,
@@ -324,12 +317,8 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
     @renew.validator
     @raw_payload_handler
     def _check_renew(self, token: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        use_shared_budget(self._task_budget.validation)
-        try:
-            self._task_budget.admit(token, trace=False)
+        with self._validating(token, names.INVALID_REQUEST):
             _token(token)
-        except InvalidInputError as error:
-            fail(names.INVALID_REQUEST, str(error))
         principal = None if self._work is None else self._work.state.principal
         if principal is None or principal.expires_at is None:
             fail(names.INVALID_REQUEST, "the run acts for no principal whose token expires")
@@ -345,6 +334,18 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         self._task_budget.rules = RULES if facts.rules_version > 0 else FIRST_RULES
 
     # Input from people.
+
+    @contextmanager
+    def _validating(self, payload: RawValue, code: str) -> Iterator[None]:
+        """Reject an update whose payload does not fit, with this code, within its own budget."""
+        use_shared_budget(self._task_budget.validation)
+        try:
+            self._task_budget.admit(payload, trace=False)
+            yield
+        except InvalidInputError as error:
+            fail(code, str(error))
+        except DecisionRejected as error:
+            fail(error.code, str(error))
 
     def _accept_input(self) -> None:
         """Charge subsequent work to input, and remember the workflow task of the input."""

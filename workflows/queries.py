@@ -42,18 +42,9 @@ class QueryHandlers(ABC):
     def status(self) -> dict[str, Any]:
         """Return the status, the usage and the pending approvals of the run."""
         if self._work is None:
-            return {
-                "status": "running",
-                "turn": 0,
-                "skill": None,
-                "instances": [],
-                "pending": [],
-                "calls": [],
-                "usage": {},
-                "budget": {},
-                "delegates": [],
-                "queued": self._queued(),
-            }
+            status = {"status": "running", "turn": 0, "skill": None, "usage": {}, "budget": {}}
+            lists = dict.fromkeys(("instances", "pending", "calls", "delegates"), list[Any]())
+            return {**status, **lists, "queued": self._queued()}
         work, meter, turn = self._work, self._work.state.meter, self._work.open_turn
         return {
             "status": work.status,

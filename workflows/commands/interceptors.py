@@ -146,7 +146,21 @@ class Trace:
 
 
 class _Outbound(WorkflowOutboundInterceptor):
+    def __init__(
+        self, outbound: WorkflowOutboundInterceptor, activities: Collection[str], timeout: timedelta
+    ) -> None:
+        super().__init__(outbound)
+        self._activities, self._timeout = activities, timeout
+
     def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
+        is_here = input.task_queue in (None, workflow.info().task_queue)
+        is_own = is_here and input.activity in self._activities
+        longest = input.start_to_close_timeout
+        if is_own and input.heartbeat_timeout is not None:
+            mark = workflow.payload_converter().to_payload(None)
+            input.headers = {**input.headers, names.BEATS_ITSELF: mark}
+        elif is_own and (longest is None or longest > self._timeout):
+            input.heartbeat_timeout = self._timeout
         _add_header(input, input.activity_id or "")
         runs_once = getattr(workflow.instance(), "runs_once", None)
         if runs_once is not None and runs_once(input.activity_id):
@@ -211,21 +225,9 @@ class CommandInterceptor(Interceptor):
         activities, timeout = self._activities, self._timeout
         input.unsafe_extern_functions.update(self._externs)
 
-        class Outbound(_Outbound):
-            def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
-                is_here = input.task_queue in (None, workflow.info().task_queue)
-                is_own = is_here and input.activity in activities
-                longest = input.start_to_close_timeout
-                if is_own and input.heartbeat_timeout is not None:
-                    mark = workflow.payload_converter().to_payload(None)
-                    input.headers = {**input.headers, names.BEATS_ITSELF: mark}
-                elif is_own and (longest is None or longest > timeout):
-                    input.heartbeat_timeout = timeout
-                return super().start_activity(input)
-
         class Inbound(WorkflowInboundInterceptor):
             def init(self, outbound: WorkflowOutboundInterceptor) -> None:
-                super().init(Outbound(outbound))
+                super().init(_Outbound(outbound, activities, timeout))
 
             async def handle_query(self, input: HandleQueryInput) -> Any:
                 answer = await super().handle_query(input)

@@ -82,7 +82,6 @@ class Publisher:
         # Only calls of later turns are looked up.
         self._call_summaries = CallSummaries(short_arguments, last_entry=len(work.state.log))
         self._attributes: dict[str, Any] = {}
-        self._notified: dict[str, int] = {}
         self.parent = ParentNotification(work)
         self.notifier = ApprovalNotifier(work, facts)
 
@@ -101,25 +100,6 @@ class Publisher:
         if changed:
             workflow.upsert_search_attributes(changed)
         self._attributes = current
-        # The worker's `notify` activity is started once for each question and reminder.
-        activity, pending = self._facts.notify, self._work.state.pending
-        questions = pending.list_open() if activity else []
-        described = pending.describe_open(workflow.info().run_id) if activity else []
-        for question, shown in zip(questions, described, strict=True):
-            key = f"{question.call_id} {question.kind} {question.round}"
-            if question.kind == "principal_expired":  # the next token may expire, too
-                key += shown["requestedAt"]
-            if self._notified.get(key) == question.reminders:
-                continue
-            self._notified[key] = question.reminders
-            line = summary(f"Notifies people of {question.label}")
-            workflow.start_activity(
-                str(activity),
-                shown | {"workflowId": workflow.info().workflow_id},
-                summary=line,
-                start_to_close_timeout=_START_TO_CLOSE,
-                retry_policy=RetryPolicy(maximum_attempts=5),
-            )
         self.notifier.update()
         self.parent.update()
 
@@ -222,6 +202,7 @@ class ApprovalNotifier:
 
     def __init__(self, work: ExecutionBase, facts: WorkerFacts) -> None:
         self._work = work
+        self._activity = facts.notify
         self._listeners = facts.notifiers
         self._followed = NewsTracker()
         self._pending: list[Delivery] = []
@@ -248,6 +229,8 @@ class ApprovalNotifier:
                 for each in self._pending:
                     if each.question is question:
                         each.task.cancel()
+            if kind in ("asked", "reminder") and self._activity is not None:
+                self._start_activity(self._activity, question)
             if kind is not None:
                 self._notify(question, kind)
 
@@ -262,6 +245,18 @@ class ApprovalNotifier:
             )
         except TimeoutError:
             self._has_waited = True
+
+    def _start_activity(self, activity: str, question: Question) -> None:
+        """Start the worker's `notify` activity with a question as the approvals' query shows it."""
+        info, pending = workflow.info(), self._work.state.pending
+        shown = pending.describe_open(info.run_id)[pending.list_open().index(question)]
+        workflow.start_activity(
+            activity,
+            shown | {"workflowId": info.workflow_id},
+            summary=summary(f"Notifies people of {question.label}"),
+            start_to_close_timeout=_START_TO_CLOSE,
+            retry_policy=RetryPolicy(maximum_attempts=5),
+        )
 
     def _notify(self, question: Question, kind: NewsKind) -> None:
         concerned = [each.name for each in self._listeners if is_for_listener(each, kind, question)]

@@ -18,7 +18,7 @@ approval; any other calls are a new plan; an answer without calls discards the r
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from typing import Any
 
@@ -330,7 +330,8 @@ def identity_keys(
 
 def _known_arguments(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
     awaited = [source for source in call.dependencies.sources if source in keys]
-    seen = _Seen(visible_data(call, data), [(source, str(keys[source])) for source in awaited])
+    seen, by = visible_data(call, data), [(source, str(keys[source])) for source in awaited]
+    seen = _Seen(seen.data, seen.void, by)
     try:
         resolved = (
             call.raw_arguments
@@ -343,11 +344,10 @@ def _known_arguments(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] |
 
 
 @dataclass
-class _Seen:
+class _Seen(VisibleData):
     """The data that a call reads; for places that calls have yet to write, their keys."""
 
-    view: VisibleData
-    awaited: list[tuple[ToolCall, str]]
+    awaited: list[tuple[ToolCall, str]] = field(default_factory=list)
 
     def read(self, path: Path) -> Any | MissingValue:
         """Return the value at a path, or the calls that will write it."""
@@ -357,10 +357,6 @@ class _Seen:
             if any(place.overlaps(path) for place in source.places)
         ]
         if not by:
-            return self.view.read(path)
-        over = self.view.data.read(path)
+            return super().read(path)
+        over = self.data.read(path)
         return {"path": str(path), "by": by, "over": None if over is MISSING else over}
-
-    def why(self, path: Path) -> str:
-        """Explain why there is no value."""
-        return self.view.why(path)

@@ -6,7 +6,7 @@ large value.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.schemas.base import json_size, readable_json
 from holdfast.schemas.names import CHOOSE_SKILL
@@ -22,7 +22,7 @@ from holdfast.schemas.reference import (
 from holdfast.schemas.tool import Schema, Tool
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.validator import errors
-from holdfast.workflows.engine.state.data import MISSING, Data, MissingValue
+from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
 
 INSTANCE = "_instance"
 _WHOSE = "Whose data this call is about: what its references read and where its result is written."
@@ -36,16 +36,6 @@ class Unresolved(Exception):
 
 class NoSuchInstance(ValueError):
     """A run has no instance of this name."""
-
-
-class Readable(Protocol):
-    """The values that references name."""
-
-    def read(self, path: Path) -> Any | MissingValue:
-        """Return the value at the path, or `MISSING`."""
-
-    def why(self, path: Path) -> str:
-        """Return why there is no value, as far as that is known, as the end of a sentence."""
 
 
 def references(value: Any, instance: str | None = None) -> Iterator[Reference]:
@@ -64,12 +54,12 @@ def references(value: Any, instance: str | None = None) -> Iterator[Reference]:
                 yield from references(item, instance)
 
 
-def resolve(value: Any, data: Readable, instance: str | None = None) -> Any:
+def resolve(value: Any, data: VisibleData, instance: str | None = None) -> Any:
     """Return the value with its references replaced, or raise `Unresolved`."""
     return _Reading(data, instance).of(value)
 
 
-def missing_reason(paths: Sequence[Path], data: Readable) -> str:
+def missing_reason(paths: Sequence[Path], data: VisibleData) -> str:
     """Return the message that none of the places has a value."""
     places = " or ".join(map(str, paths))
     reasons = "".join(dict.fromkeys(map(data.why, paths)))
@@ -79,7 +69,7 @@ def missing_reason(paths: Sequence[Path], data: Readable) -> str:
 class _Reading:
     """One pass over a call's arguments."""
 
-    def __init__(self, data: Readable, instance: str | None) -> None:
+    def __init__(self, data: VisibleData, instance: str | None) -> None:
         self._data = data
         self._instance = instance
         self._room_bytes = MAX_RESOLVED_BYTES
