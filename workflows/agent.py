@@ -260,7 +260,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
     @raw_payload_handler
     async def send(self, message: RawValue = MISSING_PAYLOAD, *_: Any) -> Any:
         """Put a message into the mailbox, and return the answer to it."""
-        is_repeated = self._mailbox.knows(update_id())
+        is_repeated = update_id() in self._mailbox.known
         number = self._mailbox.put(_delivered(payload_value(message)), update_id())
         self._senders.append(number)
         await workflow.wait_condition(

@@ -43,7 +43,7 @@ class QueryHandlers(ABC):
         """Return the status, the usage and the pending approvals of the run."""
         if self._work is None:
             status = {"status": "running", "turn": 0, "skill": None, "usage": {}, "budget": {}}
-            lists = dict.fromkeys(("instances", "pending", "calls", "delegates"), list[Any]())
+            lists: dict[str, Any] = {"instances": [], "pending": [], "calls": [], "delegates": []}
             return {**status, **lists, "queued": self._queued()}
         work, meter, turn = self._work, self._work.state.meter, self._work.open_turn
         return {

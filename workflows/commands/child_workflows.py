@@ -22,7 +22,6 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.tool import Tool
 
 from holdfast.workflows.commands import activity_options
-from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.call.activities import CallRefused, Hook, HookResult
 from holdfast.workflows.engine.call.tool_call import (
     Failed,
@@ -42,7 +41,6 @@ from holdfast.workflows.engine.delegation import (
     charge,
     delegate_outcome,
 )
-from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.input import payload_json
 
@@ -51,19 +49,14 @@ if TYPE_CHECKING:
 
 
 async def execute_delegate(
-    call: ToolCall,
-    turn: Turn,
-    work: ExecutionBase,
-    publisher: Publisher,
-    executor: "StepExecutor",
-    *,
-    is_hook: bool = False,
+    call: ToolCall, turn: Turn, executor: "StepExecutor", *, is_hook: bool = False
 ) -> Outcome:
     """Run a call as a child workflow, and return its outcome.
 
     One that `is_hook` waits for no person, and has the time of a hook.
     """
-    own_id, agent = workflow.info().workflow_id, work.agent if isinstance(work, Run) else None
+    work, own_id = executor.work, workflow.info().workflow_id
+    agent = work.agent if isinstance(work, Run) else None
     try:
         delegate = build_delegate(call, turn, work.state, agent, own_id)
         if is_hook:
@@ -74,31 +67,26 @@ async def execute_delegate(
         return refuse(refusal.error.code, refusal.error.message)
     work.state.meter.held[call.id] = delegate.share
     work.delegates.add(delegate)
-    publisher.update()
+    executor.publisher.update()
     try:
-        end = await _end_of(delegate, call, work, executor)
+        end = await _end_of(delegate, call, executor)
     finally:
         work.delegates.remove(call.id)
     charge(work.state.meter, delegate, end)
     return delegate_outcome(call.tool, end)
 
 
-async def execute_repair(
-    hook: Hook,
-    agent: str,
-    work: ExecutionBase,
-    publisher: Publisher,
-    executor: "StepExecutor",
-) -> HookResult:
+async def execute_repair(hook: Hook, agent: str, executor: "StepExecutor") -> HookResult:
     """Have an agent correct a call's arguments, in the time of a hook and without people."""
     id = names.hook_id(hook.call_id, hook.name, hook.n)
     tool = Tool(name=agent, delegate=agent, parameters={})
     call = ToolCall(AskedCall(id=id, provider_id=id, tool=agent, arguments={}), tool)
     call.set_arguments(hook.arguments[0])
     # The rest of the budget is also for the delegates of the turn that have yet to start.
+    work = executor.work
     others = [] if work.open_turn is None else work.open_turn.calls
     turn = Turn(work.turn_number, [call, *others])
-    match await execute_delegate(call, turn, work, publisher, executor, is_hook=True):
+    match await execute_delegate(call, turn, executor, is_hook=True):
         case Succeeded() as outcome:
             return outcome
         case Refused(error) | Failed(error, _):
@@ -107,10 +95,9 @@ async def execute_repair(
             raise AssertionError(f"a delegate that may run again ended with {outcome}")
 
 
-async def _end_of(
-    delegate: Delegate, call: ToolCall, work: ExecutionBase, executor: "StepExecutor"
-) -> DelegateEnd:
+async def _end_of(delegate: Delegate, call: ToolCall, executor: "StepExecutor") -> DelegateEnd:
     """Await a delegate, on the run's time except while the delegate waits for decisions."""
+    work = executor.work
     running = asyncio.create_task(_run(delegate, call, executor))
 
     def is_over() -> bool:

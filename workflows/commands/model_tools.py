@@ -1,7 +1,7 @@
 """Execute calls that the model itself answers, each by a request of its own."""
 
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
@@ -9,7 +9,6 @@ from temporalio.workflow import ActivityConfig
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
-    from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.internal.model_request import (
         HAND_OVER,
         ConversationPage,
@@ -23,20 +22,20 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.commands import activity_options
 from holdfast.workflows.engine.budget.meter import BudgetExhausted
 from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, fail, refuse
-from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.model.model_choice import TOO_LONG
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.input import model_failure_message
 
-OnRunTime = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
+if TYPE_CHECKING:
+    from holdfast.workflows.commands.step_executor import StepExecutor
+
 AnswerPage = Callable[[ConversationPageRequest], ConversationPage]
 
 
-async def execute_model_tool(
-    call: ToolCall, turn: int, work: ExecutionBase, facts: WorkerFacts, on_run_time: OnRunTime
-) -> Outcome:
+async def execute_model_tool(call: ToolCall, turn: int, executor: "StepExecutor") -> Outcome:
     """Let the model answer a call, a second time if the answer does not fit."""
+    work = executor.work
     assert isinstance(work, Run)  # a single call never has a tool that a model answers
     meter = work.state.meter
     latent = work.pages.latents[call.id] = Latent(call, work.agent, work.state)
@@ -52,10 +51,10 @@ async def execute_model_tool(
             what = f"the model answers {call.tool.label or call.tool.name}"
             line = activity_options.turn_summary(turn, what, call.arguments)
             left = meter.remaining(now)
-            config = activity_options.model_request_config(work, model, facts, line, left)
+            config = activity_options.model_request_config(work, model, executor.facts, line, left)
             config["activity_id"] = names.answer_id(call.id, latent.requests)
             try:
-                solution = await request_model(pointer, config, latent.page, on_run_time)
+                solution = await request_model(pointer, config, latent.page, executor)
             except ActivityError as error:
                 if meter.out_of_time:
                     return fail(ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time.")
@@ -78,11 +77,11 @@ async def execute_model_tool(
 
 
 async def request_model(
-    pointer: ConversationPointer, config: ActivityConfig, page: AnswerPage, on_run_time: OnRunTime
+    pointer: ConversationPointer, config: ActivityConfig, page: AnswerPage, executor: "StepExecutor"
 ) -> Solution:
     """Make one request, and offer its page to the process, if that accepts it."""
     take = workflow.extern_functions().get(HAND_OVER)
     if take is not None and not workflow.unsafe.is_replaying():
         take(workflow.info().workflow_id, pointer, page)
     request = workflow.execute_activity(names.GENERATE, pointer.to_json(), **config)
-    return Solution.read(await on_run_time(request))
+    return Solution.read(await executor.on_run_time(request))

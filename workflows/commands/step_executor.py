@@ -73,9 +73,9 @@ class StepExecutor:
     def __init__(
         self, work: ExecutionBase, facts: WorkerFacts, publisher: Publisher, trace: Trace
     ) -> None:
-        self._work = work
-        self._facts = facts
-        self._publisher = publisher
+        self.work = work
+        self.facts = facts
+        self.publisher = publisher
         self._trace = trace
         self._bytes_in_flight = 0
         self._timer: asyncio.Task[None] | None = None
@@ -94,12 +94,10 @@ class StepExecutor:
                 return
         line = activity_options.model_summary(pointer, model)
         left = meter.remaining(workflow.now())
-        config = activity_options.model_request_config(run, model, self._facts, line, left)
+        config = activity_options.model_request_config(run, model, self.facts, line, left)
         with self._group(pointer.turn).scope():
             try:
-                solution = await model_tools.request_model(
-                    pointer, config, run.pages.page, self.on_run_time
-                )
+                solution = await model_tools.request_model(pointer, config, run.pages.page, self)
             except ActivityError as error:
                 if left is not None and meter.out_of_time:
                     run.turn_timed_out()
@@ -123,11 +121,11 @@ class StepExecutor:
         with self._group(turn.number).scope():
             if turn.is_plan:
                 # The approval of a plan precedes every call of the turn.
-                planning = self._work.planning
+                planning = self.work.planning
                 await self._decide(planning.check(turn))
-                question = None if self._work.is_steered else planning.ask(turn)
+                question = None if self.work.is_steered else planning.ask(turn)
                 if question is not None:
-                    self._publisher.update()
+                    self.publisher.update()
                     await self.wait_for_ruling(question)
                     planning.apply_ruling(turn, question)
             if turn.is_sequential:
@@ -137,15 +135,15 @@ class StepExecutor:
                 await self._execute_calls(turn, turn.calls)
 
     async def _execute_calls(self, turn: Turn, calls: list[ToolCall]) -> None:
-        if self._work.is_halting:
-            self._work.abandon(turn, "the run ended before this call")
+        if self.work.is_halting:
+            self.work.abandon(turn, "the run ended before this call")
             return
-        if self._work.is_steered:
-            self._work.planning.hold_back(calls)
-        deciding = self._work.calls
+        if self.work.is_steered:
+            self.work.planning.hold_back(calls)
+        deciding = self.work.calls
         await self._decide(deciding.check_and_start(turn, calls))
-        self._publisher.update()
-        slots = asyncio.Semaphore(self._work.state.rules.concurrency)
+        self.publisher.update()
+        slots = asyncio.Semaphore(self.work.state.rules.concurrency)
         unfinished = [
             call
             for call in calls
@@ -156,7 +154,7 @@ class StepExecutor:
 
     async def _execute_to_end(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
         """Execute a call from its present stage to its end, and publish its result."""
-        work = self._work
+        work = self.work
         while call.stage is not CallStage.ENDED:
             match call.stage:
                 case CallStage.PENDING | CallStage.QUEUED:
@@ -171,14 +169,14 @@ class StepExecutor:
                         work.planning.hold_back([call])
                     else:
                         work.calls.apply_ruling(turn.number, call)
-            self._publisher.update()
+            self.publisher.update()
         self._trace.call_ended(call.id)
         if call.dependencies.has_dependents and not call.result_published:
             await self._decide(work.calls.publish_result(call))
 
     async def _wait_for_others(self, turn: Turn, call: ToolCall) -> None:
         """Wait for the dependencies of a call, and prepare it again."""
-        work, calls = self._work, self._work.calls
+        work, calls = self.work, self.work.calls
         queued = call.stage is CallStage.QUEUED
         await workflow.wait_condition(
             lambda: (not call.open_dependencies if queued else call.is_decidable) or work.is_halting
@@ -194,7 +192,7 @@ class StepExecutor:
 
     async def _run(self, turn: Turn, call: ToolCall) -> None:
         """Execute a call, unless the run ended or a message came while it waited for a slot."""
-        work, calls = self._work, self._work.calls
+        work, calls = self.work, self.work.calls
         if work.is_halting and call.unknown_outcomes == 0:
             calls.refuse(call, ErrorCode.CANCELLED, "the run ended before this call")
         elif work.is_steered and call.unknown_outcomes == 0:
@@ -204,13 +202,9 @@ class StepExecutor:
             if outcome is None and calls.withhold(turn.number, call):
                 return
             if outcome is None and call.tool.delegate is not None:
-                outcome = await child_workflows.execute_delegate(
-                    call, turn, work, self._publisher, self
-                )
+                outcome = await child_workflows.execute_delegate(call, turn, self)
             elif outcome is None and call.tool.latent:
-                outcome = await model_tools.execute_model_tool(
-                    call, turn.number, work, self._facts, self.on_run_time
-                )
+                outcome = await model_tools.execute_model_tool(call, turn.number, self)
             outcome = outcome or await self._execute_activity(turn.number, call)
             if outcome is not None:
                 calls.apply_outcome(turn.number, call, outcome)
@@ -224,18 +218,16 @@ class StepExecutor:
 
     async def _ask(self, hook: Hook) -> HookResult:
         what = f"the hook _{hook.name} is asked about {hook.call_id}"
-        turn = self._work.turn_number if names.call_of(hook.call_id) else 0
+        turn = self.work.turn_number if names.call_of(hook.call_id) else 0
         line = activity_options.turn_summary(turn, what, {})
         size = json_size(hook.arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
             return Failure("other", f"it would be given {size} bytes; at most {bound}")
         if isinstance(hook.activity, RepairAgent):
-            return await child_workflows.execute_repair(
-                hook, hook.activity.agent, self._work, self._publisher, self
-            )
+            return await child_workflows.execute_repair(hook, hook.activity.agent, self)
         id = names.hook_id(hook.call_id, hook.name, hook.n)
-        remaining = self._work.state.meter.remaining(workflow.now())
+        remaining = self.work.state.meter.remaining(workflow.now())
         longest = activity_options.HOOK_TO_CLOSE
         config = activity_options.queued_config(id, hook.activity, line, longest, remaining)
         try:
@@ -254,14 +246,14 @@ class StepExecutor:
         """Execute a call as an activity; `None` if its principal's token expired before."""
         activity = call.tool.activity
         assert activity is not None  # only an activity is left to execute it
-        arguments = activity_options.activity_arguments(call, activity, self._work.state)
+        arguments = activity_options.activity_arguments(call, activity, self.work.state)
         size = json_size(arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
             message = f"`{call.name}` would be given {size} bytes; at most {bound} can be sent"
             return fail(ErrorCode.INVALID_ARGUMENTS, message)
         async with self.in_flight(size):
-            if self._work.calls.withhold(turn, call):
+            if self.work.calls.withhold(turn, call):
                 return None
             return await self._outcome_of_activity(call, activity, arguments)
 
@@ -271,9 +263,9 @@ class StepExecutor:
         tool = call.tool
         start_timeout, scheduled_at = None, workflow.now()
         try:
-            remaining = self._work.state.meter.remaining(workflow.now())
-            decided = self._publisher.decision_on(call.id)
-            line = activity_options.call_summary(self._work.turn_number, call, decided)
+            remaining = self.work.state.meter.remaining(workflow.now())
+            decided = self.publisher.decision_on(call.id)
+            line = activity_options.call_summary(self.work.turn_number, call, decided)
             running: Coroutine[Any, Any, Any]
             if activity.local:
                 running = workflow.execute_local_activity(
@@ -322,7 +314,7 @@ class StepExecutor:
         Raises:
             CancelledError: The run is cancelled: a failure of an activity reports only that.
         """
-        meter = self._work.state.meter
+        meter = self.work.state.meter
         meter.begin_work(workflow.now())
         left = meter.remaining(workflow.now())
         if left is not None and self._timer is None:
@@ -340,11 +332,10 @@ class StepExecutor:
             raise
         finally:
             # Not while the SDK discards a run that was evicted from the cache.
-            if workflow.in_workflow():
-                meter.end_work(workflow.now())
-                if self._timer is not None and not meter.at_work:
-                    self._timer.cancel()
-                    self._timer = None
+            is_idle = workflow.in_workflow() and meter.end_work(workflow.now())
+            if is_idle and self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
 
     @asynccontextmanager
     async def in_flight(self, size: int) -> AsyncIterator[None]:
@@ -365,24 +356,24 @@ class StepExecutor:
     async def wait_for_ruling(self, question: Question) -> None:
         """Wait for the decision on a question, with reminders, until it expires."""
         what = f"decision needed (see User Metadata): {question.label}"
-        line = activity_options.turn_summary(self._work.turn_number, what, question.brief)
-        early = self._work.state.pending.take_unverified(question)
+        line = activity_options.turn_summary(self.work.turn_number, what, question.brief)
+        early = self.work.state.pending.take_unverified(question)
         if early:
-            await asyncio.gather(*(count_decision(self._work, decision) for decision in early))
-            self._publisher.update()
-        while question.ruling is None and not self._work.needs_no_decision(question):
+            await asyncio.gather(*(count_decision(self.work, decision) for decision in early))
+            self.publisher.update()
+        while question.ruling is None and not self.work.needs_no_decision(question):
             alarm = question.next_alarm()
             if await wait_in_time(
-                lambda: question.ruling is not None or self._work.needs_no_decision(question),
+                lambda: question.ruling is not None or self.work.needs_no_decision(question),
                 alarm,
                 line,
             ):
                 return
             if question.advance(alarm):
-                self._work.state.pending.expire(question)
+                self.work.state.pending.expire(question)
             elif not question.decisions:
-                self._work.questions.remind(self._work.turn_number, question)
-            self._publisher.update()
+                self.work.questions.remind(self.work.turn_number, question)
+            self.publisher.update()
 
     def _group(self, turn: int) -> EventGroup:
         """Return the event group under which Temporal's UI shows a turn."""

@@ -36,6 +36,7 @@ from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.question import Approved, Question
+from holdfast.workflows.engine.budget.meter import SHARED
 from holdfast.workflows.engine.call.activities import Hook, HookName
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.conversation.summaries import Summaries, SummariesProgress
@@ -199,7 +200,7 @@ class ModelRequests:
     def _finishes_share(self, name: BudgetName) -> bool:
         """Return whether a delegate finishes at the end of its share, with its last request."""
         state = self._state
-        is_share = state.is_delegate and name in ("maxTurns", "maxCalls", "maxTokens", "maxCost")
+        is_share = state.is_delegate and name in SHARED
         may_finish = state.meter.on_limit.get(name, "finalize") == "finalize"
         return is_share and may_finish and applies(DELEGATE_SHARES)
 

@@ -543,10 +543,8 @@ class Run(ExecutionBase):
         if status == "completed" and self._hear(ending=True):
             self._ending = None
             self.pages.go_on()
-            if conversation is not None and applies(MESSAGE_BUDGETS):
+            if conversation is not None:
                 self.state.meter.begin_message()
-            elif conversation is not None:
-                self.state.meter.reset_iterations()
             return self._go_on()
         if status == "completed" and conversation is not None and not self.mailbox.closed:
             return AwaitMessage(conversation.idle_timeout)
@@ -621,7 +619,7 @@ class Run(ExecutionBase):
         has_no_tools = solution.no_tools and self.agent.calling == "native"
         is_answer = not (solution.too_long or has_no_tools)
         if is_answer:
-            (meter.spend if is_turn else meter.charge)(solution.usage)
+            meter.charge(solution.usage, turns=int(is_turn))
             self.choice.count(model, solution.usage, turns=int(is_turn))
             unknown = meter.unmetered_budget()
             if unknown is not None and not self._unknown_told:

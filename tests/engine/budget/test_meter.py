@@ -35,10 +35,10 @@ def used(**tokens: Any) -> Usage:
 @pytest.mark.parametrize(
     ("name", "spend"),
     [
-        ("maxTurns", lambda m: m.spend(used())),
+        ("maxTurns", lambda m: m.charge(used(), turns=1)),
         ("maxIterations", lambda m: setattr(m, "iterations", m.iterations + 1)),
-        ("maxTokens", lambda m: m.spend(used(input_tokens=1, output_tokens=0))),
-        ("maxCost", lambda m: m.spend(used(cost=1.0))),
+        ("maxTokens", lambda m: m.charge(used(input_tokens=1, output_tokens=0), turns=1)),
+        ("maxCost", lambda m: m.charge(used(cost=1.0), turns=1)),
     ],
 )
 def test_a_limit_is_reached_when_all_of_it_is_used(name: Any, spend: Any) -> None:
@@ -102,11 +102,11 @@ def test_the_time_is_used_up_when_its_timer_says_so() -> None:
 
 def test_usage_that_is_not_reported_is_unknown_and_not_zero() -> None:
     count = meter(maxTokens=100, maxCost=1)
-    count.spend(used(input_tokens=5, output_tokens=1, cost=0.1))
+    count.charge(used(input_tokens=5, output_tokens=1, cost=0.1), turns=1)
     assert count.usage().input_tokens == 5
     assert count.unmetered_budget() is None
 
-    count.spend(used())
+    count.charge(used(), turns=1)
     assert (count.usage().input_tokens, count.usage().cost) == (None, None)
     assert count.view(NOON)["maxTokens"] == {"used": None, "limit": 100}
     assert count.unmetered_budget() == "maxTokens"
@@ -114,7 +114,7 @@ def test_usage_that_is_not_reported_is_unknown_and_not_zero() -> None:
 
 def test_what_is_used_and_granted_is_shown_by_budget() -> None:
     count = meter(maxTurns=8, maxDuration="1m")
-    count.spend(used(input_tokens=3, output_tokens=2))
+    count.charge(used(input_tokens=3, output_tokens=2), turns=1)
     count.refuse_call("a")
     count.begin_work(NOON)
 
@@ -138,7 +138,7 @@ def test_a_runs_own_budget_can_only_be_tighter_than_its_agents() -> None:
 
 def test_an_extension_lets_the_run_go_on_however_much_was_used_beyond_the_limit() -> None:
     count = meter(maxTokens=100, maxCalls=2)
-    count.spend(used(input_tokens=5_000, output_tokens=0))
+    count.charge(used(input_tokens=5_000, output_tokens=0), turns=1)
     for _ in range(50):
         count.refuse_call("a")
     count.extend("maxTokens")

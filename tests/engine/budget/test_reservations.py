@@ -42,7 +42,7 @@ def start(count: Meter, call: ToolCall, turn: list[ToolCall]) -> Budget:
 
 def test_one_delegate_gets_what_is_left_but_for_the_request_that_reads_its_result() -> None:
     count = meter(maxTurns=8, maxCalls=32, maxTokens=1000, maxCost=2.0, maxDuration="10m")
-    count.spend(Usage(input_tokens=90, output_tokens=10, cost=0.5))
+    count.charge(Usage(input_tokens=90, output_tokens=10, cost=0.5), turns=1)
     count.refuse_call("ask")
     [one] = calls(DELEGATE)
 
@@ -57,7 +57,7 @@ def test_one_delegate_gets_what_is_left_but_for_the_request_that_reads_its_resul
 
 def test_the_delegates_of_a_turn_get_equal_parts_and_together_no_more_than_is_left() -> None:
     count = meter(maxTurns=11, maxTokens=1000, maxCost=1.0, maxCalls=10)
-    count.spend(Usage(input_tokens=0, output_tokens=0, cost=0.0))
+    count.charge(Usage(input_tokens=0, output_tokens=0, cost=0.0), turns=1)
     turn = calls(DELEGATE, DELEGATE, DELEGATE)
     shares = [start(count, call, turn) for call in turn]
 
@@ -69,7 +69,7 @@ def test_the_delegates_of_a_turn_get_equal_parts_and_together_no_more_than_is_le
 
 def test_one_request_is_left_for_each_call_that_a_model_is_to_answer() -> None:
     count = meter(maxTurns=8)
-    count.spend(Usage())
+    count.charge(Usage(), turns=1)
     turn = calls(DELEGATE, LATENT, LATENT)
 
     assert start(count, turn[0], turn).max_turns == 4
@@ -83,7 +83,7 @@ def test_one_request_is_left_for_each_call_that_a_model_is_to_answer() -> None:
 )
 def test_what_cannot_be_divided_goes_to_the_first(left: int, shares: list[int]) -> None:
     count = meter(maxTurns=left + 2)
-    count.spend(Usage())
+    count.charge(Usage(), turns=1)
     turn = calls(*[DELEGATE] * 3)
 
     assert [start(count, call, turn).max_turns for call in turn[: len(shares)]] == shares
@@ -93,7 +93,7 @@ def test_an_open_run_divides_as_before() -> None:
     def old() -> None:
         use_rule_changes(lambda _: False)
         count = meter(maxTurns=7)
-        count.spend(Usage())
+        count.charge(Usage(), turns=1)
         turn = calls(*[DELEGATE] * 3)
         assert [start(count, call, turn).max_turns for call in turn] == [1, 2, 2]
 
@@ -102,7 +102,7 @@ def test_an_open_run_divides_as_before() -> None:
 
 def test_while_there_is_something_left_a_delegate_gets_at_least_one_of_it() -> None:
     count = meter(maxTurns=4)
-    count.spend(Usage())
+    count.charge(Usage(), turns=1)
     turn = calls(*[DELEGATE] * 3)
 
     assert [start(count, call, turn).max_turns for call in turn[:2]] == [1, 1]
@@ -115,9 +115,9 @@ def test_while_there_is_something_left_a_delegate_gets_at_least_one_of_it() -> N
 @pytest.mark.parametrize(
     ("name", "limit", "use"),
     [
-        ("maxTurns", 2, lambda m: m.spend(Usage())),
-        ("maxTokens", 10, lambda m: m.spend(Usage(input_tokens=9, output_tokens=1))),
-        ("maxCost", 1.5, lambda m: m.spend(Usage(cost=1.5))),
+        ("maxTurns", 2, lambda m: m.charge(Usage(), turns=1)),
+        ("maxTokens", 10, lambda m: m.charge(Usage(input_tokens=9, output_tokens=1), turns=1)),
+        ("maxCost", 1.5, lambda m: m.charge(Usage(cost=1.5), turns=1)),
         ("maxDuration", "10s", lambda m: setattr(m, "out_of_time", True)),
     ],
 )
@@ -134,7 +134,7 @@ def test_of_a_budget_that_is_used_up_there_is_no_part(name: str, limit: Any, use
 
 def test_requests_that_are_no_turns_count_toward_the_limit_and_not_as_turns() -> None:
     count = meter(maxTurns=3)
-    count.spend(Usage(input_tokens=1, output_tokens=1))
+    count.charge(Usage(input_tokens=1, output_tokens=1), turns=1)
     count.charge(Usage(input_tokens=5, output_tokens=2), requests=2, calls=7)
 
     assert (count.turns, count.requests, count.calls) == (1, 3, 7)

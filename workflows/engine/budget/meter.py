@@ -31,9 +31,12 @@ from holdfast.schemas.agent import (
 )
 from holdfast.schemas.base import Lenient, format_duration
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.names import DELEGATE_SHARES
+from holdfast.schemas.names import DELEGATE_SHARES, MESSAGE_BUDGETS
 from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
+
+# The budgets of which a delegate has a part.
+SHARED: tuple[BudgetName, ...] = ("maxTurns", "maxCalls", "maxTokens", "maxCost")
 
 
 class BudgetExhausted(Exception):
@@ -119,17 +122,13 @@ class Meter(Lenient, frozen=False):
             self._since = now
         self._at_work += 1
 
-    def end_work(self, now: datetime) -> None:
-        """Count one running task less; stop the clock when none is left."""
+    def end_work(self, now: datetime) -> bool:
+        """Count one running task less; when none is left, stop the clock and return True."""
         self._at_work -= 1
         if self._at_work == 0 and self._since is not None:
             self.worked += now - self._since
             self._since = None
-
-    @property
-    def at_work(self) -> bool:
-        """Return whether anything is running."""
-        return self._at_work > 0
+        return self._at_work == 0
 
     def time_at_work(self, now: datetime) -> timedelta:
         """Return the running time so far."""
@@ -149,12 +148,11 @@ class Meter(Lenient, frozen=False):
         """Count a round of calls."""
         self.iterations += 1
 
-    def reset_iterations(self) -> None:
-        """Count rounds of calls from zero, for the next message of a conversation."""
-        self.iterations = 0
-
     def begin_message(self) -> None:
         """Count every limit from here on, for the next message of a conversation."""
+        if not applies(MESSAGE_BUDGETS):
+            self.iterations = 0
+            return
         used = {to_snake(name): amount for name, amount in self.used().items()}
         self.before = UsedBefore.read({**used, "max_duration": self.worked})
         moved = {
@@ -176,14 +174,10 @@ class Meter(Lenient, frozen=False):
         """Return the number of requests to models, for any purpose."""
         return self.turns + self.besides
 
-    def spend(self, usage: Usage) -> None:
-        """Count the usage of a turn's answer."""
-        self.turns += 1
-        self.charge(usage, requests=0)
-
-    def charge(self, usage: Usage, *, requests: int = 1, calls: int = 0) -> None:
-        """Count usage outside the run's own turns."""
-        self.besides += requests
+    def charge(self, usage: Usage, *, turns: int = 0, requests: int = 1, calls: int = 0) -> None:
+        """Count the usage of some requests, of which some are turns of the run itself."""
+        self.turns += turns
+        self.besides += requests - turns
         self.calls += calls
         self.input_tokens += usage.input_tokens or 0
         self.output_tokens += usage.output_tokens or 0
@@ -314,11 +308,11 @@ class Meter(Lenient, frozen=False):
         if depth == 0:
             self.too_deep = True
             raise BudgetExhausted("the run's limit of delegates of delegates, maxDepth, is reached")
+        others = (one for one in calls if one is not call and one.id not in self.held)
         claims = [call]
-        for one in calls:
+        for one in others:
             tool = one.found_tool  # a later call of a sequential turn is not checked yet
-            is_open = one.stage is not CallStage.ENDED and one.id not in self.held
-            if tool is not None and is_open and one is not call and (tool.delegate or tool.latent):
+            if one.stage is not CallStage.ENDED and tool and (tool.delegate or tool.latent):
                 claims.append(one)
         delegates = sum(1 for one in claims if one.tool.delegate is not None)
         left = self._left(keep=keep + len(claims) - delegates)
@@ -337,15 +331,9 @@ class Meter(Lenient, frozen=False):
 
     def _left(self, *, keep: int) -> dict[str, float]:
         """Return the limited budget that is neither used nor reserved, without requests to keep."""
-        used: dict[BudgetName, float] = {
-            "maxTurns": self.requests + keep,
-            "maxCalls": self.calls,
-            "maxTokens": self.input_tokens + self.output_tokens,
-            "maxCost": self.cost,
-        }
-        left: dict[str, float] = {}
-        for name, amount in used.items():
-            field = to_snake(name)
+        left, used = dict[str, float](), self.used()
+        for name in SHARED:
+            field, amount = to_snake(name), used[name] + (keep if name == "maxTurns" else 0)
             limit = getattr(self.budget, field)
             if limit is not None:
                 reserved = sum(getattr(one, field) or 0 for one in self.held.values())

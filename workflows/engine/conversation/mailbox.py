@@ -70,10 +70,6 @@ class Mailbox(Lenient, frozen=False):
         self.line = [item for item in self.line if item[0] != number]
         self.withdrawn = [*self.withdrawn, number][-MAX_KNOWN:]
 
-    def knows(self, id: str) -> bool:
-        """Return whether a message with this id was queued."""
-        return id in self.known
-
     @property
     def has_steering_message(self) -> bool:
         """Return whether a message must be read before the next request."""
