@@ -143,11 +143,7 @@ def restart_problem() -> str | None:
 
 
 def payload_value(payload: Any) -> Any:
-    """Return the JSON value of a payload, `None` for none.
-
-    Raises:
-        InvalidInputError: The payload is not JSON.
-    """
+    """Return the JSON value of a payload, `None` for none, or raise `InvalidInputError`."""
     if isinstance(payload, RawValue) and not payload.payload.metadata:
         return None
     try:
@@ -170,11 +166,7 @@ def exact_value(payload: Any, is_checked: Callable[[str], bool] = applies) -> An
 
 
 def parse_model(value: Any, model: type[ModelT], example: str) -> ModelT:
-    """Validate a value; `example` shows the expected form in the error.
-
-    Raises:
-        InvalidInputError: The value does not fit the model.
-    """
+    """Validate a value, or raise `InvalidInputError` with the expected form, an `example`."""
     if not isinstance(value, dict):
         raise InvalidInputError(f"{misfit_reason(value)}; write one JSON object: {example}")
     try:
@@ -226,11 +218,7 @@ def fail(code: str, message: str, spent: Spent | None = None) -> NoReturn:
 
 
 def payload_json(result: Any) -> Any:
-    """Return the JSON value of a payload from outside.
-
-    Raises:
-        ValueError: The payload has another encoding, or is invalid.
-    """
+    """Return the JSON value of a payload from outside, or raise `ValueError`: it has none."""
     if not isinstance(result, RawValue):  # one of several values, which the SDK has decoded
         return result
     try:

@@ -102,11 +102,7 @@ async def _check(check: TokenCheck) -> Any:
 
 
 async def verify_principal(token: str, runs: list[str]) -> Principal:
-    """Return the principal of a token, which is for one of these runs.
-
-    Raises:
-        TokenRejected: The token is not accepted.
-    """
+    """Return the principal of a token for one of these runs, or raise `TokenRejected`."""
     check = TokenCheck(token=token, purpose="principal", runs=runs)
     claims = PrincipalClaims.read(await _check(check))
     return Principal(id=claims.id, scopes=claims.scopes, expires_at=claims.expires_at)

@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.internal.model_request import ConversationPointer
     from holdfast.schemas.tool import ACTIVITY_TIMEOUT, ActivityBinding, Retry
 
+from holdfast.workflows.engine.call.activities import call_view
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.scopes import CONTEXT, visible_messages
 from holdfast.workflows.engine.run import Run
@@ -55,12 +56,6 @@ def activity_arguments(call: ToolCall, binding: ActivityBinding, state: RunState
         return [call.arguments, owner.to_json()]
     if binding.input == "arguments":
         return [call.arguments]
-    described = {
-        "id": call.id,
-        "tool": tool.name,
-        "arguments": call.arguments,
-        "reasoning": call.meta.reasoning,
-    }
     data, instance = call.visible_data or state.data, call.meta.instance
     scopes = {
         scope: visible_messages(state.log.messages(), instance, state)
@@ -68,7 +63,7 @@ def activity_arguments(call: ToolCall, binding: ActivityBinding, state: RunState
         else data.visible_value(scope, instance)
         for scope in call.meta.scopes
     }
-    return [described, tool.to_json(), scopes]
+    return [call_view(call), tool.to_json(), scopes]
 
 
 def activity_config(
@@ -91,18 +86,15 @@ def queued_config(
 ) -> ActivityConfig:
     """Return the options of an activity that may be retried, as a hook may."""
     longest = _least(binding.schedule_to_close_timeout or longest, remaining)
-    config = ActivityConfig(
+    return ActivityConfig(
         activity_id=id,
         summary=line,
+        task_queue=binding.task_queue,
         start_to_close_timeout=binding.start_to_close_timeout or min(ACTIVITY_TIMEOUT, longest),
         schedule_to_close_timeout=longest,
+        heartbeat_timeout=binding.heartbeat_timeout,
         retry_policy=_retry(binding.retry),
     )
-    if binding.task_queue is not None:
-        config["task_queue"] = binding.task_queue
-    if binding.heartbeat_timeout is not None:
-        config["heartbeat_timeout"] = binding.heartbeat_timeout
-    return config
 
 
 def local_activity_config(

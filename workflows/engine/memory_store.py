@@ -78,15 +78,15 @@ class Memory:
             problem = f"the entry would have {size_bytes} bytes of {MAX_VALUE_BYTES}"
             fix = "append to another key, or replace it by a shorter text"
             raise WriteRefused(names.MEMORY_FULL, f"{problem}; {fix}")
-        fix = "delete what is needed no more (write null), or keep less"
-        if held is None and len(self) >= MAX_ENTRIES:
-            problem = f"the memory is full: it has {MAX_ENTRIES} entries"
-            raise WriteRefused(names.MEMORY_FULL, f"{problem}; {fix}")
         entry = MemoryEntry(value=text, written_at="")
         would = self.size_bytes - self._held_bytes(write.key) + _size_bytes(write.key, entry)
-        if would > MAX_MEMORY_BYTES:
-            problem = f"the memory is full: it would have {would} bytes of {MAX_MEMORY_BYTES}"
-            raise WriteRefused(names.MEMORY_FULL, f"{problem}; {fix}")
+        why = f"it would have {would} bytes of {MAX_MEMORY_BYTES}"
+        if held is None and len(self) >= MAX_ENTRIES:
+            why = f"it has {MAX_ENTRIES} entries"
+        elif would <= MAX_MEMORY_BYTES:
+            return
+        fix = "delete what is needed no more (write null), or keep less"
+        raise WriteRefused(names.MEMORY_FULL, f"the memory is full: {why}; {fix}")
 
     def write(self, write: MemoryWrite, write_id: str, now: datetime) -> dict[str, Any]:
         """Apply a checked write once, and return the answer for the writer."""

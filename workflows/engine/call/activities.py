@@ -127,8 +127,8 @@ def invalid_hook_result(name: HookName, why: str) -> CallRefused:
     return CallRefused(ErrorCode.BLOCKED, f"the hook `_{name}` failed: {why}")
 
 
-def hook_view(call: ToolCall) -> dict[str, Any]:
-    """Return a call as `_before` and `_after` receive it."""
+def call_view(call: ToolCall) -> dict[str, Any]:
+    """Return a call as its activity and the hooks `_before` and `_after` receive it."""
     return {
         "id": call.id,
         "tool": call.name,
@@ -151,7 +151,7 @@ def run_after_hooks(call: ToolCall, rules: AgentRules) -> HookRequests[None]:
                 "error": None if error is None else error.to_json(),
                 "terminate": getattr(outcome, "terminate", False),
             }
-            replaced = yield from run_hook(call, "after", activity, hook_view(call), result)
+            replaced = yield from run_hook(call, "after", activity, call_view(call), result)
             outcome = _patched(call.tool, outcome, replaced)
     except CallRefused as refusal:
         message = f"the call was run, and its result is withheld: {refusal}"

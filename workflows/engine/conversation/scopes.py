@@ -6,6 +6,7 @@ calls and results are written as text, so that the model does not take them for 
 """
 
 from collections.abc import Collection
+from itertools import takewhile
 from typing import Any
 
 from holdfast.schemas.base import json_size, readable_json
@@ -45,11 +46,11 @@ def transcript(call: ToolCall, state: RunState) -> list[ContextMessage]:
     """Return the newest messages before the call's answer, if its scopes include these."""
     if CONTEXT not in call.meta.scopes:
         return []
-    before = state.log.messages()
-    for index in range(len(before) - 1, -1, -1):  # the one with the call is one of the last
-        if any(request["id"] == call.id for request in before[index]["message"].get("calls", ())):
-            before = before[:index]
-            break
+
+    def is_before(record: Record) -> bool:
+        return all(request["id"] != call.id for request in record["message"].get("calls", ()))
+
+    before = list(takewhile(is_before, state.log.messages()))
     before = visible_messages(before, call.meta.instance, state)
     room, messages = MAX_TRANSCRIPT_BYTES, list[ContextMessage]()
     for left_out in range(len(before), 0, -1):

@@ -23,8 +23,8 @@ from holdfast.workflows.engine.call.activities import (
     HookName,
     HookRequests,
     RunStopped,
+    call_view,
     hook_activities,
-    hook_view,
     invalid_hook_result,
     outcome_of_result,
     run_hook,
@@ -127,7 +127,7 @@ def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | No
     It raises `CallRefused` or `RunStopped` if one of them blocks the call or stops the run.
     """
     for activity in hook_activities(call, state.rules, "before"):
-        value = yield from run_hook(call, "before", activity, hook_view(call))
+        value = yield from run_hook(call, "before", activity, call_view(call))
         match value:
             case None | {} if not value:
                 continue

@@ -64,14 +64,7 @@ class Redactions:
     def snapshot(self) -> list[RedactionSnapshot]:
         """Return the redactions as JSON."""
         return [
-            RedactionSnapshot(
-                kind=kind,
-                instance=instance,
-                steps=list(steps),
-                tool=veil.tool,
-                hidden=veil.hidden,
-                trusted=veil.trusted,
-            )
+            RedactionSnapshot(kind=kind, instance=instance, steps=list(steps), **vars(veil))
             for (kind, instance), at in self._at.items()
             for steps, veil in at.items()
         ]
