@@ -37,7 +37,7 @@ from tests.providers.wire.base import Wire
 USER, PASSWORD, IN_QUERY, IN_HEADER = "ann", "hunter2-pass", "query-secret", "header-secret"
 SECRETS = (KEY, PASSWORD, IN_QUERY, IN_HEADER)
 
-quickly = settings(deadline=None, max_examples=60)
+quickly = settings(deadline=None, max_examples=30)
 
 
 each_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda each: each.format.kind)

@@ -17,7 +17,7 @@ from tests.engine.driver import Play, call, says, tool
 from tests.engine.generated import part_in_a_list
 
 some = settings(
-    max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 PLACES = ["a", "b", "c", "d", "a.x", "a.y", "b.z", "l[0]", "l[1]"]
 METHODS = ["set", "set", "set", "merge", "assign", "push", "concat"]
@@ -170,7 +170,7 @@ def test_everything_that_can_run_runs(
             assert played.codes[mine] == "unresolved_reference"
 
 
-@settings(some, max_examples=600)
+@settings(some, max_examples=300)
 @given(st.lists(planned, min_size=3, max_size=6), STATES, st.integers(0, 999))
 def test_what_does_not_run_refers_to_what_is_not_there(
     calls: list[Planned], state: dict[str, Any], seed: int
