@@ -4,13 +4,19 @@ import asyncio
 import json
 import os
 import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from holdfast.hosting import worker
 from tests.cli.conftest import Holdfast, Start
 from tests.encryption.keys import NEW, key_file
+from tests.support.command import Said
 from tests.support.eventually import eventually
+
+Check = Callable[..., Said]
 
 TOOLS = """\
 from pydantic import BaseModel
@@ -49,7 +55,23 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(tmp_path, "")
     monkeypatch.setenv("TEMPORAL_ADDRESS", NOBODY)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     return tmp_path
+
+
+@pytest.fixture
+def check(place: Path, capfd: pytest.CaptureFixture[str]) -> Check:
+    """Return the check of the worker that the command starts, within this process."""
+
+    def check_(*options: str) -> Said:
+        streams = {number: os.dup(number) for number in (1, 2)}
+        code = worker.main(["--check", *options])
+        for number, stream in streams.items():  # a check leaves them at the null device
+            os.dup2(stream, number)
+            os.close(stream)
+        return Said(code, *capfd.readouterr())
+
+    return check_
 
 
 def write(place: Path, first: str) -> None:
@@ -70,11 +92,11 @@ async def test_the_workers_own_variables_are_followed(
 
 
 async def test_addresses_of_knowledge_are_allowed_as_the_worker_allows_them(
-    place: Path, holdfast: Holdfast
+    place: Path, check: Check, holdfast: Holdfast
 ) -> None:
     agent = "model: {endpoint: m}\nknowledge: [{name: law, url: 'https://acme.org/law'}]\n"
     (place / "agents" / "lawyer.yaml").write_text(agent)
-    said = await holdfast("check", *ALL)
+    said = check(*ALL)
     assert "lawyer.yaml:2: `knowledge[0].url`: the worker does not allow" in said.err
     assert (await holdfast("check", *ALL, "--knowledge-url", "https://acme.org")).code == 0
 
@@ -96,13 +118,13 @@ async def pay(arguments: dict[str, Any]) -> str:
 """
 
 
-async def test_an_activity_that_is_no_tool_is_told_unless_a_tool_names_it(
-    place: Path, holdfast: Holdfast
+def test_an_activity_that_is_no_tool_is_told_unless_a_tool_names_it(
+    place: Path, check: Check
 ) -> None:
     (place / "plain.py").write_text(PLAIN)
     (place / "tools").mkdir()
     (place / "tools/pay.yaml").write_text("_activity: pay\n")
-    said = await holdfast("check", *ALL, "--tools", "plain.py")
+    said = check(*ALL, "--tools", "plain.py")
     assert (said.code, said.err) == (0, "")
     note, summary = said.out.splitlines()
     assert note.endswith(
@@ -112,18 +134,16 @@ async def test_an_activity_that_is_no_tool_is_told_unless_a_tool_names_it(
     assert summary == "2 tools, 1 agent, endpoints m: OK"
 
 
-async def test_the_errors_that_leave_an_outcome_unknown_are_listed(
-    place: Path, holdfast: Holdfast
-) -> None:
+def test_the_errors_that_leave_an_outcome_unknown_are_listed(place: Path, check: Check) -> None:
     (place / "plain.py").write_text(PLAIN)
     (place / "tools").mkdir()
     (place / "tools/pay.yaml").write_text("_sideEffects: true\n")
-    lines = (await holdfast("check", *ALL, "--tools", "plain.py")).out.splitlines()
+    lines = check(*ALL, "--tools", "plain.py").out.splitlines()
     unknown = "--tools: the outcome of `pay` is unknown after a lost reply (httpx, requests,"
     assert [line for line in lines if line.startswith(unknown)]
 
 
-async def test_what_loads_and_may_not_be_meant_is_told(place: Path, holdfast: Holdfast) -> None:
+def test_what_loads_and_may_not_be_meant_is_told(place: Path, check: Check) -> None:
     (place / "tools").mkdir()
     (place / "tools/pay.yaml").write_text(
         "_activity: look_up\nproperties: {to: {properties: {a: {}}, required: [a, b]}}\n"
@@ -137,7 +157,7 @@ async def test_what_loads_and_may_not_be_meant_is_told(place: Path, holdfast: Ho
         "skills:\n- name: one\n  when: {required: [id]}\n"
         "  tools: [{_tool: y, _activity: look_up, required: [n]}]\n"
     )
-    said = await holdfast("check", *ALL)
+    said = check(*ALL)
     assert (said.code, said.err) == (0, "")
     required = "is required, and is no property; add it to `properties`, or leave it out of"
     assert said.out.splitlines()[:-2] == [
@@ -154,28 +174,28 @@ async def test_what_loads_and_may_not_be_meant_is_told(place: Path, holdfast: Ho
         "agents/desk.yaml:11: `when` fits every text, too; add `type: object`",
         f"agents/desk.yaml:12: `skills[0].tools[0].required[0]`: `n` {required} `required`",
     ]
-    listed = json.loads((await holdfast("check", *ALL, "--json")).out)
+    listed = json.loads(check(*ALL, "--json").out)
     assert [each["line"] for each in listed][:-1] == [2, 3, 5, 2, 4, 5, 11, 12]
 
 
-async def test_strict_options_and_signed_tools_without_permits_are_reported(
-    place: Path, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+def test_strict_options_and_signed_tools_without_permits_are_reported(
+    place: Path, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "plain.py").write_text(PLAIN)
     (place / "tools").mkdir()
     (place / "tools/book.yaml").write_text("_activity: book_room\n")
     key_file(place, [NEW])
-    command = ("check", *ALL, "--tools", "plain.py")
+    options = (*ALL, "--tools", "plain.py")
 
     for signed in ("true", "false"):  # the second time, for another reason
         (place / "tools/pay.yaml").write_text(f"_activity: pay\n_approval: {{signed: {signed}}}\n")
-        warning, _ = (await holdfast(*command)).out.splitlines()
+        warning, _ = check(*options).out.splitlines()
         assert warning.endswith("; give it the keys of `--permits`")
         monkeypatch.setenv("HOLDFAST_CATALOG_ONLY", "true")
     monkeypatch.delenv("HOLDFAST_CATALOG_ONLY")
-    assert len((await holdfast(*command)).out.splitlines()) == 1
+    assert len(check(*options).out.splitlines()) == 1
     monkeypatch.setenv("HOLDFAST_CATALOG_ONLY", "true")
-    said = await holdfast(*command, "--permits", "encryption.yaml")
+    said = check(*options, "--permits", "encryption.yaml")
     assert (said.code, len(said.out.splitlines())) == (0, 1)
 
 
@@ -281,13 +301,11 @@ async def test_ctrl_c_ends_the_worker_that_checks_as_well(place: Path, start: St
     await eventually(gone)
 
 
-async def test_the_composed_schema_of_a_skill_has_its_tools(
-    place: Path, holdfast: Holdfast
-) -> None:
+def test_the_composed_schema_of_a_skill_has_its_tools(place: Path, check: Check) -> None:
     skills = "skills: [{name: find, tools: [look_up]}, {name: rest}]"
     (place / "agents/desk.yaml").write_text(f"model: {{endpoint: m}}\n{skills}\n")
     for which, tool in (("desk", "choose_skill"), ("desk:find", "look_up")):
-        said = await holdfast("check", *ALL, "--composed", which)
+        said = check(*ALL, "--composed", which)
         call = json.loads(said.out)["properties"]["calls"]["items"]["properties"]
         assert call["_tool"] == {"type": "string", "const": tool}
 
@@ -299,16 +317,16 @@ async def test_the_composed_schema_of_a_skill_has_its_tools(
         ("desk:find", "--composed: `desk` has no skill `find`; write `desk` alone"),
     ],
 )
-async def test_an_agent_that_there_is_not_has_no_composed_schema(
-    place: Path, holdfast: Holdfast, which: str, problem: str
+def test_an_agent_that_there_is_not_has_no_composed_schema(
+    check: Check, which: str, problem: str
 ) -> None:
-    said = await holdfast("check", *ALL, "--composed", which)
+    said = check(*ALL, "--composed", which)
     assert (said.code, said.out) == (2, "")
     assert problem in said.err
 
 
 async def test_what_a_provider_does_not_accept_is_printed_and_no_error(
-    holdfast: Holdfast, place: Path
+    holdfast: Holdfast, check: Check, place: Path
 ) -> None:
     (place / "tools").mkdir()
     tags = "anyOf: [{required: [tags]}]\nproperties: {tags: {type: array}}\n_activity: look_up\n"
@@ -316,7 +334,7 @@ async def test_what_a_provider_does_not_accept_is_printed_and_no_error(
     output = "model: {endpoint: m}\noutput: {type: object}\n"
     (place / "agents/open.yaml").write_text(output)
 
-    said = await holdfast("check", *ALL, "--provider", "openai")
+    said = check(*ALL, "--provider", "openai")
     listed = await holdfast("check", *ALL, "--provider", "openai", "--json")
     wrong = await holdfast("check", *ALL, "--provider", "opena")
 
