@@ -35,17 +35,15 @@ from holdfast.catalog.tool_reader import (
 )
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import (
-    BUDGET_DEFAULTS,
     FOR_A_MODEL,
-    ON_LIMIT_DEFAULTS,
     Agent,
-    AgentApproval,
     AgentDefinition,
     ForcedTool,
     Skill,
     SkillDefinition,
 )
 from holdfast.schemas.base import Lenient, json_size, parse_duration
+from holdfast.schemas.budget import BUDGET_DEFAULTS, ON_LIMIT_DEFAULTS
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, TOOL, Tool, binding_of
 from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of
@@ -326,8 +324,6 @@ def _agent(
     definition: AgentDefinition, name: str, parts: list[_ToolPart], world: DefinitionRegistry
 ) -> Agent:
     same = {key: value for key, value in definition if key in Agent.model_fields}
-    own = in_current_draft(definition.approval)
-    approval = {key: value for key, value in own if value is not None}
     models = definition.models
     for n, model in enumerate(models[:-1]):
         models[n] = model.model_copy(update={"retry_for": model.retry_for or RETRY_FOR})
@@ -355,7 +351,7 @@ def _agent(
         "calls": [read_call(call) for call in definition.calls],
         "budget": definition.budget.over(BUDGET_DEFAULTS),
         "on_limit": {**ON_LIMIT_DEFAULTS, **definition.on_limit},
-        "approval": AgentApproval.model_validate({**dict(APPROVAL_DEFAULTS), **approval}),
+        "approval": in_current_draft(definition.approval).over(APPROVAL_DEFAULTS),
     }
     return limited_agent(Agent.model_validate(same | settled), world.limits)
 

@@ -12,8 +12,9 @@ from typing import Any
 from pydantic.alias_generators import to_camel
 
 from holdfast.catalog.registry import DefinitionRegistry
-from holdfast.schemas.agent import BUDGET_DEFAULTS, NOT_BESIDE_CALLS, Agent, AgentDefinition
+from holdfast.schemas.agent import NOT_BESIDE_CALLS, Agent, AgentDefinition
 from holdfast.schemas.base import readable_json
+from holdfast.schemas.budget import BUDGET_DEFAULTS
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.reference import MARK, parse_output_path

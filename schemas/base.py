@@ -94,6 +94,17 @@ class OneOf(Strict):
         return self
 
 
+class Partial(Strict):
+    """An object with optional fields; what is unset falls back to another one's."""
+
+    def over(self, defaults: "Partial") -> Self:
+        """Return this object, with what it leaves unset taken from `defaults`."""
+        fields = type(self).model_fields
+        inherited = {name: value for name, value in defaults if name in fields}
+        own = {name: value for name, value in self if value is not None}
+        return type(self).model_validate(inherited | own)
+
+
 class SettingsFile(Strict):
     """A file that a person writes."""
 

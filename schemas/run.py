@@ -4,8 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Discriminator, Field, JsonValue, Tag
 
-from holdfast.schemas.agent import AgentDefinition, Budget, ToolChoice
+from holdfast.schemas.agent import AgentDefinition, ToolChoice
 from holdfast.schemas.base import Duration, Json, Lenient, Strict
+from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import ContextMessage, QueuedMessage

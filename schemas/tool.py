@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from holdfast.schemas.base import Described, Duration, Lenient, Strict, parse_duration
+from holdfast.schemas.base import Described, Duration, Lenient, Partial, Strict, parse_duration
 from holdfast.schemas.internal.memory import MemoryOwner
 from holdfast.schemas.json_schema import IS_JSON_SCHEMA
 from holdfast.schemas.names import CHOOSE_SKILL, RESERVED_ACTIVITIES
@@ -111,7 +111,7 @@ def binding_of(written: "ActivityRef") -> ActivityBinding:
     return ActivityBinding(type=written) if isinstance(written, str) else written
 
 
-class ApprovalPolicy(Strict):
+class ApprovalPolicy(Partial):
     """When a call needs an approval, who approves it, and how long it waits.
 
     Unset fields fall back: to the agent's defaults, then to `APPROVAL_DEFAULTS`.
@@ -135,13 +135,6 @@ class ApprovalPolicy(Strict):
     """`principal`: the run's own principal may not decide."""
     signed: bool | None = None
     """Only a signed decision counts: one with a `token` (default: false)."""
-
-    def over(self, defaults: "ApprovalPolicy") -> "ApprovalPolicy":
-        """Return this policy, with what it leaves unset taken from `defaults`."""
-        policy = {name: getattr(defaults, name) for name in ApprovalPolicy.model_fields}
-        own = {name: getattr(self, name) for name in policy}
-        set_fields = {name: value for name, value in own.items() if value is not None}
-        return ApprovalPolicy.model_validate(policy | set_fields)
 
 
 APPROVAL_DEFAULTS = ApprovalPolicy.model_validate(

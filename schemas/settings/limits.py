@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from holdfast.schemas.agent import Budget
 from holdfast.schemas.base import Duration, SettingsFile, Strict
+from holdfast.schemas.budget import Budget
 
 
 class ApprovalLimits(Strict):

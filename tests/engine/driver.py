@@ -10,8 +10,9 @@ from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Self, TypeVar
 
-from holdfast.schemas.agent import BUDGET_DEFAULTS, Agent, AgentSnapshot, ModelSettings, WorkerFacts
+from holdfast.schemas.agent import Agent, AgentSnapshot, ModelSettings, WorkerFacts
 from holdfast.schemas.base import link, sha256
+from holdfast.schemas.budget import BUDGET_DEFAULTS
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import Solution, WrittenCall

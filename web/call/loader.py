@@ -15,8 +15,8 @@ from holdfast.client.run_lists import RunFilter, list_runs, status_query
 from holdfast.client.visibility import NEWEST, first_runs
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
-from holdfast.schemas.agent import Budget
 from holdfast.schemas.base import canonical_json, json_size, sha256
+from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import ShownTool

@@ -13,8 +13,9 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from holdfast.schemas import names
-from holdfast.schemas.agent import Agent, AgentDefinition, Budget
+from holdfast.schemas.agent import Agent, AgentDefinition
 from holdfast.schemas.base import json_size
+from holdfast.schemas.budget import Budget
 from holdfast.schemas.internal.delegate import (
     MAX_PENDING_TOLD,
     DelegateNews,

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, assert_never
 
-from holdfast.schemas.agent import AgentRules, BudgetLimits, BudgetName
+from holdfast.schemas.agent import AgentRules
 from holdfast.schemas.base import Duration, json_size
+from holdfast.schemas.budget import BudgetLimits, BudgetName
 from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.log_entry import DoneEntry, ErrorEntry, MessageEntry, NoticeEntry

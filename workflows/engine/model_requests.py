@@ -18,8 +18,9 @@ from typing import Any
 from pydantic import Field, JsonValue, ValidationError
 
 from holdfast.schemas import names
-from holdfast.schemas.agent import Agent, BudgetLimits, BudgetName, ForcedTool, ToolChoice
+from holdfast.schemas.agent import Agent, ForcedTool, ToolChoice
 from holdfast.schemas.base import Lenient
+from holdfast.schemas.budget import BudgetLimits, BudgetName
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.internal.model_request import (
     Ask,

@@ -17,7 +17,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, Self
 
-from holdfast.schemas.agent import Agent, BudgetName, ModelSettings
+from holdfast.schemas.agent import Agent, ModelSettings
+from holdfast.schemas.budget import BudgetName
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import (
     MessageEntry,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.agent import Budget, BudgetLimits
 from holdfast.schemas.base import parse_duration
+from holdfast.schemas.budget import Budget, BudgetLimits
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import Solution, Usage

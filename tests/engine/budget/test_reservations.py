@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.agent import Budget
+from holdfast.schemas.budget import Budget
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.tool import Tool

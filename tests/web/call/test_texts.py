@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.narration.phrases import timeout_phrase
-from holdfast.schemas.agent import Budget
+from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import Decided, Kind, PendingApproval
 from holdfast.schemas.tool import ShownTool
 from holdfast.web import page_text

@@ -21,7 +21,8 @@ from typing import Any, Self
 from pydantic import Field
 from pydantic.alias_generators import to_snake
 
-from holdfast.schemas.agent import (
+from holdfast.schemas.base import Lenient, format_duration
+from holdfast.schemas.budget import (
     ON_LIMIT_DEFAULTS,
     Budget,
     BudgetLimits,
@@ -29,7 +30,6 @@ from holdfast.schemas.agent import (
     OnLimit,
     ThresholdName,
 )
-from holdfast.schemas.base import Lenient, format_duration
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.names import DELEGATE_SHARES, MESSAGE_BUDGETS
 from holdfast.validation.rule_changes import applies
