@@ -124,52 +124,38 @@ PUBLISHED = {
 
 
 # What editors offer to begin with.
-_EXAMPLES: dict[str, list[dict[str, Any]]] = {
-    "tool": [
-        {
-            "description": "Refund an order, in full or in part.",
-            "properties": {"order_id": {"type": "string"}, "amount": {"type": "number"}},
-            "required": ["order_id", "amount"],
-            "_activity": {"type": "RefundOrder", "taskQueue": "payments"},
-            "_sideEffects": True,
-        }
-    ],
-    "agent": [
-        {
-            "instructions": "You are the service desk of a shop.",
-            "model": {"endpoint": "openai", "name": "gpt-5-mini"},
-            "tools": ["refund"],
-            "budget": {"maxTurns": 8},
-        }
-    ],
-    "encryption": [
-        {"keys": [{"id": "2026-08", "env": "PAYLOAD_KEY_2026_08"}]},
-    ],
-    "keys": [
-        {"people": {"file": "people.jwks.json", "for": ["decisions"]}},
-    ],
-    "inbox": [
-        {
-            "url": "https://inbox.example.com",
-            "oidc": {
-                "issuer": "https://login.example.com",
-                "clientId": "holdfast-inbox",
-                "clientSecretEnv": "INBOX_CLIENT_SECRET",
-            },
-        }
-    ],
-    "limits": [
-        {"budget": {"maxIterations": 6}, "approval": {"require": "side_effects"}},
-    ],
-    "notify": [
-        {
-            "inbox": "https://inbox.example",
-            "channels": {"desk": {"slack": {"urlEnv": "SLACK_URL"}, "on": ["asked", "reminder"]}},
+_EXAMPLES: dict[str, dict[str, Any]] = {
+    "tool": {
+        "description": "Refund an order, in full or in part.",
+        "properties": {"order_id": {"type": "string"}, "amount": {"type": "number"}},
+        "required": ["order_id", "amount"],
+        "_activity": {"type": "RefundOrder", "taskQueue": "payments"},
+        "_sideEffects": True,
+    },
+    "agent": {
+        "instructions": "You are the service desk of a shop.",
+        "model": {"endpoint": "openai", "name": "gpt-5-mini"},
+        "tools": ["refund"],
+        "budget": {"maxTurns": 8},
+    },
+    "encryption": {"keys": [{"id": "2026-08", "env": "PAYLOAD_KEY_2026_08"}]},
+    "keys": {"people": {"file": "people.jwks.json", "for": ["decisions"]}},
+    "inbox": {
+        "url": "https://inbox.example.com",
+        "oidc": {
+            "issuer": "https://login.example.com",
+            "clientId": "holdfast-inbox",
+            "clientSecretEnv": "INBOX_CLIENT_SECRET",
         },
-    ],
-    "endpoints": [
-        {"local": {"provider": "openai", "baseUrl": "http://localhost:8080/v1", "timeout": "5m"}}
-    ],
+    },
+    "limits": {"budget": {"maxIterations": 6}, "approval": {"require": "side_effects"}},
+    "notify": {
+        "inbox": "https://inbox.example",
+        "channels": {"desk": {"slack": {"urlEnv": "SLACK_URL"}, "on": ["asked", "reminder"]}},
+    },
+    "endpoints": {
+        "local": {"provider": "openai", "baseUrl": "http://localhost:8080/v1", "timeout": "5m"}
+    },
 }
 
 
@@ -179,7 +165,7 @@ def schema_of(name: str) -> dict[str, Any]:
     made = described(kind, mode)
     if name == "event":
         made = {**_NUMBERED, **made}
-    examples = {"examples": _EXAMPLES[name]} if name in _EXAMPLES else {}
+    examples = {"examples": [_EXAMPLES[name]]} if name in _EXAMPLES else {}
     return {"$schema": DRAFT, "$id": f"urn:holdfast:{name}", **made, "title": title, **examples}
 
 

@@ -4,10 +4,7 @@ Everything is checked when the worker starts, and reported with file, line and f
 that is not set is reported when it is needed; the values of others are checked, and never shown.
 """
 
-import re
 from collections.abc import Iterator, Mapping
-from email.errors import HeaderParseError
-from email.headerregistry import Address
 from pathlib import Path
 
 import httpx
@@ -25,8 +22,7 @@ from holdfast.runtime.addresses import (
 )
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import load_source
-from holdfast.schemas.phrases import NAME_PATTERN, NAME_WORDS, quote_value
-from holdfast.schemas.settings.notify import Mail, Notifiers, Webhook
+from holdfast.schemas.settings.notify import Notifiers, Webhook
 from holdfast.validation.problems import ValueProblem
 
 
@@ -51,9 +47,6 @@ def load_notifiers(
         faults.append(error.as_value_problem().under("inbox"))
     served = {}
     for name, channel in settings.channels.items():
-        if not re.match(NAME_PATTERN, name):
-            reason = f"{quote_value(name)} is no good name of a channel"
-            faults.append(ValueProblem(("channels", name), reason, f"take {NAME_WORDS}"))
         notifier: Notifier
         if (webhook := channel.webhook) is not None:
             kind, wrong = "webhook", list(_wrong_webhook(webhook, environ))
@@ -65,7 +58,10 @@ def load_notifiers(
             notifier = SlackNotifier(EnvironmentValue(channel.slack.url_env, environ), http)
         else:
             assert channel.mail is not None  # Channel demands one of them
-            kind, wrong = "mail", list(_wrong_mail(channel.mail))
+            kind, wrong = "mail", []
+            if channel.mail.tls == "none" and not is_loopback(channel.mail.host):
+                fix = "write `tls: starttls` or `tls: tls`; `none` is for a server on this machine"
+                wrong = [ValueProblem(("tls",), "mail would go in the open", fix)]
             variable = channel.mail.password_env
             password = None if variable is None else EnvironmentValue(variable, environ)
             notifier = MailNotifier(channel.mail, password)
@@ -103,28 +99,3 @@ def _wrong_url(variable: str, environ: Mapping[str, str]) -> list[ValueProblem]:
         reason = f"the variable {variable} holds no address"
         return [ValueProblem(("urlEnv",), reason, "write https://… in it")]
     return []
-
-
-def _wrong_mail(mail: Mail) -> Iterator[ValueProblem]:
-    if mail.tls == "none" and not is_loopback(mail.host):
-        fix = "write `tls: starttls` or `tls: tls`; `none` is for a server on this machine"
-        yield ValueProblem(("tls",), "mail would go in the open", fix)
-    yield from _wrong_address_of_mail(("from",), mail.from_)
-    for n, address in enumerate(mail.to):
-        yield from _wrong_address_of_mail(("to", n), address)
-    for group, addresses in mail.to_groups.items():
-        for n, address in enumerate(addresses):
-            yield from _wrong_address_of_mail(("toGroups", group, n), address)
-
-
-def _wrong_address_of_mail(where: tuple[str | int, ...], text: str) -> Iterator[ValueProblem]:
-    try:
-        # Text beside an address (a line break, a second one) is an error.
-        address = Address(addr_spec=text)
-        is_good = bool(address.username and address.domain) and text.isascii()
-    except (HeaderParseError, ValueError, IndexError):
-        is_good = False
-    if not is_good:
-        yield ValueProblem(
-            where, f"{quote_value(text)} is no mail address", "write it like desk@acme.org"
-        )

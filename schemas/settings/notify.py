@@ -1,25 +1,44 @@
 """The worker's own configuration of the recipients and contents of notifications."""
 
+from email.errors import HeaderParseError
+from email.headerregistry import Address
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import ConfigDict, Field, JsonValue, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
 from holdfast.schemas.base import Lenient, OneOf, SettingsFile, Strict, Variable
 from holdfast.schemas.decision import Decided, PendingApproval
+from holdfast.schemas.phrases import NAME_PATTERN, quote_value
 
 NewsKind = Literal["asked", "reminder", "expired", "decided", "threshold"]
 EVERY_KIND: list[NewsKind] = [*get_args(NewsKind)]
 Content = Literal["full", "brief", "none"]
 Tls = Literal["starttls", "tls", "none"]
 Lapse = Literal["deny", "fail", "approve", "give_up", "end"]
+_Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 MAX_CHANNELS = 20
 MAX_ADDRESSES = 50
 MAX_GROUPS = 100
 
 # For editors: what is checked when the worker starts.
 _ADDRESS: JsonValue = "^https?://[^/@?#]+[^?#]*$"
+
+
+def _mail_address(text: str) -> str:
+    try:
+        # Text beside an address (a line break, a second one) is an error.
+        address = Address(addr_spec=text)
+        is_good = bool(address.username and address.domain) and text.isascii()
+    except (HeaderParseError, ValueError, IndexError):
+        is_good = False
+    if not is_good:
+        raise ValueError(f"{quote_value(text)} is no mail address; write it like desk@acme.org")
+    return text
+
+
 _MailTo = Annotated[
     str,
+    AfterValidator(_mail_address),
     Field(min_length=3, max_length=320, json_schema_extra={"pattern": r"^[^@\s]+@[^@\s]+$"}),
 ]
 _MailList = Annotated[list[_MailTo], Field(max_length=MAX_ADDRESSES)]
@@ -120,7 +139,7 @@ class Notifiers(SettingsFile):
 
     inbox: Annotated[str, Field(json_schema_extra={"pattern": _ADDRESS}, max_length=2_000)]
     """Where people reach the inbox: what links begin with."""
-    channels: Annotated[dict[str, Channel], Field(min_length=1, max_length=MAX_CHANNELS)]
+    channels: Annotated[dict[_Name, Channel], Field(min_length=1, max_length=MAX_CHANNELS)]
     """The channels, each under a name of your own."""
 
 

@@ -69,11 +69,11 @@ def test_what_does_not_load_is_told_by_its_line(
 def test_what_links_begin_with_and_what_channels_are_called_is_checked(
     tmp_path: Path, http: httpx.AsyncClient
 ) -> None:
-    channels = "channels: {desk: {slack: {urlEnv: U}}, a b: {slack: {urlEnv: U}}}"
-    text = f"inbox: https://inbox.x/?a=1\n{channels}\n"
-    links, name = refused(tmp_path, http, text, {}).split("\n")
+    text = "inbox: https://inbox.x/?a=1\nchannels: {desk: {slack: {urlEnv: U}}}\n"
+    links = refused(tmp_path, http, text, {})
     assert links == "notify.yaml:1: `inbox`: links are built behind it; leave out `?` and `#`"
-    assert name.startswith("notify.yaml:2: `a b` is no good name of a channel; take at most")
+    name = refused(tmp_path, http, text.replace("desk", "a b"), {})
+    assert name.startswith("notify.yaml:2: `a b` does not fit; write at most 128 letters")
 
 
 def test_a_file_may_say_what_an_editor_checks_it_with(
