@@ -12,12 +12,13 @@ from typing import Any
 from pydantic.alias_generators import to_camel
 
 from holdfast.catalog.registry import DefinitionRegistry
+from holdfast.catalog.tool_reader import output_path_problems
 from holdfast.schemas.agent import NOT_BESIDE_CALLS, Agent, AgentDefinition
 from holdfast.schemas.base import readable_json
 from holdfast.schemas.budget import BUDGET_DEFAULTS
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.phrases import suggest_names
-from holdfast.schemas.reference import MARK, parse_output_path
+from holdfast.schemas.reference import MARK
 from holdfast.schemas.tool import ANONYMOUS, CHOSEN_BY_MODEL, REASONING, TOOL, Tool
 from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
 from holdfast.validation.problems import ValueProblem
@@ -69,11 +70,7 @@ def _call_problems(
             fix = suggest_names(key, (REASONING, *CHOSEN_BY_MODEL))
             yield ValueProblem((key,), f"`{key}` is no meta-property of a call", fix)
     if isinstance(path := call.get("_outputPath"), str):
-        try:
-            parse_output_path(path)
-        except ValueError as error:
-            reason, _, fix = str(error).partition("; ")
-            yield ValueProblem(("_outputPath",), reason, fix)
+        yield from output_path_problems(path)
     if is_fitted and not (tool.hooks.prepare or tool.hooks.repair):
         arguments = {key: value for key, value in call.items() if key not in meta}
         unknown = [key for key, value in arguments.items() if MARK in readable_json(value)]

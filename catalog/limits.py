@@ -44,6 +44,8 @@ def load_limits(folder: Path | None) -> Limits:
 
 def limited_agent(agent: Agent, limits: Limits) -> Agent:
     """Return an agent within the limits."""
+    if limits == NO_LIMITS:
+        return agent
 
     def within(tool: Tool) -> Tool:
         return limited_tool(tool, limits, agent.approval)
@@ -70,7 +72,7 @@ def limited_agent(agent: Agent, limits: Limits) -> Agent:
         ],
         "tools": [*map(within, agent.tools)],
     }
-    return agent if limits == NO_LIMITS else agent.model_copy(update=changes)
+    return agent.model_copy(update=changes)
 
 
 def limited_tool(tool: Tool, limits: Limits, defaults: ApprovalPolicy = DEFAULTS) -> Tool:

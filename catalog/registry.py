@@ -120,19 +120,24 @@ def hook_problems(
     """Yield the reasons why hooks cannot run."""
     for name, written in _hooks(definition):
         if isinstance(written, RepairAgent):
-            if world.agents is not None and written.agent not in world.agents:
-                near = suggest_names(written.agent, world.agents, "the catalog has no agents")
-                reason = f"there is no agent `{written.agent}`"
-                yield ValueProblem((f"_{name}", "agent"), reason, near)
-            continue
+            faults = agent_problems(written.agent, world, "agent")
+        else:
+            faults = _presence_faults(written, world)
+        yield from (fault.under(_key(name)) for fault in faults)
         set_fields = written.model_fields_set if isinstance(written, ActivityBinding) else ()
-        useless = [
-            ValueProblem((key,), "this option is not for hooks", "leave it out")
-            for key in NOT_FOR_HOOKS
-            if key in set_fields
-        ]
-        for fault in (*_presence_faults(written, world), *useless):
-            yield fault.under(_key(name))
+        for key in NOT_FOR_HOOKS:
+            if key in set_fields:
+                where = (_key(name), key)
+                yield ValueProblem(where, "this option is not for hooks", "leave it out")
+
+
+def agent_problems(
+    name: str, world: DefinitionRegistry, key: str, others: Collection[str] = ()
+) -> Iterator[ValueProblem]:
+    """Yield a problem if the agent that a field names is none of the catalog, or of the others."""
+    if world.agents is not None and name not in (known := {*world.agents, *others}):
+        fix = suggest_names(name, known, "the catalog has no agents")
+        yield ValueProblem((key,), f"there is no agent `{name}`", fix)
 
 
 def _key(hook: str) -> str:
@@ -146,18 +151,14 @@ def hook_bindings(definition: ToolDefinition | AgentDefinition) -> Hooks:
         name: written if isinstance(written, RepairAgent) else binding_of(written)
         for name, written in _hooks(definition)
     }
-    return _kind(definition)(**bindings)
-
-
-def _kind(definition: ToolDefinition | AgentDefinition) -> type[Hooks]:
-    return AgentHooks if isinstance(definition, AgentDefinition) else Hooks
+    return (AgentHooks if isinstance(definition, AgentDefinition) else Hooks)(**bindings)
 
 
 def _hooks(
     definition: ToolDefinition | AgentDefinition,
 ) -> Iterator[tuple[str, ActivityRef | RepairAgent]]:
-    for name in _kind(definition).model_fields:
-        written = getattr(definition, name)
+    for name in AgentHooks.model_fields:
+        written = getattr(definition, name, None)
         if written is not None:
             yield name, written
 

@@ -17,6 +17,7 @@ from holdfast.catalog.limits import limited_tool
 from holdfast.catalog.registry import (
     DefinitionRegistry,
     activity_problems,
+    agent_problems,
     hook_bindings,
     hook_problems,
 )
@@ -160,6 +161,15 @@ def reserved_name_problems(name: str) -> Iterator[ValueProblem]:
         yield ValueProblem((), f"the tool name `{name}` is the engine's own", "give it another")
 
 
+def output_path_problems(written: str) -> Iterator[ValueProblem]:
+    """Yield a problem if an `_outputPath` names no place to write to."""
+    try:
+        parse_output_path(written)
+    except ValueError as error:
+        reason, _, fix = str(error).partition("; ")
+        yield ValueProblem(("_outputPath",), reason, fix)
+
+
 def approval_problems(policy: ApprovalPolicy) -> Iterator[ValueProblem]:
     """Yield the problems of the schema that decides when an approval is needed."""
     if policy.when is not None:
@@ -270,11 +280,7 @@ def _part_problems(definition: ToolDefinition, schema: Mapping[str, Any]) -> Ite
             fix = "leave it out, or leave out `require: never`"
             yield ValueProblem(("_approval", "onTimeout"), reason, fix)
     if definition.output_path is not None:
-        try:
-            parse_output_path(definition.output_path)
-        except ValueError as error:
-            reason, _, fix = str(error).partition("; ")
-            yield ValueProblem(("_outputPath",), reason, fix)
+        yield from output_path_problems(definition.output_path)
 
 
 def _executor_problems(
@@ -289,9 +295,7 @@ def _executor_problems(
     if definition.person:
         yield from _person_problems(definition)
     elif agent is not None:
-        if world.agents is not None and agent not in (ANONYMOUS, *world.agents):
-            fix = suggest_names(agent, (ANONYMOUS, *world.agents))
-            yield ValueProblem(("_delegate",), f"there is no agent `{agent}`", fix)
+        yield from agent_problems(agent, world, "_delegate", (ANONYMOUS,))
     elif name is not None and activity is None:
         near = suggest_names(name, world.activities, "`--tools` gives it some")
         if definition.output is None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS, decided_phrase, lapse_phrase
 from holdfast.schemas.settings.notify import Content, News
@@ -42,25 +43,17 @@ def limit_content(news: News, content: Content) -> News:
     """Return the notification without the content that a channel must not receive."""
     if content == "full":
         return news
-    decided = news.decided
-    waiting = news.waiting.model_copy(
-        update={
-            "arguments": {},
-            "filled_in": [],
-            "reasoning": None,
-            "question": "",
-            "decisions": [
-                one.model_copy(update={"reason": None}) for one in news.waiting.decisions
-            ],
-        }
-    )
+    call: dict[str, Any] = {"arguments": {}, "filled_in": [], "reasoning": None, "question": ""}
     if content == "brief":
-        unreasoned = None if decided is None else decided.model_copy(update={"reason": None})
-        return news.model_copy(update={"waiting": waiting, "decided": unreasoned})
-    bare = {"tool": "", "label": "", "digest": "", "instance": None}
-    waiting = waiting.model_copy(update={**bare, "approvers": [], "decisions": []})
-    nobody = {"agent": None, "principal": None, "decided": None}
-    return news.model_copy(update={"waiting": waiting, **nobody})
+        no_reason = {"reason": None}
+        decided = news.decided and news.decided.model_copy(update=no_reason)
+        call["decisions"] = [one.model_copy(update=no_reason) for one in news.waiting.decisions]
+        changes = {"decided": decided}
+    else:
+        call |= {"tool": "", "label": "", "digest": "", "instance": None}
+        call |= {"approvers": [], "decisions": []}
+        changes = {"agent": None, "principal": None, "decided": None}
+    return news.model_copy(update={"waiting": news.waiting.model_copy(update=call), **changes})
 
 
 def message_text(news: News) -> MessageText:
