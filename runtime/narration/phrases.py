@@ -32,7 +32,7 @@ QUEUED_FOR_MODEL: Final = "for its turn at the model (maxRequestsPerMinute)"
 """The reason why a request waits that the endpoint's rate limit delays."""
 
 SKILL_CHOSEN: Final[Mapping[SkillChooser, str]] = {
-    "request": "named by the request",
+    "request": "named by the caller",
     "rule": "chosen by a rule",
     "model": "chosen by the model",
 }
