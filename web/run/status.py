@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from holdfast.client import question_text
-from holdfast.client.result import RunEnding
+from holdfast.client.result import RunEnding, queued_line
 from holdfast.client.run_handle import delegate_approvals
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import arguments_line, clean, local_time, one_line
@@ -61,7 +61,10 @@ class StatusItem:
 def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
     """Return the current activities of a run, the most urgent first; `name` names a call."""
     if seen.ending is not None:
-        return [ended_item(seen.ending, seen.info.ended)]
+        result = seen.ending.result
+        lines = map(queued_line, result.undelivered if result is not None else ())
+        unread = [StatusItem(f"Not delivered: {line}", "asks") for line in lines]
+        return [ended_item(seen.ending, seen.info.ended), *unread]
     items = []
     waits = ", ".join(one_line(tool, _NAME_CHARS) for tool in seen.info.pending_tools)
     if waits and not seen.has_answered:

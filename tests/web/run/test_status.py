@@ -10,7 +10,7 @@ from holdfast.client.command_errors import CommandError, EncryptedError, NoWorke
 from holdfast.client.result import RunEnding
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.run import Spent
+from holdfast.schemas.run import RunResult, Spent
 from holdfast.web.page_text import budget_uses, status_label
 from holdfast.web.run.snapshot import EntryRange, LoadedRun, PendingActivity, RunInfo
 from holdfast.web.run.status import calls_in_progress, status_items
@@ -175,6 +175,16 @@ def test_an_end_says_why_and_what_to_do(ending: RunEnding, text: str, why: str, 
     assert todo in one.advice
     assert bool(one.advice) == bool(todo)
     assert calls_in_progress(seen, Timeline("order-7").name) == []
+
+
+def test_an_end_lists_the_messages_that_no_model_has_read() -> None:
+    left = {"number": 2, "role": "user", "delivery": "followUp", "text": "and\nthis"}
+    usage = dict.fromkeys(("inputTokens", "outputTokens", "cachedTokens", "cost"))
+    made = {"status": "stopped", "output": "x", "state": {}, "turns": 1, "calls": 0}
+    made |= {"usage": usage, "undelivered": [left]}
+    ending = RunEnding("stopped", result=RunResult.read(made))
+    told = said(LoadedRun(replace(KNOWN, ended=AT), {}, ending=ending, has_answered=True))
+    assert told == ["Ended by a tool.", "Not delivered: message 2: and this"]
 
 
 def test_every_call_of_the_turn_says_where_it_stands() -> None:
