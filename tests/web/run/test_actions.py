@@ -104,7 +104,7 @@ async def test_a_conversation_is_spoken_to_and_closed(
 
         async def listens() -> str | None:
             page = (await stage.get(f"/run/{run.id}")).text
-            return page if "waiting for the next message" in page else None
+            return page if "Waiting for the next message" in page else None
 
         assert "Close the conversation" in await eventually(listens)
         answer = await stage.post(f"/run/{run.id}/message", {"text": "How?", "delivery": "message"})
