@@ -6,7 +6,6 @@ start on these builds, too: a worker of another build receives none.
 """
 
 import shlex
-from collections.abc import Callable
 from typing import Final
 
 from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
@@ -22,27 +21,20 @@ MAX_NAME_CHARACTERS: Final = 200
 _RESERVED: Final = "__"
 
 
-def name(dividers: str = "") -> Callable[[str], str]:
-    """Return a reader of names that Temporal accepts, without these dividers.
+def read_version_name(text: str, dividers: str = "") -> str:
+    """Return a name that Temporal accepts, without these dividers.
 
     Raises:
         ValueError: Temporal rejects the name; the message describes a valid one.
     """
-
-    def read(text: str) -> str:
-        fits = text.isprintable() and 0 < len(text.strip()) == len(text) <= MAX_NAME_CHARACTERS
-        if not fits or text.startswith(_RESERVED) or any(each in text for each in dividers):
-            without = "".join(f", `{each}`" for each in dividers)
-            raise ValueError(
-                f"write up to {MAX_NAME_CHARACTERS} characters without a space at either end"
-                f"{without}, and without `{_RESERVED}` at the beginning"
-            )
-        return text
-
-    return read
-
-
-deployment_name, build_id = name(dividers=".:"), name()
+    fits = text.isprintable() and 0 < len(text.strip()) == len(text) <= MAX_NAME_CHARACTERS
+    if not fits or text.startswith(_RESERVED) or any(each in text for each in dividers):
+        without = "".join(f", `{each}`" for each in dividers)
+        raise ValueError(
+            f"write up to {MAX_NAME_CHARACTERS} characters without a space at either end"
+            f"{without}, and without `{_RESERVED}` at the beginning"
+        )
+    return text
 
 
 def version_of(deployment: str | None, build: str | None) -> WorkerDeploymentVersion | None:

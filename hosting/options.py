@@ -8,12 +8,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from temporalio.common import WorkerDeploymentVersion
 
-from holdfast.hosting.deployment import build_id, deployment_name, version_of
+from holdfast.hosting.deployment import read_version_name, version_of
 from holdfast.hosting.dev_server import DevServer
 from holdfast.hosting.probes import ProbeAddress, read_probe_address
 from holdfast.hosting.process_exit import StartError, wrong_setup
@@ -215,8 +216,9 @@ def _settings_parser() -> CommandParser:
     about = f"the number of open runs in memory, {span}; default: {WorkerSettings.cached_runs}"
     add("--cached-runs", metavar="N", type=number, help=about)
     about = "with --build: the Worker Deployment, so that a run stays on its build"
-    add("--deployment", metavar="NAME", type=read_by(deployment_name), help=about)
-    add("--build", metavar="ID", type=read_by(build_id), help="the id of this build")
+    deployment = read_by(partial(read_version_name, dividers=".:"))
+    add("--deployment", metavar="NAME", type=deployment, help=about)
+    add("--build", metavar="ID", type=read_by(read_version_name), help="the id of this build")
     about = "serve the probes /live and /ready, on this machine or at this address; default: none"
     add("--health", metavar="[ADDRESS:]PORT", type=read_by(read_probe_address), help=about)
     return parser
