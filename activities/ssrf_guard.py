@@ -14,7 +14,7 @@ connects: its own rules apply.
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Self
@@ -28,8 +28,6 @@ from holdfast.schemas.phrases import quote_value
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-# Returns the addresses of a host, in the order in which they are tried.
-ResolveHost = Callable[[str, int], Awaitable[Collection[str]]]
 
 MAX_TRIED_ADDRESSES = 4
 MAX_CONNECTIONS = 100
@@ -84,13 +82,9 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         self,
         inner: httpx.AsyncBaseTransport,
         networks: Collection[Network] = (),
-        resolve_host: ResolveHost | None = None,
         proxies: Mapping[str, httpx.AsyncBaseTransport] = MappingProxyType({}),
     ) -> None:
-        self._inner = inner
-        self._networks = networks
-        self._resolve_host = resolve_host or _resolved
-        self._proxies = proxies
+        self._inner, self._networks, self._proxies = inner, networks, proxies
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send the request; httpx calls this.
@@ -111,7 +105,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         )
         url, name = request.url, request.url.raw_host.decode("ascii")
         try:
-            found = await self._resolve_host(name, url.port or _PORTS[url.scheme])
+            found = await _resolved(name, url.port or _PORTS[url.scheme])
         except OSError as error:
             raise httpx.ConnectError(f"its name is not known: {error.strerror}") from None
         addresses = [
@@ -167,7 +161,8 @@ def _address(host: str) -> Address | None:
         return None
 
 
-async def _resolved(host: str, port: int) -> list[str]:
+async def _resolved(host: str, port: int) -> Collection[str]:
+    """Return the addresses of a host, in the order in which they are tried."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     # A zone belongs to this machine, and is no part of an address.

@@ -13,11 +13,11 @@ so that a worker starts while its provider is down.
 import asyncio
 import logging
 import math
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import httpx
 
@@ -45,8 +45,6 @@ OPTION, PRINCIPAL_TOKENS = "--keys", "--principal-tokens"
 # The name of the only set if the settings give it none.
 UNNAMED = "keys"
 
-Clock = Callable[[], float]
-
 logger = logging.getLogger("holdfast")
 
 
@@ -57,9 +55,8 @@ class KeysUnavailableError(Exception):
 class LiveKeySet(ABC):
     """The current keys of one set; `settings` are the claims that its tokens must have."""
 
-    def __init__(self, name: str, settings: KeySet, clock: Clock) -> None:
+    def __init__(self, name: str, settings: KeySet) -> None:
         self.name, self.settings = name, settings
-        self._clock = clock
         self._keys: tuple[PublicKey, ...] = ()
         self._good_at = -math.inf
         self._problem = ""
@@ -85,8 +82,8 @@ class LiveKeySet(ABC):
                 if keys is not None:
                     if self._problem:
                         logger.info("keys `%s` can be read again", self.name)
-                    self._keys, self._good_at, self._problem = keys, self._clock(), ""
-        if self._clock() - self._good_at > self.settings.keep.total_seconds():
+                    self._keys, self._good_at, self._problem = keys, monotonic(), ""
+        if monotonic() - self._good_at > self.settings.keep.total_seconds():
             raise KeysUnavailableError(self.name)
         return self._keys
 
@@ -102,19 +99,17 @@ class LiveKeySet(ABC):
 class FileKeySet(LiveKeySet):
     """A key set from a file, which is read at once: a problem in it stops the worker at start."""
 
-    def __init__(
-        self, name: str, settings: KeySet, file: Path, clock: Clock = time.monotonic
-    ) -> None:
+    def __init__(self, name: str, settings: KeySet, file: Path) -> None:
         """Read the file.
 
         Raises:
             LoadError: the file holds a value that is not a supported public key.
         """
-        super().__init__(name, settings, clock)
+        super().__init__(name, settings)
         # Absolute: a running tool may change the working folder.
         self._file = file.absolute()
         self._seen = file_signature([str(self._file)])
-        self._keys, self._good_at = read_key_file(file), clock()
+        self._keys, self._good_at = read_key_file(file), monotonic()
 
     async def _renewed(self, is_lacking: bool) -> tuple[PublicKey, ...] | None:
         now = await asyncio.to_thread(file_signature, [str(self._file)])
@@ -129,19 +124,14 @@ class UrlKeySet(LiveKeySet):
     """A key set from an address, which is requested when a token arrives."""
 
     def __init__(
-        self,
-        name: str,
-        settings: KeySet,
-        url: httpx.URL,
-        http: httpx.AsyncClient,
-        clock: Clock = time.monotonic,
+        self, name: str, settings: KeySet, url: httpx.URL, http: httpx.AsyncClient
     ) -> None:
-        super().__init__(name, settings, clock)
+        super().__init__(name, settings)
         self._url, self._http = url, http
         self._asked_at = -math.inf
 
     async def _renewed(self, is_lacking: bool) -> tuple[PublicKey, ...] | None:
-        now = self._clock()
+        now = monotonic()
         if now - self._asked_at < BETWEEN_FETCHES_SECONDS:
             return None
         lasting = min(self.settings.refresh, self.settings.keep).total_seconds()

@@ -514,7 +514,7 @@ GOOD = {**decision(iat=None), "exp": 2**37, "groups": ["finance"]}
 
 class Known(LiveKeySet):
     def __init__(self, keys: Any) -> None:
-        super().__init__("people", KeySet(file="-"), time.monotonic)
+        super().__init__("people", KeySet(file="-"))
         self._known = keys
 
     async def _renewed(self, is_lacking: bool) -> Any:

@@ -64,9 +64,11 @@ class Net:
 @asynccontextmanager
 async def client(net: Net, dns: Dns, *networks: str) -> AsyncIterator[httpx.AsyncClient]:
     allowed = [read_network(each) for each in networks]
-    transport = PinnedTransport(httpx.MockTransport(net), allowed, dns)
-    async with httpx.AsyncClient(transport=transport) as http:
-        yield http
+    transport = PinnedTransport(httpx.MockTransport(net), allowed)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ssrf_guard, "_resolved", dns)
+        async with httpx.AsyncClient(transport=transport) as http:
+            yield http
 
 
 async def test_a_request_goes_to_the_address_and_is_still_for_the_name() -> None:
@@ -228,7 +230,8 @@ async def test_where_there_is_a_proxy_it_gets_the_name_and_nothing_is_looked_up(
     assert asked == [b"GET http://docs.invalid/x HTTP/1.1"]
 
 
-async def test_the_certificate_has_to_prove_the_name() -> None:
+async def test_the_certificate_has_to_prove_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssrf_guard, "_resolved", Dns(["127.0.0.1"]))
     seen: list[str | None] = []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.sni_callback = lambda _socket, name, _context: seen.append(name)
@@ -236,7 +239,7 @@ async def test_the_certificate_has_to_prove_the_name() -> None:
     port = server.sockets[0].getsockname()[1]
     async with server:
         inner = httpx.AsyncHTTPTransport(trust_env=False)
-        transport = PinnedTransport(inner, [read_network("127.0.0.0/8")], Dns(["127.0.0.1"]))
+        transport = PinnedTransport(inner, [read_network("127.0.0.0/8")])
         async with httpx.AsyncClient(transport=transport) as http:
             with pytest.raises(httpx.ConnectError):
                 await http.get(f"https://docs.acme.org:{port}/")

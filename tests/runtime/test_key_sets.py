@@ -260,16 +260,18 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(key_sets, "monotonic", clock)
+    return clock
 
 
-def from_file(file: Path, clock: Clock, **more: Any) -> LiveKeySet:
-    return FileKeySet("people", KeySet.model_validate({"file": str(file), **more}), file, clock)
+def from_file(file: Path, **more: Any) -> LiveKeySet:
+    return FileKeySet("people", KeySet.model_validate({"file": str(file), **more}), file)
 
 
 async def test_keys_in_a_file_are_rotated_without_a_restart(file: Path) -> None:
-    keys = from_file(file, Clock())
+    keys = from_file(file)
     assert [await signs(keys, each) for each in (ADA, BOB)] == [True, False]
     put(file, jwks(ADA, BOB))
     assert [await signs(keys, each) for each in (ADA, BOB)] == [True, True]
@@ -288,17 +290,16 @@ async def test_a_file_is_read_once_for_each_change(
         return real(path)
 
     monkeypatch.setattr(key_sets, "read_key_file", counted)
-    keys = from_file(file, Clock())
+    keys = from_file(file)
     put(file, jwks(BOB))
     assert [await signs(keys, each) for each in (ADA, BOB, BOB)] == [False, True, True]
     assert len(read) == 2
 
 
 async def test_a_file_that_went_bad_leaves_the_keys_of_before_for_a_time(
-    file: Path, caplog: pytest.LogCaptureFixture
+    file: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = Clock()
-    keys = from_file(file, clock, keep="1h")
+    keys = from_file(file, keep="1h")
     clock.now += 7_200  # nothing was asked of it, and it has not changed
     assert await signs(keys, ADA)
     with caplog.at_level(logging.INFO, "holdfast"):
@@ -371,7 +372,7 @@ async def keys(provider: Provider, clock: Clock) -> AsyncIterator[UrlKeySet]:
     url = f"{provider.url}?code=s3cret"
     settings = KeySet.model_validate({"url": url, "refresh": "10m", "keep": "1h"})
     async with http_client() as http:
-        yield UrlKeySet("provider", settings, httpx.URL(url), http, clock)
+        yield UrlKeySet("provider", settings, httpx.URL(url), http)
 
 
 async def test_a_set_is_fetched_once_for_many_tokens(provider: Provider, keys: UrlKeySet) -> None:

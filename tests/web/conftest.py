@@ -7,6 +7,9 @@ from typing import Final
 import pytest
 from temporalio.client import Client
 
+from holdfast.runtime.identity import key_sets
+from holdfast.web.auth import oidc, sessions
+from holdfast.web.codec import shared_secret
 from holdfast.web.http.streaming import StreamLimit
 from holdfast.web.listing import routes as listing
 from holdfast.web.listing import runs
@@ -60,8 +63,13 @@ async def crowd(client: Client, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of sessions, secrets and providers."""
+    clock = Clock()
+    monkeypatch.setattr(sessions, "time", clock)
+    for module in (shared_secret, oidc, key_sets):
+        monkeypatch.setattr(module, "monotonic", clock)
+    return clock
 
 
 @pytest.fixture

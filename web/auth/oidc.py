@@ -13,9 +13,9 @@ import hmac
 import json
 import logging
 import secrets
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from time import monotonic
 from typing import Any, Final
 
 import httpx
@@ -27,7 +27,7 @@ from starlette.routing import Route
 
 from holdfast.activities.check_token import matching_key_set
 from holdfast.runtime.addresses import AddressError, parse_secure_address
-from holdfast.runtime.identity.key_sets import Clock, KeysUnavailableError, UrlKeySet
+from holdfast.runtime.identity.key_sets import KeysUnavailableError, UrlKeySet
 from holdfast.runtime.identity.tokens import InvalidTokenError, SignedToken
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import Oidc
@@ -134,15 +134,8 @@ class Metadata(BaseModel):
 class OidcProvider:
     """The provider of the settings; `secret` is the client secret."""
 
-    def __init__(
-        self,
-        settings: Oidc,
-        secret: str | None,
-        http: httpx.AsyncClient,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self._settings, self._secret = settings, secret
-        self._http, self._clock = http, clock
+    def __init__(self, settings: Oidc, secret: str | None, http: httpx.AsyncClient) -> None:
+        self._settings, self._secret, self._http = settings, secret, http
         self._known: tuple[Metadata, UrlKeySet] | None = None
         self._known_at = 0.0
 
@@ -215,7 +208,7 @@ class OidcProvider:
 
     async def _current(self) -> tuple[Metadata, UrlKeySet]:
         """Return the metadata of the provider and its keys, at most an hour old."""
-        if self._known is not None and self._clock() - self._known_at < FRESH_SECONDS:
+        if self._known is not None and monotonic() - self._known_at < FRESH_SECONDS:
             return self._known
         issuer = self._settings.issuer
         response = await self._request("GET", f"{issuer.rstrip('/')}{METADATA}")
@@ -238,8 +231,8 @@ class OidcProvider:
                 audience=self._settings.client_id,
                 for_=["inbox"],
             )
-            keys = UrlKeySet("oidc", settings, keys_url, self._http, self._clock)
-        self._known, self._known_at = (metadata, keys), self._clock()
+            keys = UrlKeySet("oidc", settings, keys_url, self._http)
+        self._known, self._known_at = (metadata, keys), monotonic()
         return self._known
 
     async def _request(self, method: str, url: str, **body: Any) -> dict[str, Any]:

@@ -10,9 +10,9 @@ import hmac
 import json
 import math
 import os
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from time import time
 from typing import Any, Final, Literal, NamedTuple
 
 from cryptography.exceptions import InvalidTag
@@ -34,7 +34,6 @@ _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _COOKIE = "session"
 
-Clock = Callable[[], float]
 SameSite = Literal["lax", "strict"]
 Via = Literal["link", "oidc", "proxy", "token"]
 
@@ -52,14 +51,13 @@ class TextSealer:
     Without a secret, each process has a random one.
     """
 
-    def __init__(self, secret: str | None = None, clock: Clock = time.time) -> None:
+    def __init__(self, secret: str | None = None) -> None:
         self._secret = os.urandom(_KEY_BYTES) if secret is None else secret.encode()
         self._cipher = AESGCM(self._key("sealed"))
-        self._clock = clock
 
     def seal(self, kind: str, said: Mapping[str, Any], seconds: int) -> str:
         """Seal the values for this number of seconds."""
-        text = json.dumps([self._clock() + seconds, said], separators=(",", ":")).encode()
+        text = json.dumps([time() + seconds, said], separators=(",", ":")).encode()
         nonce = os.urandom(_NONCE_BYTES)
         encrypted = self._cipher.encrypt(nonce, text, kind.encode())
         return base64url_encode(nonce + encrypted).decode()
@@ -74,7 +72,7 @@ class TextSealer:
             ends, values = json.loads(self._cipher.decrypt(nonce, text, kind.encode()))
         except (ValueError, InvalidTag):
             return None
-        left_seconds = ends - self._clock()
+        left_seconds = ends - time()
         return OpenedText(values, left_seconds) if left_seconds > 0 else None
 
     def mark(self, kind: str, text: str) -> str:

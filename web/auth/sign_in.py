@@ -8,7 +8,6 @@ After signing in, a browser returns only to a page of the inbox. A form that was
 session is kept on a page, to send it again.
 """
 
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -24,7 +23,6 @@ from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.schemas.settings.inbox import Proxy
 from holdfast.web.auth.sessions import (
     Authentication,
-    Clock,
     Person,
     Sessions,
     TextSealer,
@@ -126,17 +124,11 @@ def resubmission_page(request: Request, form: FormData | None, person: Person | 
 class LinkSignIn:
     """Signs in the holder of the link as the user who started the inbox."""
 
-    def __init__(
-        self,
-        seal: TextSealer,
-        name: str,
-        groups: Iterable[str] = (),
-        clock: Clock = time.monotonic,
-    ) -> None:
+    def __init__(self, seal: TextSealer, name: str, groups: Iterable[str] = ()) -> None:
         self._name, self._groups = name, groups
         self._sessions = Sessions(seal, "link")
         self._key = seal.mark("link", name)
-        self._secret = Secret(self._key, "the key of this inbox's link", clock)
+        self._secret = Secret(self._key, "the key of this inbox's link")
         self.authenticate = self._sessions.authenticate
         self.routes = [
             Route(SIGN_IN, self._sign_in, methods=["GET", "POST"]),

@@ -13,11 +13,11 @@ import base64
 import hashlib
 import math
 import secrets
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from html import escape
+from time import monotonic
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -29,7 +29,7 @@ from starlette.routing import Route
 
 from holdfast.web.auth.sessions import delete_cookie, read_cookie, set_cookie
 from holdfast.web.codec.protocol import Protocol
-from holdfast.web.codec.shared_secret import Clock, Secret, digest, keep_newest
+from holdfast.web.codec.shared_secret import Secret, digest, keep_newest
 from holdfast.web.http.origins import hosts_of
 from holdfast.web.http.problems import RefusedRequest, unauthorized
 from holdfast.web.http.request_body import read_body
@@ -82,20 +82,19 @@ class CodecAccess:
 class CodecSessions:
     """The sessions of users who entered the secret. Only digests are kept, in memory."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._ends: OrderedDict[bytes, float] = OrderedDict()
 
     def open(self) -> str:
         """Open a session and return the value of its cookie."""
         session = secrets.token_urlsafe(32)
-        self._ends[digest(session)] = self._clock() + SESSION_SECONDS
+        self._ends[digest(session)] = monotonic() + SESSION_SECONDS
         keep_newest(self._ends, MAX_SESSIONS)
         return session
 
     def left_seconds(self, session: str) -> int:
         """Return the seconds until the session ends; 0 for none."""
-        return max(0, math.floor(self._ends.get(digest(session), 0.0) - self._clock()))
+        return max(0, math.floor(self._ends.get(digest(session), 0.0) - monotonic()))
 
     def close(self, session: str) -> None:
         """End the session."""
@@ -105,13 +104,11 @@ class CodecSessions:
 class CodecEndpoint:
     """The endpoint: the handlers of its addresses."""
 
-    def __init__(
-        self, protocol: Protocol, access: CodecAccess, clock: Clock = time.monotonic
-    ) -> None:
+    def __init__(self, protocol: Protocol, access: CodecAccess) -> None:
         self._protocol, self._access = protocol, access
         self._hosts = hosts_of(access.own)
-        self._secret = Secret(access.secret, "the secret of this codec endpoint", clock)
-        self._sessions = CodecSessions(clock)
+        self._secret = Secret(access.secret, "the secret of this codec endpoint")
+        self._sessions = CodecSessions()
 
     def app(self) -> Starlette:
         """Return the endpoint as an ASGI application."""

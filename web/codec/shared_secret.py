@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from holdfast.web.http.problems import RefusedRequest, unauthorized
@@ -14,8 +14,6 @@ MIN_SECRET_CHARS = 16
 MAX_FAILURES = 10
 FAILURES_SECONDS = 60
 MAX_ADDRESSES = 10_000
-
-Clock = Callable[[], float]
 
 
 def check_secret(secret: str) -> None:
@@ -33,10 +31,9 @@ def check_secret(secret: str) -> None:
 class Secret:
     """The secret as a digest, and the recent failures by address; `what` is its name."""
 
-    def __init__(self, secret: str, what: str, clock: Clock) -> None:
+    def __init__(self, secret: str, what: str) -> None:
         self._digest = digest(secret)
         self._what = what
-        self._clock = clock
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def check(self, shown: str, address: str) -> None:
@@ -46,14 +43,14 @@ class Secret:
             RefusedRequest: the secret is wrong, or the address has sent too many wrong ones.
         """
         count, until = self._failures.get(address, (0, 0.0))
-        left = until - self._clock()
+        left = until - monotonic()
         if count >= MAX_FAILURES and left > 0:
             wait = {"Retry-After": str(math.ceil(left))}
             raise RefusedRequest(429, "too many wrong secrets came from here; wait a minute", wait)
         # Digests have one length: the time of a comparison reveals nothing about the secret.
         if not hmac.compare_digest(digest(shown), self._digest):
             before = count if left > 0 else 0
-            self._failures[address] = (before + 1, self._clock() + FAILURES_SECONDS)
+            self._failures[address] = (before + 1, monotonic() + FAILURES_SECONDS)
             self._failures.move_to_end(address)
             keep_newest(self._failures, MAX_ADDRESSES)
             raise unauthorized(f"that is not {self._what}")

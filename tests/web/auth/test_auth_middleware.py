@@ -39,14 +39,14 @@ NOT_SENT = "this was not sent from a page that you were given"
 class Inboxes:
     """Opens inboxes, and signs people in."""
 
-    def __init__(self, client: Client, clock: Clock, stack: AsyncExitStack) -> None:
-        self._client, self._clock, self._stack = client, clock, stack
+    def __init__(self, client: Client, stack: AsyncExitStack) -> None:
+        self._client, self._stack = client, stack
 
     async def open(
         self, secret: str | None = SECRET, by: str = "ann", url: str | None = None
     ) -> Stage:
-        sealed = TextSealer(secret, self._clock)
-        link = LinkSignIn(sealed, by, ("finance",), self._clock)
+        sealed = TextSealer(secret)
+        link = LinkSignIn(sealed, by, ("finance",))
         made = opened(Services(self._client), link, BearerTokens(sealed, []), url=url, app=pages())
         stage = await self._stack.enter_async_context(made)
         stage.link = link.address(stage.address)
@@ -61,7 +61,7 @@ class Inboxes:
 
 @pytest.fixture
 def inboxes(nowhere: Client, clock: Clock, stack: AsyncExitStack) -> Inboxes:
-    return Inboxes(nowhere, clock, stack)
+    return Inboxes(nowhere, stack)
 
 
 # --- signing in by the link -------------------------------------------------------------

@@ -36,21 +36,21 @@ AWAY = "The provider that people sign in with cannot be had now"
 class Inboxes:
     """Opens inboxes whose people sign in somewhere else."""
 
-    def __init__(self, client: Client, clock: Clock, stack: AsyncExitStack) -> None:
-        self._client, self._clock, self._stack = client, clock, stack
+    def __init__(self, client: Client, stack: AsyncExitStack) -> None:
+        self._client, self._stack = client, stack
 
     async def open(self, issuer: str, secret: str | None = SECRET, **settings: Any) -> Stage:
         http = await self._stack.enter_async_context(httpx.AsyncClient())
-        seal = TextSealer(None, self._clock)
+        seal = TextSealer()
         said = Oidc.model_validate({"issuer": issuer, "clientId": CLIENT, **settings})
-        way = OidcSignIn(seal, said, Known(said, secret, http, self._clock))
+        way = OidcSignIn(seal, said, Known(said, secret, http))
         made = opened(Services(self._client), way, BearerTokens(seal, []), app=pages())
         return await self._stack.enter_async_context(made)
 
 
 @pytest.fixture
 def inboxes(nowhere: Client, clock: Clock, stack: AsyncExitStack) -> Inboxes:
-    return Inboxes(nowhere, clock, stack)
+    return Inboxes(nowhere, stack)
 
 
 @pytest.fixture

@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import httpx
+import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
 from holdfast.cli.serving import server
+from holdfast.web.codec import endpoint, shared_secret
 from holdfast.web.codec.endpoint import CodecAccess, CodecEndpoint
 from holdfast.web.codec.protocol import Protocol
 from holdfast.web.http.origins import own_origins
@@ -75,10 +77,12 @@ async def served(
     url: str | None = None,
 ) -> AsyncIterator[Served]:
     clock = Clock()
-    with socket.create_server((HOST, 0)) as listening:
+    with socket.create_server((HOST, 0)) as listening, pytest.MonkeyPatch.context() as patched:
+        for module in (endpoint, shared_secret):
+            patched.setattr(module, "monotonic", clock)
         port = listening.getsockname()[1]
         access = CodecAccess(SECRET, frozenset(origins), own_origins(HOST, port, url))
-        serving = server(CodecEndpoint(Protocol(codec, stored), access, clock).app())
+        serving = server(CodecEndpoint(Protocol(codec, stored), access).app())
         task = asyncio.create_task(serving.serve([listening]))
         address = f"http://{HOST}:{port}"
         try:

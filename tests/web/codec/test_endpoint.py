@@ -219,7 +219,7 @@ async def test_after_ten_wrong_secrets_an_address_has_to_wait(at: Served) -> Non
 
 def test_who_fails_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_secret, "MAX_ADDRESSES", 3)
-    secret = shared_secret.Secret(SECRET, "the secret", lambda: 0.0)
+    secret = shared_secret.Secret(SECRET, "the secret")
     for n in range(shared_secret.MAX_FAILURES):
         for address in ("10.0.0.1", f"10.0.1.{n}"):
             with pytest.raises(RefusedRequest, match="that is not the secret"):
@@ -275,7 +275,7 @@ async def test_a_session_ends_by_itself_and_by_signing_out(at: Served) -> None:
 
 def test_there_is_a_bound_to_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "MAX_SESSIONS", 3)
-    sessions = endpoint.CodecSessions(lambda: 0.0)
+    sessions = endpoint.CodecSessions()
     opened = [sessions.open() for _ in range(5)]
     assert [sessions.left_seconds(one) > 0 for one in opened] == [False, False, True, True, True]
 
