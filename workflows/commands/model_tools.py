@@ -16,7 +16,6 @@ with workflow.unsafe.imports_passed_through():
         ConversationPointer,
     )
     from holdfast.schemas.internal.solution import Solution
-    from holdfast.schemas.log_entry import NoticeEntry
     from holdfast.schemas.names import ErrorCode
 
 from holdfast.workflows.commands import activity_options
@@ -62,7 +61,7 @@ async def execute_model_tool(call: ToolCall, turn: int, executor: "StepExecutor"
                 why = model_failure_message(error)
                 if work.next_model(why, failed=model):
                     continue
-                work.state.log.append(NoticeEntry(text=f"{call.id} was not answered: {why}"))
+                work.state.log.add_notice(f"{call.id} was not answered: {why}")
                 return fail(ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now.")
             finally:
                 meter.held.pop(call.id, None)

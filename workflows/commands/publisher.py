@@ -31,7 +31,7 @@ with workflow.unsafe.imports_passed_through():
         DelegateNews,
         DelegatePending,
     )
-    from holdfast.schemas.log_entry import NoticeEntry, read_record
+    from holdfast.schemas.log_entry import read_record
     from holdfast.schemas.settings.notify import NewsKind
 
 from holdfast.workflows.commands.activity_options import summary
@@ -59,12 +59,9 @@ _TOO_MUCH = (
 
 # The server terminates a run with a search attribute of more than 2 KB.
 MAX_LIST_BYTES = 1_900
-_KEYWORD = {
-    name: SearchAttributeKey.for_keyword(name)
-    for name in (names.AGENT_NAME, names.AGENT_STATUS, names.AGENT_PRINCIPAL)
-}
+_KEYWORDS = (names.AGENT_NAME, names.AGENT_STATUS, names.AGENT_PRINCIPAL)
 _KEYS: dict[str, SearchAttributeKey[Any]] = {
-    **_KEYWORD,
+    **{name: SearchAttributeKey.for_keyword(name) for name in _KEYWORDS},
     names.PENDING_TOOLS: SearchAttributeKey.for_keyword_list(names.PENDING_TOOLS),
     names.PENDING_FOR: SearchAttributeKey.for_keyword_list(names.PENDING_FOR),
     names.PENDING_SINCE: SearchAttributeKey.for_datetime(names.PENDING_SINCE),
@@ -278,7 +275,7 @@ class ApprovalNotifier:
             if len(self._pending) >= MAX_PENDING_DELIVERIES:
                 if not self._has_noted:
                     self._has_noted = True
-                    self._work.state.log.append(NoticeEntry(text=_TOO_MUCH))
+                    self._work.state.log.add_notice(_TOO_MUCH)
                 return
             line = summary(f"Notifies {channel} ({kind}): {question.label}")
             task = asyncio.create_task(self._send(channel, news, line))

@@ -16,7 +16,7 @@ from holdfast.schemas.base import Duration, json_size
 from holdfast.schemas.budget import BudgetLimits, BudgetName
 from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.internal.solution import Solution, WrittenCall
-from holdfast.schemas.log_entry import DoneEntry, ErrorEntry, MessageEntry, NoticeEntry
+from holdfast.schemas.log_entry import DoneEntry, ErrorEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import CallRequest, Ended, RunResult, RunStatus, Spent
@@ -240,7 +240,7 @@ class ExecutionBase(ABC):
         calls = self.state.pending.name_unused()
         if calls:
             text = f"decisions were ignored, since these calls never waited for one: {calls}"
-            self.state.log.append(NoticeEntry(text=text))
+            self.state.log.add_notice(text)
 
 
 class SingleCall(ExecutionBase):
@@ -255,8 +255,7 @@ class SingleCall(ExecutionBase):
         self.state.data.set("state", {})
         written = WrittenCall(tool=tool.name, arguments=request.arguments)
         [call] = propose_calls(Solution(calls=[written]), 1, rules.tools, {})
-        message = ChatMessage(role="user", calls=[call.proposal])
-        self.state.log.append(MessageEntry(message=message))
+        self.state.log.add_message(ChatMessage(role="user", calls=[call.proposal]))
         self._turn = self._only_turn = Turn(0, [call])
 
     def next(self) -> RunCalls | Finish | Fail:

@@ -28,7 +28,7 @@ from holdfast.schemas.internal.model_request import (
     ConversationPageRequest,
     ToolOffer,
 )
-from holdfast.schemas.log_entry import BudgetThresholdEntry, MessageEntry, NoticeEntry
+from holdfast.schemas.log_entry import BudgetThresholdEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import DELEGATE_SHARES, MESSAGE_BUDGETS
 from holdfast.schemas.run import Ended
@@ -152,7 +152,7 @@ class ModelRequests:
         self._changed = changed
         state.offer_tools(changed.agent)
         if changed.notice is not None:
-            state.log.append(NoticeEntry(text=changed.notice))
+            state.log.add_notice(changed.notice)
 
     def hook_on_error(self, turn: int, message: str) -> Hook | None:
         """Return the use of the hook `_onModelError` for a failed request, if it is consulted."""
@@ -192,8 +192,7 @@ class ModelRequests:
             self._questions.ask(meter.turns, self.question.question)
         elif action == "finalize" and self.finalizing is None:
             self.finalizing = meter.turns
-            message = ChatMessage(role="user", content=prompt.FINALIZE)
-            self._state.log.append(MessageEntry(message=message))
+            self._state.log.add_message(ChatMessage(role="user", content=prompt.FINALIZE))
         else:
             return True
         return False
@@ -295,7 +294,7 @@ class ModelRequests:
             self.cut_told = True
             raise InvalidOutput(f"invalid_output: {cut}.")
         if cut:  # a part of an answer is more than none
-            state.log.append(NoticeEntry(text=cut))
+            state.log.add_notice(cut)
         self.cut_told = False
         return output
 

@@ -20,13 +20,7 @@ from typing import Any, Self
 from holdfast.schemas.agent import Agent, ModelSettings
 from holdfast.schemas.budget import BudgetName
 from holdfast.schemas.internal.solution import Solution
-from holdfast.schemas.log_entry import (
-    MessageEntry,
-    NoticeEntry,
-    SkillChooser,
-    TurnEndEntry,
-    TurnStartEntry,
-)
+from holdfast.schemas.log_entry import SkillChooser, TurnEndEntry, TurnStartEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import CHOOSE_SKILL, MESSAGE_BUDGETS, MODEL_ERROR, ErrorCode, call_id
 from holdfast.schemas.run import Conversation, Ended, RunRequest, RunResult, RunStatus
@@ -252,7 +246,7 @@ class Run(ExecutionBase):
             said=answer.said,
             provider_data=solution.provider_data,
         )
-        self.state.log.append(MessageEntry(message=message))
+        self.state.log.add_message(message)
         self.summaries.turn_answered(solution)
         choosing = self.state.is_choosing_skill
         # A server may return calls although the request forbids them.
@@ -345,9 +339,8 @@ class Run(ExecutionBase):
             why = f"its `output` does not fit: {error}"
             raise invalid_hook_result("onModelError", why) from None
         text = f"the hook `_onModelError` answered for the model, which failed: {self._failure}"
-        self.state.log.append(NoticeEntry(text=text))
-        message = ChatMessage(role="assistant", content=as_text(self.output))
-        self.state.log.append(MessageEntry(message=message))
+        self.state.log.add_notice(text)
+        self.state.log.add_message(ChatMessage(role="assistant", content=as_text(self.output)))
         self._leave_turn()
         self._complete()
 
@@ -464,7 +457,7 @@ class Run(ExecutionBase):
         lacking = self.pages.settle() if is_first else None
         if lacking is not None:
             text = f"the skill `{name}` has no tool `{lacking}`: it is not asked to call it first"
-            self.state.log.append(NoticeEntry(text=text))
+            self.state.log.add_notice(text)
 
     def _begin_whole(self, *, turn: int, calls: int) -> bool:
         """Start the constant calls, or the skill's activity; return whether there are any.
@@ -477,8 +470,8 @@ class Run(ExecutionBase):
         whole += [] if call is None else [call]
         if not whole:
             return False
-        message = ChatMessage(role="user", calls=[each.proposal for each in whole])
-        self.state.log.append(MessageEntry(message=message))
+        proposals = [each.proposal for each in whole]
+        self.state.log.add_message(ChatMessage(role="user", calls=proposals))
         is_plan = self.agent.plan == "lazy" and bool(self.agent.calls)
         self.whole = self._turn = Turn(turn, whole, is_plan)
         return True
@@ -515,8 +508,7 @@ class Run(ExecutionBase):
         try:
             self.output = self.pages.read_output(answer, called=called)
         except InvalidOutput as error:
-            message = ChatMessage(role="user", content=str(error))
-            self.state.log.append(MessageEntry(message=message))
+            self.state.log.add_message(ChatMessage(role="user", content=str(error)))
         else:
             self._complete()
 
@@ -534,7 +526,7 @@ class Run(ExecutionBase):
             self._ending, self.answered_up_to = "completed", self.mailbox.heard
             text += " for this message; the next one has its own"
         if not is_noted:
-            self.state.log.append(NoticeEntry(text=text))
+            self.state.log.add_notice(text)
         if self._ending == "completed":
             self._leave_turn()
 
@@ -592,7 +584,7 @@ class Run(ExecutionBase):
     def _change_skill(self, name: str) -> None:
         problem = self.skill_problem(name)
         if problem is not None:
-            self.state.log.append(NoticeEntry(text=f"a message keeps the skill: {problem}"))
+            self.state.log.add_notice(f"a message keeps the skill: {problem}")
         elif name != self.state.skill:
             self._take_skill(name, "request")
 
@@ -628,5 +620,5 @@ class Run(ExecutionBase):
                 why = "the provider does not report its usage"
                 notices.append(f"{why}: the budget {unknown} cannot be kept to")
         for notice in notices:
-            self.state.log.append(NoticeEntry(text=notice))
+            self.state.log.add_notice(notice)
         return is_answer

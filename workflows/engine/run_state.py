@@ -12,7 +12,7 @@ from holdfast.schemas.internal.continue_as_new import (
     RedactionSnapshot,
     ValueSnapshot,
 )
-from holdfast.schemas.log_entry import NoticeEntry, SkillChooser, SkillEntry, WriteEntry
+from holdfast.schemas.log_entry import SkillChooser, SkillEntry, WriteEntry
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
@@ -203,7 +203,7 @@ class RunState:
         scopes = [scope for scope in held.scopes if scope in principal.scopes]
         self.principal = held.model_copy(update={"scopes": scopes, "expires_at": until})
         text = f"the principal's token was renewed: it expires at {rfc3339(until)}"
-        self.log.append(NoticeEntry(text=text))
+        self.log.add_notice(text)
         return self.principal
 
     def set_data(self, kind: str, value: Any) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
 from holdfast.schemas.internal.continue_as_new import DescriptionSnapshot
-from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage, DataPart, Message, Part
 from holdfast.schemas.reference import Path
 from holdfast.workflows.engine.run_state import RunState
@@ -68,9 +67,7 @@ class DataMessageWriter:
             content = [shown for part in content for shown in self._part(part)]
             if not content and message.content:
                 return
-        self._state.log.append(
-            MessageEntry(message=message.model_copy(update={"content": content}))
-        )
+        self._state.log.add_message(message.model_copy(update={"content": content}))
 
     def _part(self, part: Part) -> Iterator[Part]:
         """Yield the parts that the model receives in place of a part."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.base import json_size
-from holdfast.schemas.log_entry import NoticeEntry, SkillChooser
+from holdfast.schemas.log_entry import SkillChooser
 from holdfast.schemas.message import AskedCall, ChatMessage, ContextMessage, DataPart, Message
 from holdfast.schemas.names import call_id
 from holdfast.schemas.phrases import quote_value, suggest_names
@@ -111,7 +111,7 @@ def append_message(
     """Write a message to the log, so that references can read its data."""
 
     def note(kind: str, why: str) -> None:
-        state.log.append(NoticeEntry(text=f"the {kind} in a message was not taken: {why}"))
+        state.log.add_notice(f"the {kind} in a message was not taken: {why}")
 
     appended = _said(message).model_copy(update={"instance": within})
     DataMessageWriter(state, [message], note, within=within, veil=veil).write(appended)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from holdfast.schemas.internal.stored_value import Stored
-from holdfast.schemas.log_entry import NoticeEntry
 from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import Path
 from holdfast.workflows.engine.call.tool_call import (
@@ -179,7 +178,7 @@ def write_result(call: ToolCall, state: RunState) -> Final:
         if error_of(outcome) is None:
             return fail(ErrorCode.INVALID_OUTPUT, str(problem), value)
         text = f"the error of {call.id} was not kept: {problem}"
-        state.log.append(NoticeEntry(text=text))
+        state.log.add_notice(text)
     return outcome
 
 

@@ -9,7 +9,6 @@ from typing import Any, assert_never
 
 from holdfast.schemas.log_entry import (
     KnowledgeUsedEntry,
-    MessageEntry,
     ToolCallEntry,
     ToolEndEntry,
     ToolStartEntry,
@@ -310,7 +309,7 @@ class CallLifecycle:
                 details=outcome.details if isinstance(outcome, Succeeded) else None,
             )
         )
-        log.append(MessageEntry(message=message))
+        log.add_message(message)
         if isinstance(outcome, Succeeded) and outcome.message is not None:
             veil, extra = veil_of(call, None), as_said(call, outcome.message)
             append_message(self._state, extra, within=call.meta.instance, veil=veil)

@@ -16,7 +16,8 @@ from itertools import islice
 
 from holdfast.schemas.base import Lenient, json_size, link, rfc3339, sha256
 from holdfast.schemas.internal.model_request import ConversationPageRequest
-from holdfast.schemas.log_entry import SHOWN_TO_MODELS, Entry, digested
+from holdfast.schemas.log_entry import SHOWN_TO_MODELS, Entry, MessageEntry, NoticeEntry, digested
+from holdfast.schemas.message import ChatMessage
 from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES as SEALED_BYTES
 from holdfast.workflows.engine.log.compressed_pages import (
     CompressedPage,
@@ -70,6 +71,14 @@ class Log:
 
     def __len__(self) -> int:
         return self._before + len(self._tail)
+
+    def add_message(self, message: ChatMessage) -> None:
+        """Write a message of the conversation."""
+        self.append(MessageEntry(message=message))
+
+    def add_notice(self, text: str) -> None:
+        """Write a line for people, which no model reads."""
+        self.append(NoticeEntry(text=text))
 
     def append(self, entry: Entry) -> Record:
         """Write an entry, with its number and time."""

@@ -14,7 +14,6 @@ from holdfast.schemas.internal.model_request import (
     ConversationPointer,
 )
 from holdfast.schemas.internal.solution import Solution
-from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import ErrorCode
 from holdfast.validation.arguments import InvalidArguments, fit
@@ -69,7 +68,7 @@ class Latent:
         )
         self.requests = self._answers = 0
         for message in scopes.transcript(call, state):
-            self._say(ChatMessage(role=message.role, content=message.content))
+            self._log.add_message(ChatMessage(role=message.role, content=message.content))
         seen = scopes.values(call, call.visible_data or state.data)
         lines = [
             f"Tool: {tool.name}",
@@ -77,7 +76,7 @@ class Latent:
             f"Arguments: {readable_json(call.arguments)}",
             *(f"{kind}: {readable_json(value)}" for kind, value in seen.items()),
         ]
-        self._say(ChatMessage(role="user", content="\n".join(lines)))
+        self._log.add_message(ChatMessage(role="user", content="\n".join(lines)))
 
     def pointer(self, turn: int, model: ModelSettings) -> ConversationPointer:
         """Return the next request, to this model, which covers its whole log."""
@@ -110,9 +109,6 @@ class Latent:
             message = ChatMessage(
                 role="assistant", content=solution.text, provider_data=solution.provider_data
             )
-            self._say(message)
-            self._say(ChatMessage(role="user", content=str(error)))
+            self._log.add_message(message)
+            self._log.add_message(ChatMessage(role="user", content=str(error)))
             return None
-
-    def _say(self, message: ChatMessage) -> None:
-        self._log.append(MessageEntry(message=message))
