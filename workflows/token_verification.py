@@ -38,11 +38,7 @@ class TokenRejected(Exception):
 
 
 def unverified_decision(decision: Decision) -> Decision:
-    """Return the decision with its token's claims, without a check of the signature.
-
-    Raises:
-        DecisionRejected: The text is not a token, or is for another run.
-    """
+    """Return the decision with its token's unverified claims, or raise `DecisionRejected`."""
     if decision.token is None:
         return decision
     try:
@@ -55,10 +51,7 @@ def unverified_decision(decision: Decision) -> Decision:
 async def verify_decision(desk: PendingApprovals, decision: Decision) -> Decision:
     """Return the decision, with the content of its verified token if it has one.
 
-    A token that could not count is not verified.
-
-    Raises:
-        DecisionRejected: The decision, or its token, is not accepted.
+    A token that could not count is not verified; it raises `DecisionRejected`, as an invalid one.
     """
     if decision.token is None:
         return decision

@@ -62,7 +62,7 @@ def test_on_a_call_that_wants_it_signed_it_waits_for_its_token_to_be_checked() -
     play.desk.add_early(forged)
     question = play.to_question()
 
-    assert play.desk.take_unverified(question) == [forged]
+    assert play.desk.take_early(question, have_tokens=True) == [forged]
     assert play.to_end().paid == []
 
 
@@ -73,7 +73,7 @@ def test_signed_for_another_call_it_is_good_for_none_that_is_guessed(claims: Any
     play = Vault([PAYS], tools=[pay({"signed": True})])
     play.desk.add_early(decision("approve", token(**claims)))
     question = play.to_question()
-    for checked in play.desk.take_unverified(question):
+    for checked in play.desk.take_early(question, have_tokens=True):
         play.decide(checked, question)
 
     assert play.refusals[0].startswith("invalid_decision: the token is for another")

@@ -357,7 +357,7 @@ class StepExecutor:
         """Wait for the decision on a question, with reminders, until it expires."""
         what = f"decision needed (see User Metadata): {question.label}"
         line = activity_options.turn_summary(self.work.turn_number, what, question.brief)
-        early = self.work.state.pending.take_unverified(question)
+        early = self.work.state.pending.take_early(question, have_tokens=True)
         if early:
             await asyncio.gather(*(count_decision(self.work, decision) for decision in early))
             self.publisher.update()

@@ -438,14 +438,12 @@ class Run(ExecutionBase):
 
     def _take_up_skill(self, turn: Turn) -> bool:
         """Activate a turn's chosen skill; return whether the turn goes on, with its activity."""
-        # The last of several changes is in force.
-        for call in reversed(turn.calls):
-            if call.name == CHOOSE_SKILL and isinstance(call.outcome, Succeeded):
-                chosen, sure = str(call.arguments["skill"]), call.arguments.get("confidence")
-                break
-        else:
+        choices = [one for one in turn.calls if one.name == CHOOSE_SKILL]
+        taken = [call for call in choices if isinstance(call.outcome, Succeeded)]
+        if not taken:
             return False
-        changes = not self.state.is_choosing_skill
+        call, changes = taken[-1], not self.state.is_choosing_skill  # the last one is in force
+        chosen, sure = str(call.arguments["skill"]), call.arguments.get("confidence")
         self._take_skill(chosen, "model", confidence=sure, reason=call.meta.reasoning)
         return not changes and self._begin_whole(turn=turn.number, calls=len(turn.calls))
 

@@ -188,11 +188,7 @@ class RunState:
         return is_expired and (tool.side_effects or bool(tool.requires))
 
     def renew(self, principal: Principal) -> Principal:
-        """Continue with the principal of a new token, with no more scopes than before.
-
-        Raises:
-            CannotRenew: It is the token of another principal, or expires no later.
-        """
+        """Continue with a new token's principal and no more scopes, or raise `CannotRenew`."""
         held, until = self.principal, principal.expires_at
         if held is None or held.expires_at is None:
             raise CannotRenew("the run acts for no principal whose token expires")
@@ -219,13 +215,10 @@ class RunState:
         call_id: str | None = None,
         veil: Redaction | None = None,
     ) -> None:
-        """Write a value to all of the places and to the log, or to none of them.
+        """Write a value to all of the places and to the log, or raise `CannotWrite`.
 
         A place may be in an instance. `veil` is the redaction of the value in the state that
         follows the conversation; without one it is shown unchanged.
-
-        Raises:
-            CannotWrite: One of the places does not allow the write.
         """
         self.data, self._sizes = self.trial_write(self.data, paths, value, method)
         for path in paths:

@@ -182,9 +182,9 @@ def test_an_early_decision_is_not_counted_before_its_token_was_checked() -> None
 
     [ignored] = play.records("decision")
     assert ignored["ignored"].startswith("only a signed decision counts")
-    [unchecked] = desk.take_unverified(question)
+    [unchecked] = desk.take_early(question, have_tokens=True)
     assert unchecked.token == "…"
-    assert desk.take_unverified(question) == []
+    assert desk.take_early(question, have_tokens=True) == []
 
 
 PAY = tool("pay", side_effects=True, approval=ApprovalPolicy(signed=True))

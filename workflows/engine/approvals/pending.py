@@ -36,8 +36,6 @@ class PendingApprovals(Lenient, frozen=False):
     remembered: list[str] = []
     tokens: dict[str, str] = {}
     _open: dict[str, Question] = {}
-    # Early decisions whose token is not checked yet.
-    _unchecked: list[Decision] = []
 
     def list_open(self) -> list[Question]:
         """List the questions without a ruling, in the order of their requests."""
@@ -65,16 +63,14 @@ class PendingApprovals(Lenient, frozen=False):
         """Add a question, and return the decisions before it, but not those with a token."""
         self._open[question.call_id] = question
         self.closed.pop(question.call_id, None)
-        early = [decision for decision in self.early if decision.call_id == question.call_id]
-        self.early = [decision for decision in self.early if decision.call_id != question.call_id]
-        self._unchecked += [decision for decision in early if decision.token is not None]
-        return [decision for decision in early if decision.token is None]
+        return self.take_early(question, have_tokens=False)
 
-    def take_unverified(self, question: Question) -> list[Decision]:
-        """Take the early decisions on a question whose tokens are not verified yet."""
-        found = [each for each in self._unchecked if each.call_id == question.call_id]
-        self._unchecked = [each for each in self._unchecked if each.call_id != question.call_id]
-        return found
+    def take_early(self, question: Question, *, have_tokens: bool) -> list[Decision]:
+        """Take the early decisions on a question, with tokens to verify or without."""
+        own = [each for each in self.early if each.call_id == question.call_id]
+        taken = [each for each in own if (each.token is not None) == have_tokens]
+        self.early = [each for each in self.early if each not in taken]
+        return taken
 
     def add_early(self, decision: Decision) -> bool:
         """Store a decision whose question can still come; return whether it is stored."""

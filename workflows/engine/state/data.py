@@ -96,12 +96,9 @@ class Data:
         return {name: {} if value is MISSING else value for name, value in own.items()}
 
     def value_after_write(self, path: Path, method: OutputMethod, value: Any) -> Any:
-        """Return the whole value of the path's kind as it would be after the write: for `set`.
+        """Return the value of the path's kind after the write: for `set`; or raise `CannotWrite`.
 
         In an instance, it is the instance's own. A method extends the value that the instance sees.
-
-        Raises:
-            CannotWrite: The method does not fit the present value.
         """
         own, shared = self._at(path)
         if path.instance is None:
