@@ -12,11 +12,11 @@ many calls were made in between. The state changes and is behind the last mark.
 """
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 
-from holdfast.providers.answer_reader import read_object
+from holdfast.providers.answer_reader import AnswerReader, read_object
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
 from holdfast.providers.anthropic.schema import answer_schema
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
@@ -46,13 +46,13 @@ DEFAULT_OUTPUT_TOKENS = 8_192
 
 _VERSION = "2023-06-01"
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-_USER, _ASSISTANT = (b'{"role":"%s","content":[' % role for role in (b"user", b"assistant"))
+USER, ASSISTANT = (b'{"role":"%s","content":[' % role for role in (b"user", b"assistant"))
 _MARK: Part = {"cache_control": {"type": "ephemeral"}}
 _ENCODED_MARK = b',"cache_control":{"type":"ephemeral"}'
-_LOOSE_SCHEMA = "Anthropic cannot hold an answer to the output's schema: it is only checked by it"
+_LOOSE_SCHEMA = "cannot hold an answer to the output's schema: it is only checked by it"
 # Required back with the calls that they led to, unchanged and in their place ("Extended thinking",
 # "Preserving thinking blocks").
-THOUGHTS = ("thinking", "redacted_thinking")
+_THOUGHTS = ("thinking", "redacted_thinking")
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
 
@@ -60,8 +60,11 @@ class AnthropicFormat(ProviderFormat):
     """The format of the Messages API."""
 
     kind = "anthropic"
-    reserved = ("messages", "system", "tools", "stream")
-    answer_reader = AnthropicAnswerReader
+    reserved: ClassVar[tuple[str, ...]] = ("messages", "system", "tools", "stream")
+    answer_reader: ClassVar[type[AnswerReader]] = AnthropicAnswerReader
+    # What the notice of a schema that cannot be enforced calls the provider.
+    title = "Anthropic"
+    results_show_media = True
 
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
         """Return `BASE/v1/messages`; the base may include the version."""
@@ -74,11 +77,12 @@ class AnthropicFormat(ProviderFormat):
 
     def unsupported_notices(self, ask: Ask) -> list[str]:
         """Return a notice for a schema that cannot be enforced."""
-        return [_LOOSE_SCHEMA] if isinstance(ask.output, dict) and not _schema(ask) else []
+        is_loose = isinstance(ask.output, dict) and held_schema(ask) is None
+        return [f"{self.title} {_LOOSE_SCHEMA}"] if is_loose else []
 
     def shows_schema(self, ask: Ask, host: str) -> bool:
         """Report whether the answer is held to it ("Structured outputs", "Prompt modification")."""
-        return _schema(ask) is not None
+        return held_schema(ask) is not None
 
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """Encode a message for the Messages API.
@@ -86,45 +90,33 @@ class AnthropicFormat(ProviderFormat):
         An assistant shows no images, so its images follow as the user's; few models accept a system
         message within a conversation, so it is a user's.
         """
+        opening, following = USER, media_of(message.content)
         match message.role:
             case "assistant":
-                calls: list[Part] = [
-                    {
-                        "type": "tool_use",
-                        "id": _id(call.provider_id),
-                        "name": names.to_provider(call.tool),
-                        "input": call.arguments,
-                    }
-                    for call in message.calls
-                ]
-                text = text_of(message.content)
-                blocks = []
-                order = in_order(message.provider_data, text, calls, "tool_use", THOUGHTS)
-                for item, part in order:
-                    match item:
-                        case {"type": "thinking", "thinking": str(), "signature": str()}:
-                            blocks.append(item)
-                        case {"type": "redacted_thinking", "data": str()}:
-                            blocks.append(item)
-                        case _:
-                            blocks += _texts(part) if isinstance(part, str) else [part]
-                images = [_media(part) for part in media_of(message.content)]
-                introduction = _texts(media_introduction(message, names)) if images else []
-                return EncodedMessage(
-                    encode_parts(_ASSISTANT, blocks), encode_parts(_USER, [*introduction, *images])
-                )
+                opening, blocks = ASSISTANT, _answer(message, names)
             case "tool" if not is_orphan_result(message):
+                shown = texts(text_of(message.content))
+                if self.results_show_media:
+                    shown, following = parts_of(message.content, texts, _media), []
                 result: Part = {
                     "type": "tool_result",
                     "tool_use_id": _id(message.provider_id or message.call_id or ""),
-                    "content": parts_of(message.content, _texts, _media),
+                    "content": shown,
                 }
                 blocks = [result | {"is_error": True} if message.is_error else result]
             case "system":
-                blocks = _texts(system_text(message.content))
+                blocks, following = texts(system_text(message.content)), []
             case _:
-                blocks = parts_of(message.content, _texts, _media) or _texts(EMPTY_MESSAGE)
-        return EncodedMessage(encode_parts(_USER, blocks))
+                blocks = parts_of(message.content, texts, _media) or texts(EMPTY_MESSAGE)
+                following = []
+        introduction = texts(media_introduction(message, names)) if following else []
+        deferred = map(self.block, [*introduction, *map(_media, following)])
+        encoded = encode_parts(opening, [*map(self.block, blocks)])
+        return EncodedMessage(encoded, encode_parts(USER, [*deferred]))
+
+    def block(self, block: Part) -> Part:
+        """Return a block as it is sent."""
+        return block
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
         """Return the request's body: the messages first, then the settings."""
@@ -133,24 +125,48 @@ class AnthropicFormat(ProviderFormat):
         is_marked = "cache_control" not in options
         mark = _MARK if is_marked else {}
         marks = (_ENCODED_MARK, b"}]}") if is_marked else ()
-        messages = joined_messages(request, (_USER, _ASSISTANT), _texts, *marks)
+        messages = joined_messages(request, (USER, ASSISTANT), texts, *marks)
         settings = _settings(ask, request.tool_names) | options
-        schema, own = _schema(ask), read_object(options.get("output_config"))
+        schema, own = held_schema(ask), read_object(options.get("output_config"))
         held = {"format": {"type": "json_schema", "schema": schema}} if schema else {}
         settings["output_config"] = held | own or None
-        settings["system"] = [block | mark for block in _texts(ask.instructions)] or None
+        settings["system"] = [block | mark for block in texts(ask.instructions)] or None
         if settings["tools"]:
             *others, last = settings["tools"]
             settings["tools"] = [*others, last | mark]
         return request_body(messages, settings)
 
 
-def _texts(text: str) -> list[Part]:
+def _answer(message: ChatMessage, names: ToolNames) -> list[Part]:
+    calls: list[Part] = [
+        {
+            "type": "tool_use",
+            "id": _id(call.provider_id),
+            "name": names.to_provider(call.tool),
+            "input": call.arguments,
+        }
+        for call in message.calls
+    ]
+    blocks = []
+    order = in_order(message.provider_data, text_of(message.content), calls, "tool_use", _THOUGHTS)
+    for item, part in order:
+        match item:
+            case {"type": "thinking", "thinking": str(), "signature": str()}:
+                blocks.append(item)
+            case {"type": "redacted_thinking", "data": str()}:
+                blocks.append(item)
+            case _:
+                blocks += texts(part) if isinstance(part, str) else [part]
+    return blocks
+
+
+def texts(text: str) -> list[Part]:
     """Return the text as a block; a text of only spaces is rejected, so it gives none."""
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
-def _schema(ask: Ask) -> dict[str, Any] | None:
+def held_schema(ask: Ask) -> dict[str, Any] | None:
+    """Return the schema that the answer is held to, if it can be."""
     if not isinstance(ask.output, dict):
         return None
     return answer_schema(ask.output, null_is_absent=ask.null_is_absent)

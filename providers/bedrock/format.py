@@ -15,35 +15,20 @@ from typing import Any
 import httpx
 
 from holdfast.providers.answer_reader import read_object
-from holdfast.providers.anthropic.format import THOUGHTS
-from holdfast.providers.anthropic.schema import answer_schema
+from holdfast.providers.anthropic.format import ASSISTANT, USER, AnthropicFormat, held_schema
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames, short_name
 from holdfast.providers.bedrock.answer import BedrockAnswerReader
 from holdfast.providers.bedrock.event_stream import EventStreamDecoder
-from holdfast.providers.content import (
-    EMPTY_MESSAGE,
-    encode_json,
-    file_name,
-    inline_data,
-    is_orphan_result,
-    media_introduction,
-    media_of,
-    parts_of,
-    request_body,
-    system_text,
-    text_of,
-    unfetched_text,
-    unsupported_image_text,
-)
-from holdfast.providers.message_list import encode_parts, joined_messages
-from holdfast.providers.part_order import Part, in_order
+from holdfast.providers.content import encode_json, media_of, request_body, text_of
+from holdfast.providers.message_list import joined_messages
+from holdfast.providers.part_order import Part
 from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
-from holdfast.schemas.message import ChatMessage, DocumentPart, Media
+from holdfast.schemas.message import ChatMessage, TextPart
 
 # Of an agent's `options`, the fields of a request, and those of its `inferenceConfig`. All others
 # are settings of the model, in `additionalModelRequestFields`.
@@ -54,24 +39,24 @@ _TOP_LEVEL = (
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9()\[\]-]+")
 _MEDIA_ALONE = "(a message without a text)"
 _INFERENCE = ("topP", "stopSequences")
-_IMAGE_FORMATS = {f"image/{each}": each for each in ("png", "jpeg", "gif", "webp")}
-_USER, _ASSISTANT = (b'{"role":"%s","content":[' % role for role in (b"user", b"assistant"))
 # The first models to take cache marks in messages, instructions and tools; others reject them.
 _MARKED_MODELS = "anthropic.claude-"
 _MARK = {"type": "default"}
-_LOOSE_SCHEMA = "Bedrock cannot hold an answer to the output's schema: it is only checked by it"
 # A conversation with calls is rejected without tools ("The toolConfig field must be defined …"),
 # and there is no tool choice `none`.
 _TOOL_BLOCKS = (b'{"toolUse":{', b'{"toolResult":{')
 _NO_TOOL = ToolOffer(name="none", description="No tool can be called now.", parameters={})
 
 
-class BedrockFormat(ProviderFormat):
-    """The format of Converse."""
+class BedrockFormat(AnthropicFormat):
+    """The format of Converse: the blocks of the Messages API in other words."""
 
     kind = "bedrock"
     reserved = ("messages", "system", "toolConfig")
+    fetched = ()
     answer_reader = BedrockAnswerReader
+    title = "Bedrock"
+    results_show_media = False
 
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
         """Return `BASE/model/NAME/converse-stream`, or `converse` with the option `stream: false`.
@@ -85,41 +70,42 @@ class BedrockFormat(ProviderFormat):
     def headers(self, key: str | None) -> dict[str, str]:
         """Return the key, if any, as a bearer token: Amazon has keys for Bedrock."""
         accepted = "application/vnd.amazon.eventstream, application/json"
-        return {"accept": accepted, **super().headers(key)}
-
-    def unsupported_notices(self, ask: Ask) -> list[str]:
-        """Return a notice for a schema that cannot be enforced."""
-        return [_LOOSE_SCHEMA] if isinstance(ask.output, dict) and not _schema(ask) else []
+        return {"accept": accepted, **ProviderFormat.headers(self, key)}
 
     def shows_schema(self, ask: Ask, host: str) -> bool:
         """Return false: it depends on the model."""
         return False
 
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
-        """Encode a message for Converse.
+        """Encode a message for Converse: a document is rejected without a text."""
+        content = message.content
+        if message.role == "user" and media_of(content) and not text_of(content, lambda _: ""):
+            shown = [TextPart(text=_MEDIA_ALONE), *media_of(content)]
+            message = message.model_copy(update={"content": shown})
+        return super().encode(message, names)
 
-        Images of any message but the user's follow as the user's; few models accept a system
-        message within a conversation, so it is a user's.
-        """
-        text = text_of(message.content)
-        match message.role:
-            case "assistant":
-                encoded = encode_parts(_ASSISTANT, _answer(message, text, names))
-            case "tool" if not is_orphan_result(message):
-                tool_use_id = short_name(message.provider_id or message.call_id or "")
-                result = {"toolUseId": tool_use_id, "content": _texts(text) or [{"text": "-"}]}
-                encoded = encode_parts(_USER, [{"toolResult": result}])
-            case "system":
-                return EncodedMessage(encode_parts(_USER, _texts(system_text(message.content))))
-            case _:
-                parts = parts_of(message.content, _texts, _media)
-                if not any("text" in part for part in parts):
-                    # A document is rejected without a text.
-                    parts[:0] = _texts(_MEDIA_ALONE if parts else EMPTY_MESSAGE)
-                return EncodedMessage(encode_parts(_USER, parts))
-        images = [_media(part) for part in media_of(message.content)]
-        introduction = _texts(media_introduction(message, names)) if images else []
-        return EncodedMessage(encoded, encode_parts(_USER, [*introduction, *images]))
+    def block(self, block: Part) -> Part:
+        """Return a block of the Messages API in Converse's words."""
+        match block:
+            case {"type": "tool_use", "id": id_, "name": name, "input": arguments}:
+                call = {"toolUseId": short_name(id_), "name": name, "input": arguments}
+                return {"toolUse": call}
+            case {"type": "tool_result", "tool_use_id": id_, "content": content}:
+                shown = [*map(self.block, content)] or [{"text": "-"}]
+                return {"toolResult": {"toolUseId": short_name(id_), "content": shown}}
+            case {"type": "thinking", "thinking": thought, "signature": signature}:
+                signed = {"text": thought, "signature": signature}
+                return {"reasoningContent": {"reasoningText": signed}}
+            case {"type": "redacted_thinking", "data": data}:
+                return {"reasoningContent": {"redactedContent": data}}
+            case {"type": "image", "source": {"media_type": str(kind), "data": data}}:
+                return {"image": {"format": kind.removeprefix("image/"), "source": {"bytes": data}}}
+            case {"type": "document", "source": {"data": data}}:
+                # No two documents of a request have the same name, of few characters.
+                title = _NOT_IN_NAMES.sub("-", block.get("title", "document"))[:100]
+                name = f"{title} {sha256(data.encode())[:8]}"
+                return {"document": {"format": "pdf", "name": name, "source": {"bytes": data}}}
+        return {"text": block["text"]}
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
         """Return the request's body: the messages first, then the settings."""
@@ -137,7 +123,7 @@ class BedrockFormat(ProviderFormat):
         }
         own = read_object(top_level.pop("additionalModelRequestFields", None)) | options
         output = read_object(top_level.pop("outputConfig", None))
-        if (schema := _schema(ask)) is not None:
+        if (schema := held_schema(ask)) is not None:
             structure = {"jsonSchema": {"name": "output", "schema": json.dumps(schema)}}
             output = {"textFormat": {"type": "json_schema", "structure": structure}} | output
         system = _texts(ask.instructions)
@@ -150,61 +136,15 @@ class BedrockFormat(ProviderFormat):
             **top_level,
         }
         marks = (b"," + encode_json(mark)[1:-1], b"]}") if mark else ()
-        return request_body(joined_messages(request, (_USER, _ASSISTANT), _texts, *marks), settings)
+        return request_body(joined_messages(request, (USER, ASSISTANT), _texts, *marks), settings)
 
     def event_decoder(self) -> EventStreamDecoder:
         """Return a decoder of Amazon's event stream."""
         return EventStreamDecoder()
 
 
-def _answer(message: ChatMessage, text: str, names: ToolNames) -> list[Part]:
-    """Return the parts of an answer, its signed reasoning among them where it was."""
-    calls: list[Part] = [
-        {
-            "toolUse": {
-                "toolUseId": short_name(call.provider_id),
-                "name": names.to_provider(call.tool),
-                "input": call.arguments,
-            }
-        }
-        for call in message.calls
-    ]
-    parts: list[Part] = []
-    for item, part in in_order(message.provider_data, text, calls, "tool_use", THOUGHTS):
-        match item:
-            case {"type": "thinking", "thinking": str(thought), "signature": str(signature)}:
-                signed = {"text": thought, "signature": signature}
-                parts.append({"reasoningContent": {"reasoningText": signed}})
-            case {"type": "redacted_thinking", "data": str(data)}:
-                parts.append({"reasoningContent": {"redactedContent": data}})
-            case _:
-                parts += _texts(part) if isinstance(part, str) else [part]
-    return parts
-
-
 def _texts(text: str) -> list[Part]:
-    """Return the text as a block; a text of only spaces is rejected, so it gives none."""
     return [{"text": text}] if text.strip() else []
-
-
-def _media(part: Media) -> Part:
-    inline = inline_data(part)
-    if inline is None:
-        return {"text": unfetched_text(part)}
-    media_type, data = inline
-    if isinstance(part, DocumentPart):
-        # No two documents of a request have the same name, of few characters ("DocumentBlock").
-        name = f"{_NOT_IN_NAMES.sub('-', file_name(part))[:100]} {sha256(data.encode())[:8]}"
-        return {"document": {"format": "pdf", "name": name, "source": {"bytes": data}}}
-    if media_type not in _IMAGE_FORMATS:
-        return {"text": unsupported_image_text(media_type)}
-    return {"image": {"format": _IMAGE_FORMATS[media_type], "source": {"bytes": data}}}
-
-
-def _schema(ask: Ask) -> dict[str, Any] | None:
-    if not isinstance(ask.output, dict):
-        return None
-    return answer_schema(ask.output, null_is_absent=ask.null_is_absent)
 
 
 def _tool_config(request: ProviderRequest, mark: list[Part]) -> dict[str, Any] | None:

@@ -25,7 +25,6 @@ from holdfast.providers.content import (
     request_body,
     system_text,
     text_of,
-    unfetched_text,
     unsupported_image_text,
 )
 from holdfast.providers.gemini.answer import GeminiAnswerReader
@@ -50,8 +49,6 @@ _IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/he
 _TYPE_OF_ENDING = {each.removeprefix("image/"): each for each in _IMAGE_TYPES} | {
     "jpg": "image/jpeg"
 }
-# Addresses that Gemini fetches ("File input methods").
-_FETCHED = ("https://", "gs://")
 _USER, _MODEL = (b'{"role":"%s","parts":[' % role for role in (b"user", b"model"))
 # Replaces a signature where there is none ("Thought signatures", the first of the FAQs).
 UNSIGNED = "skip_thought_signature_validator"
@@ -66,6 +63,7 @@ class GeminiFormat(ProviderFormat):
 
     kind = "gemini"
     reserved = ("contents", "systemInstruction", "tools")
+    fetched = ("https://", "gs://")  # "File input methods"
     answer_reader = GeminiAnswerReader
 
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
@@ -187,8 +185,6 @@ def _media(part: Media) -> Part:
             return {"text": unsupported_image_text(media_type)}
         return {"inlineData": {"mimeType": media_type, "data": data}}
     url = part.url or ""
-    if not url.startswith(_FETCHED):
-        return {"text": unfetched_text(part)}
     ending = url.partition("?")[0].rpartition(".")[2].lower()
     known_type = part.media_type or _TYPE_OF_ENDING.get(ending)
     return {"fileData": {"fileUri": url} | ({"mimeType": known_type} if known_type else {})}

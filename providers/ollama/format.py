@@ -16,7 +16,6 @@ from holdfast.providers.content import (
     media_of,
     request_body,
     text_of,
-    unfetched_text,
 )
 from holdfast.providers.message_list import (
     answer_or_result,
@@ -31,7 +30,7 @@ from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import AskedCall, ChatMessage, Content, Media
+from holdfast.schemas.message import AskedCall, ChatMessage, Content
 
 # Of an agent's `options`, the top-level fields of a request. All others are settings of the model,
 # in the request's own `options`.
@@ -47,6 +46,7 @@ class OllamaFormat(ProviderFormat):
     kind = "ollama"
     reserved = ("messages", "tools", "stream")
     carries = ("image",)
+    fetched = ()
     answer_reader = OllamaAnswerReader
 
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
@@ -116,10 +116,7 @@ class OllamaFormat(ProviderFormat):
 
 
 def _user(content: Content) -> dict[str, Any]:
-    def image_text(part: Media) -> str:
-        return "" if inline_data(part) else unfetched_text(part)
-
-    user: dict[str, Any] = {"role": "user", "content": text_of(content, image_text)}
+    user: dict[str, Any] = {"role": "user", "content": text_of(content, lambda _: "")}
     images = [inline[1] for each in media_of(content) if (inline := inline_data(each))]
     return {**user, "images": images} if images else user
 

@@ -41,8 +41,6 @@ MAX_ERROR_BYTES = 64 * 1024
 # The status alone decides what to do; its text is not waited for as an answer is.
 MAX_ERROR_SECONDS = 10.0
 MAX_LEARNED_SETTINGS = 1_000
-# Addresses that a server may fetch images from: no file of its own machine.
-_FETCHED = ("https://", "http://", "gs://")
 # How long a response may take to end after the whole answer.
 END_SECONDS = 0.05
 
@@ -54,12 +52,14 @@ class ProviderFormat(ABC):
     """The format of one provider's servers. It has no state.
 
     `reserved` names the options that only the engine sets; `carries` are the types of parts that
-    the format has beside text.
+    the format has beside text; `fetched` are the beginnings of addresses that a server may fetch
+    these from: no file of its own machine.
     """
 
     kind: ClassVar[str]
     reserved: ClassVar[tuple[str, ...]]
     carries: ClassVar[tuple[str, ...]] = ("image", "document")
+    fetched: ClassVar[tuple[str, ...]] = ("https://", "http://", "gs://")
     answer_reader: ClassVar[type[AnswerReader]]
 
     @abstractmethod
@@ -110,7 +110,7 @@ class HttpProvider:
 
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """Encode a message in the format."""
-        fetched = _FETCHED if self._target.fetches_image_urls else ()
+        fetched = self._format.fetched if self._target.fetches_image_urls else ()
         return self._format.encode(without_remote_media(message, fetched), names)
 
     async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:

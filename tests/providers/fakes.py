@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import httpx
@@ -12,7 +11,8 @@ from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
 from holdfast.activities.model.conversation_cache import CachedConversation, RunKey
-from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
+from holdfast.providers.content import without_remote_media
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.http import HttpProvider, ProviderFormat
@@ -60,10 +60,14 @@ def fragments_of(
     spoken: ProviderFormat, *messages: ChatMessage, names: ToolNames = NAMES
 ) -> tuple[bytes, ...]:
     """A conversation of these messages, as a worker holds it in a format."""
+
+    def encode(message: ChatMessage) -> EncodedMessage:
+        return spoken.encode(without_remote_media(message, spoken.fetched), names)
+
     held = CachedConversation()
     for message in messages:
         item = canonical_json({"message": message.to_json()}).decode("utf-8", "surrogatepass")
-        held.append(item, partial(spoken.encode, names=names))
+        held.append(item, encode)
     return held.fragments()
 
 
