@@ -4,7 +4,7 @@ Servers and models differ in what they accept, and report it only in an error. E
 once, so a request is repeated a few times at most.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,27 +45,31 @@ _NOT_DECRYPTED = ("encrypted content", "encrypted_content", "items are not persi
 _REQUIRES_REASONING = ("missing", "passed back", "required")
 
 
+# Returns the request without a part; None if it has none.
+Change = Callable[[ProviderRequest], ProviderRequest | None]
+
+
 @dataclass(frozen=True)
 class ParameterFallback:
-    """One part of a request that can be left out.
+    """One part of a request that can be left out, by `change`.
 
-    `applies` reports whether a rejection can be about that part of the request: it is, if it has
-    one of the `statuses`, and its message one of the words in `of`, one in `how`, none in `unless`.
-    `apply` returns the request without the part. `is_permanent`: it depends only on the model and
-    its settings, so later requests with them omit it at once.
+    A rejection is about that part if it has one of the `statuses`, and its message one of the words
+    in `of`, one in `how`, none in `unless`. `is_permanent`: it depends only on the model and its
+    settings, so later requests with them omit it at once.
     """
 
-    applies: Callable[[ProviderRequest], bool]
-    apply: Callable[[ProviderRequest], ProviderRequest]
+    change: Change
     of: tuple[str, ...]
     how: tuple[str, ...] = ("",)
     unless: tuple[str, ...] = ()
     statuses: tuple[int, ...] = (400, 422)
-    is_permanent: bool = False
+    is_permanent: bool = True
 
 
-def fallback_for(refused: ProviderRefused, request: ProviderRequest) -> ParameterFallback:
-    """Return the part to leave out of the request that was rejected.
+def fallback_for(
+    refused: ProviderRefused, request: ProviderRequest
+) -> tuple[ParameterFallback, ProviderRequest]:
+    """Return the part to leave out of the request that was rejected, and the request without it.
 
     Raises:
         ProviderRefused: it is about no such part, or about one that was left out already.
@@ -74,104 +78,83 @@ def fallback_for(refused: ProviderRefused, request: ProviderRequest) -> Paramete
     for fallback in _FALLBACKS:
         if (
             refused.status in fallback.statuses
-            and fallback.applies(request)
             and any(word in message for word in fallback.of)
             and any(word in message for word in fallback.how)
             and not any(word in message for word in fallback.unless)
+            and (changed := fallback.change(request)) is not None
         ):
-            return fallback
+            return fallback, changed
     raise refused
 
 
-def _is_forced(request: ProviderRequest) -> bool:
-    return request.ask.tool_choice not in ("auto", "none")
+def _model(notice: str, options: Mapping[str, Any] = {}, **settings: Any) -> Change:
+    def change(request: ProviderRequest) -> ProviderRequest | None:
+        model = request.ask.model
+        changes = {**settings, "options": {**model.options, **options}}
+        changed = model.model_copy(update=changes)
+        return None if changed == model else request.with_changes(notice, model=changed)
+
+    return change
 
 
-def _with_model(request: ProviderRequest, notice: str, **changes: Any) -> ProviderRequest:
-    return request.with_changes(notice, model=request.ask.model.model_copy(update=changes))
+def _flag(name: str, value: Any) -> Change:
+    def change(request: ProviderRequest) -> ProviderRequest | None:
+        return None if getattr(request, name) == value else replace(request, **{name: value})
+
+    return change
 
 
-def _has_reasoning(request: ProviderRequest) -> bool:
-    return not request.omits_reasoning
+def _without_choice(request: ProviderRequest) -> ProviderRequest | None:
+    is_forced = request.ask.tool_choice not in ("auto", "none")
+    return request.with_changes(_NO_CHOICE, tool_choice="auto") if is_forced else None
 
 
-def _without_reasoning(request: ProviderRequest) -> ProviderRequest:
-    return replace(request, omits_reasoning=True)
+def _without_schema(request: ProviderRequest) -> ProviderRequest | None:
+    if request.ask.output is None:
+        return None
+    return request.with_schema_in_instructions().with_changes(_NO_SCHEMA, output=None)
 
 
 _FALLBACKS = (
     # Of Bedrock's: some models have tools only without a stream.
     ParameterFallback(
-        lambda request: request.ask.model.options.get("stream") is not False,
-        lambda request: _with_model(
-            request, _NO_STREAM, options={**request.ask.model.options, "stream": False}
-        ),
+        _model(_NO_STREAM, {"stream": False}),
         of=("streaming mode", "support streaming", "for streaming"),
         how=_LACKS,
-        is_permanent=True,
     ),
+    ParameterFallback(_model(_NO_TEMPERATURE, temperature=None), ("temperature",), _WRONG_VALUE),
     ParameterFallback(
-        lambda request: request.ask.model.temperature is not None,
-        lambda request: _with_model(request, _NO_TEMPERATURE, temperature=None),
-        of=("temperature",),
-        how=_WRONG_VALUE,
-        is_permanent=True,
-    ),
-    ParameterFallback(
-        _is_forced,
-        lambda request: request.with_changes(_NO_CHOICE, tool_choice="auto"),
+        _without_choice,
         of=("tool_choice", "tool choice", "toolchoice"),
         how=_NOT_FORCED,
+        is_permanent=False,
     ),
+    ParameterFallback(_without_schema, of=_SCHEMAS, is_permanent=False),
+    ParameterFallback(_model(_NO_USAGE, {"stream_options": None}), of=("stream_options",)),
+    # The second is of Bedrock's models without cache marks.
     ParameterFallback(
-        lambda request: request.ask.output is not None,
-        lambda request: request.with_schema_in_instructions().with_changes(_NO_SCHEMA, output=None),
-        of=_SCHEMAS,
-    ),
-    ParameterFallback(
-        lambda request: "stream_options" not in request.ask.model.options,
-        lambda request: _with_model(
-            request, _NO_USAGE, options={**request.ask.model.options, "stream_options": None}
-        ),
-        of=("stream_options",),
-        is_permanent=True,
-    ),
-    ParameterFallback(
-        lambda request: bool(request.cache_key),
-        lambda request: replace(request, cache_key=""),
-        # The second is of Bedrock's models without cache marks.
+        _flag("cache_key", ""),
         of=("prompt_cache_key", "prompt caching"),
         statuses=(400, 403, 422),
-        is_permanent=True,
     ),
+    ParameterFallback(_flag("alternates_roles", True), of=_ALTERNATION, statuses=(400, 422, 500)),
     ParameterFallback(
-        lambda request: not request.alternates_roles,
-        lambda request: replace(request, alternates_roles=True),
-        of=_ALTERNATION,
-        statuses=(400, 422, 500),
-        is_permanent=True,
-    ),
-    ParameterFallback(
-        _has_reasoning,
-        _without_reasoning,
+        _flag("omits_reasoning", True),
         of=_REASONING,
         unless=_REQUIRES_REASONING,
         statuses=(400, 422, 500),
-        is_permanent=True,
     ),
-    ParameterFallback(_has_reasoning, _without_reasoning, of=_NOT_ENCRYPTED, is_permanent=True),
-    ParameterFallback(_has_reasoning, _without_reasoning, of=_NOT_DECRYPTED, statuses=(400, 404)),
+    ParameterFallback(_flag("omits_reasoning", True), of=_NOT_ENCRYPTED),
     ParameterFallback(
-        lambda request: request.ask.model.reasoning == "none",
-        lambda request: _with_model(request, _NO_NONE, reasoning="low"),
-        of=("'none'", "thinking.type.disabled", "budget 0 is invalid", "level minimal"),
-        is_permanent=True,
+        _flag("omits_reasoning", True), of=_NOT_DECRYPTED, statuses=(400, 404), is_permanent=False
     ),
     ParameterFallback(
-        lambda request: request.ask.model.reasoning is not None,
-        lambda request: _with_model(request, _NO_EFFORT, reasoning=None),
+        _model(_NO_NONE, reasoning="low"),
+        of=("value: 'none'", "thinking.type.disabled", "budget 0 is invalid", "level minimal"),
+    ),
+    ParameterFallback(
+        _model(_NO_EFFORT, reasoning=None),
         of=("reasoning", "think", "effort"),
         how=(*_WRONG_VALUE, "invalid", "unrecognized", "unknown", "not permitted"),
-        is_permanent=True,
     ),
 )

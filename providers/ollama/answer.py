@@ -27,7 +27,7 @@ class OllamaAnswerReader(AnswerReader):
     def read_event(self, value: dict[str, Any]) -> bool:
         """Read a piece of the message, the last one `done`; in old servers it has no message."""
         message = value.get("message")
-        if not isinstance(message, dict) and not self._recognised:
+        if "done" not in value or not (isinstance(message, dict) or self._recognised):
             return False
         if isinstance(value.get("model"), str):
             self.answer.model = value["model"]

@@ -25,7 +25,6 @@ from holdfast.providers.message_list import (
 )
 from holdfast.providers.ollama.answer import OllamaAnswerReader
 from holdfast.providers.ollama.schema import ollama_schema
-from holdfast.providers.transport.event_decoders import JsonLinesDecoder
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
@@ -109,10 +108,6 @@ class OllamaFormat(ProviderFormat):
             **top_level,
         }
         return request_body(list_messages(request), settings)
-
-    def event_decoder(self) -> JsonLinesDecoder:
-        """Return a decoder of JSON lines."""
-        return JsonLinesDecoder()
 
 
 def _user(content: Content) -> dict[str, Any]:

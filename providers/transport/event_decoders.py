@@ -31,13 +31,15 @@ class EventDecoder(ABC):
 
 
 class LineDecoder(EventDecoder):
-    """Decodes events that are made of lines."""
+    """Decodes the data of server-sent events, JSON lines, or one JSON document in their place."""
 
     def __init__(self) -> None:
         super().__init__()
         self._parts: list[bytes] = []
         self._has_line = False
-        self._has_event = False
+        self._has_document = False
+        self._data: list[bytes] = []
+        self._has_data = False
         # The lines of a document that fills several, in place of a stream.
         self._document: list[bytes] = []
 
@@ -49,76 +51,45 @@ class LineDecoder(EventDecoder):
         *lines, last = self._buffered().split(b"\n")
         self._parts = [last]
         self._has_line = True
-        events = (self._read_line(line.removesuffix(b"\r")) for line in lines)
+        events = map(self._read_line, lines)
         return [event for event in events if event is not None]
 
-    @abstractmethod
-    def _read_line(self, line: bytes) -> str | None:
-        """Return the event that this line completes."""
+    def rest(self) -> str | None:
+        """Return the text after the last complete event: a document, or a truncated event."""
+        last = self._buffered().strip()
+        if self._document or last[:1] in (b"{", b"["):
+            return b"\n".join([*self._document, last]).decode("utf-8", "replace").rstrip()
+        return self._read_line(last) or self._read_line(b"")
 
-    def _last_line(self) -> bytes:
-        return self._buffered().removesuffix(b"\r")
+    def _read_line(self, line: bytes) -> str | None:
+        line = line.removesuffix(b"\r")
+        document = line.decode("utf-8", "replace").strip()
+        name, _, value = line.partition(b":")
+        if self._document:
+            self._document.append(line)
+        elif not line:
+            data, self._data = self._data, []
+            return b"\n".join(data).decode("utf-8", "replace") if data else None
+        elif name == b"data":
+            self._data.append(value.removeprefix(b" "))
+            self._has_data = True
+        elif document.startswith(_BRACKETS) and not self._has_data:
+            if self._has_document or _is_json(document):
+                self._has_document = True
+                return document
+            self._document.append(line.lstrip())
+        elif document and name not in _SSE_FIELDS and not self.stray:
+            self.stray = document
+        return None
 
     def _buffered(self) -> bytes:
         buffered = b"".join(self._parts)
         return buffered if self._has_line else buffered.removeprefix(_BYTE_ORDER_MARK)
 
 
-class SseDecoder(LineDecoder):
-    """Decodes the data of server-sent events, or one JSON document sent in their place."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._data: list[bytes] = []
-
-    def rest(self) -> str | None:
-        """Return the text after the last complete event: a document, or a truncated event."""
-        event = self._read_line(self._last_line())
-        if self._document:
-            return b"\n".join(self._document).decode("utf-8", "replace").lstrip()
-        return event or self._read_line(b"")
-
-    def _read_line(self, line: bytes) -> str | None:
-        # No line of an event stream begins with a bracket.
-        if self._document or (not self._has_event and line.lstrip()[:1] in (b"{", b"[")):
-            self._document.append(line)
-            return None
-        self._has_event = self._has_event or bool(line.strip())
-        if not line:
-            data, self._data = self._data, []
-            return b"\n".join(data).decode("utf-8", "replace") if data else None
-        name, _, value = line.partition(b":")
-        if name == b"data":
-            self._data.append(value.removeprefix(b" "))
-        elif name not in _SSE_FIELDS and not self.stray:
-            self.stray = line.decode("utf-8", "replace")
-        return None
-
-
-class JsonLinesDecoder(LineDecoder):
-    """Decodes JSON documents: one a line, or a single one that fills several lines."""
-
-    def rest(self) -> str | None:
-        """Return the text after the last complete line, or the document that fills several."""
-        lines = [*self._document, self._last_line()]
-        return b"\n".join(lines).decode("utf-8", "replace").strip() or None
-
-    def _read_line(self, line: bytes) -> str | None:
-        text = line.decode("utf-8", "replace").strip()
-        if not text:
-            return None
-        if not self._has_event and text.startswith(_BRACKETS) and not self._document:
-            try:
-                json.loads(text)
-            except (ValueError, RecursionError):
-                # The first line is only the beginning of a document.
-                self._document.append(line)
-                return None
-        elif self._document:
-            self._document.append(line)
-            return None
-        self._has_event = True
-        if text.startswith(_BRACKETS):
-            return text
-        self.stray = self.stray or text
-        return None
+def _is_json(document: str) -> bool:
+    try:
+        json.loads(document)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -29,7 +29,7 @@ from holdfast.providers.reasoning import with_reasoning
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.tool_support import states_no_tools
 from holdfast.providers.transport.error_response import error_of_response
-from holdfast.providers.transport.event_decoders import EventDecoder, SseDecoder
+from holdfast.providers.transport.event_decoders import EventDecoder, LineDecoder
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.model_request import Ask
@@ -87,8 +87,8 @@ class ProviderFormat(ABC):
         """Return the body of the request to the server at `host`."""
 
     def event_decoder(self) -> EventDecoder:
-        """Return a decoder for one response; by default of server-sent events."""
-        return SseDecoder()
+        """Return a decoder for one response; by default of lines."""
+        return LineDecoder()
 
 
 class HttpProvider:
@@ -127,7 +127,7 @@ class HttpProvider:
             if name in request.ask.model.options
         ]
         for fallback in self._learned.get(settings, ()):
-            request = fallback.apply(request)
+            request = fallback.change(request) or request
         while True:  # It ends: each fallback applies once.
             try:
                 solution = await self._send(request, sink)
@@ -135,8 +135,7 @@ class HttpProvider:
             except ProviderRefused as refused:
                 if request.ask.tools and states_no_tools(refused):
                     raise ToolsUnsupported(refused.status, refused.message) from None
-                fallback = fallback_for(refused, request)
-            request = fallback.apply(request)
+                fallback, request = fallback_for(refused, request)
             if fallback.is_permanent:
                 learned = self._learned.setdefault(settings, [])
                 if fallback not in learned:

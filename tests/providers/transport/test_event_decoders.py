@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.providers.transport.event_decoders import JsonLinesDecoder, SseDecoder
+from holdfast.providers.transport.event_decoders import LineDecoder
 
-Decoder = type[SseDecoder] | type[JsonLinesDecoder]
 SSE = (
     '\ufeff: a comment\r\n\r\nevent: message\ndata: {"t": "†"}\nid: 7\n\n'
     "data:one\ndata: two\n\n\n\nretry: 5\n\ndata: [DONE]\n\n"
@@ -21,9 +20,9 @@ SPREAD = '\ufeff\n {\n"a":\r\n\n{"b":"†"},\n"c":[\n1]}\n'.encode()
 PLACES = st.lists(st.integers(0, len(SSE)), max_size=20)
 
 
-def read(decoder: Decoder, *chunks: bytes) -> tuple[list[str], str | None, str]:
+def read(*chunks: bytes) -> tuple[list[str], str | None, str]:
     """What is decoded, what is left, and what is neither."""
-    stream = decoder()
+    stream = LineDecoder()
     decoded = [each for chunk in chunks for each in stream.feed(chunk)]
     return decoded, stream.rest(), stream.stray
 
@@ -35,48 +34,48 @@ def cut(text: bytes, places: list[int]) -> list[bytes]:
 @settings(deadline=None)
 @given(PLACES)
 def test_any_cut_gives_the_same(places: list[int]) -> None:
-    assert read(SseDecoder, *cut(SSE, places))[:2] == (EVENTS, None)
-    assert read(JsonLinesDecoder, *cut(LINES, places))[:2] == (DOCUMENTS, None)
-    documents, rest, _ = read(JsonLinesDecoder, *cut(SPREAD, places))
+    assert read(*cut(SSE, places))[:2] == (EVENTS, None)
+    assert read(*cut(LINES, places))[:2] == (DOCUMENTS, None)
+    documents, rest, _ = read(*cut(SPREAD, places))
     assert (documents, json.loads(rest or "")) == ([], {"a": {"b": "†"}, "c": [1]})
 
 
 @pytest.mark.parametrize(
-    ("decoder", "body", "decoded", "rest", "stray"),
+    ("body", "decoded", "rest", "stray"),
     [
         # Lines may end as on Windows.
-        (SseDecoder, SSE.replace(b"\r", b"").replace(b"\n", b"\r\n"), EVENTS, None, ""),
-        (SseDecoder, b"data: 1\n\ndata: {", ["1"], "{", ""),
-        (SseDecoder, b"data: 1\n\ndata: 2\n", ["1"], "2", ""),
+        (SSE.replace(b"\r", b"").replace(b"\n", b"\r\n"), EVENTS, None, ""),
+        (b"data: 1\n\ndata: {", ["1"], "{", ""),
+        (b"data: 1\n\ndata: 2\n", ["1"], "2", ""),
         # A document in place of a stream; a bracket within one begins none.
-        (SseDecoder, b'{"a": 1}\n', [], '{"a": 1}\n', ""),
-        (SseDecoder, b'\n\n  {\n"a":\n\n1}', [], '{\n"a":\n\n1}', ""),
-        (SseDecoder, b'[{"error": 1}]', [], '[{"error": 1}]', ""),
-        (SseDecoder, b"data: 1\n\n{x\ndata: 2\n\n", ["1", "2"], None, "{x"),
-        (SseDecoder, b"\n\n", [], None, ""),
-        (SseDecoder, b": hm\nid: 1\nHello\nthere\n\n", [], None, "Hello"),
+        (b'{"a": 1}\n', ['{"a": 1}'], None, ""),
+        (b'\n\n  {\n"a":\n\n1}', [], '{\n"a":\n\n1}', ""),
+        (b'[{"error": 1}]', [], '[{"error": 1}]', ""),
+        (b"data: 1\n\n{x\ndata: 2\n\n", ["1", "2"], None, "{x"),
+        (b"\n\n", [], None, ""),
+        (b": hm\nid: 1\nHello\nthere\n\n", [], None, "Hello"),
         # The last document needs no end of its line, and may be without its own.
-        (JsonLinesDecoder, b'{"a":1}\n{"b":2}', ['{"a":1}'], '{"b":2}', ""),
-        (JsonLinesDecoder, b'{"a":1}\r', [], '{"a":1}', ""),
-        (JsonLinesDecoder, b'{"a":1}\n{"b"', ['{"a":1}'], '{"b"', ""),
-        (JsonLinesDecoder, b'{\n"a":\n', [], '{\n"a":', ""),
+        (b'{"a":1}\n{"b":2}', ['{"a":1}'], '{"b":2}', ""),
+        (b'{"a":1}\r', [], '{"a":1}', ""),
+        (b'{"a":1}\n{"b"', ['{"a":1}'], '{"b"', ""),
+        (b'{\n"a":\n', [], '{\n"a":', ""),
         # A broken line is a document once the stream has begun.
-        (JsonLinesDecoder, b'{"a":1}\n{"b\n{"c":3}\n', ['{"a":1}', '{"b', '{"c":3}'], None, ""),
-        (JsonLinesDecoder, b"\r\n\n  ", [], None, ""),
-        (JsonLinesDecoder, b'data: {}\nthere\n{"a":1}\n', ['{"a":1}'], None, "data: {}"),
-        (JsonLinesDecoder, b'<html>\nthere\n{"a":1}\n', ['{"a":1}'], None, "<html>"),
-        (JsonLinesDecoder, b'Hello\nthere\n{"a":1}\n', ['{"a":1}'], None, "Hello"),
-        (JsonLinesDecoder, b'{"a":"\xc3"}\n', ['{"a":"\ufffd"}'], None, ""),
+        (b'{"a":1}\n{"b\n{"c":3}\n', ['{"a":1}', '{"b', '{"c":3}'], None, ""),
+        (b"\r\n\n  ", [], None, ""),
+        (b'data: {}\nthere\n{"a":1}\n', [], "{}", "there"),
+        (b'<html>\nthere\n{"a":1}\n', ['{"a":1}'], None, "<html>"),
+        (b'Hello\nthere\n{"a":1}\n', ['{"a":1}'], None, "Hello"),
+        (b'{"a":"\xc3"}\n', ['{"a":"\ufffd"}'], None, ""),
     ],
 )
 def test_what_is_no_good_stream(
-    decoder: Decoder, body: bytes, decoded: list[str], rest: str | None, stray: str
+    body: bytes, decoded: list[str], rest: str | None, stray: str
 ) -> None:
-    assert read(decoder, body[:4], body[4:]) == (decoded, rest, stray)
+    assert read(body[:4], body[4:]) == (decoded, rest, stray)
 
 
 @pytest.mark.parametrize("size", [1, 100])
 def test_a_byte_order_mark_is_one_at_the_very_beginning_alone(size: int) -> None:
     body = '\ufeff{"a":1}\n\ufeff{"b":2}\n{"c":3}\n'.encode()
     chunks = [body[start : start + size] for start in range(0, len(body), size)]
-    assert read(JsonLinesDecoder, *chunks)[:2] == (['{"a":1}', '{"c":3}'], None)
+    assert read(*chunks)[:2] == (['{"a":1}', '{"c":3}'], None)
