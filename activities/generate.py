@@ -121,13 +121,13 @@ class GenerateActivity:
                 if chat is not None:
                     chat.record_answer(solution)
         except ContextOverflow as error:
-            notice = model_errors.overflow_message(error, target)
+            notice = model_errors.rejection_message(error, target, model.name)
             return Solution(too_long=True, window=error.window, notices=[notice])
         except ToolsUnsupported as error:
             self._without_tools[model.endpoint, model.name] = None
             if len(self._without_tools) > MAX_MODELS_WITHOUT_TOOLS:
                 del self._without_tools[next(iter(self._without_tools))]
-            notice = f"{target.label} answered {error.status}: {target.redact(error.message)}"
+            notice = model_errors.rejection_message(error, target, model.name)
             return Solution(no_tools=True, notices=[notice])
         except (ProviderError, httpx.HTTPError) as error:
             progress.doubtful_attempts += model_errors.is_doubtful(error)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
+from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
@@ -70,6 +71,13 @@ class ProviderRequest:
     def tool_names(self) -> "ToolNames":
         """Return the names of the tools as the provider knows them."""
         return ToolNames(self.ask.tools)
+
+    def tool_choice(self, words: Mapping[str, Any], forced: Callable[[str], Any]) -> Any:
+        """Return the tool choice in a provider's words, or that of one tool by its name."""
+        choice = self.ask.tool_choice
+        if isinstance(choice, ForcedTool):
+            return forced(self.tool_names.to_provider(choice.name))
+        return words.get(choice, choice)
 
     def options(self, reserved: Collection[str]) -> dict[str, Any]:
         """Return the agent's own settings, without the reserved and the redirecting ones."""
@@ -131,33 +139,33 @@ class ProviderError(Exception):
 
 
 @dataclass(eq=False)
-class ProviderRefused(ProviderError):
+class Rejection(ProviderError):
     """The provider answered with an error. `message` is its own."""
 
     status: int
     message: str
+
+
+@dataclass(eq=False)
+class ProviderRefused(Rejection):
+    """An error that is not one of those below."""
+
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(eq=False)
-class ContextOverflow(ProviderError):
-    """The provider rejected the conversation for its length: it would accept a shorter one.
+class ContextOverflow(Rejection):
+    """The conversation is too long: the provider would accept a shorter one.
 
     `window` is how long it may be, in tokens, beside an answer of the requested length; None where
-    the provider does not report it. `message` is the provider's own.
+    the provider does not report it.
     """
 
-    status: int
-    message: str
     window: int | None = None
 
 
-@dataclass(eq=False)
-class ToolsUnsupported(ProviderError):
-    """The provider states that the model takes no tools. `message` is its own."""
-
-    status: int
-    message: str
+class ToolsUnsupported(Rejection):
+    """The provider states that the model takes no tools."""
 
 
 class TruncatedAnswer(ProviderError):

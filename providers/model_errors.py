@@ -16,6 +16,7 @@ from holdfast.providers.base import (
     NoCredentials,
     ProviderError,
     ProviderRefused,
+    Rejection,
     TruncatedAnswer,
     UnreadableAnswer,
 )
@@ -63,24 +64,26 @@ def provider_error(
 
     `doubtful` of the attempts so far ended in a doubtful error, this one among them.
     """
+    is_early = doubtful < MAX_DOUBTFUL_ATTEMPTS
     match error:
-        case ProviderRefused():
-            return _refused(error, target, model, doubtful)
-        case ContextOverflow():
-            return model_error(overflow_message(error, target))
+        case ProviderRefused() if error.status in RETRIED_STATUS or error.status >= 500:
+            delay = retry_delay(error.headers, datetime.now(UTC))
+            is_retried = is_early or not _is_incapable(error)
+            message = rejection_message(error, target, model)
+            return model_error(message, retried=is_retried, delay=delay)
+        case Rejection():
+            return model_error(rejection_message(error, target, model))
         case TruncatedAnswer():
             return model_error(f"{target.label}: {error}", retried=True)
         case NoCredentials():
-            is_retried = not error.is_missing or doubtful < MAX_DOUBTFUL_ATTEMPTS
-            return model_error(
-                f"{target.label}: {target.redact(error.reason)}. Check the worker's environment",
-                retried=is_retried,
-            )
-        case UnreadableAnswer():
             message = (
-                f"{target.label}: {target.redact(str(error))}. Check its `baseUrl` and `provider`"
+                f"{target.label}: {target.redact(error.reason)}. Check the worker's environment"
             )
-            return model_error(message, retried=doubtful < MAX_DOUBTFUL_ATTEMPTS)
+            return model_error(message, retried=not error.is_missing or is_early)
+        case UnreadableAnswer():
+            why = target.redact(str(error))
+            message = f"{target.label}: {why}. Check its `baseUrl` and `provider`"
+            return model_error(message, retried=is_early)
         case ProviderError():
             return model_error(str(error))
         case _:
@@ -95,10 +98,10 @@ def provider_error(
             return model_error(f"{target.label} {message}: {detail}", retried=True)
 
 
-def overflow_message(error: ContextOverflow, target: EndpointTarget) -> str:
-    """Return the message of a conversation that is too long for the model."""
+def rejection_message(error: Rejection, target: EndpointTarget, model: str) -> str:
+    """Return what the provider answered, and what to do about it."""
     message = f"{target.label} answered {error.status}: {target.redact(error.message) or 'nothing'}"
-    fix = _OLLAMA_WINDOW if target.endpoint.provider == "ollama" else ""
+    fix = _fix(error, target, model)
     return f"{message}. {fix}" if fix else message
 
 
@@ -116,28 +119,18 @@ def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
     return min(delay, MAX_RETRY_DELAY) if delay > timedelta() else None
 
 
-def _refused(
-    error: ProviderRefused, target: EndpointTarget, model: str, doubtful: int
-) -> ApplicationError:
-    message = f"{target.label} answered {error.status}: {target.redact(error.message) or 'nothing'}"
-    if error.status in RETRIED_STATUS or error.status >= 500:
-        delay = retry_delay(error.headers, datetime.now(UTC))
-        is_hopeless = _is_incapable(error) and doubtful >= MAX_DOUBTFUL_ATTEMPTS
-        return model_error(message, retried=not is_hopeless, delay=delay)
-    # Google reports a bad key as a bad request.
-    is_bad_key = error.status == 400 and "api key" in error.message.lower()
-    status = 401 if is_bad_key else error.status
-    fix = _fix(status, target, model)
-    return model_error(f"{message}. {fix}" if fix else message)
-
-
 def _is_incapable(error: ProviderRefused) -> bool:
     message = error.message.lower()
     return error.status in _DOUBTFUL_STATUS and any(word in message for word in _INCAPABLE)
 
 
-def _fix(status: int, target: EndpointTarget, model: str) -> str:
-    match status:
+def _fix(error: Rejection, target: EndpointTarget, model: str) -> str:
+    if not isinstance(error, ProviderRefused):
+        is_window = isinstance(error, ContextOverflow) and target.endpoint.provider == "ollama"
+        return _OLLAMA_WINDOW if is_window else ""
+    # Google reports a bad key as a bad request.
+    is_bad_key = error.status == 400 and "api key" in error.message.lower()
+    match 401 if is_bad_key else error.status:
         case 401 | 403 if target.identity is not None:
             return f"Check what the worker's {target.identity.cloud} identity is permitted"
         case 401 | 403:
@@ -150,10 +143,9 @@ def _fix(status: int, target: EndpointTarget, model: str) -> str:
             return f"Pull it where Ollama runs (`ollama pull {model}`), or check the `baseUrl`"
         case 404:
             return f"Check the model's name, `{model}`, and the endpoint's `baseUrl`"
-        case _ if 300 <= status < 400:
+        case status if 300 <= status < 400:
             return "Check the endpoint's `baseUrl`: redirects are not followed"
-        case _:
-            return ""
+    return ""
 
 
 def _delay(**units: str | None) -> timedelta | None:

@@ -32,7 +32,7 @@ class BoundedText:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self._pieces: list[str] = []
+        self.pieces: list[str] = []
         self.bytes = 0
 
     def add(self, piece: str) -> None:
@@ -41,12 +41,12 @@ class BoundedText:
         room = max(self._limit_bytes - self.bytes, 0)
         if len(encoded) > room:
             piece = encoded[:room].decode("utf-8", "ignore")
-        self._pieces.append(piece)
+        self.pieces.append(piece)
         self.bytes += len(encoded)
 
     def ends_with(self, end: str) -> bool:
         """Report whether the text so far ends with these characters, spaces aside."""
-        last = next((piece for piece in reversed(self._pieces) if piece.strip()), "")
+        last = next((piece for piece in reversed(self.pieces) if piece.strip()), "")
         return last.rstrip().endswith(end)
 
     @property
@@ -56,12 +56,12 @@ class BoundedText:
 
     def as_json(self) -> str:
         """Return the text of JSON, in which half of a surrogate pair is escaped."""
-        joined = "".join(self._pieces).encode("utf-16-le", "surrogatepass")
+        joined = "".join(self.pieces).encode("utf-16-le", "surrogatepass")
         text = joined.decode("utf-16-le", "surrogatepass")
         return text.encode(errors="backslashreplace").decode()
 
     def __str__(self) -> str:
-        return well_formed("".join(self._pieces))
+        return well_formed("".join(self.pieces))
 
 
 class CallDraft:
@@ -104,9 +104,9 @@ class StreamedAnswer:
         self.calls: list[CallDraft] = []
         self._calls_bytes = 0
         self._dropped = 0
-        # A solution stores no longer data than that, so the rest is never sent back.
-        self._reasoning = BoundedText(MAX_PROVIDER_DATA_BYTES)
-        self.has_reasoning = False
+        # No part of the answer, and not streamed; a provider may require it back. A solution stores
+        # no longer data than that.
+        self.reasoning = BoundedText(MAX_PROVIDER_DATA_BYTES)
         self.notices: list[str] = []
         self.usage = Usage()
         self.model: str | None = None
@@ -118,19 +118,6 @@ class StreamedAnswer:
             return
         self._text.add(piece)
         self._sink.text(well_formed(piece))
-
-    def add_reasoning(self, piece: str) -> None:
-        """Add a piece of the reasoning, which is no part of the answer and not streamed.
-
-        A provider may require it back.
-        """
-        self._reasoning.add(piece)
-        self.has_reasoning = True
-
-    @property
-    def reasoning(self) -> str:
-        """Return the reasoning so far."""
-        return str(self._reasoning)
 
     def add_call(self, name: str, provider_id: str | None) -> CallDraft:
         """Add a call; one too many is counted, and its arguments are not stored."""

@@ -37,7 +37,6 @@ from holdfast.providers.part_order import Part, in_order
 from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage, DocumentPart, ImagePart, Media
 
@@ -53,7 +52,7 @@ _LOOSE_SCHEMA = "cannot hold an answer to the output's schema: it is only checke
 # Required back with the calls that they led to, unchanged and in their place ("Extended thinking",
 # "Preserving thinking blocks").
 _THOUGHTS = ("thinking", "redacted_thinking")
-_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+_CHOICES = {"auto": {"type": "auto"}, "none": {"type": "none"}, "required": {"type": "any"}}
 
 
 class AnthropicFormat(ProviderFormat):
@@ -126,7 +125,7 @@ class AnthropicFormat(ProviderFormat):
         mark = _MARK if is_marked else {}
         marks = (_ENCODED_MARK, b"}]}") if is_marked else ()
         messages = joined_messages(request, (USER, ASSISTANT), texts, *marks)
-        settings = _settings(ask, request.tool_names) | options
+        settings = _settings(request) | options
         schema, own = held_schema(ask), read_object(options.get("output_config"))
         held = {"format": {"type": "json_schema", "schema": schema}} if schema else {}
         settings["output_config"] = held | own or None
@@ -189,17 +188,14 @@ def _media(part: Media) -> Part:
     return {"type": part.type, "source": source, **title}
 
 
-def _settings(ask: Ask, names: ToolNames) -> dict[str, Any]:
+def _settings(request: ProviderRequest) -> dict[str, Any]:
+    ask, names = request.ask, request.tool_names
     thinking = read_object(ask.model.options.get("thinking"))
     is_thinking = thinking.get("type", "disabled") != "disabled"
     # Reasoning counts as output, and its budget must be less than the whole.
     budget = thinking.get("budget_tokens")
     most = DEFAULT_OUTPUT_TOKENS + (budget if isinstance(budget, int) else 0)
-    choice: dict[str, Any]
-    if isinstance(ask.tool_choice, ForcedTool):
-        choice = {"type": "tool", "name": names.to_provider(ask.tool_choice.name)}
-    else:
-        choice = {"type": _CHOICES[ask.tool_choice]}
+    choice = request.tool_choice(_CHOICES, lambda name: {"type": "tool", "name": name})
     tools = []
     for tool in ask.tools:
         schema, description = arguments_schema("anthropic", tool.parameters, tool.description)

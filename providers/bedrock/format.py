@@ -25,7 +25,6 @@ from holdfast.providers.part_order import Part
 from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import ChatMessage, TextPart
@@ -45,6 +44,7 @@ _MARK = {"type": "default"}
 # A conversation with calls is rejected without tools ("The toolConfig field must be defined …"),
 # and there is no tool choice `none`.
 _TOOL_BLOCKS = (b'{"toolUse":{', b'{"toolResult":{')
+_CHOICES: dict[str, Any] = {"auto": None, "none": None, "required": {"any": {}}}
 _NO_TOOL = ToolOffer(name="none", description="No tool can be called now.", parameters={})
 
 
@@ -160,9 +160,6 @@ def _tool_config(request: ProviderRequest, mark: list[Part]) -> dict[str, Any] |
         tools.append({"toolSpec": spec | ({"description": description} if description else {})})
     if not tools:
         return None
-    config: dict[str, Any] = {"tools": [*tools, *mark]}
-    if isinstance(choice, ForcedTool):
-        config["toolChoice"] = {"tool": {"name": names.to_provider(choice.name)}}
-    elif choice == "required" and request.ask.tools:
-        config["toolChoice"] = {"any": {}}
-    return config
+    forced = request.tool_choice(_CHOICES, lambda name: {"tool": {"name": name}})
+    chosen = {"toolChoice": forced} if forced and request.ask.tools else {}
+    return {"tools": [*tools, *mark], **chosen}

@@ -21,6 +21,8 @@ from holdfast.providers.streamed_answer import StreamedAnswer, well_formed
 from holdfast.providers.transport.error_response import shortened
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
+_INPUT = ("promptTokenCount", "toolUsePromptTokenCount")
+_OUTPUT = ("candidatesTokenCount", "thoughtsTokenCount")
 _FIELDS = ("candidates", "promptFeedback", "usageMetadata")
 _FILTERED = (
     *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION"),
@@ -114,17 +116,11 @@ def _usage(usage: dict[str, Any]) -> Usage:
 
     Reasoning is output, and the input of Google's own tools is input.
     """
-    input_tokens = _sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
-    output_tokens = _sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
-    if output_tokens is None and input_tokens is not None:
-        output_tokens = 0
+    counts = {name: count for name in usage if (count := read_count(usage[name])) is not None}
+    inputs = [counts[name] for name in _INPUT if name in counts]
+    outputs = [counts[name] for name in _OUTPUT if name in counts]
     return Usage(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cached_tokens=read_count(usage.get("cachedContentTokenCount")),
+        input_tokens=sum(inputs) if inputs else None,
+        output_tokens=sum(outputs) if inputs or outputs else None,
+        cached_tokens=counts.get("cachedContentTokenCount"),
     )
-
-
-def _sum(usage: dict[str, Any], *names: str) -> int | None:
-    counts = [count for name in names if (count := read_count(usage.get(name))) is not None]
-    return sum(counts) if counts else None

@@ -33,7 +33,6 @@ from holdfast.providers.message_list import encode_parts, joined_messages
 from holdfast.providers.part_order import Part, in_order
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import ChatMessage, ImagePart, Media
 
@@ -52,7 +51,7 @@ _TYPE_OF_ENDING = {each.removeprefix("image/"): each for each in _IMAGE_TYPES} |
 _USER, _MODEL = (b'{"role":"%s","parts":[' % role for role in (b"user", b"model"))
 # Replaces a signature where there is none ("Thought signatures", the first of the FAQs).
 UNSIGNED = "skip_thought_signature_validator"
-_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+_MODES = {"auto": {"mode": "AUTO"}, "none": {"mode": "NONE"}, "required": {"mode": "ANY"}}
 _SCHEMA_WITH_TOOLS = (
     "Gemini cannot hold an answer to a form while it is offered tools: it is only checked"
 )
@@ -80,7 +79,7 @@ class GeminiFormat(ProviderFormat):
 
     def unsupported_notices(self, ask: Ask) -> list[str]:
         """Return a notice for a schema that is not enforced because tools are offered."""
-        return [_SCHEMA_WITH_TOOLS] if _wants_schema(ask) and _offered(ask) else []
+        return [_SCHEMA_WITH_TOOLS] if ask.output not in (None, False) and _offered(ask) else []
 
     def shows_schema(self, ask: Ask, host: str) -> bool:
         """Return true: the model is guided by it ("Structured outputs", "Best practices")."""
@@ -132,12 +131,9 @@ class GeminiFormat(ProviderFormat):
         nested = read_object(options.pop("generationConfig", None))
         tool_config = read_object(options.pop("toolConfig", None))
         tools = [_tool(tool, names) for tool in _offered(ask)]
-        choice: dict[str, Any]
-        if isinstance(ask.tool_choice, ForcedTool):
-            forced = names.to_provider(ask.tool_choice.name)
-            choice = {"mode": "ANY", "allowedFunctionNames": [forced]}
-        else:
-            choice = {"mode": _MODES[ask.tool_choice]}
+        choice = request.tool_choice(
+            _MODES, lambda name: {"mode": "ANY", "allowedFunctionNames": [name]}
+        )
         config = {"functionCallingConfig": choice} if tools else {}
         instructions = {"parts": _texts(ask.instructions)} if ask.instructions else None
         settings = {
@@ -214,15 +210,11 @@ def _offered(ask: Ask) -> list[ToolOffer]:
     Before Gemini 3, a request with tools and a schema is rejected; one in which no tool may be
     called is equivalent without them.
     """
-    return [] if _wants_schema(ask) and ask.tool_choice == "none" else ask.tools
-
-
-def _wants_schema(ask: Ask) -> bool:
-    return ask.output is not None and ask.output is not False
+    return [] if ask.output not in (None, False) and ask.tool_choice == "none" else ask.tools
 
 
 def _generation_config(ask: Ask) -> dict[str, Any]:
-    has_schema = _wants_schema(ask) and not _offered(ask)
+    has_schema = ask.output not in (None, False) and not _offered(ask)
     schema = gemini_schema(ask.output) if has_schema and ask.output is not True else None
     config = {
         "temperature": ask.model.temperature,

@@ -32,8 +32,8 @@ class OllamaAnswerReader(AnswerReader):
         if isinstance(value.get("model"), str):
             self.answer.model = value["model"]
         if isinstance(message, dict):
-            if read_text(message.get("thinking")):
-                self.answer.add_reasoning(message["thinking"])
+            if thinking := read_text(message.get("thinking")):
+                self.answer.reasoning.add(thinking)
             self.answer.add_text(read_text(message.get("content")))
             for call in read_objects(message.get("tool_calls")):
                 function = call.get("function")
@@ -51,6 +51,6 @@ class OllamaAnswerReader(AnswerReader):
                 output_tokens=read_count(value.get("eval_count")),
             )
             # Only reasoning that led to calls is sent back, with them.
-            if self.answer.calls and self.answer.has_reasoning:
-                self.answer.provider_data = {"thinking": self.answer.reasoning}
+            if self.answer.calls and self.answer.reasoning.pieces:
+                self.answer.provider_data = {"thinking": str(self.answer.reasoning)}
         return True

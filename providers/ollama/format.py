@@ -62,10 +62,6 @@ class OllamaFormat(ProviderFormat):
             return [f"Ollama has no tool choice: {only}"]
         return ["Ollama has no tool choice: whether to call a tool was left to the model"]
 
-    def shows_schema(self, ask: Ask, host: str) -> bool:
-        """Return false: the reference requires it in the prompt ("Structured outputs")."""
-        return False
-
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """Encode a message for Ollama."""
         return encode_message(message, names, _user, _other)

@@ -50,8 +50,8 @@ class OpenAIAnswerReader(AnswerReader):
 
     def solution(self) -> Solution:
         """Return the whole answer, with its reasoning beside it."""
-        if self.answer.has_reasoning:
-            self.answer.provider_data = {REASONING: self.answer.reasoning}
+        if self.answer.reasoning.pieces:
+            self.answer.provider_data = {REASONING: str(self.answer.reasoning)}
         return super().solution()
 
     def read(self, data: str) -> None:
@@ -68,7 +68,7 @@ class OpenAIAnswerReader(AnswerReader):
         if isinstance(value.get("model"), str):
             self.answer.model = value["model"]
         if isinstance(value.get("usage"), dict):
-            self.answer.usage = _usage(value["usage"])
+            self.answer.usage = read_usage(value["usage"], "prompt", "completion")
         for choice in read_objects(value["choices"]):
             if choice.get("index", 0) not in (0, None):
                 continue
@@ -82,7 +82,7 @@ class OpenAIAnswerReader(AnswerReader):
 
     def _read_delta(self, delta: dict[str, Any]) -> None:
         if isinstance(delta.get(REASONING), str):
-            self.answer.add_reasoning(delta[REASONING])
+            self.answer.reasoning.add(delta[REASONING])
         for content in (delta.get("content"), delta.get("refusal")):
             parts = [read_text(part.get("text")) for part in read_objects(content)]
             self.answer.add_text(read_text(content) or "".join(parts))
@@ -128,9 +128,12 @@ def _is_another_call(
     return bool(arguments) and draft.has_whole_arguments
 
 
-def _usage(usage: dict[str, Any]) -> Usage:
-    """Read the usage: DeepSeek and Kimi each have a field of their own for cached tokens."""
-    details = read_object(usage.get("prompt_tokens_details"))
+def read_usage(usage: dict[str, Any], taken: str, made: str) -> Usage:
+    """Read the usage, of which the formats name the input `taken`, and the output `made`.
+
+    DeepSeek and Kimi each have a field of their own for cached tokens.
+    """
+    details = read_object(usage.get(f"{taken}_tokens_details"))
     fields = (
         details.get("cached_tokens"),
         usage.get("prompt_cache_hit_tokens"),
@@ -138,8 +141,8 @@ def _usage(usage: dict[str, Any]) -> Usage:
     )
     cached = (count for each in fields if (count := read_count(each)) is not None)
     return Usage(
-        input_tokens=read_count(usage.get("prompt_tokens")),
-        output_tokens=read_count(usage.get("completion_tokens")),
+        input_tokens=read_count(usage.get(f"{taken}_tokens")),
+        output_tokens=read_count(usage.get(f"{made}_tokens")),
         cached_tokens=next(cached, None),
         written_tokens=read_count(details.get("cache_write_tokens")),
     )

@@ -31,7 +31,6 @@ from holdfast.providers.openai.schema import fits_strict_mode
 from holdfast.providers.tool_schemas import arguments_schema, with_items
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart, Media
 
@@ -73,18 +72,10 @@ class OpenAIFormat(ProviderFormat):
         ask = request.ask
         length = _LENGTH_OPTIONS[host.endswith(_OWN_HOSTS)]
         has_own_length = any(name in ask.model.options for name in _LENGTH_OPTIONS)
-        tools = []
-        for tool in ask.tools:
-            parameters, text = arguments_schema("openai", tool.parameters, tool.description)
-            name = request.tool_names.to_provider(tool.name)
-            tools.append(declare_function(name, text, parameters))
-        choice: Any = ask.tool_choice
-        if isinstance(choice, ForcedTool):
-            name = request.tool_names.to_provider(choice.name)
-            choice = {"type": "function", "function": {"name": name}}
-        response_format: dict[str, Any] | None = {"type": "json_object"} if ask.output else None
-        if isinstance(ask.output, dict):
-            response_format = {"type": "json_schema", "json_schema": output_format(ask.output)}
+        tools = declared_tools(request)
+        choice = request.tool_choice(
+            {}, lambda name: {"type": "function", "function": {"name": name}}
+        )
         settings = {
             "model": ask.model.name,
             "stream": True,
@@ -93,17 +84,34 @@ class OpenAIFormat(ProviderFormat):
             length: None if has_own_length else ask.model.max_output_tokens,
             "tools": tools or None,
             "tool_choice": choice if tools else None,
-            "response_format": response_format,
+            "response_format": response_format(ask.output),
         }
         if host.endswith(KEY_HOSTS):
             settings["prompt_cache_key"] = request.cache_key or None
         return request_body(list_messages(request), settings | request.options(self.reserved))
 
 
-def output_format(output: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an answer as OpenAI's formats name it."""
+def declared_tools(request: ProviderRequest) -> list[dict[str, Any]]:
+    """Return the tools of a request."""
+    tools = []
+    for tool in request.ask.tools:
+        parameters, text = arguments_schema("openai", tool.parameters, tool.description)
+        name = request.tool_names.to_provider(tool.name)
+        tools.append(declare_function(name, text, parameters))
+    return tools
+
+
+def response_format(output: dict[str, Any] | bool | None) -> dict[str, Any] | None:
+    """Return the form of an answer: JSON, or one that fits a schema."""
+    if not isinstance(output, dict):
+        return {"type": "json_object"} if output else None
     strict = fits_strict_mode(output)
-    return {"name": "output", "schema": output if strict else with_items(output), "strict": strict}
+    schema = {
+        "name": "output",
+        "schema": output if strict else with_items(output),
+        "strict": strict,
+    }
+    return {"type": "json_schema", "json_schema": schema}
 
 
 def _user(content: Content) -> dict[str, Any]:

@@ -5,7 +5,6 @@ between its events `added` and `done`; some servers send only one of the two, or
 response. Unknown events, and items of tools that OpenAI runs itself, are ignored.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.providers.answer_reader import (
@@ -17,24 +16,17 @@ from holdfast.providers.answer_reader import (
     read_text,
 )
 from holdfast.providers.base import ProviderRefused
+from holdfast.providers.openai.answer import read_usage
 from holdfast.providers.part_order import Part, PartOrder
 from holdfast.providers.streamed_answer import CallDraft, StreamedAnswer, well_formed
 from holdfast.providers.transport.error_response import error_in_event
-from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.internal.solution import Solution
 
 # Two messages of one answer are one text.
 BETWEEN_MESSAGES = "\n\n"
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _FAILED = "the provider failed to answer, and reported no reason"
-
-
-@dataclass
-class _Item:
-    """An item of the response, and its place in the order of the answer's parts."""
-
-    part: Part
-    call: CallDraft | None = None
 
 
 class OpenAIResponsesAnswerReader(AnswerReader):
@@ -47,7 +39,8 @@ class OpenAIResponsesAnswerReader(AnswerReader):
         super().__init__(answer)
         self._order = PartOrder()
         # By `output_index`, or by id where a server sends none.
-        self._items: dict[Any, _Item] = {}
+        self._parts: dict[Any, Part] = {}
+        self._calls: dict[Any, CallDraft] = {}
         self._has_text = False
 
     def read_event(self, value: dict[str, Any]) -> bool:
@@ -70,13 +63,13 @@ class OpenAIResponsesAnswerReader(AnswerReader):
                 "delta": str(piece),
             }:
                 key = _key(value, value.get("item_id"))
-                if key not in self._items:
+                if key not in self._parts:
                     self._read_item(key, {"type": "message"}, is_done=False)
-                self._add_text(self._items[key].part, piece)
+                self._add_text(self._parts[key], piece)
             case {"type": "response.function_call_arguments.delta", "delta": str(piece)}:
-                item = self._items.get(_key(value, value.get("item_id")))
-                if item is not None and item.call is not None:
-                    self.answer.add_arguments(item.call, piece)
+                call = self._calls.get(_key(value, value.get("item_id")))
+                if call is not None:
+                    self.answer.add_arguments(call, piece)
             case _:
                 return str(value.get("type")).startswith("response.")
         return True
@@ -93,31 +86,31 @@ class OpenAIResponsesAnswerReader(AnswerReader):
 
     def _read_item(self, key: Any, value: dict[str, Any], *, is_done: bool) -> None:
         """Read an item at its begin or its end, or both at once."""
-        item = self._items.get(key)
+        is_new = key not in self._parts
         match value.get("type"):
             case "message":
-                if item is None:
+                if is_new:
                     named = _texts(value, "id", "phase")
-                    item = _Item(self._order.add("text", characters=0, **named))
-                if not item.part.get("characters"):
-                    for part in read_objects(value.get("content")):
-                        self._add_text(
-                            item.part, read_text(part.get("text")) or read_text(part.get("refusal"))
-                        )
+                    self._parts[key] = self._order.add("text", characters=0, **named)
+                has_text = bool(self._parts[key].get("characters"))
+                for part in () if has_text else read_objects(value.get("content")):
+                    text = read_text(part.get("text")) or read_text(part.get("refusal"))
+                    self._add_text(self._parts[key], text)
             case "function_call":
-                if item is None:
+                if is_new:
                     provider_id = read_text(value.get("call_id")) or None
-                    call = self.answer.add_call(read_text(value.get("name")), provider_id)
-                    item = _Item(self._order.add("call", **_texts(value, "id")), call)
-                if is_done and item.call is not None and not item.call.arguments.bytes:
-                    self.answer.add_arguments(item.call, arguments_text(value.get("arguments")))
+                    self._calls[key] = self.answer.add_call(
+                        read_text(value.get("name")), provider_id
+                    )
+                    self._parts[key] = self._order.add("call", **_texts(value, "id"))
+                call = self._calls.get(key)
+                if is_done and call is not None and not call.arguments.bytes:
+                    self.answer.add_arguments(call, arguments_text(value.get("arguments")))
             case "reasoning":
-                item = item or _Item(self._order.add("reasoning"))
+                if is_new:
+                    self._parts[key] = self._order.add("reasoning")
                 if is_done:
-                    item.part.update(_reasoning(value))
-            case _:
-                return
-        self._items[key] = item
+                    self._parts[key].update(_reasoning(value))
 
     def _add_text(self, part: Part, piece: str) -> None:
         if part["type"] != "text" or not piece:
@@ -133,11 +126,11 @@ class OpenAIResponsesAnswerReader(AnswerReader):
         if status == "failed":
             error = error_in_event({"error": response.get("error")})
             raise error or ProviderRefused(500, _FAILED)
-        if not self._items:
+        if not self._parts:
             for index, item in enumerate(read_objects(response.get("output"))):
                 self._read_item(index, item, is_done=True)
         self.answer.model = read_text(response.get("model")) or self.answer.model
-        self.answer.usage = _usage(read_object(response.get("usage")))
+        self.answer.usage = read_usage(read_object(response.get("usage")), "input", "output")
         # Any other status is that of a response without its end.
         self.is_finished = self.is_done = status in ("completed", "incomplete")
         if status == "incomplete":
@@ -167,13 +160,3 @@ def _reasoning(value: dict[str, Any]) -> Part:
     named = _texts(value, "id", "encrypted_content")
     is_whole = "encrypted_content" in named or shown
     return {"summary": lists["summary"], **shown, **named} if is_whole else {}
-
-
-def _usage(usage: dict[str, Any]) -> Usage:
-    details = read_object(usage.get("input_tokens_details"))
-    return Usage(
-        input_tokens=read_count(usage.get("input_tokens")),
-        output_tokens=read_count(usage.get("output_tokens")),
-        cached_tokens=read_count(details.get("cached_tokens")),
-        written_tokens=read_count(details.get("cache_write_tokens")),
-    )

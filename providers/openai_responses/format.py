@@ -9,7 +9,6 @@ reasoning is requested in encrypted form, and sent back in its place among messa
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 
@@ -27,15 +26,18 @@ from holdfast.providers.content import (
     request_body,
     text_of,
 )
-from holdfast.providers.openai.format import KEY_HOSTS, OpenAIFormat, output_format
+from holdfast.providers.openai.format import (
+    KEY_HOSTS,
+    OpenAIFormat,
+    declared_tools,
+    response_format,
+)
 from holdfast.providers.openai_responses.answer import (
     BETWEEN_MESSAGES,
     OpenAIResponsesAnswerReader,
 )
 from holdfast.providers.part_order import Part, in_order
-from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media, TextPart
 
@@ -81,20 +83,11 @@ class OpenAIResponsesFormat(OpenAIFormat):
         """Return the request's body: the items first, then the settings."""
         ask = request.ask
         options = request.options(self.reserved)
-        tools = []
-        for tool in ask.tools:
-            parameters, text = arguments_schema("openai", tool.parameters, tool.description)
-            name = request.tool_names.to_provider(tool.name)
-            # Without `strict`, a schema that strict mode does not take would be refused.
-            function = {"type": "function", "name": name, "parameters": parameters, "strict": False}
-            tools.append(function | ({"description": text} if text else {}))
-        choice: Any = ask.tool_choice
-        if isinstance(choice, ForcedTool):
-            choice = {"type": "function", "name": request.tool_names.to_provider(choice.name)}
-        output: Part | None = {"type": "json_object"} if ask.output else None
-        if isinstance(ask.output, dict):
-            output = {"type": "json_schema", **output_format(ask.output)}
-        text_settings = {"format": output} if output else {}
+        # Without `strict`, a schema that strict mode does not take would be refused.
+        tools = [_flat(tool) | {"strict": False} for tool in declared_tools(request)]
+        choice = request.tool_choice({}, lambda name: {"type": "function", "name": name})
+        output = response_format(ask.output)
+        text_settings = {"format": _flat(output)} if output else {}
         settings = {
             "model": ask.model.name,
             "instructions": ask.instructions or None,
@@ -118,6 +111,12 @@ class OpenAIResponsesFormat(OpenAIFormat):
             items = [encode_json({key: each[key] for key in each if key != "id"}) for each in kept]
         tail = [_user(ask.tail)] if ask.tail else []
         return request_body([*items, *tail], settings, "input")
+
+
+def _flat(value: Part) -> Part:
+    """Return a setting of chat completions as the Responses API has it, with fewer braces."""
+    kind = value["type"]
+    return {"type": kind, **value.get(kind, {})}
 
 
 def _user(content: Content) -> bytes:

@@ -74,9 +74,12 @@ class ProviderFormat(ABC):
     def unsupported_notices(self, ask: Ask) -> list[str]:
         """Return a notice for each part of the request that the format cannot express."""
 
-    @abstractmethod
     def shows_schema(self, ask: Ask, host: str) -> bool:
-        """Report whether the server at `host` shows the model the schema of its answer."""
+        """Report whether the server at `host` shows every model the schema of its answer.
+
+        If not, it is in the instructions.
+        """
+        return False
 
     @abstractmethod
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:

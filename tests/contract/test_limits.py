@@ -54,6 +54,8 @@ LIMITS: dict[str, list[str]] = {
         f"{cloud_identity.MAX_CREDENTIALS_SECONDS:.0f} s",
     ],
     "models that a worker remembers to take no tools": [f"{generate.MAX_MODELS_WITHOUT_TOOLS:,}"],
+    "refused settings of models that a worker remembers": [f"{http.MAX_LEARNED_SETTINGS:,}"],
+    "a cloud's credentials": [f"{cloud_identity.MAX_CREDENTIALS_SECONDS:g} s"],
     "arguments that are named as filled in": [str(questions.MAX_FILLED_IN_SHOWN)],
     "a tool's result": [kb(results.MAX_RESULT_BYTES), kb(results.MAX_STORED_BYTES)],
     "the text of a failure": [
