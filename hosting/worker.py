@@ -62,7 +62,7 @@ from holdfast.hosting.worker_telemetry import core_metrics, log_to_stderr, open_
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.storage.store import payload_writer
 from holdfast.schemas import names
-from holdfast.schemas.agent import RULES_VERSION, WorkerFacts
+from holdfast.schemas.agent import WorkerFacts
 from holdfast.schemas.internal.model_request import HAND_OVER
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
@@ -203,7 +203,7 @@ async def _worker_facts(
         store=payload_writer(client.data_converter) is not None,
         principal_tokens=settings.principal_tokens,
         catalog_only=settings.catalog_only,
-        rules_version=RULES_VERSION,
+        rules_version=names.RULES_VERSION,
         request_queues={
             name: names.request_queue(settings.task_queue, name)
             for name, limit in resources.models.request_limits().items()

@@ -327,9 +327,6 @@ class Agent(AgentRules):
         return self.model
 
 
-RULES_VERSION = 3
-
-
 class WorkerFacts(Lenient):
     """What a run must know of the worker that it started on.
 

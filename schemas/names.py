@@ -69,8 +69,10 @@ LOST_REPLIES: Final = "outcome-unknown"  # an error can state that the outcome i
 STRICTER_CALLS: Final = "stricter-calls"
 IDLE_REPAIRS: Final = "idle-repairs"  # `_repair` ends once it changes nothing
 MESSAGE_BUDGETS: Final = "message-budgets"  # the budgets of a conversation count per message
-# The version of the rules with which each begins, where it is not the first.
-RULES_SINCE: Final = {IDLE_REPAIRS: 2, MESSAGE_BUDGETS: 3}
+# The version of the rules with which a run begins now, and of each the one that it came with,
+# where it is not the first.
+RULES_VERSION: Final = 3
+RULES_SINCE: Final = {FINAL_ANSWERS: 2, IDLE_REPAIRS: 2, MESSAGE_BUDGETS: 3}
 
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"

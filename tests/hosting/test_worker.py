@@ -26,7 +26,6 @@ from holdfast.hosting.worker import WorkerGroup, WorkerSettings, build_worker
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.locations import BucketLocation
 from holdfast.schemas import names
-from holdfast.schemas.agent import RULES_VERSION
 from tests.support.eventually import eventually
 from tests.support.process import NOBODY, command
 
@@ -177,7 +176,7 @@ async def test_settings_reach_the_runs_of_a_worker(client: Client, place: Path) 
     )
     facts = facts_of(await build_worker(client, wanted))
     assert facts == {
-        "rulesVersion": RULES_VERSION,
+        "rulesVersion": names.RULES_VERSION,
         "searchAttributes": list(names.SEARCH_ATTRIBUTES),
         "notify": "tell",
         "heartbeatTimeout": "3s",

@@ -152,6 +152,13 @@ ESCALATE = {
     "_output": {"type": "object", "properties": {"days": {"type": "integer"}}},
 }
 AMOUNT, RENT = {"amount": 5}, {"name": "rent"}
+MENDED = {
+    "_tool": "mended",
+    "_activity": "look_up",
+    "_repair": "mend",
+    "properties": {"id": {"type": "integer", "minimum": 2}},
+    "required": ["id"],
+}
 GUARDED = {"agent": {"_before": "guard"}}
 GUARDED_EDIT = decides(says("t1c1", "edit", arguments={"amount": 3}))
 PAY_EUROS = {
@@ -313,6 +320,8 @@ PATHS: dict[str, Path] = {
     "budget_asks": Path([LOOK], ["look_up"], {"agent": ASKS}, budget),
     "iterations_used_up": Path([LOOK, LOOK, DONE], ["look_up"], {"budget": {"maxIterations": 2}}),
     "final_calls": Path([LOOK], ["look_up"], {"budget": {"maxIterations": 1}}),
+    "final_calls_before": Path([LOOK], ["look_up"], {"budget": {"maxIterations": 1}}),
+    "idle_repairs_before": Path([Answer(calls=[call("mended", id="two")]), DONE], [MENDED]),
     "turns_used_up": Path([Answer("")], [], {"budget": {"maxTurns": 2}}),
     "calls_used_up": Path(
         [Answer(calls=[call("look_up", id=n) for n in range(3)])],

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.schemas.agent import RULES_VERSION, AgentSnapshot
+from holdfast.schemas.agent import AgentSnapshot
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.internal.continue_as_new import Continued
-from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.names import RULES_VERSION, ErrorCode
 from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.log.compressed_pages import decompress
 from holdfast.workflows.engine.log.log import Log
