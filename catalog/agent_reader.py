@@ -8,6 +8,7 @@ for must be among them.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,10 +79,14 @@ class _ToolPart:
         self.tools.append(tool)
         self.places.append((*self.where, *place))
 
-    def add_problems(self, refused: InvalidValueError, *place: str | int) -> None:
-        """Add the problems of a tool that does not load."""
-        self.faults.extend(fault.under(*self.where, *place) for fault in refused.faults)
-        self.lost.append((*self.where, *place))
+    @contextmanager
+    def reading(self, *place: str | int) -> Iterator[None]:
+        """Add the problems of a tool that does not load, and the place where it is written."""
+        try:
+            yield
+        except InvalidValueError as refused:
+            self.faults.extend(fault.under(*self.where, *place) for fault in refused.faults)
+            self.lost.append((*self.where, *place))
 
     def names(self) -> set[str]:
         """Return the names of the tools, also of those beside."""
@@ -161,11 +166,13 @@ def _read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list
         entries = enumerate(tools if isinstance(tools, list) else [])
         # Patterns come last, and add what is not there yet.
         for n, entry in sorted(entries, key=lambda each: is_pattern(each[1])):
-            try:
-                for tool in _tools_of_entry(entry, part, world):
-                    part.add_tool(tool, "tools", n)
-            except InvalidValueError as refused:
-                part.add_problems(refused, "tools", n)
+            with part.reading("tools", n):
+                if not is_pattern(entry):
+                    part.add_tool(resolve_tool_entry(entry, world), "tools", n)
+                    continue
+                for tool in matching_tools(entry, world):
+                    if tool.name not in part.names():
+                        part.add_tool(tool, "tools", n)
     known = _known_tools([part for part, _ in parts], world)
     for part, holder in parts:
         for tool, where in zip(part.tools, part.places, strict=True):
@@ -173,13 +180,6 @@ def _read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list
                 faults = unstated_effects(entry, tool, known, world)
                 part.faults += (fault.under(*where) for fault in faults)
     return [part for part, _ in parts]
-
-
-def _tools_of_entry(entry: Any, part: _ToolPart, world: DefinitionRegistry) -> list[Tool]:
-    """Return the tool of an entry, or those of a pattern that are not there yet."""
-    if not is_pattern(entry):
-        return [resolve_tool_entry(entry, world)]
-    return [tool for tool in matching_tools(entry, world) if tool.name not in part.names()]
 
 
 def _add_other_tools(
@@ -190,10 +190,8 @@ def _add_other_tools(
     tools = _known_tools(parts, world)
     for part, holder in zip(parts, holders, strict=True):
         for n, source in enumerate(holder.knowledge):
-            try:
+            with part.reading("knowledge", n):
                 part.add_tool(knowledge_tool(source, world, tools), "knowledge", n)
-            except InvalidValueError as refused:
-                part.add_problems(refused, "knowledge", n)
         if not holder.memory:
             continue
         if world.is_inline and not is_named:
@@ -205,18 +203,11 @@ def _add_other_tools(
         else:
             for tool in memory_tools(definition.name or "", world):
                 part.add_tool(tool, "memory")
-    _add_called_tools(definition, parts[0], world)
-
-
-def _add_called_tools(
-    definition: AgentDefinition, part: _ToolPart, world: DefinitionRegistry
-) -> None:
-    for n, tool_name in enumerate(call.get(TOOL) for call in definition.calls):
-        try:
-            if isinstance(tool_name, str) and tool_name not in part.names():
-                part.add_tool(resolve_tool_entry(tool_name, world), "calls", n, TOOL)
-        except InvalidValueError as refused:
-            part.add_problems(refused, "calls", n, TOOL)
+    own = parts[0]
+    for n, name in enumerate(call.get(TOOL) for call in definition.calls):
+        if isinstance(name, str) and name not in own.names():
+            with own.reading("calls", n, TOOL):
+                own.add_tool(resolve_tool_entry(name, world), "calls", n, TOOL)
 
 
 def _known_tools(parts: list[_ToolPart], world: DefinitionRegistry) -> list[Tool]:
