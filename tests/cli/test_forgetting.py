@@ -5,6 +5,7 @@ from typing import Any
 
 from temporalio.client import Client
 
+from holdfast.schemas import names
 from tests.cli.conftest import Holdfast
 from tests.support.backend import Backend, Launch, Run
 from tests.support.eventually import eventually
@@ -27,13 +28,9 @@ async def started(backend: Backend, who: str | None, **more: Any) -> Run:
 
 async def kept(client: Client, who: str) -> list[str]:
     """The executions of a person that Temporal lists, by their types."""
-    listed = [each async for each in client.list_workflows()]
-    return sorted(
-        each.workflow_type
-        for each in listed
-        if each.id.endswith(f".{who}")
-        or who in [pair.value for pair in each.typed_search_attributes]
-    )
+    memory = names.memory_id("keeper", who, inline=True)
+    query = f'{names.AGENT_PRINCIPAL} = "{who}" OR WorkflowId = "{memory}"'
+    return sorted([each.workflow_type async for each in client.list_workflows(query)])
 
 
 async def test_a_person_s_memory_is_deleted_and_with_runs_their_finished_runs(
