@@ -1,7 +1,7 @@
 """What a reader types, and what is printed: the worker in a terminal of its own, all else here.
 
-Python takes most of a second to start. So `holdfast` is carried out within this process; but for
-the first time, for which the command itself is started, as for everything else.
+Python takes most of a second to start, so `holdfast` is carried out within this process; all else,
+and what is joined by a shell's operators, is started.
 """
 
 import asyncio
@@ -33,7 +33,6 @@ class Terminal:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._has_seen_holdfast = False
         self.worker: Worker | None = None
 
     async def type(self, command: str) -> str:
@@ -71,10 +70,9 @@ class Terminal:
 
     async def _carry_out(self, command: str) -> tuple[int, str]:
         is_ours = command.startswith("holdfast ") and not _FOR_BASH.search(_unquoted(command))
-        if is_ours and self._has_seen_holdfast:
+        if is_ours:
             said = await holdfast(*shlex.split(command)[1:])
             return said.code, said.out + said.err
-        self._has_seen_holdfast |= is_ours
         return await asyncio.to_thread(_ended, _open(command, self._folder))
 
 
