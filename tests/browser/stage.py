@@ -108,7 +108,7 @@ class Visitor:
 
     def __init__(self, page: Page, address: str, run: Run) -> None:
         self.page = page
-        self._address = f"{address}/{run.id}"
+        self._address = f"{address}/{run.id}/{run.handle.result_run_id}"
 
     async def details(self) -> str:
         """What the tab "User Metadata" has under "Current Details"."""
@@ -155,10 +155,7 @@ class Visitor:
 
     async def opened(self, tab: str) -> None:
         """Have one of its tabs open."""
-        if "/workflows/" not in self.page.url:
-            await self.page.goto(self._address)
-            await self.page.wait_for_url("**/timeline")
-        await self.page.goto(f"{self.page.url.rsplit('/', 1)[0]}/{tab}")
+        await self.page.goto(f"{self._address}/{tab}")
 
 
 def decisions(details: str) -> list[str]:
