@@ -479,6 +479,8 @@ class Run(ExecutionBase):
         call = turn.decisive_call
         if turn.number:
             self._end_turn()
+        else:
+            self.pages.log_thresholds()
         if isinstance(call.outcome, Failed) and self.state.meter.out_of_time:
             self._exceed("maxDuration")
             return

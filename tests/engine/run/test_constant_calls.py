@@ -54,6 +54,12 @@ def test_the_answer_is_made_of_what_the_calls_wrote() -> None:
     assert play.result["output"] == {"paid": 20, "note": "Paid 20."}
 
 
+def test_the_calls_come_to_the_threshold_of_their_budget() -> None:
+    play = graph(agent={"on_threshold": {"maxCalls": 0.5}}, budget={"maxCalls": 4})
+    [reached] = play.records("budget_threshold")
+    assert (reached["budget"], reached["used"], reached["limit"]) == ("maxCalls", 2, 4)
+
+
 @pytest.mark.parametrize(
     ("agent", "code"),
     [

@@ -226,10 +226,6 @@ class Planning:
         if refusals:
             named = first_names(refusals, MAX_REFUSED_NAMED)
             text = f"{text} Refused already, and no part of it: {named}."
-
-        def check_edit(edited: dict[str, Any]) -> dict[str, Any]:
-            return edit_plan(turn, self._state, question.arguments, edited)
-
         question = Question(
             call_id=plan_id(turn.number),
             kind="plan",
@@ -245,7 +241,7 @@ class Planning:
             text=text,
             policy=strictest_policy([self._policy(call) for call in calls]),
             requested_at=self._state.clock(),
-            check_arguments=check_edit,
+            check_arguments=lambda edited: edit_plan(turn, self._state, question.arguments, edited),
             principal=self._state.principal,
         )
         return question
