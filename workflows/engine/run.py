@@ -389,7 +389,7 @@ class Run(ExecutionBase):
 
     def fail(self, code: str, message: str) -> None:
         """End the run with an error."""
-        self._hear(ending=True)
+        self._hear(ending=True, is_over=True)
         super().fail(code, message)
 
     def cancel(self) -> None:
@@ -542,7 +542,7 @@ class Run(ExecutionBase):
         if status == "completed" and conversation is not None and not self.mailbox.closed:
             return AwaitMessage(conversation.idle_timeout)
         self._leave_turn()
-        self._hear(ending=True)
+        self._hear(ending=True, is_over=True)
         if status == "completed" and self.exceeded is not None:
             status = "budget_exceeded"
         output = self.output if status != "budget_exceeded" else None
@@ -553,11 +553,14 @@ class Run(ExecutionBase):
         mine = {"models": self.choice.usage(), "undelivered": undelivered}
         return super()._result(status, output).model_copy(update=mine)
 
-    def _hear(self, *, ending: bool) -> bool:
-        """Move messages from the mailbox to the log, and return whether there were any."""
+    def _hear(self, *, ending: bool, is_over: bool = False) -> bool:
+        """Move messages from the mailbox to the log, and return whether there were any.
+
+        Once the run is over, they are in the log only, and change no skill.
+        """
         heard = self.mailbox.take(ending=ending)
         for message in heard:
-            if message.skill is not None:
+            if message.skill is not None and not is_over:
                 self._change_skill(message.skill)
             initial_context.append_message(self.state, message)
         return bool(heard)

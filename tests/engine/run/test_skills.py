@@ -21,7 +21,7 @@ from holdfast.workflows.engine.execution_base import (
     Fail,
     Finish,
 )
-from tests.engine.driver import Play, call, says, tool
+from tests.engine.driver import NoAnswer, Play, call, says, tool
 
 REFUNDS = Skill(
     name="refunds",
@@ -434,6 +434,16 @@ def test_a_message_with_an_unfit_skill_is_read_and_changes_none(skill: str, why:
 
     assert (play.run.state.skill, play.run.output) == ("refunds", "two")
     assert why in play.records("notice")[-1]["text"]
+
+
+def test_a_message_that_no_model_reads_changes_no_skill() -> None:
+    play = conversing(NoAnswer(text="it is down"), skill="refunds")
+    play.receive("go", skill="travel", delivery="followUp")
+    play.to_end()
+
+    assert play.failure.message == "it is down"
+    assert [each["skill"] for each in play.records("skill")] == ["refunds"]
+    assert play.messages()[-1]["content"] == "go"
 
 
 def test_outside_of_a_conversation_a_message_changes_no_skill() -> None:
