@@ -110,7 +110,9 @@ class GenerateActivity:
         served = self._models.find(request.ask.model.endpoint)
         target, model = served.target, request.ask.model
         progress.composed = request.ask.calling == "composed"
-        if request.ask.tools and (model.endpoint, model.name) in self._without_tools:
+        may_compose = request.ask.may_compose
+        is_known = (model.endpoint, model.name) in self._without_tools
+        if request.ask.tools and may_compose and is_known:
             return Solution(no_tools=True)
         sink: AnswerSink = RedactingSink(progress, self._secrets)
         attempt = activity.info().attempt
@@ -123,13 +125,13 @@ class GenerateActivity:
         except ContextOverflow as error:
             notice = model_errors.rejection_message(error, target, model.name)
             return Solution(too_long=True, window=error.window, notices=[notice])
-        except ToolsUnsupported as error:
-            self._without_tools[model.endpoint, model.name] = None
-            if len(self._without_tools) > MAX_MODELS_WITHOUT_TOOLS:
-                del self._without_tools[next(iter(self._without_tools))]
-            notice = model_errors.rejection_message(error, target, model.name)
-            return Solution(no_tools=True, notices=[notice])
         except (ProviderError, httpx.HTTPError) as error:
+            if isinstance(error, ToolsUnsupported) and may_compose:
+                self._without_tools[model.endpoint, model.name] = None
+                if len(self._without_tools) > MAX_MODELS_WITHOUT_TOOLS:
+                    del self._without_tools[next(iter(self._without_tools))]
+                notice = model_errors.rejection_message(error, target, model.name)
+                return Solution(no_tools=True, notices=[notice])
             progress.doubtful_attempts += model_errors.is_doubtful(error)
             doubtful = progress.doubtful_attempts
             raise model_errors.provider_error(error, target, model.name, doubtful) from None

@@ -135,6 +135,21 @@ def composed(output: Any, *calls: dict[str, Any]) -> Answer:
     return Answer(json.dumps({"calls": list(calls), "output": output}))
 
 
+def without_tools(turn: int, body: dict[str, Any]) -> Answer:
+    """A model that is down, and another one, which takes no tools."""
+    if body["model"] == "big":
+        return Answer(status=402, body={"error": {"message": "no credit"}})
+    if "tools" in body:
+        return Answer(status=400, body={"error": {"message": "tiny does not support tools"}})
+    return [composed(None, {"_tool": "look_up", "id": 1}), composed("a lamp")][turn - 1]
+
+
+def hooked(turn: int, _: dict[str, Any]) -> Answer:
+    """A model that looks something up, and then is down."""
+    down = Answer(status=402, body={"error": {"message": "no credit"}})
+    return Answer(calls=[call("look_up", id=1)]) if turn == 1 else down
+
+
 async def says_more(run: Run) -> None:
     """Somebody approves a plan, and says something while the first of its calls runs."""
     await run.waiting()
@@ -227,6 +242,16 @@ WHOLE: dict[str, Path] = {
             "input": None,
             "context": [{"content": SHOWN}],
         },
+    ),
+    "model_hooks": Path(
+        hooked,
+        ["look_up"],
+        {"agent": {"_beforeModel": "mask", "_onModelError": "stand_in"}, "input": "Ask Ann."},
+    ),
+    "next_model_without_tools": Path(
+        without_tools,
+        ["look_up"],
+        {"agent": {"model": [{"endpoint": "fake", "name": name} for name in ("big", "tiny")]}},
     ),
     "graph": Path(
         [Answer(calls=GRAPH), DONE],

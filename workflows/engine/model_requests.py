@@ -129,14 +129,11 @@ class ModelRequests:
         self._hook_uses.clear()
         self.failures = 0
 
-    def hook_before(self, turn: int) -> Hook | None:
-        """Return the use of the hook `_beforeModel` for a request of the turn, if there is one."""
+    def hook_before(self, turn: int, activity: ActivityBinding) -> Hook:
+        """Return the use of the hook `_beforeModel` for a request of the turn."""
         if self._changed is not None:
             self._changed = None
             self._state.offer_tools(self.agent)
-        activity = self.agent.hooks.before_model
-        if activity is None:
-            return None
         view = {
             **self._describe_request(turn),
             "skill": self._state.skill,

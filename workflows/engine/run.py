@@ -158,7 +158,7 @@ class Run(ExecutionBase):
             summaries=self.summaries.progress,
             plan=self.planning.to_snapshot(),
             seen_ids=list(self._seen_ids),
-            models=self.choice.snapshot(),
+            models=self.choice.progress,
             choice=self.pages.wanted,
             output=self.output,
             said=self._said,
@@ -228,7 +228,7 @@ class Run(ExecutionBase):
         meter, tools = self.state.meter, self.state.tools
         if not self.charge_answer(solution, self.pages.agent.own_model, is_turn=True):
             if solution.no_tools:
-                self.choice.compose_calls()
+                self.choice.compose_calls(self.pages.agent.own_model)
             elif not self.next_model(TOO_LONG):
                 self.summaries.turn_refused(solution)
             return
@@ -274,7 +274,7 @@ class Run(ExecutionBase):
         if is_answer:
             self.summaries.summary_answered(solution)
         else:
-            self.choice.compose_calls()
+            self.choice.compose_calls(model)
 
     def model_failed(self, message: str) -> None:
         """Ask the hook `_onModelError`, go to the next model, or end the run with the error."""
@@ -324,7 +324,8 @@ class Run(ExecutionBase):
             case {"retry": True, **more} if more.keys() <= {"after"}:
                 self._pause = pause_of(more.get("after", "1s"))
             case {"model": dict(patch)} if len(value) == 1:
-                self.choice.use(patched_model(self.agent.own_model, patch, "onModelError"), failure)
+                other = patched_model(self.agent.own_model, patch, "onModelError")
+                self.choice.use(other, self.pages.agent.own_model, failure)
                 self.summaries.use_model(self.agent.own_model.name)
             case _:
                 may = 'null, {"output"}, {"retry": true, "after"}, {"model"}, {"fail"} or {"stop"}'
@@ -341,6 +342,7 @@ class Run(ExecutionBase):
         text = f"the hook `_onModelError` answered for the model, which failed: {self._failure}"
         self.state.log.add_notice(text)
         self.state.log.add_message(ChatMessage(role="assistant", content=as_text(self.output)))
+        self.mailbox.mark_read()
         self._leave_turn()
         self._complete()
 
@@ -352,7 +354,7 @@ class Run(ExecutionBase):
         """
         if failed is not None and failed != self.agent.model:
             return True
-        if not self.choice.next_model(why):
+        if not self.choice.next_model(failed or self.pages.agent.own_model, why):
             return False
         self.summaries.use_model(self.agent.own_model.name)
         return True
@@ -410,11 +412,11 @@ class Run(ExecutionBase):
                 self._exceed(limit)
             return self.next()
         turn = self.state.meter.turns + 1
-        hook = self.pages.hook_before(turn)
-        if hook is None:
+        activity = self.agent.hooks.before_model
+        if activity is None:
             return self._request(turn)
         self._begin_turn(turn)
-        self._asking = AskHook(hook)
+        self._asking = AskHook(self.pages.hook_before(turn, activity))
         return self._asking
 
     def _request(self, turn: int) -> Step:
@@ -550,7 +552,7 @@ class Run(ExecutionBase):
 
     def _result(self, status: Ended, output: Any) -> RunResult:
         undelivered = sorted(self.mailbox.unread, key=lambda message: message.number)
-        mine = {"models": self.choice.usage(), "undelivered": undelivered}
+        mine = {"models": self.choice.progress.used, "undelivered": undelivered}
         return super()._result(status, output).model_copy(update=mine)
 
     def _hear(self, *, ending: bool, is_over: bool = False) -> bool:

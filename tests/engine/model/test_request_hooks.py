@@ -228,17 +228,46 @@ def test_it_is_asked_about_a_request_that_no_summary_makes_shorter() -> None:
     assert len(failed.seen("failed")) == 4, "three further attempts"
 
 
+def test_its_answer_is_that_of_a_message_after_one_whose_budget_was_used_up() -> None:
+    play = Asking(
+        says(""), DOWN, failed={"output": "later"}, budget={"maxTurns": 1}, conversation=True
+    )
+    play.to_end()
+    assert play.run.budget_problem(0) is not None
+    play.receive("and now?")
+    play.to_end()
+    assert (play.run.answered_up_to, play.run.output) == (1, "later")
+    assert play.run.budget_problem(1) is None
+    play.run.mailbox.close()
+    play.to_end()
+    assert (play.result["status"], "undelivered" in play.result) == ("completed", False)
+
+
 def test_it_adds_three_attempts_to_a_turn() -> None:
     again = {"retry": True, "after": "2s"}
     play = Asking(DOWN, DOWN, DOWN, LOOK, DOWN, DONE, failed=again).to_end()
     assert [view["attempt"] for view in play.seen("failed")] == [1, 2, 3, 1]
     assert play.result["turns"] == 2
+    uses = [(hook.name, hook.call_id, hook.n) for hook in play.hook_calls]
+    assert len(set(uses)) == len(uses), "each use has an id of its own"
     failure = Asking(*[DOWN] * 9, failed=again).to_end().failure
     assert failure.message == "it is down (`_onModelError` may add 3 attempts to a turn)"
 
 
 def test_a_pause_has_a_bound() -> None:
     assert request_hooks.pause_of("3d") == request_hooks.MAX_PAUSE
+
+
+def test_a_model_of_one_request_is_named_where_it_fails() -> None:
+    second = ModelSettings(endpoint="script", name="second")
+    model = DOWN, says("", no_tools=True), says('{"calls": [], "output": "done"}')
+    before = {"model": {"name": "big"}}
+    play = Asking(*model, before=before, definition={"fallbacks": [second]}).to_end()
+    notices = [text for text in play.notices() if not text.startswith("the hook")]
+    assert [text.split()[:3] for text in notices] == [
+        ["script/big", "did", "not"],
+        ["script/big", "takes", "no"],
+    ]
 
 
 def test_it_goes_to_another_model_for_the_rest_of_the_run() -> None:

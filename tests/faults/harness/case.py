@@ -297,7 +297,7 @@ class Case:
             with suppress(WorkflowAlreadyStartedError):
                 await self.ground.client.start_workflow(
                     self.scenario.workflow,
-                    self.scenario.asked_for(),
+                    self.scenario.asked_for(self.id),
                     id=self.id,
                     task_queue=self.id,
                     task_timeout=TASK_TIMEOUT,

@@ -30,7 +30,7 @@ READY = "worker ready"
 
 def name_of(workflow: str, root: str) -> str:
     """A workflow by the part that it plays: `run`, or `run.t1c1` for a delegate's."""
-    return RUN + workflow.removeprefix(root) if workflow.startswith(root) else workflow
+    return workflow.replace(root, RUN, 1)
 
 
 def numbered(name: str, seen: Counter[str]) -> str:

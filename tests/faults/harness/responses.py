@@ -180,10 +180,11 @@ class Front:
     ) -> None:
         path, body = await _request(reader)
         row = self._choose(body)
-        good = (await http.post(behind.copy_with(raw_path=path), content=body)).content
+        reply = await http.post(behind.copy_with(raw_path=path), content=body)
+        good, status = reply.content, f"{reply.status_code} {reply.reason_phrase}"
         first, end, _ = good.partition(b"\n\n")
         polite = Polite("openai", good, first + end)
-        await say(row.speak(polite) if row else iter((whole("200 OK", good),)), reader, writer)
+        await say(row.speak(polite) if row else iter((whole(status, good),)), reader, writer)
 
 
 async def _request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:

@@ -20,7 +20,8 @@ Models = Mapping[str, Sequence[Answer]]
 @dataclass(frozen=True)
 class Scenario:
     """`models` is what is said in each part of it, turn by turn: `run`, `latent`, and every agent
-    whose instructions are its name. `effects` are those that it has, `{part/call: tool}`.
+    whose instructions are its name. `effects` are those that it has, `{part/call: tool}`. The model
+    of the name `DOWN` never answers.
 
     `parts` are its workflows, by what follows the id of the first. `visit` is what people do
     besides deciding.
@@ -46,12 +47,12 @@ class Scenario:
         keys = [key.removeprefix(RUN).split("/") for key in self.effects]
         return [(part, call_id) for part, call_id in keys]
 
-    def asked_for(self) -> dict[str, Any]:
-        """The request that begins it."""
+    def asked_for(self, name: str) -> dict[str, Any]:
+        """The request that begins it, of an agent of this name."""
         if self.workflow != "AgentWorkflow":
             return dict(self.request)
         agent = {
-            "name": "tester",
+            "name": name,
             "instructions": RUN,
             "model": {"endpoint": "fake", "name": "fake"},
             "tools": list(self.tools),
@@ -68,11 +69,15 @@ class Scenario:
 
     def answer(self, body: dict[str, Any]) -> Answer:
         """Return the model's answer to a request: the same one for the same request."""
+        if body["model"] == DOWN:
+            return NO_CREDIT
         said = self.models[self.speaker(body)]
         return said[min(turn_of(body), len(said)) - 1]
 
 
 DONE = Answer("done")
+DOWN = "down"
+NO_CREDIT = Answer(status=402, body={"error": {"message": "the account has no credit"}})
 MANY = {"budget": {"maxTurns": 50, "maxIterations": 50, "maxCalls": 100}}
 # One turn takes about ten events: every second turn begins under a new run id.
 OFTEN = {"continue_after": 20}
@@ -241,6 +246,32 @@ MIXED = Scenario(
     agent={"_before": "guard", "_after": "review"},
 )
 
+MODELS = Scenario(
+    {
+        "run": [
+            Answer(
+                calls=[
+                    call("rules"),
+                    call("memory_write", key="paid", value="7", append=True),
+                    call("pay", amount=7),
+                ]
+            ),
+            Answer(calls=[call("memory_read", key="paid")]),
+            DONE,
+        ]
+    },
+    output="done",
+    effects={"run/t1c3": "pay"},
+    tools=["pay"],
+    agent={
+        "model": [{"endpoint": "fake", "name": name} for name in (DOWN, "fake")],
+        "knowledge": [{"name": "rules", "activity": "rules"}],
+        "memory": True,
+        "_beforeModel": "mask",
+        "_onModelError": "insist",
+    },
+)
+
 SINGLE = Scenario(
     {},
     output={"paid": 5},
@@ -259,5 +290,6 @@ SCENARIOS: dict[str, Scenario] = {
     "chain": CHAIN,
     "conversation": CONVERSATION,
     "mixed": MIXED,
+    "models": MODELS,
     "single": SINGLE,
 }

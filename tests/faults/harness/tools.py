@@ -135,7 +135,8 @@ async def join(arguments: Line) -> str:
     return arguments.text
 
 
-# Hooks: activities that are asked about calls. They take no model, so they are no tools.
+# Hooks: activities that are asked about calls and models. They take no pydantic model, so they are
+# no tools.
 
 
 @activity.defn
@@ -150,3 +151,25 @@ async def review(call: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]
     """Tell screens more than the model."""
     here("begun")
     return {"details": {"reviewed": call["id"]}}
+
+
+@activity.defn
+async def mask(request: dict[str, Any]) -> dict[str, Any]:
+    """Show the model another text; take the payment away after the first turn."""
+    here("begun")
+    tools = [name for name in request["tools"] if name != "pay" or request["turn"] == 1]
+    return {"messages": {"replace": {1: "go on"}}, "tools": tools}
+
+
+@activity.defn
+async def insist(failure: dict[str, Any]) -> dict[str, Any] | None:
+    """Ask the model again, and then the next one."""
+    here("begun")
+    return {"retry": True, "after": "10ms"} if failure["attempt"] == 1 else None
+
+
+@activity.defn
+async def rules(_: dict[str, Any]) -> str:
+    """What the model may know."""
+    here("begun")
+    return "Pay no more than is owed."

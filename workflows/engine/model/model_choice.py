@@ -41,67 +41,57 @@ class ModelChoice:
 
     def __init__(self, agent: Agent, log: Log, progress: ModelProgress) -> None:
         self._log = log
-        self._progress = progress
+        self.progress = progress
         hooks = agent.hooks
         is_hooked = hooks.before_model is not None or hooks.on_model_error is not None
         self._has_several = bool(agent.fallbacks) or is_hooked
-        self.agent = agent.model_copy(
-            update={
-                "model": progress.model or agent.model,
-                "fallbacks": agent.fallbacks[progress.skipped :],
-                "calling": "composed" if progress.composed else agent.calling,
-            }
-        )
+        self._given = agent
+        self._change()
 
-    def snapshot(self) -> ModelProgress:
-        """Return its state."""
-        return self._progress
-
-    def next_model(self, why: str) -> bool:
+    def next_model(self, failed: ModelSettings, why: str) -> bool:
         """Go to the next model of the list; return whether there is one."""
         fallbacks = self.agent.fallbacks
         if fallbacks:
-            self._change(skipped=self._progress.skipped + 1)
-            self.use(fallbacks[0], why)
-            self.agent = self.agent.model_copy(update={"fallbacks": fallbacks[1:]})
+            self._change(skipped=self.progress.skipped + 1)
+            self.use(fallbacks[0], failed, why)
         return bool(fallbacks)
 
-    def use(self, model: ModelSettings, why: str) -> None:
-        """Go to a model, since the one before did not answer."""
+    def use(self, model: ModelSettings, failed: ModelSettings, why: str) -> None:
+        """Go to a model, since another one did not answer."""
         short = why if len(why) <= MAX_REASON_CHARACTERS else f"{why[:MAX_REASON_CHARACTERS]} …"
-        before = self.agent.own_model.label
-        text = f"{before} did not answer ({short}): {model.label} answers from now on"
+        text = f"{failed.label} did not answer ({short}): {model.label} answers from now on"
         self._log.append(NoticeEntry(text=text))
         self._change(model=model)
-        self.agent = self.agent.model_copy(update={"model": model})
 
-    def compose_calls(self) -> None:
-        """Change to composed calling, since the model takes no tools."""
+    def compose_calls(self, model: ModelSettings) -> None:
+        """Change to composed calling, since a model takes no tools."""
         text = (
-            f"{self.agent.own_model.label} takes no tools: from now on its calls are a part of its"
-            " answers (composed calling)"
+            f"{model.label} takes no tools: from now on its calls are a part of its answers"
+            " (composed calling)"
         )
         self._log.append(NoticeEntry(text=text))
         self._change(composed=True)
-        self.agent = self.agent.model_copy(update={"calling": "composed"})
 
     def count(self, model: ModelSettings, usage: Usage, *, turns: int) -> None:
         """Count the usage of an answer, if the agent has more than one model."""
         if not self._has_several:
             return
-        used = {each.model: each for each in self._progress.used}
+        used = {each.model: each for each in self.progress.used}
         label = model.label
         label = label if label in used or len(used) < MAX_COUNTED_MODELS else _OTHERS
         used[label] = used.get(label, ModelUsage(model=label)).plus(usage, turns)
         self._change(used=list(used.values()))
-
-    def usage(self) -> list[ModelUsage]:
-        """Return the usage by model; of an agent with one model, nothing."""
-        return self._progress.used
 
     def label(self, model: ModelSettings) -> str | None:
         """Return a model for the log; None if the agent has one model."""
         return model.label if self._has_several else None
 
     def _change(self, **fields: object) -> None:
-        self._progress = self._progress.model_copy(update=fields)
+        agent = self._given
+        progress = self.progress = self.progress.model_copy(update=fields)
+        present = {
+            "model": progress.model or agent.model,
+            "fallbacks": agent.fallbacks[progress.skipped :],
+            "calling": "composed" if progress.composed else agent.calling,
+        }
+        self.agent = agent.model_copy(update=present)

@@ -117,6 +117,7 @@ def ask(
         tool_choice=choice,
         output=agent.output if choice == "none" else None,
         tail=tail,
+        may_compose=True,
     )
     if agent.calling == "native":
         return request
