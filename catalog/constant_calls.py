@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from pydantic.alias_generators import to_camel
-
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import output_path_problems
 from holdfast.schemas.agent import NOT_BESIDE_CALLS, Agent, AgentDefinition
@@ -37,7 +35,8 @@ def constant_call_problems(
     calls, known = definition.calls, {tool.name: tool for tool in tools}
     if not calls:
         return
-    for key in sorted(NOT_BESIDE_CALLS & set(map(to_camel, definition.model_fields_set))):
+    written = definition.model_dump(by_alias=True, exclude_unset=True)
+    for key in sorted(NOT_BESIDE_CALLS & written.keys()):
         reason = "an agent with `calls` asks no model"
         yield ValueProblem((key,), reason, f"leave out `{key}`, or `calls`")
     budget = definition.budget.over(BUDGET_DEFAULTS).bounded(world.limits.budget)

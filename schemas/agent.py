@@ -151,7 +151,10 @@ class SkillDefinition(Strict):
 MAX_CONSTANT_CALLS = 100
 # What an agent has for a model, which is not asked where its calls are constant.
 NOT_BESIDE_CALLS = frozenset(
-    ("model", "instructions", "calling", "skills", "toolChoice", "reasoningForCall")
+    (
+        *("model", "instructions", "calling", "skills", "toolChoice", "reasoningForCall"),
+        *("_beforeModel", "_onModelError"),
+    )
 )
 _ONLY_ACTIVITIES: JsonValue = {
     "required": ["skills"],

@@ -262,7 +262,7 @@ def expected_value(error: ErrorDetails) -> str:
     """Return the expected value: `a list`, `1 or more`, `` `always` or `never` ``."""
     context = error.get("ctx") or {}
     if error["type"] == "literal_error":
-        return str(context["expected"]).replace("'", "`")
+        return str(context["expected"]).replace("'", "`").replace("True", "`true`")
     if error["type"] == "string_pattern_mismatch":
         pattern = context["pattern"]
         return _PATTERN_WORDS.get(pattern, f"a text that matches {pattern}")

@@ -6,6 +6,7 @@ from typing import Any
 from tests.providers.wire.openai_responses import begun, call, ended, piecemeal, spoken, thought
 from tests.support import tools
 from tests.support.backend import Launch, Run
+from tests.support.eventually import eventually
 from tests.support.model_server import Answer
 from tests.support.model_server import call as call_of
 
@@ -65,8 +66,13 @@ async def test_a_model_that_reads_text_alone_is_told_of_images_and_refused_docum
     failure = await refused.failure()
     assert failure.type == "model_error"
     assert "the model `tiny` of endpoint `fake` takes no documents" in failure.message
-    accepted = await backend.start(["echo"], input=None, context=[{"content": [text, document]}])
-    assert (await accepted.result())["status"] == "completed"
+    models = [reads_text["model"], {"endpoint": "fake", "name": "big"}]
+    accepted = await backend.start(
+        ["echo"], agent={"model": models}, input=None, context=[{"content": [text, document]}]
+    )
+    assert (await accepted.result())["models"][0]["model"] == "fake/big"
+    [notice] = await notices(accepted)
+    assert notice.startswith("fake/tiny did not answer (the model `tiny` of endpoint `fake` takes")
     assert backend.model.requests[-1]["messages"][1]["content"][1]["type"] == "file"
 
 
@@ -172,15 +178,17 @@ async def test_an_error_that_names_tools_is_quoted_and_no_tool_is_lost(launch: L
     assert len(backend.model.requests) == 1
 
 
-async def test_a_hook_changes_what_the_model_is_shown_and_a_tool_it_takes_away_is_refused(
+async def test_a_hook_changes_what_the_model_is_shown_and_takes_a_tool_away_while_a_call_waits(
     launch: Launch,
 ) -> None:
+    """The waiting call is of the request before: it runs. The next one is refused."""
     pays = Answer(calls=[call_of("pay", amount=5)])
     backend = await launch([pays, pays, DONE])
     run = await backend.start(["pay"], agent={"_beforeModel": "mask"}, input="Pay Ann 5.")
     await run.waiting()
-    await run.decide("t1c1", "deny", reason="Ann is paid")
+    await run.decide("t1c1", "approve")
     assert (await run.result())["output"] == "done"
+    assert (await run.results())["t1c1"] == '{"paid": 5.0}'
     assert (await run.error("t2c1"))["code"] == "tool_not_allowed"
     bodies = backend.model.requests
     assert "Ann" not in str(bodies)
@@ -190,6 +198,31 @@ async def test_a_hook_changes_what_the_model_is_shown_and_a_tool_it_takes_away_i
         "the hook `_beforeModel` changed the request: messages replaced: 1; tools: pay"
     )
     assert [line.split()[1] for line in tools.read() if line.startswith("mask")] == ["1", "2", "3"]
+
+
+async def test_a_hook_takes_the_tool_of_a_call_away_that_is_left_of_an_approved_plan(
+    launch: Launch,
+) -> None:
+    hold = {"_tool": "hold", "_activity": "held", "properties": {"name": {"type": "string"}}}
+    pays = call_of("pay", amount=5)
+    backend = await launch(
+        [Answer(calls=[call_of("hold", name="a"), pays]), Answer(calls=[pays]), DONE]
+    )
+    agent = {"plan": "lazy", "concurrency": 1, "_beforeModel": "mask"}
+    run = await backend.start([hold, "pay"], agent=agent)
+    await run.waiting()
+    await run.decide("t1-plan", "approve")
+
+    async def begun() -> bool:
+        return "begun a" in tools.read()
+
+    await eventually(begun)
+    await run.handle.signal("message", {"content": "Wait with it."})
+    tools.write("open a")
+    assert (await run.result())["output"] == "done"
+    codes = {call: (await run.error(call))["code"] for call in ("t1c2", "t2c1")}
+    assert codes == {"t1c2": "cancelled", "t2c1": "tool_not_allowed"}
+    assert not any(line.startswith("pay") for line in tools.read())
 
 
 async def test_a_hook_answers_for_a_model_that_is_down(launch: Launch) -> None:

@@ -14,6 +14,16 @@ AGENTS = [
         "model: gpt-5\n",
         "1: `model`: `gpt-5` does not fit; write an object, or a list",
     ),
+    agent(
+        "a reasoning that no model has",
+        "model: {endpoint: m, reasoning: max}\n",
+        "1: `model.reasoning`: `max` does not fit; write `none`, `low`, `medium` or `high`",
+    ),
+    agent(
+        "a type of file that models do not accept",
+        "model: {endpoint: m, accepts: [pdf]}\n",
+        "1: `model.accepts[0]`: `pdf` does not fit; write `image` or `document`",
+    ),
     agent("no model", "name: desk\n", "1: `model` is missing; add it, or `calls` in its place"),
     agent(
         "a URL in an agent",
@@ -87,6 +97,16 @@ AGENTS = [
         "2: `budget.maxCalls`: `5` does not fit; write a whole number, without quotes",
     ),
     agent(
+        "a budget of a message without its name",
+        MODEL + "budget: {perMessage: 8}\n",
+        "2: `budget.perMessage`: `8` does not fit; write an object",
+    ),
+    agent(
+        "a total misspelt",
+        MODEL + "budget: {total: {maxTurn: 90}}\n",
+        "2: unknown field `maxTurn`; did you mean `maxTurns`?",
+    ),
+    agent(
         "a limit's end that does not exist",
         MODEL + "onLimit: {maxTurns: stop}\n",
         "2: `onLimit.maxTurns`: `stop` does not fit; write `finalize`, `fail` or `ask`",
@@ -149,6 +169,21 @@ AGENTS = [
         "7: `skills[1].tools[0]`: `pay` runs only after `look_up`, which the skill "
         "lacks; known: `pay`",
         editor=False,
+    ),
+    agent(
+        "a rule of a skill that fits no type",
+        MODEL + "skills:\n- {name: b, when: {type: strin}}\n",
+        "3: `skills[0].when.type`: `strin` is no type; did you mean `string`?",
+    ),
+    agent(
+        "a change of skill in quotes",
+        MODEL + "changeSkill: 'on'\n",
+        "2: `changeSkill`: `on` does not fit; write `true` or `false`",
+    ),
+    agent(
+        "a list of hooks around a request",
+        MODEL + "_beforeModel: [charge]\n",
+        '2: `_beforeModel`: `["charge"]` does not fit; write a text, or an object',
     ),
     agent(
         "instructions for an activity",

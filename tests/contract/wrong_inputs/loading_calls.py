@@ -76,6 +76,12 @@ CALLS = [
         editor=False,
     ),
     agent(
+        "a hook around requests that are never made",
+        "calls: [{_tool: look_up, order_id: '7'}]\n_onModelError: charge\n",
+        "2: `_onModelError`: an agent with `calls` asks no model; leave out `_onModelError`, or"
+        " `calls`",
+    ),
+    agent(
         "more calls than the budget allows",
         "budget: {total: {maxCalls: 1}}\ncalls: [{_tool: look_up, order_id: a}, {_tool: look_up,"
         " order_id: b}]\n",
@@ -90,6 +96,16 @@ CALLS = [
     ),
 ]
 LIMITS = [
+    limits(
+        "a limit of nothing",
+        "concurrency: 0\n",
+        "1: `concurrency`: `0` does not fit; write 1 or more",
+    ),
+    limits(
+        "a signature that need not be",
+        "approval: {signed: false}\n",
+        "1: `approval.signed`: `false` does not fit; write `true`",
+    ),
     limits(
         "a limit that loosens",
         "approval: {require: never}\n",

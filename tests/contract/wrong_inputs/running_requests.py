@@ -102,6 +102,21 @@ FIELDS = [
         "'object'",
     ),
     of(
+        "an earlier call without an id",
+        run(context=[{"role": "assistant", "calls": [{"tool": "echo"}]}]),
+        "`context[0].calls[0]`: `id` is missing; add it",
+    ),
+    of(
+        "a result whose call is misspelt",
+        run(context=[{"role": "tool", "callid": "a", "content": "x"}]),
+        "`context[0].callid`: unknown field `callid`; did you mean `callId`?",
+    ),
+    of(
+        "a document that is none",
+        run(context=[{"content": [{"type": "document", "mediaType": "text/plain", "data": ""}]}]),
+        "`context[0].content[0].mediaType`: `text/plain` does not fit; write `application/pdf`",
+    ),
+    of(
         "a context with an image from nowhere",
         run(context=[{"content": [{"type": "image"}]}]),
         ("`context[0].content[0]`: an image has either `url`, or `data` (base64) with `mediaType`"),

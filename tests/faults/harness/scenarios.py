@@ -256,7 +256,8 @@ MODELS = Scenario(
                     call("pay", amount=7),
                 ]
             ),
-            Answer(calls=[call("memory_read", key="paid")]),
+            # A write that was made twice would leave another text.
+            Answer(calls=[call("memory_write", key="paid", value="8", ifValue="7")]),
             DONE,
         ]
     },
