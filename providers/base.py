@@ -43,12 +43,13 @@ class EncodedMessage:
     """A message as the bytes that a provider receives.
 
     `deferred` must not be between the results of one turn: it follows the last of them. `notices`
-    describe what was left out.
+    describe what was left out, and `problem` why the model cannot be sent the message.
     """
 
     fragments: tuple[bytes, ...] = ()
     deferred: tuple[bytes, ...] = ()
     notices: tuple[str, ...] = ()
+    problem: str | None = None
 
 
 @dataclass(frozen=True)

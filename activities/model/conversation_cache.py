@@ -7,7 +7,7 @@ Everything here can be dropped and read again from the run.
 
 import json
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ class CachedMessage(NamedTuple):
     """A message by the number of its entry, as the provider receives it."""
 
     number: int
-    is_result: bool
+    role: str
     encoded: EncodedMessage
 
 
@@ -49,8 +49,6 @@ class CachedConversation:
         self.since = self.entries = since
         self.digest = origin
         self.size_bytes = _CONVERSATION_BYTES
-        # Of the messages since the model's last answer.
-        self.notices: tuple[str, ...] = ()
         self._summary: list[CachedMessage] = []
         self._messages: list[CachedMessage] = []
 
@@ -73,41 +71,31 @@ class CachedConversation:
             if "message" in record:
                 message = ChatMessage.read(record["message"])
                 encoded = encode(message)
-                earlier = () if message.role == "assistant" else self.notices
-                self.notices = (*earlier, *encoded.notices)
-                is_result = message.role == "tool"
-                self._messages.append(CachedMessage(self.entries + 1, is_result, encoded))
+                self._messages.append(CachedMessage(self.entries + 1, message.role, encoded))
             elif record["upto"] == self.since:
                 encoded = encode(ChatMessage(role="user", content=record["text"]))
-                self._summary = [CachedMessage(self.entries + 1, False, encoded)]
+                self._summary = [CachedMessage(self.entries + 1, "user", encoded)]
             new = (*encoded.fragments, *encoded.deferred)
             self.size_bytes += sum(len(fragment) + FRAGMENT_BYTES for fragment in new)
         self.entries += 1
         self.digest = link(self.digest, digest)
 
-    def fragments(
-        self,
-        upto: int | None = None,
-        hidden: Collection[int] = (),
-        replaced: Mapping[int, EncodedMessage] | None = None,
-    ) -> tuple[bytes, ...]:
-        """Return the messages as they are sent: all, or those up to an entry without open calls.
+    def messages(self, upto: int | None = None) -> Iterator[CachedMessage]:
+        """Yield all messages, or those up to an entry without open calls; a summary is first."""
+        yield from self._summary
+        yield from takewhile(lambda one: upto is None or one.number <= upto, self._messages)
 
-        Messages may be hidden or replaced, by the numbers of their entries; without that, an
-        earlier result is the beginning of a later one.
-        """
-        messages = takewhile(lambda one: upto is None or one.number <= upto, self._messages)
-        sent, deferred = list[bytes](), list[bytes]()
-        for number, is_result, known in (*self._summary, *messages):
-            if number in hidden:
-                continue
-            encoded = (replaced or {}).get(number, known)
-            if not is_result:
-                sent += deferred
-                deferred.clear()
-            sent += encoded.fragments
-            deferred += encoded.deferred
-        return (*sent, *deferred)
+
+def fragments(messages: Iterable[CachedMessage]) -> tuple[bytes, ...]:
+    """Return messages as they are sent: those of an earlier request are the beginning."""
+    sent, deferred = list[bytes](), list[bytes]()
+    for message in messages:
+        if message.role != "tool":
+            sent += deferred
+            deferred.clear()
+        sent += message.encoded.fragments
+        deferred += message.encoded.deferred
+    return (*sent, *deferred)
 
 
 class ConversationCache:

@@ -6,12 +6,13 @@ cached part is dropped and everything is read again, once.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Protocol
 
 from holdfast.activities.model.conversation_cache import (
     CachedConversation,
+    CachedMessage,
     RunKey,
+    fragments,
 )
 from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.providers.base import (
@@ -23,7 +24,7 @@ from holdfast.providers.base import (
 )
 from holdfast.providers.content import media_of, text_of
 from holdfast.providers.model_errors import model_error
-from holdfast.schemas.agent import Calling, ModelSettings
+from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.base import readable_json
 from holdfast.schemas.internal.model_request import (
     Ask,
@@ -87,7 +88,7 @@ class ConversationReader:
             if ask is not None and conversation.digest == pointer.digest:
                 if pointer.call is None:
                     self._cache.keep(run, conversation)
-                return _edited(conversation, pointer, ask, _encoder(ask, provider_of(ask)))
+                return _request(conversation, pointer, ask, _encoder(ask, provider_of(ask)))
         raise ConversationChanged(
             "the conversation's digest does not match that of the request: the run's log up to"
             f" entry {pointer.entries} is not what it was when the request was made"
@@ -160,47 +161,50 @@ def _accepted(provider: Provider, model: ModelSettings) -> tuple[str, ...]:
 
 
 def _encoder(ask: Ask, provider: Provider) -> Encoder:
-    encode = encoder_for(ask.calling, partial(provider.encode, names=ToolNames(ask.tools)))
-    return _accepted_alone(encode, _accepted(provider, ask.model), ask.model)
-
-
-def _accepted_alone(encode: Encoder, accepted: tuple[str, ...], model: ModelSettings) -> Encoder:
-    """Return an encoder that replaces images by a text, and raises for documents."""
-
-    def encode_accepted(message: ChatMessage) -> EncodedMessage:
-        refused = [part for part in media_of(message.content) if part.type not in accepted]
-        if not refused or isinstance(message.content, str):
-            return encode(message)
-        if any(isinstance(part, DocumentPart) for part in refused):
-            raise model_error(_NO_DOCUMENTS.format(model.name, model.endpoint))
-        content = [TextPart(text=_UNSEEN) if part in refused else part for part in message.content]
-        encoded = encode(message.model_copy(update={"content": content}))
-        return replace(encoded, notices=(_NO_IMAGES.format(model.name, len(refused)),))
-
-    return encode_accepted
-
-
-def _edited(
-    conversation: CachedConversation, pointer: ConversationPointer, ask: Ask, encode: Encoder
-) -> ProviderRequest:
-    """Return the request with the conversation as the run changed it for this request."""
-    edits = ask.edits
-    replaced = {number: encode(message) for number, message in edits.replaced.items()}
-    sent = conversation.fragments(pointer.upto or None, set(edits.hidden), replaced)
-    added = [encode(message) for message in edits.added]
-    fragments = (*sent, *(each for one in added for each in (*one.fragments, *one.deferred)))
-    return ProviderRequest(ask, fragments, notices=conversation.notices)
-
-
-def encoder_for(calling: Calling, encode: Encoder) -> Encoder:
-    """Return the encoder of messages for a way of calling tools.
+    """Return the encoder of a request's messages: with what its model accepts, and can call.
 
     In composed calling, the model's calls are in the text of its answer, and the provider is
     offered no tools. Calls and results become text, so that no format needs to know.
     """
-    if calling == "native":
-        return encode
-    return lambda message: encode(without_native_calls(message))
+    model, names, accepted = ask.model, ToolNames(ask.tools), _accepted(provider, ask.model)
+
+    def encode(message: ChatMessage) -> EncodedMessage:
+        if ask.calling == "composed":
+            message = without_native_calls(message)
+        refused = [part for part in media_of(message.content) if part.type not in accepted]
+        if not refused:
+            return provider.encode(message, names)
+        if any(isinstance(part, DocumentPart) for part in refused):
+            return EncodedMessage(problem=_NO_DOCUMENTS.format(model.name, model.endpoint))
+        content = [TextPart(text=_UNSEEN) if part in refused else part for part in message.content]
+        encoded = provider.encode(message.model_copy(update={"content": content}), names)
+        return replace(encoded, notices=(_NO_IMAGES.format(model.name, len(refused)),))
+
+    return encode
+
+
+def _request(
+    conversation: CachedConversation, pointer: ConversationPointer, ask: Ask, encode: Encoder
+) -> ProviderRequest:
+    """Return the request with the conversation as the run changed it for this request.
+
+    Raises:
+        ApplicationError: the model does not take a part of it; not retried.
+    """
+    edits, sent = ask.edits, list[CachedMessage]()
+    for message in conversation.messages(pointer.upto or None):
+        if message.number in edits.replaced:
+            new = encode(edits.replaced[message.number])
+            sent.append(message._replace(encoded=new))
+        elif message.number not in edits.hidden:
+            sent.append(message)
+    sent += (CachedMessage(0, added.role, encode(added)) for added in edits.added)
+    problem = next((message.encoded.problem for message in sent if message.encoded.problem), None)
+    if problem is not None:
+        raise model_error(problem)
+    last = max((n for n, message in enumerate(sent) if message.role == "assistant"), default=0)
+    notices = (notice for message in sent[last:] for notice in message.encoded.notices)
+    return ProviderRequest(ask, fragments(sent), notices=tuple(notices))
 
 
 def without_native_calls(message: ChatMessage) -> ChatMessage:

@@ -7,6 +7,7 @@ from holdfast.activities.model.conversation_cache import (
     CachedConversation,
     ConversationCache,
     RunKey,
+    fragments,
 )
 from holdfast.providers.base import EncodedMessage
 from holdfast.schemas.base import link, sha256
@@ -40,16 +41,16 @@ def test_its_digest_is_the_chain_over_all_entries_seen_by_the_model_or_not() -> 
     conversation.append(second, encode)
     assert conversation.entries == 2
     assert conversation.digest == link(link("", sha256(first.encode())), "ab" * 32)
-    assert conversation.fragments() == ("†".encode(),)
+    assert fragments(conversation.messages()) == ("†".encode(),)
 
 
 def test_what_waits_for_the_last_result_goes_behind_it() -> None:
     conversation = CachedConversation()
     conversation.append(item("tool", "1", "map"), encode)
     conversation.append(item("tool", "2"), encode)
-    assert conversation.fragments() == (b"1", b"2", b"1 later")
+    assert fragments(conversation.messages()) == (b"1", b"2", b"1 later")
     conversation.append(item("assistant", "3"), encode)
-    assert conversation.fragments() == (b"1", b"2", b"1 later", b"3")
+    assert fragments(conversation.messages()) == (b"1", b"2", b"1 later", b"3")
 
 
 def test_what_was_kept_is_taken_again_by_one_alone() -> None:
@@ -93,14 +94,3 @@ def test_keeping_a_run_twice_counts_it_once() -> None:
     held.keep(RunKey("a", "1"), of_size(3_000))
     held.keep(RunKey("a", "1"), of_size(4_000))
     assert held.size_bytes == 4_000
-
-
-def test_messages_are_hidden_and_replaced_and_the_cached_ones_stay() -> None:
-    conversation = CachedConversation()
-    for role, content, tool in (("user", "1", None), ("tool", "2", "map"), ("tool", "3", None)):
-        conversation.append(item(role, content, tool), encode)
-    conversation.append(item("assistant", "4"), encode)
-    replaced = {1: EncodedMessage((b"one",))}
-    assert conversation.fragments(None, {2}, replaced) == (b"one", b"3", b"4")
-    assert conversation.fragments(None, {4}) == (b"1", b"2", b"3", b"2 later")
-    assert conversation.fragments() == (b"1", b"2", b"3", b"2 later", b"4")

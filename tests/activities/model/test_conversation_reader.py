@@ -18,6 +18,7 @@ from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.model_request import (
     Ask,
+    ConversationEdits,
     ConversationPage,
     ConversationPageRequest,
     ConversationPointer,
@@ -250,6 +251,24 @@ async def test_a_document_that_the_model_does_not_accept_is_an_error_that_names_
     pair = accepting("image")
     pair.run.say(said("user", [DOCUMENT, PICTURE]))
     with pytest.raises(ApplicationError, match="the model `gpt-test` of endpoint `openai` takes"):
+        await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+
+
+async def test_messages_are_hidden_replaced_and_added_in_one_request_alone() -> None:
+    pair = accepting()
+    pair.run.say(said("user", [DOCUMENT]), said("user", [PICTURE]), said("user", "three"))
+    edits = ConversationEdits(
+        hidden=[1],
+        replaced={2: said("user", "two")},
+        added=[said("user", [PICTURE])],
+    )
+    as_it_is, pair.run.ask = pair.run.ask, pair.run.ask.model_copy(update={"edits": edits})
+    request = await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
+    contents = [json.loads(fragment)["content"] for fragment in request.fragments]
+    assert contents == ["two", "three", "(a picture, which you cannot see)"]
+    assert len(request.notices) == 1, "of what is sent alone"
+    pair.run.ask = as_it_is
+    with pytest.raises(ApplicationError, match="takes no documents"):
         await pair.reader.read(RUN, pair.run.pointer(), pair.provider)
 
 

@@ -5,7 +5,11 @@ import json
 import httpx
 import pytest
 
-from holdfast.activities.model.conversation_cache import CachedConversation, ConversationCache
+from holdfast.activities.model.conversation_cache import (
+    CachedConversation,
+    ConversationCache,
+    fragments,
+)
 from holdfast.activities.model.conversation_reader import ConversationReader
 from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.providers.base import EncodedMessage
@@ -50,15 +54,15 @@ def held(run: LoggedRun, since: int) -> CachedConversation:
 def test_the_summary_stands_before_what_came_after_it_and_the_older_is_left_out() -> None:
     run = summarised()
     conversation = held(run, 3)
-    assert conversation.fragments() == (b"user: the first three", b"assistant: four")
+    assert fragments(conversation.messages()) == (b"user: the first three", b"assistant: four")
     assert (conversation.entries, conversation.digest) == (6, run.pointer().digest)
 
 
 def test_the_older_summary_is_read_where_it_holds() -> None:
     conversation = held(summarised(), 2)
     shown = (b"user: the first two", b"user: three", b"assistant: four")
-    assert conversation.fragments() == shown
-    assert [conversation.fragments(upto) for upto in (2, 3, 4, 6)] == [
+    assert fragments(conversation.messages()) == shown
+    assert [fragments(conversation.messages(upto)) for upto in (2, 3, 4, 6)] == [
         shown[:1],
         shown[:2],
         shown,
