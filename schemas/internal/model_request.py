@@ -5,12 +5,13 @@ a `ConversationPage`: the part of its log that the activity lacks, under a megab
 both are in one process, the run passes the first page when it schedules the activity.
 """
 
-from typing import Annotated, Any, Final
+from datetime import timedelta
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from holdfast.schemas.agent import Calling, ModelSettings, ToolChoice
-from holdfast.schemas.base import Json, Lenient, Strict
+from holdfast.schemas.base import Duration, Json, Lenient, OneOf, Strict
 from holdfast.schemas.message import ChatMessage, Message
 from holdfast.schemas.tool import Schema
 
@@ -84,6 +85,20 @@ class RequestChange(Strict):
     messages: MessageChanges = MessageChanges()
     tools: list[str] | None = None
     model: dict[str, Json] | None = None
+    stop: str | None = None
+
+
+class FailureRuling(OneOf):
+    """The value that the hook `_onModelError` returns; `after` is the pause before a retry."""
+
+    one_of = ("output", "retry", "model", "fail", "stop")
+
+    output: Json = None
+    retry: Literal[True] | None = None
+    after: Duration = timedelta(seconds=1)
+    model: dict[str, Json] | None = None
+    fail: str | None = None
+    stop: str | None = None
 
 
 class ConversationEdits(Lenient):

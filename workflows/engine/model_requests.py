@@ -115,32 +115,23 @@ class ModelRequests:
         self.latents: dict[str, Latent] = {}
         # The present request as a hook changed it.
         self._changed: ChangedRequest | None = None
-        # In the open turn: the uses of each hook, and how often the model failed.
-        self._hook_uses: Counter[HookName] = Counter()
-        self.failures = 0
+        # The uses of each hook, by turn.
+        self._hook_uses: Counter[tuple[HookName, int]] = Counter()
 
     @property
     def agent(self) -> Agent:
         """Return the agent of the present request: with its model, its tools and its calling."""
         return self._choice.agent if self._changed is None else self._changed.agent
 
-    def begin_turn(self) -> None:
-        """Start to count for the next turn."""
-        self._hook_uses.clear()
-        self.failures = 0
-
-    def hook_before(self, turn: int, activity: ActivityBinding) -> Hook:
-        """Return the use of the hook `_beforeModel` for a request of the turn."""
+    def hook_before(self, activity: ActivityBinding) -> Hook:
+        """Return the use of the hook `_beforeModel` for the next request."""
         if self._changed is not None:
             self._changed = None
             self._state.offer_tools(self.agent)
-        view = {
-            **self._describe_request(turn),
-            "skill": self._state.skill,
-            "tools": [tool.name for tool in self._state.tools],
-            **view_messages(self._state.log, self._summaries.progress.since),
-        }
-        return self._use_hook("beforeModel", turn, activity, view)
+        tools = [tool.name for tool in self._state.tools]
+        messages = view_messages(self._state.log, self._summaries.progress.since)
+        view = {"skill": self._state.skill, "tools": tools, **messages}
+        return self._use_hook("beforeModel", activity, view)
 
     def change(self, value: Any) -> None:
         """Apply the value of `_beforeModel`, or raise `CallRefused` or `RunStopped`."""
@@ -151,24 +142,20 @@ class ModelRequests:
         if changed.notice is not None:
             state.log.add_notice(changed.notice)
 
-    def hook_on_error(self, turn: int, message: str) -> Hook | None:
-        """Return the use of the hook `_onModelError` for a failed request, if it is consulted."""
+    def hook_on_error(self, message: str) -> Hook | None:
+        """Return the use of the hook `_onModelError` for a failed request, if it is called."""
         activity = self.agent.hooks.on_model_error
         if activity is None or self.finalizing is not None or self._state.is_choosing_skill:
             return None
-        self.failures += 1
-        error = {"attempt": self.failures, "error": {"message": message}}
-        view = {**self._describe_request(turn), **error}
-        return self._use_hook("onModelError", turn, activity, view)
+        return self._use_hook("onModelError", activity, {"error": {"message": message}})
 
-    def _describe_request(self, turn: int) -> dict[str, Any]:
-        return {"agent": self.agent.name, "turn": turn, "model": self.agent.own_model.to_json()}
-
-    def _use_hook(
-        self, name: HookName, turn: int, activity: ActivityBinding, view: dict[str, Any]
-    ) -> Hook:
-        self._hook_uses[name] += 1
-        return Hook(name, names.turn_id(turn), self._hook_uses[name], activity, [view])
+    def _use_hook(self, name: HookName, activity: ActivityBinding, view: dict[str, Any]) -> Hook:
+        turn = self._state.meter.turns + 1
+        self._hook_uses[name, turn] += 1
+        n = self._hook_uses[name, turn]
+        about = {"agent": self.agent.name, "turn": turn, "model": self.agent.own_model.to_json()}
+        attempt = {"attempt": n} if name == "onModelError" else {}
+        return Hook(name, names.turn_id(turn), n, activity, [{**about, **attempt, **view}])
 
     def reached(self) -> BudgetName | None:
         """Return the limit that prevents a request; a final one may always be made."""

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from holdfast.schemas.agent import Agent, ModelSettings
 from holdfast.schemas.budget import BudgetName
+from holdfast.schemas.internal.model_request import FailureRuling
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import SkillChooser, TurnEndEntry, TurnStartEntry
 from holdfast.schemas.message import ChatMessage
@@ -62,8 +63,9 @@ from holdfast.workflows.engine.model.model_choice import TOO_LONG, ModelChoice
 from holdfast.workflows.engine.model.prompt import FINALIZE
 from holdfast.workflows.engine.model.request_hooks import (
     MAX_FURTHER_ATTEMPTS,
+    MAX_PAUSE,
     patched_model,
-    pause_of,
+    read_value,
 )
 from holdfast.workflows.engine.model_requests import ModelRequests, RunSnapshot
 from holdfast.workflows.engine.run_state import Clock, RunState, RunStateSnapshot
@@ -106,8 +108,7 @@ class Run(ExecutionBase):
         self._conversation = Conversation() if hears is True else hears or None
         self._seen_ids = dict.fromkeys(snapshot.seen_ids)
         self._asking: AskModel | AskHook | None = None
-        # Why the model failed about which a hook is asked, and the pause that it wants.
-        self._failure = ""
+        # The pause before another attempt, as a hook wants it.
         self._pause: timedelta | None = None
         # Whether a turn has started that the model has not answered.
         self._begun = False
@@ -284,9 +285,9 @@ class Run(ExecutionBase):
         )
 
     def _fail_request(self, message: str, *, is_turn: bool) -> None:
-        hook = self.pages.hook_on_error(self.state.meter.turns + 1, message) if is_turn else None
+        hook = self.pages.hook_on_error(message) if is_turn else None
         if hook is not None:
-            self._failure, self._asking = message, AskHook(hook)
+            self._asking = AskHook(hook)
         elif not self.next_model(message):
             self.fail(MODEL_ERROR, message)
 
@@ -299,39 +300,36 @@ class Run(ExecutionBase):
                 self.pages.change(value)
                 self._request(self.state.meter.turns + 1)
             else:
-                self._handle_failure(value)
+                self._handle_failure(hook.n, hook.arguments[0]["error"]["message"], value)
         except RunStopped as stop:
             self.output, self._ending = str(stop), "stopped"
         except CallRefused as refusal:
             self.fail(MODEL_ERROR, str(refusal))
 
-    def _handle_failure(self, value: Any) -> None:
+    def _handle_failure(self, attempt: int, failure: str, value: Any) -> None:
         """Do what `_onModelError` wants about a failure; it may add a few attempts to a turn."""
-        failure, is_last = self._failure, self.pages.failures > MAX_FURTHER_ATTEMPTS
-        match value:
-            case None | {} if not value:
-                if not self.next_model(failure):
-                    self.fail(MODEL_ERROR, failure)
-            case {"output": output} if len(value) == 1:
-                self._answer_for_model(output)
-            case {"stop": str(reason)} if len(value) == 1:
-                raise RunStopped(reason)
-            case {"fail": str(reason)} if len(value) == 1:
-                self.fail(MODEL_ERROR, reason or failure)
-            case {"retry": True} | {"model": dict()} if is_last:
-                why = f"`_onModelError` may add {MAX_FURTHER_ATTEMPTS} attempts to a turn"
-                self.fail(MODEL_ERROR, f"{failure} ({why})")
-            case {"retry": True, **more} if more.keys() <= {"after"}:
-                self._pause = pause_of(more.get("after", "1s"))
-            case {"model": dict(patch)} if len(value) == 1:
-                other = patched_model(self.agent.own_model, patch, "onModelError")
-                self.choice.use(other, self.pages.agent.own_model, failure)
-                self.summaries.use_model(self.agent.own_model.name)
-            case _:
-                may = 'null, {"output"}, {"retry": true, "after"}, {"model"}, {"fail"} or {"stop"}'
-                raise invalid_hook_result("onModelError", f"it has to return {may}")
+        if value in (None, {}):
+            if not self.next_model(failure):
+                self.fail(MODEL_ERROR, failure)
+            return
+        ruling = read_value(value, FailureRuling, "onModelError")
+        if ruling.stop is not None:
+            raise RunStopped(ruling.stop)
+        if ruling.fail is not None:
+            self.fail(MODEL_ERROR, ruling.fail or failure)
+        elif ruling.output is not None:
+            self._answer_for_model(ruling.output, failure)
+        elif attempt > MAX_FURTHER_ATTEMPTS:
+            why = f"`_onModelError` may add {MAX_FURTHER_ATTEMPTS} attempts to a turn"
+            self.fail(MODEL_ERROR, f"{failure} ({why})")
+        elif ruling.model is None:
+            self._pause = min(ruling.after, MAX_PAUSE)
+        else:
+            other = patched_model(self.agent.own_model, ruling.model, "onModelError")
+            self.choice.use(other, self.pages.agent.own_model, failure)
+            self.summaries.use_model(other.name)
 
-    def _answer_for_model(self, output: Any) -> None:
+    def _answer_for_model(self, output: Any, failure: str) -> None:
         """Take an output in place of the model's answer."""
         schema = self.agent.output
         try:
@@ -339,7 +337,7 @@ class Run(ExecutionBase):
         except InvalidArguments as error:
             why = f"its `output` does not fit: {error}"
             raise invalid_hook_result("onModelError", why) from None
-        text = f"the hook `_onModelError` answered for the model, which failed: {self._failure}"
+        text = f"the hook `_onModelError` answered for the model, which failed: {failure}"
         self.state.log.add_notice(text)
         self.state.log.add_message(ChatMessage(role="assistant", content=as_text(self.output)))
         self.mailbox.mark_read()
@@ -416,7 +414,7 @@ class Run(ExecutionBase):
         if activity is None:
             return self._request(turn)
         self._begin_turn(turn)
-        self._asking = AskHook(self.pages.hook_before(turn, activity))
+        self._asking = AskHook(self.pages.hook_before(activity))
         return self._asking
 
     def _request(self, turn: int) -> Step:
@@ -435,7 +433,6 @@ class Run(ExecutionBase):
     def _begin_turn(self, turn: int) -> None:
         if not self._begun:
             self._begun = True
-            self.pages.begin_turn()
             self.state.log.append(TurnStartEntry(turn=turn))
 
     def _take_up_skill(self, turn: Turn) -> bool:

@@ -255,7 +255,28 @@ def test_it_adds_three_attempts_to_a_turn() -> None:
 
 
 def test_a_pause_has_a_bound() -> None:
-    assert request_hooks.pause_of("3d") == request_hooks.MAX_PAUSE
+    play = Asking(DOWN, DONE, failed={"retry": True, "after": "3d"})
+    pauses = []
+    for _ in range(5):
+        step = play.run.next()
+        pauses.append(step.pause if isinstance(step, AskModel) else None)
+        play.take(step)
+    assert pauses == [None, None, None, None, request_hooks.MAX_PAUSE]
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"retry": "yes"}, "`retry`"),
+        ({"output": 1, "fail": "x"}, "`output` and `fail` stand beside each other"),
+        ({"again": True}, "unknown field `again`"),
+        ({"retry": True, "after": "soon"}, "`after`"),
+    ],
+)
+def test_nonsense_about_a_failure_fails_the_run(said: Any, why: str) -> None:
+    message = Asking(DOWN, failed=said).to_end().failure.message
+    assert message.startswith("the hook `_onModelError` failed: ")
+    assert why in message
 
 
 def test_a_model_of_one_request_is_named_where_it_fails() -> None:

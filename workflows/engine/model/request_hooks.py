@@ -9,22 +9,28 @@ The run applies it to what the activity reads, since no activity's input holds t
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from holdfast.schemas.agent import Agent, ModelSettings
-from holdfast.schemas.base import json_size, parse_duration
+from holdfast.schemas.base import Strict, json_size
 from holdfast.schemas.internal.model_request import ConversationEdits, RequestChange
 from holdfast.schemas.log_entry import SHOWN_TO_MODELS
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import Tool
 from holdfast.validation.problems import problems_of, summarize_problems
-from holdfast.workflows.engine.call.activities import CallRefused, RunStopped, invalid_hook_result
+from holdfast.workflows.engine.call.activities import (
+    CallRefused,
+    HookName,
+    RunStopped,
+    invalid_hook_result,
+)
 from holdfast.workflows.engine.conversation.scopes import content_text
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.state.redaction import truncate
 
+StrictT = TypeVar("StrictT", bound=Strict)
 MAX_VIEW_BYTES = 16_000
 MAX_VIEW_TEXT_CHARACTERS = 2_000
 MAX_VIEW_ARGUMENTS_BYTES = 300
@@ -92,18 +98,11 @@ def changed_request(
         RunStopped: The hook stops the run.
         CallRefused: The value is invalid.
     """
-    match value:
-        case None | {} if not value:
-            return ChangedRequest(agent, ConversationEdits())
-        case {"stop": str(reason)} if len(value) == 1:
-            raise RunStopped(reason)
     if (size := json_size(value)) > MAX_CHANGE_BYTES:
         raise _invalid(f"it returned {size} bytes; at most {MAX_CHANGE_BYTES}")
-    try:
-        change = RequestChange.model_validate(value)
-    except ValidationError as error:
-        problems = problems_of(error, value, RequestChange)
-        raise _invalid(summarize_problems(problems)) from None
+    change = read_value({} if value is None else value, RequestChange, "beforeModel")
+    if change.stop is not None:
+        raise RunStopped(change.stop)
     edits = _edits(change, shown_messages(log, since), since)
     edited = {"hidden": edits.hidden, "replaced": edits.replaced, "added": edits.added}
     notes = [f"messages {name}: {len(found)}" for name, found in edited.items() if found]
@@ -122,23 +121,18 @@ def changed_request(
     return ChangedRequest(agent, edits, notice)
 
 
-def patched_model(model: ModelSettings, patch: dict[str, Any], hook: Any) -> ModelSettings:
+def patched_model(model: ModelSettings, patch: dict[str, Any], hook: HookName) -> ModelSettings:
     """Return a model with the fields that a hook set; raise `CallRefused` if they are invalid."""
-    patched = {**model.to_json(), **patch}
+    return read_value({**model.to_json(), **patch}, ModelSettings, hook, "`model`: ")
+
+
+def read_value(value: Any, model: type[StrictT], hook: HookName, where: str = "") -> StrictT:
+    """Return a value of a hook as a model; raise `CallRefused` if it does not fit."""
     try:
-        return ModelSettings.model_validate(patched, by_alias=True, by_name=False)
+        return model.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
-        problems = problems_of(error, patched, ModelSettings)
-        raise invalid_hook_result(hook, f"`model`: {summarize_problems(problems)}") from None
-
-
-def pause_of(written: Any) -> timedelta:
-    """Return the pause before another attempt; raise `CallRefused` if it is invalid."""
-    try:
-        pause = parse_duration(written)
-    except ValueError as error:
-        raise invalid_hook_result("onModelError", f"`after`: {error}") from None
-    return min(pause, MAX_PAUSE)
+        problems = summarize_problems(problems_of(error, value, model))
+        raise invalid_hook_result(hook, f"{where}{problems}") from None
 
 
 def _edits(change: RequestChange, shown: dict[int, ChatMessage], since: int) -> ConversationEdits:
