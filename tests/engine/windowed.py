@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from holdfast.activities.model.conversation_cache import CachedConversation
+from holdfast.activities.model.conversation_cache import CachedConversation, fragments
 from holdfast.providers.base import EncodedMessage
 from holdfast.schemas.internal.model_request import (
     Ask,
@@ -88,7 +88,7 @@ def conversation(play: Play, pointer: ConversationPointer) -> tuple[list[Message
     for item in page.items:
         held.append(item, _encoded)
     assert held.digest == pointer.digest
-    return [json.loads(each) for each in held.fragments(pointer.upto or None)], page.ask
+    return [json.loads(each) for each in fragments(held.messages(pointer.upto or None))], page.ask
 
 
 def tokens_of(messages: list[Message], ask: Ask) -> int:

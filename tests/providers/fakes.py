@@ -10,7 +10,7 @@ import httpx
 from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
-from holdfast.activities.model.conversation_cache import CachedConversation, RunKey
+from holdfast.activities.model.conversation_cache import CachedConversation, RunKey, fragments
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import without_remote_media
 from holdfast.providers.openai.format import OpenAIFormat
@@ -68,15 +68,15 @@ def fragments_of(
     for message in messages:
         item = canonical_json({"message": message.to_json()}).decode("utf-8", "surrogatepass")
         held.append(item, encode)
-    return held.fragments()
+    return fragments(held.messages())
 
 
 def sent_body(
     spoken: ProviderFormat, *messages: ChatMessage, host: str = "", **asked: Any
 ) -> bytes:
     """The body of a request of these messages, or of a greeting, with these settings."""
-    fragments = fragments_of(spoken, *messages or [said("user", "Hi")])
-    return spoken.body(ProviderRequest(ask(**asked), fragments), host)
+    sent = fragments_of(spoken, *messages or [said("user", "Hi")])
+    return spoken.body(ProviderRequest(ask(**asked), sent), host)
 
 
 class Heard:

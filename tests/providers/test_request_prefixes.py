@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.activities.model.conversation_cache import CachedConversation
+from holdfast.activities.model.conversation_cache import CachedConversation, fragments
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers.base import ProviderRequest
 from holdfast.providers.transport.http import ProviderFormat
@@ -64,7 +64,7 @@ class Worker:
 
     def messages(self) -> bytes:
         """The messages of a request, as they are sent now: their end is still open."""
-        request = ProviderRequest(ask(tools=TOOLS), self._conversation.fragments())
+        request = ProviderRequest(ask(tools=TOOLS), fragments(self._conversation.messages()))
         body = self._spoken.body(request, "localhost")
         end = body.rindex(SETTINGS.get(self._spoken.kind, b'],"model":"gpt-test"'))
         return body[:end].replace(MARK, b"").removesuffix(b"]}")
