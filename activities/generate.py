@@ -119,7 +119,9 @@ class GenerateActivity:
         try:
             with record_chat(self._telemetry, request.ask, target, pointer, attempt) as chat:
                 answer = await served.provider.solve(request, chat.observe(sink) if chat else sink)
-                solution = with_cost(answer, target.endpoint.price)
+                cost = token_cost(answer.usage, target.endpoint.price)
+                usage = answer.usage.model_copy(update={"cost": cost})
+                solution = answer.model_copy(update={"usage": usage})
                 if chat is not None:
                     chat.record_answer(solution)
         except ContextOverflow as error:
@@ -138,21 +140,12 @@ class GenerateActivity:
         return with_window(solution, window_of(target.endpoint, model))
 
 
-def with_cost(solution: Solution, price: Price | None) -> Solution:
-    """Return the solution with its cost, where its tokens and their price are known."""
-    usage = solution.usage
-    cost = token_cost(usage, price) if price is not None else None
-    if cost is None:
-        return solution
-    return solution.model_copy(update={"usage": usage.model_copy(update={"cost": cost})})
-
-
-def token_cost(usage: Usage, price: Price) -> float | None:
-    """Return the cost of the tokens, in the currency of `price`; None if they are unknown.
+def token_cost(usage: Usage, price: Price | None) -> float | None:
+    """Return the cost of the tokens, in the currency of `price`; None if either is unknown.
 
     Cached tokens are part of the input tokens, and so are those that are written to the cache.
     """
-    if usage.input_tokens is None or usage.output_tokens is None:
+    if price is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
     cached = min(usage.cached_tokens or 0, usage.input_tokens)
     written = min(usage.written_tokens or 0, usage.input_tokens - cached)
