@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from holdfast.providers.base import TruncatedAnswer, UnreadableAnswer
+from holdfast.providers.part_order import PartOrder
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.error_response import error_in_event, shortened
 from holdfast.schemas.internal.solution import Solution, StopReason
@@ -31,6 +32,7 @@ class AnswerReader(ABC):
 
     def __init__(self, answer: StreamedAnswer) -> None:
         self.answer = answer
+        self.order = PartOrder()
         self.stop_reason: StopReason | None = None
         self.is_finished = False
         self.is_done = False

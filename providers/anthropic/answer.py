@@ -12,7 +12,7 @@ from holdfast.providers.answer_reader import (
     read_object,
     read_text,
 )
-from holdfast.providers.part_order import Part, PartOrder
+from holdfast.providers.part_order import Part
 from holdfast.providers.streamed_answer import (
     MAX_PROVIDER_DATA_BYTES,
     BoundedText,
@@ -50,7 +50,6 @@ class AnthropicAnswerReader(AnswerReader):
 
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
-        self._order = PartOrder()
         self._blocks: dict[int | None, CallDraft | Part] = {}
         # Some servers send the arguments of a call whole, with its name.
         self._calls: list[tuple[CallDraft, Any]] = []
@@ -86,7 +85,7 @@ class AnthropicAnswerReader(AnswerReader):
             if not call.arguments.bytes:
                 self.answer.add_arguments(call, arguments_text(whole))
         # No thinking is accepted back without its signature.
-        blocks = [each for each in self._order.items() if each.get("signature") != ""]
+        blocks = [each for each in self.order.items() if each.get("signature") != ""]
         is_thinking = any("thinking" in each["type"] for each in blocks)
         self.answer.provider_data = blocks if is_thinking else None
         return super().solution()
@@ -106,11 +105,11 @@ class AnthropicAnswerReader(AnswerReader):
                 call = self.answer.add_call(read_text(block.get("name")), provider_id)
                 self._blocks[position] = call
                 self._calls.append((call, block.get("input")))
-                self._order.add("tool_use")
+                self.order.add("tool_use")
             case {"type": "thinking"}:
                 self._add_thoughts(position, block)
             case {"type": "redacted_thinking", "data": str(data)}:
-                self._order.add("redacted_thinking", data=well_formed(data))
+                self.order.add("redacted_thinking", data=well_formed(data))
 
     def _read_delta(self, index: Any, delta: dict[str, Any]) -> None:
         position = _position(index)
@@ -126,7 +125,7 @@ class AnthropicAnswerReader(AnswerReader):
         if position not in self._blocks:
             # A solution stores no longer data than that, so the rest is never sent back.
             texts = {name: BoundedText(MAX_PROVIDER_DATA_BYTES) for name in _THOUGHTS}
-            self._blocks[position] = self._order.add("thinking", **texts)
+            self._blocks[position] = self.order.add("thinking", **texts)
         thinking = self._blocks[position]
         if not isinstance(thinking, CallDraft):
             for name in _THOUGHTS:
@@ -135,7 +134,7 @@ class AnthropicAnswerReader(AnswerReader):
     def _add_text(self, block: dict[str, Any]) -> None:
         piece = read_text(block.get("text"))
         self.answer.add_text(piece)
-        self._order.add_text(piece)
+        self.order.add_text(piece)
 
     def _read_usage(self, usage: Any) -> None:
         """Read the counts: each is the sum so far, and an absent one is unchanged."""

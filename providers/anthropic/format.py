@@ -11,7 +11,6 @@ instructions, one on the end of the conversation, and one on its end in the requ
 many calls were made in between. The state changes and is behind the last mark.
 """
 
-import re
 from typing import Any, ClassVar
 
 import httpx
@@ -19,7 +18,7 @@ import httpx
 from holdfast.providers.answer_reader import AnswerReader, read_object
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
 from holdfast.providers.anthropic.schema import answer_schema
-from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames, short_name
 from holdfast.providers.content import (
     EMPTY_MESSAGE,
     inline_data,
@@ -99,7 +98,7 @@ class AnthropicFormat(ProviderFormat):
                     shown, following = parts_of(message.content, texts, _media), []
                 result: Part = {
                     "type": "tool_result",
-                    "tool_use_id": _id(message.provider_id or message.call_id or ""),
+                    "tool_use_id": short_name(message.provider_id or message.call_id or ""),
                     "content": shown,
                 }
                 blocks = [result | {"is_error": True} if message.is_error else result]
@@ -140,7 +139,7 @@ def _answer(message: ChatMessage, names: ToolNames) -> list[Part]:
     calls: list[Part] = [
         {
             "type": "tool_use",
-            "id": _id(call.provider_id),
+            "id": short_name(call.provider_id),
             "name": names.to_provider(call.tool),
             "input": call.arguments,
         }
@@ -169,11 +168,6 @@ def held_schema(ask: Ask) -> dict[str, Any] | None:
     if not isinstance(ask.output, dict):
         return None
     return answer_schema(ask.output, null_is_absent=ask.null_is_absent)
-
-
-def _id(provider_id: str) -> str:
-    """Replace the characters that ids of other providers may have and Anthropic's cannot."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", provider_id)
 
 
 def _media(part: Media) -> Part:

@@ -16,7 +16,7 @@ import httpx
 
 from holdfast.providers.answer_reader import read_object
 from holdfast.providers.anthropic.format import ASSISTANT, USER, AnthropicFormat, held_schema
-from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames, short_name
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.bedrock.answer import BedrockAnswerReader
 from holdfast.providers.bedrock.event_stream import EventStreamDecoder
 from holdfast.providers.content import encode_json, media_of, request_body, text_of
@@ -87,12 +87,11 @@ class BedrockFormat(AnthropicFormat):
     def block(self, block: Part) -> Part:
         """Return a block of the Messages API in Converse's words."""
         match block:
-            case {"type": "tool_use", "id": id_, "name": name, "input": arguments}:
-                call = {"toolUseId": short_name(id_), "name": name, "input": arguments}
-                return {"toolUse": call}
-            case {"type": "tool_result", "tool_use_id": id_, "content": content}:
+            case {"type": "tool_use", "id": call_id, "name": name, "input": arguments}:
+                return {"toolUse": {"toolUseId": call_id, "name": name, "input": arguments}}
+            case {"type": "tool_result", "tool_use_id": call_id, "content": content}:
                 shown = [*map(self.block, content)] or [{"text": "-"}]
-                return {"toolResult": {"toolUseId": short_name(id_), "content": shown}}
+                return {"toolResult": {"toolUseId": call_id, "content": shown}}
             case {"type": "thinking", "thinking": thought, "signature": signature}:
                 signed = {"text": thought, "signature": signature}
                 return {"reasoningContent": {"reasoningText": signed}}

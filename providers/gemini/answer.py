@@ -16,8 +16,7 @@ from holdfast.providers.answer_reader import (
     read_text,
 )
 from holdfast.providers.base import ProviderRefused
-from holdfast.providers.part_order import PartOrder
-from holdfast.providers.streamed_answer import StreamedAnswer, well_formed
+from holdfast.providers.streamed_answer import well_formed
 from holdfast.providers.transport.error_response import shortened
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
@@ -45,10 +44,6 @@ class GeminiAnswerReader(AnswerReader):
     format_name = "Gemini answer"
     marker = '"candidates"'
 
-    def __init__(self, answer: StreamedAnswer) -> None:
-        super().__init__(answer)
-        self._order = PartOrder()
-
     def read_event(self, value: dict[str, Any]) -> bool:
         """Read more of the answer, or the whole of it.
 
@@ -57,8 +52,7 @@ class GeminiAnswerReader(AnswerReader):
         """
         if not any(isinstance(value.get(name), dict | list) for name in _FIELDS):
             return False
-        if isinstance(value.get("modelVersion"), str):
-            self.answer.model = value["modelVersion"]
+        self.answer.model = read_text(value.get("modelVersion")) or self.answer.model
         if isinstance(value.get("usageMetadata"), dict):
             self.answer.usage = _usage(value["usageMetadata"])
         for candidate in read_objects(value.get("candidates")):
@@ -74,7 +68,7 @@ class GeminiAnswerReader(AnswerReader):
 
     def solution(self) -> Solution:
         """Return the whole answer, with its signatures beside it."""
-        parts = self._order.items()
+        parts = self.order.items()
         is_signed = any("signature" in part for part in parts)
         self.answer.provider_data = parts if is_signed else None
         return super().solution()
@@ -91,11 +85,11 @@ class GeminiAnswerReader(AnswerReader):
                 provider_id = read_text(call.get("id")) or None
                 draft = self.answer.add_call(read_text(call.get("name")), provider_id)
                 self.answer.add_arguments(draft, arguments_text(call.get("args")))
-                self._order.add("call", **signed)
+                self.order.add("call", **signed)
             else:
                 piece = read_text(part.get("text"))
                 self.answer.add_text(piece)
-                self._order.add_text(piece, **signed)
+                self.order.add_text(piece, **signed)
         reason = read_text(candidate.get("finishReason"))
         if reason and reason != "FINISH_REASON_UNSPECIFIED":
             self.is_finished = True

@@ -29,8 +29,7 @@ class OllamaAnswerReader(AnswerReader):
         message = value.get("message")
         if "done" not in value or not (isinstance(message, dict) or self._recognised):
             return False
-        if isinstance(value.get("model"), str):
-            self.answer.model = value["model"]
+        self.answer.model = read_text(value.get("model")) or self.answer.model
         if isinstance(message, dict):
             if thinking := read_text(message.get("thinking")):
                 self.answer.reasoning.add(thinking)

@@ -65,8 +65,7 @@ class OpenAIAnswerReader(AnswerReader):
         """Read a chunk, or a completion."""
         if not isinstance(value.get("choices"), list):
             return False
-        if isinstance(value.get("model"), str):
-            self.answer.model = value["model"]
+        self.answer.model = read_text(value.get("model")) or self.answer.model
         if isinstance(value.get("usage"), dict):
             self.answer.usage = read_usage(value["usage"], "prompt", "completion")
         for choice in read_objects(value["choices"]):

@@ -17,7 +17,7 @@ from holdfast.providers.answer_reader import (
 )
 from holdfast.providers.base import ProviderRefused
 from holdfast.providers.openai.answer import read_usage
-from holdfast.providers.part_order import Part, PartOrder
+from holdfast.providers.part_order import Part
 from holdfast.providers.streamed_answer import CallDraft, StreamedAnswer, well_formed
 from holdfast.providers.transport.error_response import error_in_event
 from holdfast.schemas.internal.solution import Solution
@@ -37,7 +37,6 @@ class OpenAIResponsesAnswerReader(AnswerReader):
 
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
-        self._order = PartOrder()
         # By `output_index`, or by id where a server sends none.
         self._parts: dict[Any, Part] = {}
         self._calls: dict[Any, CallDraft] = {}
@@ -76,7 +75,7 @@ class OpenAIResponsesAnswerReader(AnswerReader):
 
     def solution(self) -> Solution:
         """Return the whole answer, with its reasoning beside it."""
-        parts = [part for part in self._order.items() if part != {"type": "reasoning"}]
+        parts = [part for part in self.order.items() if part != {"type": "reasoning"}]
         is_reasoned = any(part["type"] == "reasoning" for part in parts)
         if not is_reasoned:
             parts = [{name: part[name] for name in part if name != "id"} for part in parts]
@@ -91,7 +90,7 @@ class OpenAIResponsesAnswerReader(AnswerReader):
             case "message":
                 if is_new:
                     named = _texts(value, "id", "phase")
-                    self._parts[key] = self._order.add("text", characters=0, **named)
+                    self._parts[key] = self.order.add("text", characters=0, **named)
                 has_text = bool(self._parts[key].get("characters"))
                 for part in () if has_text else read_objects(value.get("content")):
                     text = read_text(part.get("text")) or read_text(part.get("refusal"))
@@ -102,13 +101,13 @@ class OpenAIResponsesAnswerReader(AnswerReader):
                     self._calls[key] = self.answer.add_call(
                         read_text(value.get("name")), provider_id
                     )
-                    self._parts[key] = self._order.add("call", **_texts(value, "id"))
+                    self._parts[key] = self.order.add("call", **_texts(value, "id"))
                 call = self._calls.get(key)
                 if is_done and call is not None and not call.arguments.bytes:
                     self.answer.add_arguments(call, arguments_text(value.get("arguments")))
             case "reasoning":
                 if is_new:
-                    self._parts[key] = self._order.add("reasoning")
+                    self._parts[key] = self.order.add("reasoning")
                 if is_done:
                     self._parts[key].update(_reasoning(value))
 
