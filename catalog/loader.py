@@ -39,6 +39,7 @@ from holdfast.runtime.settings_files.file_problems import (
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas import names
 from holdfast.schemas.agent import Agent
+from holdfast.schemas.settings.limits import NO_LIMITS
 from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, Tool
 from holdfast.validation.problems import ValueProblem
 
@@ -191,7 +192,8 @@ class _Loading:
         agents = self._files(folder / AGENTS, AGENT_SUFFIXES)
         lost = list(unread_file_problems(folder))
         self._problems.extend(lost)
-        if tools is None and agents is None and not lost:
+        is_empty = tools is None and agents is None and self._world.limits == NO_LIMITS
+        if is_empty and not lost:
             reason = "it has neither a folder `tools` nor a folder `agents`"
             fix = "make one of them, or name another folder with `--catalog`"
             self._problems.append(FileProblem(str(folder), None, reason, fix))

@@ -55,6 +55,12 @@ def test_a_pattern_without_a_match_does_not_load(orders: Folder) -> None:
     )
 
 
+def test_a_catalog_may_have_limits_alone_for_the_tools_of_modules(shop: Folder) -> None:
+    (shop.path / "tools").rmdir()
+    limit(shop, approval={"require": "always"})
+    assert shop.load().definitions.tools["look_up"].approval.require == "always"
+
+
 def test_limits_tighten_what_an_agent_states_and_loosen_nothing(orders: Folder) -> None:
     limit(orders, concurrency=3, budget={"maxTurns": 8, "maxCalls": 50, "maxDuration": "2h"})
     agent = load(orders, concurrency=10, budget={"maxTurns": 20, "maxIterations": 5})
