@@ -115,7 +115,6 @@ async def test_the_timeline_tells_the_run_turn_by_turn_with_who_decided_what(
         labels = await visitor.timeline(waits)
         assert any(label.startswith(waits) for label in labels)
         await _decide_all(run, by="grace")
-        await visitor.page.reload()
         labels = await visitor.timeline("Refund an order, approved by grace (unverified)")
     assert "generate • Turn 1: the model decides what to do (script)" in labels
     assert "search_orders • Turn 1: Search orders: customer=ada@example.com, limit=10" in labels
