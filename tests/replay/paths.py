@@ -94,6 +94,14 @@ async def converse(run: Run) -> None:
     await run.handle.signal("close")
 
 
+async def talks_on(run: Run) -> None:
+    """Somebody talks on for longer than the turns of one budget."""
+    await _idle(run)
+    await run.handle.execute_update("send", "and two?")
+    with suppress(WorkflowUpdateFailedError):
+        await run.handle.execute_update("send", "and three?")
+
+
 async def budget(run: Run) -> None:
     """Somebody extends a budget, then ends the run."""
     await eventually(lambda: _waits(run, "t1-maxTurns"))
@@ -322,6 +330,11 @@ PATHS: dict[str, Path] = {
     "final_calls": Path([LOOK], ["look_up"], {"budget": {"maxIterations": 1}}),
     "final_calls_before": Path([LOOK], ["look_up"], {"budget": {"maxIterations": 1}}),
     "idle_repairs_before": Path([Answer(calls=[call("mended", id="two")]), DONE], [MENDED]),
+    "message_budgets_before": Path(
+        [Answer("one"), Answer("two"), Answer("three")],
+        request={"conversation": True, "budget": {"maxTurns": 2}},
+        people=talks_on,
+    ),
     "turns_used_up": Path([Answer("")], [], {"budget": {"maxTurns": 2}}),
     "calls_used_up": Path(
         [Answer(calls=[call("look_up", id=n) for n in range(3)])],
