@@ -11,7 +11,6 @@ from pydantic import Field
 from holdfast.schemas.agent import Agent, ModelSettings
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.log_entry import NoticeEntry
 from holdfast.schemas.run import ModelUsage
 from holdfast.workflows.engine.log.log import Log
 
@@ -60,7 +59,7 @@ class ModelChoice:
         """Go to a model, since another one did not answer."""
         short = why if len(why) <= MAX_REASON_CHARACTERS else f"{why[:MAX_REASON_CHARACTERS]} …"
         text = f"{failed.label} did not answer ({short}): {model.label} answers from now on"
-        self._log.append(NoticeEntry(text=text))
+        self._log.add_notice(text)
         self._change(model=model)
 
     def compose_calls(self, model: ModelSettings) -> None:
@@ -69,7 +68,7 @@ class ModelChoice:
             f"{model.label} takes no tools: from now on its calls are a part of its answers"
             " (composed calling)"
         )
-        self._log.append(NoticeEntry(text=text))
+        self._log.add_notice(text)
         self._change(composed=True)
 
     def count(self, model: ModelSettings, usage: Usage, *, turns: int) -> None:
