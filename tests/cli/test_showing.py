@@ -84,7 +84,7 @@ async def test_a_run_under_way_shows_where_it_stands(launch: Launch, holdfast: H
 
     said = await holdfast("show", run.id)
 
-    assert " skill money\n" in said.out
+    assert " skill money (named by the caller)\n" in said.out
     assert "status  awaiting_approval, skill money, turn 2, 20 tokens in, 10 out" in said.out
     assert f"waiting  t2c1 Pay: holdfast decide {run.id} t2c1" in said.out
     assert '"name": "item 7"' in said.out

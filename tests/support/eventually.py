@@ -6,7 +6,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-BETWEEN_SECONDS = 0.02
+# Between two looks: what takes long is looked at less often.
+FIRST_SECONDS, LONGEST_SECONDS, GROWTH = 0.02, 0.25, 1.25
 
 
 async def eventually(
@@ -17,7 +18,9 @@ async def eventually(
     Raises:
         TimeoutError: the condition was not true in time.
     """
+    pause = FIRST_SECONDS
     async with asyncio.timeout(timeout_seconds):
         while not (found := await condition()):
-            await asyncio.sleep(BETWEEN_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(pause * GROWTH, LONGEST_SECONDS)
     return found
