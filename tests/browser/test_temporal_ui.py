@@ -46,9 +46,10 @@ async def run(stage: Stage, tmp_path: Path, request: pytest.FixtureRequest) -> R
     return run
 
 
-async def test_it_shows_the_page_of_the_run_and_what_its_dialogs_are_for(
+async def test_it_shows_what_a_run_waits_for_and_refuses_a_decision_on_something_else(
     stage: Stage, run: Run
 ) -> None:
+    before = await run.history_length()
     async with stage.visitor(run) as visitor:
         details = await visitor.details()
         assert (await visitor.summary()).strip() == SUMMARY
@@ -62,6 +63,12 @@ async def test_it_shows_the_page_of_the_run_and_what_its_dialogs_are_for(
         for name in ("approve", "message", "close"):
             said = await dialog.get_by_role("option", name=name).first.inner_text()
             assert len(said) > len(name) + 10
+        refund, _ = decisions(details)
+        await visitor.opened("user-metadata")
+        other = json.dumps(json.loads(refund) | {"digest": "0" * 64}, indent=2)
+        dialog = await visitor.send("Send an Update", "decide", other)
+        await expect(dialog).to_contain_text("is not that of the call as it waits now")
+    assert await run.history_length() == before
     lines = [line for line in details.split("\n") if line]
     assert lines[0].startswith("This run is the work of an AI agent, support_desk: “Answers cust")
     assert lines[2].startswith("Now: it waits for 2 decisions of a person.")
@@ -73,6 +80,8 @@ async def test_calls_are_decided_from_the_dialogs_with_what_the_page_says_to_sen
     stage: Stage, run: Run, tmp_path: Path
 ) -> None:
     async with stage.visitor(run) as visitor:
+        waits = "Turn 3: decision needed (see User Metadata): Refund an order: order_id=1042"
+        assert any(label.startswith(waits) for label in await visitor.timeline(waits))
         refund, cancel = decisions(await visitor.details())
         dialog = await visitor.send("Send an Update", "decide", refund)
         await expect(visitor.page.get_by_text("Update successful").first).to_be_visible()
@@ -84,6 +93,11 @@ async def test_calls_are_decided_from_the_dialogs_with_what_the_page_says_to_sen
         await visitor.send("Send an Update", "decide", mail)
         assert (await run.handle.result())["status"] == "completed"
         details = await visitor.details()
+        labels = await visitor.timeline("Refund an order, approved")
+    assert "generate • Turn 1: the model decides what to do (script)" in labels
+    assert "search_orders • Turn 1: Search orders: customer=ada@example.com, limit=10" in labels
+    approved = [label for label in labels if label.startswith("refund_order • ")]
+    assert approved[0].startswith("refund_order • Turn 3: Refund an order, approved")
     assert "Now: it is done." in details
     assert "Refund an order (order_id=1042, amount=249.0," in details
     assert "Cancel a shipment (shipment_id=S-2057," in details
@@ -93,36 +107,6 @@ async def test_calls_are_decided_from_the_dialogs_with_what_the_page_says_to_sen
         "R-1: 249.00 for order 1042, arrived with a cracked water tank",
         "to ada@example.com: Your refund for order 1042",
     ]
-
-
-async def test_a_decision_on_something_else_than_was_shown_is_refused_with_the_reason(
-    stage: Stage, run: Run
-) -> None:
-    async with stage.visitor(run) as visitor:
-        refund, _ = decisions(await visitor.details())
-        before = await run.history_length()
-        other = json.dumps(json.loads(refund) | {"digest": "0" * 64}, indent=2)
-        dialog = await visitor.send("Send an Update", "decide", other)
-        await expect(dialog).to_contain_text("is not that of the call as it waits now")
-    assert await run.history_length() == before
-
-
-async def test_the_timeline_tells_the_run_turn_by_turn_with_who_decided_what(
-    stage: Stage, run: Run
-) -> None:
-    async with stage.visitor(run) as visitor:
-        waits = "Turn 3: decision needed (see User Metadata): Refund an order: order_id=1042"
-        labels = await visitor.timeline(waits)
-        assert any(label.startswith(waits) for label in labels)
-        await _decide_all(run, by="grace")
-        labels = await visitor.timeline("Refund an order, approved by grace (unverified)")
-    assert "generate • Turn 1: the model decides what to do (script)" in labels
-    assert "search_orders • Turn 1: Search orders: customer=ada@example.com, limit=10" in labels
-    assert "look_up_order • Turn 2: Look up an order: order_id=1057" in labels
-    approved = [label for label in labels if label.startswith("refund_order • ")]
-    assert approved[0].startswith(
-        "refund_order • Turn 3: Refund an order, approved by grace (unverified): ord"
-    )
 
 
 async def test_every_activity_and_timer_has_a_summary_and_the_group_of_its_turn(run: Run) -> None:
