@@ -112,17 +112,17 @@ async def test_without_the_endpoint_nobody_reads_a_word_of_it(stage: Stage, run:
     seen = []
     async with stage.page() as page:
         sent = Sent(page)
-        for one in (run, ended):
+        for one, tab, there in (
+            (run, "timeline", "resolve_agent"),
+            (run, "history", "Workflow Execution Started"),
+            (run, "user-metadata", "No summary available"),
+            (run, "memo", "Memo"),
+            (ended, "timeline", "Encoded failure"),
+        ):
             address = f"{stage.ui}/namespaces/default/workflows/{one.id}/{one.handle.result_run_id}"
-            for tab, there in (
-                ("timeline", "resolve_agent" if one is run else "Encoded failure"),
-                ("history", "Workflow Execution Started"),
-                ("user-metadata", "No summary available"),
-                ("memo", "Memo"),
-            ):
-                await page.goto(f"{address}/{tab}")
-                await expect(page.get_by_text(there).first).to_be_visible()
-                seen.append(await shown(page))
+            await page.goto(f"{address}/{tab}")
+            await expect(page.get_by_text(there).first).to_be_visible()
+            seen.append(await shown(page))
         received = await sent.text()
     assert "binary/encrypted" in received
     assert "generate" in seen[0]

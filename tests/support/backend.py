@@ -25,8 +25,8 @@ from tests.support.signing import run_of
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(__file__).with_name("tools.py")
 CATALOG = Path(__file__).with_name("catalog")
-# Settings for several runs at once: without room in the cache, one can hold up another for ten
-# seconds.
+# Settings for several runs at once, or for a long one: without room in the cache, one can hold up
+# another for ten seconds, and each message to it replays it.
 SIDE_BY_SIDE: dict[str, Any] = {"cached_runs": 100}
 
 

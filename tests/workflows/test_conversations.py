@@ -7,7 +7,7 @@ from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateStage
 from temporalio.exceptions import ApplicationError
 
 from tests.support import tools
-from tests.support.backend import Launch, Run
+from tests.support.backend import SIDE_BY_SIDE, Launch, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
 
@@ -40,7 +40,8 @@ async def _refusal(run: Run, message: Any, update: str = "send") -> ApplicationE
 async def test_a_conversation_of_a_hundred_messages_has_the_default_budgets(
     launch: Launch,
 ) -> None:
-    run = await (await launch(lambda turn, _: Answer(f"answer {turn}"))).start(conversation=True)
+    backend = await launch(lambda turn, _: Answer(f"answer {turn}"), **SIDE_BY_SIDE)
+    run = await backend.start(conversation=True)
     await _status(run)
     answers = [await _send(run, f"message {number}") for number in range(2, 101)]
 
