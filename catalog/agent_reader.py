@@ -245,6 +245,8 @@ def _skill_problems(
     definition: AgentDefinition, parts: list[_ToolPart], world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
     seen: set[str] = set()
+    if definition.change_skill and not definition.skills:
+        yield ValueProblem(("changeSkill",), "there are no skills", "add `skills`, or leave it out")
     for n, skill in enumerate(definition.skills):
         if skill.name in seen:
             reason = f"it has the skill `{skill.name}` twice"

@@ -24,6 +24,12 @@ AGENTS = [
         "model: {endpoint: m, accepts: [pdf]}\n",
         "1: `model.accepts[0]`: `pdf` does not fit; write `image` or `document`",
     ),
+    agent(
+        "a change of skills without any",
+        MODEL + "changeSkill: true\n",
+        "2: `changeSkill`: there are no skills; add `skills`, or leave it out",
+        editor=False,
+    ),
     agent("no model", "name: desk\n", "1: `model` is missing; add it, or `calls` in its place"),
     agent(
         "a URL in an agent",
