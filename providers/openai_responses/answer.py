@@ -53,8 +53,8 @@ class OpenAIResponsesAnswerReader(AnswerReader):
                 self._read_end(value)
             case {"type": str(kind), "response": dict(response)} if kind in _ENDS:
                 self._read_end({**response, "status": kind.removeprefix("response.")})
-            case {"type": "response.output_item.added", "item": dict(begun)}:
-                self._read_item(_key(value, begun.get("id")), begun, is_done=False)
+            case {"type": "response.output_item.added", "item": dict(item)}:
+                self._read_item(_key(value, item.get("id")), item, is_done=False)
             case {"type": "response.output_item.done", "item": dict(whole)}:
                 self._read_item(_key(value, whole.get("id")), whole, is_done=True)
             case {

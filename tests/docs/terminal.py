@@ -1,6 +1,6 @@
 """What a reader types, and what is printed: the worker in a terminal of its own, all else here.
 
-Python takes most of a second to start, so `holdfast` is carried out within this process; all else,
+Python takes most of a second to start, so `holdfast` runs within this process; all else,
 and what is joined by a shell's operators, is started.
 """
 

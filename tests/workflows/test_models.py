@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.providers.wire.openai_responses import begun, call, ended, piecemeal, spoken, thought
+from tests.providers.wire.openai_responses import call, ended, opening, piecemeal, spoken, thought
 from tests.support import tools
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
@@ -17,7 +17,7 @@ REASONS = {"endpoint": "fake", "name": "gpt-5.5", "temperature": None}
 
 
 def responds(*items: Any) -> Answer:
-    return Answer(events=[*begun(*items), ended()])
+    return Answer(events=[*opening(*items), ended()])
 
 
 async def test_a_run_carries_the_encrypted_reasoning_of_a_response_along(launch: Launch) -> None:

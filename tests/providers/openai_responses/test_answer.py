@@ -10,11 +10,11 @@ from holdfast.providers.openai_responses.format import OpenAIResponsesFormat
 from holdfast.schemas.internal.solution import Solution
 from tests.providers.fakes import Heard, read_answer, stream
 from tests.providers.wire.openai_responses import (
-    begun,
     call,
     ended,
     events,
     message,
+    opening,
     piecemeal,
     response,
     spoken,
@@ -36,7 +36,7 @@ def parts(solution: Solution) -> Any:
 
 def test_reasoning_is_kept_in_its_place_and_as_it_is_at_its_end() -> None:
     first, second = thought(0, "gAAAA-first", "I look."), thought(2, "gAAAA-second")
-    told = begun(
+    told = opening(
         *(piecemeal(0, first), spoken(1, "Let me", " see."), piecemeal(2, second)),
         piecemeal(3, REFUND, '{"n"', ": 1}"),
     )
@@ -53,24 +53,24 @@ def test_reasoning_is_kept_in_its_place_and_as_it_is_at_its_end() -> None:
 
 
 def test_nothing_is_kept_beside_an_answer_without_reasoning() -> None:
-    told = begun(spoken(0, "Hi"), piecemeal(1, REFUND, '{"n": 1}'))
+    told = opening(spoken(0, "Hi"), piecemeal(1, REFUND, '{"n": 1}'))
     assert parts(read(*told, ended())) is None
 
 
 def test_reasoning_that_only_the_server_could_read_is_not_kept() -> None:
-    assert parts(read(*begun(piecemeal(0, thought(0, None)), spoken(1, "Hi")), ended())) is None
+    assert parts(read(*opening(piecemeal(0, thought(0, None)), spoken(1, "Hi")), ended())) is None
 
 
 def test_reasoning_that_is_shown_is_kept() -> None:
     """As of gpt-oss, on servers that encrypt nothing."""
     shown = {"type": "reasoning_text", "text": "Hm."}
     item = {**thought(0, None), "content": [shown]}
-    [kept, _] = parts(read(*begun(piecemeal(0, item), spoken(1, "Hi")), ended()))
+    [kept, _] = parts(read(*opening(piecemeal(0, item), spoken(1, "Hi")), ended()))
     assert kept == {"type": "reasoning", "id": "rs_0", "summary": [], "content": [shown]}
 
 
 def test_two_messages_are_one_text_and_each_keeps_its_phase() -> None:
-    told = begun(spoken(0, "I look.", phase="commentary"), spoken(1, "5", " days."))
+    told = opening(spoken(0, "I look.", phase="commentary"), spoken(1, "5", " days."))
     heard = Heard()
     solution = read(*told, ended(), heard=heard)
     assert solution.text == "".join(heard.texts) == "I look.\n\n5 days."
@@ -82,14 +82,14 @@ def test_two_messages_are_one_text_and_each_keeps_its_phase() -> None:
 
 def test_a_refusal_is_a_text() -> None:
     item = message({"type": "refusal", "refusal": "I will not."})
-    assert read(*begun(piecemeal(0, item, "I will", " not.")), ended()).text == "I will not."
+    assert read(*opening(piecemeal(0, item, "I will", " not.")), ended()).text == "I will not."
 
 
 def test_pieces_of_parallel_calls_may_come_mixed() -> None:
     one = list(piecemeal(0, call(0, "refund", '{"n": 1}'), '{"n"', ": 1}"))
     other = list(piecemeal(1, call(1, "mail", '{"to": "x"}'), '{"to"', ': "x"}'))
     told = [event for pair in zip(one, other, strict=True) for event in pair]
-    solution = read(*begun(), *told, ended())
+    solution = read(*opening(), *told, ended())
     assert [(each.tool, each.arguments) for each in solution.calls] == [
         ("refund", {"n": 1}),
         ("mail", {"to": "x"}),
@@ -97,7 +97,7 @@ def test_pieces_of_parallel_calls_may_come_mixed() -> None:
 
 
 ITEMS = (message(text("One moment.")), REFUND)
-INDEXED = begun(piecemeal(0, ITEMS[0], "One", " moment."), piecemeal(1, REFUND, '{"n": 1}'))
+INDEXED = opening(piecemeal(0, ITEMS[0], "One", " moment."), piecemeal(1, REFUND, '{"n": 1}'))
 LOOSE = {
     "no indices": [
         {name: value for name, value in each.items() if name != "output_index"} for each in INDEXED
@@ -119,7 +119,7 @@ def test_an_answer_is_the_same_however_a_server_sends_its_items(told: Any) -> No
 
 
 def test_an_incomplete_response_is_cut_and_may_hold_a_call() -> None:
-    told = begun(piecemeal(0, call(0, "refund", '{"n": '), '{"n": '))
+    told = opening(piecemeal(0, call(0, "refund", '{"n": '), '{"n": '))
     why = {"incomplete_details": {"reason": "max_output_tokens"}}
     solution = read(*told, ended("incomplete", **why))
     assert solution.stop_reason == "length"
@@ -131,7 +131,7 @@ def test_a_conversation_that_is_too_long_is_known_within_a_stream() -> None:
     failed = {**response(status="in_progress"), "status": "failed", "error": error}
     for event in ({"type": "response.failed", "response": failed}, {"type": "error", **error}):
         with pytest.raises(ContextOverflow):
-            read(*begun(), event)
+            read(*opening(), event)
     with pytest.raises(ContextOverflow):
         read_answer(OpenAIResponsesFormat(), json.dumps(failed).encode())
 

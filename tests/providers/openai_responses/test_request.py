@@ -13,10 +13,10 @@ from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
 from tests.providers.fakes import KEY, TOOLS, Heard, ask, read_answer, said, sent_body, target
 from tests.providers.wire.openai_responses import (
-    begun,
     call,
     ended,
     events,
+    opening,
     piecemeal,
     spoken,
     thought,
@@ -50,7 +50,7 @@ def test_nothing_is_stored_and_reasoning_is_asked_for_in_encrypted_form() -> Non
 def test_an_answer_goes_back_item_by_item_as_it_came() -> None:
     items = (thought(0, "gAAAA-first", "I look."), thought(2, "gAAAA-second"))
     one, other = call(3, "refund", '{"n": 1}'), call(5, "refund", '{"n": 2}')
-    told = begun(
+    told = opening(
         piecemeal(0, items[0]),
         spoken(1, "Let me see.", phase="commentary"),
         piecemeal(2, items[1]),
@@ -74,7 +74,7 @@ def test_an_answer_goes_back_item_by_item_as_it_came() -> None:
 
 
 def test_two_messages_go_back_as_two() -> None:
-    told = begun(spoken(0, "I look.", phase="commentary"), spoken(1, "5 days."))
+    told = opening(spoken(0, "I look.", phase="commentary"), spoken(1, "5 days."))
     answer = read_answer(OpenAIResponsesFormat(), events(*told, ended()))
     own = {"type": "message", "role": "assistant"}
     assert sent(said("user", "Hi"), again(answer))["input"][1:] == [
@@ -159,7 +159,7 @@ async def test_it_is_asked_at_openai_at_azure_and_at_any_server(
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(request)
-        return httpx.Response(200, content=events(*begun(spoken(0, "Hi")), ended()))
+        return httpx.Response(200, content=events(*opening(spoken(0, "Hi")), ended()))
 
     headers = {"headersEnv": {"api-key": "TEST_KEY"}}
     at = target(provider="openai-responses", baseUrl=base_url, **headers)
@@ -182,7 +182,7 @@ async def refused_once(message: str, status: int = 400) -> tuple[list[dict[str, 
         made.append(understood(request.content))
         if any("encrypted_content" in str(made[-1].get(name)) for name in ("include", "input")):
             return httpx.Response(status, json={"error": {"message": message}})
-        return httpx.Response(200, content=events(*begun(spoken(0, "Hi")), ended()))
+        return httpx.Response(200, content=events(*opening(spoken(0, "Hi")), ended()))
 
     data = [
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"},

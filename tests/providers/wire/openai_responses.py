@@ -72,7 +72,7 @@ def thought(number: int, encrypted: str | None = "gAAAA", *summary: str) -> Even
     return {**own, "encrypted_content": encrypted}
 
 
-def begun(*pieces: Iterator[Event]) -> list[Event]:
+def opening(*pieces: Iterator[Event]) -> list[Event]:
     """The events of a response until its end, which is another one."""
     first = response(status="in_progress")
     opening = [
@@ -152,7 +152,7 @@ class OpenAIResponsesWire(Wire):
     partial = True
     lacks_tools = (400, b'{"error": {"message": "tools is not supported in this model."}}')
 
-    hi = (begun(spoken(0, "Hi")), [ended()])
+    hi = (opening(spoken(0, "Hi")), [ended()])
     stop_reasons = {
         "completed": ("stop", 0),
         "max_output_tokens": ("length", 0),
@@ -200,24 +200,24 @@ class OpenAIResponsesWire(Wire):
     )
     truncated = (
         *(b"", b": still thinking\n\n", b'{"type": "response.cr'),
-        stream(begun(spoken(0, "Hel")), end='data: {"type"'),
-        stream([*begun(spoken(0, "Hel")), ended() | {"type": "response.in_progress"}], end=""),
+        stream(opening(spoken(0, "Hel")), end='data: {"type"'),
+        stream([*opening(spoken(0, "Hel")), ended() | {"type": "response.in_progress"}], end=""),
         json.dumps(response(status="queued")).encode(),
         json.dumps(response(status="cancelled")).encode(),
     )
     whole = json.dumps(
         response(thought(1), message(text("One moment.")), call(1, "refund", '{"n": 1}')), indent=2
     ).encode()
-    uncounted = (*begun(spoken(0, "x")), ended(usage=None))
+    uncounted = (*opening(spoken(0, "x")), ended(usage=None))
 
     def stops(self, reason: str) -> bytes:
-        told = begun(spoken(0, "Well"))
+        told = opening(spoken(0, "Well"))
         if reason == "completed":
             return events(*told, ended())
         return events(*told, ended("incomplete", incomplete_details={"reason": reason}))
 
     def says(self, *pieces: str) -> bytes:
-        return events(*begun(spoken(0, *pieces)), ended())
+        return events(*opening(spoken(0, *pieces)), ended())
 
     def calls(self, *asked: tuple[str, dict[str, Any]]) -> bytes:
         items = []
@@ -226,10 +226,10 @@ class OpenAIResponsesWire(Wire):
             half = len(written) // 2
             item = call(index, name, written)
             items.append(piecemeal(index, item, written[:half], written[half:]))
-        return events(*begun(*items), ended())
+        return events(*opening(*items), ended())
 
     def breaks_off(self, piece: str) -> bytes:
-        return events(*begun(spoken(0, piece)))
+        return events(*opening(spoken(0, piece)))
 
     def refuses(self, status: int, message: str) -> bytes:
         error = {"message": message, "type": "invalid_request_error", "code": None, "param": None}
