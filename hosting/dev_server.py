@@ -2,13 +2,14 @@
 
 import asyncio
 import os
+import random
 import shlex
 import shutil
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,8 @@ STOP_TIMEOUT_SECONDS = 10
 _ANSWER_TIMEOUT_SECONDS = 2
 _BETWEEN_SECONDS = 0.1
 _MAX_QUOTED_CHARS = 300
+# Below those of outgoing connections, one of which could take a port before the server has it.
+_PORTS = range(20_000, 32_000)
 _LEASH = Path(__file__).with_name("parent_watchdog.py")
 # Requests to a rate-limited model endpoint are shared evenly between principals. Each task queue
 # has one partition, since the server divides a queue's rate by the number of partitions.
@@ -168,12 +171,16 @@ def _last_line(log: Path) -> str:
 
 
 def free_port(preferred: int = 0) -> int:
-    """Return the preferred port, or any free port if that is in use."""
-    with socket.socket() as probe:
-        # A connection of a server that has just stopped does not block the port.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, preferred))
-        except OSError:
-            probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    """Return the preferred port, or any free port if there is none or it is in use.
+
+    Raises:
+        OSError: no port is free.
+    """
+    wanted = [preferred] if preferred else []
+    for port in (*wanted, *random.sample(_PORTS, len(_PORTS))):
+        with socket.socket() as probe, suppress(OSError):
+            # A connection of a server that has just stopped does not block the port.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((HOST, port))
+            return port
+    raise OSError(f"no port from {_PORTS.start} to {_PORTS.stop - 1} is free")

@@ -5,7 +5,6 @@ Killed and started again it has what it had, as a real one does whose database l
 
 import asyncio
 import os
-import random
 import signal
 import socket
 import sys
@@ -18,14 +17,13 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from holdfast.hosting import parent_watchdog
-from holdfast.hosting.dev_server import CONFIG_OPTIONS, HOST, temporal_binary
+from holdfast.hosting.dev_server import CONFIG_OPTIONS, HOST, free_port, temporal_binary
 from holdfast.hosting.temporal import data_converter, usable_search_attributes
 from tests.support.eventually import eventually
 
 NAMESPACE = "default"
 START_TIMEOUT_SECONDS = 30
 _ANSWER_TIMEOUT_SECONDS = 2
-_PORTS = range(20_000, 30_000)
 _LEASH = parent_watchdog.__file__
 
 
@@ -35,7 +33,7 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self._database = folder / "temporal.db"
         self._log = folder / "temporal.log"
-        self._port = _free_port()
+        self._port = free_port()
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -89,16 +87,6 @@ class Server:
         except (TimeoutError, RuntimeError):
             return False
         return True
-
-
-def _free_port() -> int:
-    """A port below those that connections go out from: one that tries to reach a dead server there
-    could be given its port, and the server could not come back."""
-    for port in random.sample(_PORTS, len(_PORTS)):
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind((HOST, port))
-            return port
-    raise RuntimeError(f"no port of {_PORTS} is free")
 
 
 # By itself the server deals out so few tasks a second that it would hold up everything.
