@@ -121,11 +121,6 @@ def system_text(content: Content) -> str:
     return f"<system>\n{text_of(content)}\n</system>"
 
 
-def is_orphan_result(message: ChatMessage) -> bool:
-    """Report whether this is the result of a call that no request made: formats have no such."""
-    return message.role == "tool" and not (message.provider_id or message.call_id)
-
-
 def request_body(messages: list[bytes], settings: dict[str, Any], name: str = "messages") -> bytes:
     """Return a body of the messages, under `name`, and then the settings that are not None."""
     fields = [

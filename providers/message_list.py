@@ -13,16 +13,9 @@ from itertools import groupby
 from typing import Any
 
 from holdfast.providers.answer_reader import read_object
-from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
-from holdfast.providers.content import (
-    encode_json,
-    is_orphan_result,
-    media_introduction,
-    media_of,
-    system_text,
-    text_of,
-)
-from holdfast.schemas.message import AskedCall, ChatMessage, Content, TextPart
+from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.content import encode_json, system_text, text_of
+from holdfast.schemas.message import AskedCall, ChatMessage
 
 # The user's first words where some formats and models do not take an answer.
 ANSWER_FIRST = "(the conversation begins with an answer)"
@@ -33,26 +26,6 @@ _REASONING_FIELDS = ("reasoning_content", "thinking")
 _CLOSING = b"]}"
 
 Message = dict[str, Any]
-
-
-def encode_message(
-    message: ChatMessage,
-    names: ToolNames,
-    user: Callable[[Content], Message],
-    other: Callable[[ChatMessage, ToolNames], Message],
-) -> EncodedMessage:
-    """Encode a message of a format in which only the user shows images.
-
-    Images of any other message follow it as a message of the user.
-    """
-    if message.role == "user" or is_orphan_result(message):
-        return EncodedMessage((encode_json(user(message.content)),))
-    encoded = (encode_json(other(message, names)),)
-    images = media_of(message.content)
-    if not images:
-        return EncodedMessage(encoded)
-    introduction = TextPart(text=media_introduction(message, names))
-    return EncodedMessage(encoded, (encode_json(user([introduction, *images])),))
 
 
 def answer_or_result(

@@ -18,13 +18,10 @@ import httpx
 from holdfast.providers.answer_reader import AnswerReader, read_object
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
 from holdfast.providers.anthropic.schema import answer_schema
-from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames, short_name
+from holdfast.providers.base import ProviderRequest, ToolNames, short_name
 from holdfast.providers.content import (
     EMPTY_MESSAGE,
     inline_data,
-    is_orphan_result,
-    media_introduction,
-    media_of,
     parts_of,
     request_body,
     system_text,
@@ -37,7 +34,7 @@ from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import ChatMessage, DocumentPart, ImagePart, Media
+from holdfast.schemas.message import ChatMessage, Content, DocumentPart, ImagePart, Media
 
 # The format has no default. This is the most that every model since Claude 3.5 takes.
 DEFAULT_OUTPUT_TOKENS = 8_192
@@ -82,35 +79,31 @@ class AnthropicFormat(ProviderFormat):
         """Report whether the answer is held to it ("Structured outputs", "Prompt modification")."""
         return held_schema(ask) is not None
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
-        """Encode a message for the Messages API.
+    def encode_user(self, content: Content) -> tuple[bytes, ...]:
+        """Encode a message of blocks; one without any is rejected."""
+        blocks = parts_of(content, texts, _media) or texts(EMPTY_MESSAGE)
+        return encode_parts(USER, [*map(self.block, blocks)])
 
-        An assistant shows no images, so its images follow as the user's; few models accept a system
-        message within a conversation, so it is a user's.
+    def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:
+        """Encode a message of blocks.
+
+        Few models accept a system message within a conversation, so it is a user's.
         """
-        opening, following = USER, media_of(message.content)
+        content, opening = message.content, USER
         match message.role:
             case "assistant":
                 opening, blocks = ASSISTANT, _answer(message, names)
-            case "tool" if not is_orphan_result(message):
-                shown = texts(text_of(message.content))
-                if self.results_show_media:
-                    shown, following = parts_of(message.content, texts, _media), []
+            case "tool":
+                has_media = self.results_show_media
                 result: Part = {
                     "type": "tool_result",
                     "tool_use_id": short_name(message.provider_id or message.call_id or ""),
-                    "content": shown,
+                    "content": parts_of(content if has_media else text_of(content), texts, _media),
                 }
                 blocks = [result | {"is_error": True} if message.is_error else result]
-            case "system":
-                blocks, following = texts(system_text(message.content)), []
             case _:
-                blocks = parts_of(message.content, texts, _media) or texts(EMPTY_MESSAGE)
-                following = []
-        introduction = texts(media_introduction(message, names)) if following else []
-        deferred = map(self.block, [*introduction, *map(_media, following)])
-        encoded = encode_parts(opening, [*map(self.block, blocks)])
-        return EncodedMessage(encoded, encode_parts(USER, [*deferred]))
+                blocks = texts(system_text(content))
+        return encode_parts(opening, [*map(self.block, blocks)])
 
     def block(self, block: Part) -> Part:
         """Return a block as it is sent."""

@@ -16,7 +16,7 @@ import httpx
 
 from holdfast.providers.answer_reader import read_object
 from holdfast.providers.anthropic.format import ASSISTANT, USER, AnthropicFormat, held_schema
-from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
+from holdfast.providers.base import ProviderRequest
 from holdfast.providers.bedrock.answer import BedrockAnswerReader
 from holdfast.providers.bedrock.event_stream import EventStreamDecoder
 from holdfast.providers.content import encode_json, media_of, request_body, text_of
@@ -27,7 +27,7 @@ from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
-from holdfast.schemas.message import ChatMessage, TextPart
+from holdfast.schemas.message import Content, TextPart
 
 # Of an agent's `options`, the fields of a request, and those of its `inferenceConfig`. All others
 # are settings of the model, in `additionalModelRequestFields`.
@@ -76,13 +76,11 @@ class BedrockFormat(AnthropicFormat):
         """Return false: it depends on the model."""
         return False
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
-        """Encode a message for Converse: a document is rejected without a text."""
-        content = message.content
-        if message.role == "user" and media_of(content) and not text_of(content, lambda _: ""):
-            shown = [TextPart(text=_MEDIA_ALONE), *media_of(content)]
-            message = message.model_copy(update={"content": shown})
-        return super().encode(message, names)
+    def encode_user(self, content: Content) -> tuple[bytes, ...]:
+        """Encode a message of blocks: a document is rejected without a text."""
+        if media_of(content) and not text_of(content, lambda _: ""):
+            content = [TextPart(text=_MEDIA_ALONE), *media_of(content)]
+        return super().encode_user(content)
 
     def block(self, block: Part) -> Part:
         """Return a block of the Messages API in Converse's words."""

@@ -14,13 +14,10 @@ from typing import Any
 import httpx
 
 from holdfast.providers.answer_reader import read_object
-from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
+from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.content import (
     EMPTY_MESSAGE,
     inline_data,
-    is_orphan_result,
-    media_introduction,
-    media_of,
     parts_of,
     request_body,
     system_text,
@@ -34,7 +31,7 @@ from holdfast.providers.part_order import Part, in_order
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
-from holdfast.schemas.message import ChatMessage, ImagePart, Media
+from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media
 
 # The beginnings of models' names in addresses.
 _COLLECTIONS = ("models/", "tunedModels/")
@@ -85,42 +82,27 @@ class GeminiFormat(ProviderFormat):
         """Return true: the model is guided by it ("Structured outputs", "Best practices")."""
         return True
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
-        """Encode a message for Gemini.
+    def encode_user(self, content: Content) -> tuple[bytes, ...]:
+        """Encode a content of the user; one without parts is rejected."""
+        return encode_parts(_USER, parts_of(content, _texts, _media) or _texts(EMPTY_MESSAGE))
 
-        Only newer models take images within a result, and none takes them within an answer, so
-        images of any message but the user's follow as the user's. A content is of the user or of
-        the model, so a system message within a conversation is a user's.
+    def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:
+        """Encode a content of the user or of the model: a system message is a user's.
+
+        Only newer models take images within a result, so these follow it.
         """
+        text = text_of(message.content)
         match message.role:
             case "assistant":
-                calls = [
-                    {
-                        "functionCall": _identified(
-                            {"name": names.to_provider(call.tool), "args": call.arguments},
-                            call.id,
-                            call.provider_id,
-                        )
-                    }
-                    for call in message.calls
-                ]
-                encoded = encode_parts(_MODEL, _answer(message, calls))
-            case "tool" if not is_orphan_result(message):
-                key = "error" if message.is_error else "output"
+                return encode_parts(_MODEL, _answer(message, names))
+            case "tool":
                 named = {
                     "name": names.to_provider(message.tool or ""),
-                    "response": {key: text_of(message.content)},
+                    "response": {"error" if message.is_error else "output": text},
                 }
                 result = _identified(named, message.call_id, message.provider_id)
-                encoded = encode_parts(_USER, [{"functionResponse": result}])
-            case "system":
-                return EncodedMessage(encode_parts(_USER, _texts(system_text(message.content))))
-            case _:
-                parts = parts_of(message.content, _texts, _media) or _texts(EMPTY_MESSAGE)
-                return EncodedMessage(encode_parts(_USER, parts))
-        images = [_media(part) for part in media_of(message.content)]
-        introduction = _texts(media_introduction(message, names)) if images else []
-        return EncodedMessage(encoded, encode_parts(_USER, [*introduction, *images]))
+                return encode_parts(_USER, [{"functionResponse": result}])
+        return encode_parts(_USER, _texts(system_text(message.content)))
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
         """Return the request's body: the contents first, then the settings."""
@@ -147,7 +129,7 @@ class GeminiFormat(ProviderFormat):
         return request_body(messages, settings, "contents")
 
 
-def _answer(message: ChatMessage, calls: list[Part]) -> list[Part]:
+def _answer(message: ChatMessage, names: ToolNames) -> list[Part]:
     """Return the parts of an answer, each with its signature.
 
     Gemini signs parts of its answers, and requires each signature back with the very part that it
@@ -155,9 +137,13 @@ def _answer(message: ChatMessage, calls: list[Part]) -> list[Part]:
     signatures"). Without any, the first call is marked as unsigned: the signature was lost, or the
     model signs nothing.
     """
+    calls: list[Part] = []
+    for call in message.calls:
+        named = {"name": names.to_provider(call.tool), "args": call.arguments}
+        calls.append({"functionCall": _identified(named, call.id, call.provider_id)})
     parts: list[Part] = []
-    text = text_of(message.content)
-    for item, each in in_order(message.provider_data, text, calls, "call"):
+    order = in_order(message.provider_data, text_of(message.content), calls, "call")
+    for item, each in order:
         part = {"text": each} if isinstance(each, str) else each
         if isinstance(signature := item.get("signature"), str) and signature:
             parts.append(part | {"thoughtSignature": signature})

@@ -10,17 +10,11 @@ from typing import Any
 import httpx
 
 from holdfast.providers.answer_reader import read_object
-from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
-from holdfast.providers.content import (
-    inline_data,
-    media_of,
-    request_body,
-    text_of,
-)
+from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.content import encode_json, inline_data, media_of, request_body, text_of
 from holdfast.providers.message_list import (
     answer_or_result,
     declare_function,
-    encode_message,
     list_messages,
 )
 from holdfast.providers.ollama.answer import OllamaAnswerReader
@@ -62,9 +56,20 @@ class OllamaFormat(ProviderFormat):
             return [f"Ollama has no tool choice: {only}"]
         return ["Ollama has no tool choice: whether to call a tool was left to the model"]
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
-        """Encode a message for Ollama."""
-        return encode_message(message, names, _user, _other)
+    def encode_user(self, content: Content) -> tuple[bytes, ...]:
+        """Encode a message, its images beside its text."""
+        user: dict[str, Any] = {"role": "user", "content": text_of(content, lambda _: "")}
+        images = [inline[1] for each in media_of(content) if (inline := inline_data(each))]
+        return (encode_json({**user, "images": images} if images else user),)
+
+    def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:
+        """Encode a message; the reference requires the reasoning that led to calls with them."""
+        reasoning = "thinking" if message.calls else ""
+        encoded = answer_or_result(message, names, reasoning, _index_and_arguments)
+        if message.role == "tool" and message.tool is not None:
+            # Older servers identify a result by tool and position, newer ones by its id as well.
+            encoded["tool_name"] = names.to_provider(message.tool)
+        return (encode_json(encoded),)
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
         """Return the request's body: the messages first, then the settings."""
@@ -104,22 +109,6 @@ class OllamaFormat(ProviderFormat):
             **top_level,
         }
         return request_body(list_messages(request), settings)
-
-
-def _user(content: Content) -> dict[str, Any]:
-    user: dict[str, Any] = {"role": "user", "content": text_of(content, lambda _: "")}
-    images = [inline[1] for each in media_of(content) if (inline := inline_data(each))]
-    return {**user, "images": images} if images else user
-
-
-def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
-    # The reference requires the reasoning that led to calls to be sent back with them.
-    reasoning = "thinking" if message.calls else ""
-    encoded = answer_or_result(message, names, reasoning, _index_and_arguments)
-    if message.role == "tool" and message.tool is not None:
-        # Older servers identify a result by its tool and position, newer ones by its id as well.
-        encoded["tool_name"] = names.to_provider(message.tool)
-    return encoded
 
 
 def _index_and_arguments(index: int, call: AskedCall) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import httpx
 
 from holdfast.providers.answer_reader import AnswerReader
-from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
+from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.content import (
     data_url,
+    encode_json,
     file_name,
     inline_data,
     media_of,
@@ -23,11 +24,11 @@ from holdfast.providers.content import (
 from holdfast.providers.message_list import (
     answer_or_result,
     declare_function,
-    encode_message,
     list_messages,
 )
 from holdfast.providers.openai.answer import REASONING, OpenAIAnswerReader
 from holdfast.providers.openai.schema import fits_strict_mode
+from holdfast.providers.part_order import Part
 from holdfast.providers.tool_schemas import arguments_schema, with_items
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
@@ -63,9 +64,18 @@ class OpenAIFormat(ProviderFormat):
         """Report whether the model sees the schema: only OpenAI's servers add it to the prompt."""
         return host.endswith(_OWN_HOSTS)
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
-        """Encode a message for chat completions."""
-        return encode_message(message, names, _user, _other)
+    def encode_user(self, content: Content) -> tuple[bytes, ...]:
+        """Encode a message, whose content is a text unless it has media."""
+        has_media = bool(media_of(content))
+        shown = parts_of(content, _texts, _media) if has_media else text_of(content)
+        return (encode_json({"role": "user", "content": shown}),)
+
+    def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:
+        """Encode a message; an answer has its reasoning with it."""
+        encoded = answer_or_result(message, names, REASONING, _arguments)
+        if message.calls:
+            encoded["content"] = encoded["content"] or None
+        return (encode_json(encoded),)
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
         """Return the request's body: the messages first, then the settings."""
@@ -114,27 +124,16 @@ def response_format(output: dict[str, Any] | bool | None) -> dict[str, Any] | No
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _user(content: Content) -> dict[str, Any]:
-    if not media_of(content):
-        return {"role": "user", "content": text_of(content)}
-
-    def media(part: Media) -> dict[str, Any]:
-        if isinstance(part, ImagePart):
-            return {"type": "image_url", "image_url": {"url": data_url(part)}}
-        if inline_data(part) is None:
-            return {"type": "text", "text": unfetched_text(part)}
-        file = {"filename": file_name(part), "file_data": data_url(part)}
-        return {"type": "file", "file": file}
-
-    parts = parts_of(content, lambda text: [{"type": "text", "text": text}], media)
-    return {"role": "user", "content": parts}
+def _texts(text: str) -> list[Part]:
+    return [{"type": "text", "text": text}]
 
 
-def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
-    encoded = answer_or_result(message, names, REASONING, _arguments)
-    if message.calls:
-        encoded["content"] = encoded["content"] or None
-    return encoded
+def _media(part: Media) -> Part:
+    if isinstance(part, ImagePart):
+        return {"type": "image_url", "image_url": {"url": data_url(part)}}
+    if inline_data(part) is None:
+        return {"type": "text", "text": unfetched_text(part)}
+    return {"type": "file", "file": {"filename": file_name(part), "file_data": data_url(part)}}
 
 
 def _arguments(_: int, call: AskedCall) -> dict[str, Any]:

@@ -13,14 +13,12 @@ from collections.abc import Iterator
 import httpx
 
 from holdfast.providers.answer_reader import read_object
-from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
+from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.content import (
     data_url,
     encode_json,
     file_name,
     inline_data,
-    is_orphan_result,
-    media_introduction,
     media_of,
     parts_of,
     request_body,
@@ -39,7 +37,7 @@ from holdfast.providers.openai_responses.answer import (
 from holdfast.providers.part_order import Part, in_order
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media, TextPart
+from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media
 
 _REASONING = "reasoning.encrypted_content"
 
@@ -52,32 +50,28 @@ class OpenAIResponsesFormat(OpenAIFormat):
         *("input", "instructions", "tools", "stream", "store", "background"),
         *("previous_response_id", "conversation"),
     )
+    results_show_media = True
     answer_reader = OpenAIResponsesAnswerReader
 
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
         """Return `BASE/responses`; the base includes the version."""
         return target.url("/responses")
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
-        """Encode a message as items: an answer is several, in the order in which it came.
+    def encode_user(self, content: Content) -> tuple[bytes, ...]:
+        """Encode a message as an item."""
+        return (encode_json({"type": "message", "role": "user", "content": _shown(content)}),)
 
-        Only the user and a tool show images, so images of any other message follow as the user's.
-        """
-        content = message.content
-        if message.role == "user" or is_orphan_result(message):
-            return EncodedMessage((_user(content),))
-        if message.role == "tool":
-            call_id = message.provider_id or message.call_id
-            result = {"type": "function_call_output", "call_id": call_id}
-            return EncodedMessage((encode_json(result | {"output": _shown(content)}),))
-        if message.role == "assistant":
-            items = tuple(map(encode_json, _answer(message, names)))
-        else:
-            system = {"type": "message", "role": message.role, "content": text_of(content)}
-            items = (encode_json(system),)
-        images = media_of(content)
-        introduction = TextPart(text=media_introduction(message, names))
-        return EncodedMessage(items, (_user([introduction, *images]),) if images else ())
+    def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:
+        """Encode a message as items: an answer is several, in the order in which it came."""
+        match message.role:
+            case "assistant":
+                return tuple(map(encode_json, _answer(message, names)))
+            case "tool":
+                call_id, output = message.provider_id or message.call_id, _shown(message.content)
+                result = {"type": "function_call_output", "call_id": call_id, "output": output}
+                return (encode_json(result),)
+        system = {"type": "message", "role": message.role, "content": text_of(message.content)}
+        return (encode_json(system),)
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
         """Return the request's body: the items first, then the settings."""
@@ -109,7 +103,7 @@ class OpenAIResponsesFormat(OpenAIFormat):
             decoded = [json.loads(item) for item in items]
             kept = (item for item in decoded if item["type"] != "reasoning")
             items = [encode_json({key: each[key] for key in each if key != "id"}) for each in kept]
-        tail = [_user(ask.tail)] if ask.tail else []
+        tail = self.encode_user(ask.tail) if ask.tail else ()
         return request_body([*items, *tail], settings, "input")
 
 
@@ -117,10 +111,6 @@ def _flat(value: Part) -> Part:
     """Return a setting of chat completions as the Responses API has it, with fewer braces."""
     kind = value["type"]
     return {"type": kind, **value.get(kind, {})}
-
-
-def _user(content: Content) -> bytes:
-    return encode_json({"type": "message", "role": "user", "content": _shown(content)})
 
 
 def _shown(content: Content) -> str | list[Part]:

@@ -23,7 +23,12 @@ from holdfast.providers.base import (
     ToolsUnsupported,
     UnreadableAnswer,
 )
-from holdfast.providers.content import encode_json, without_remote_media
+from holdfast.providers.content import (
+    encode_json,
+    media_introduction,
+    media_of,
+    without_remote_media,
+)
 from holdfast.providers.parameter_fallback import ParameterFallback, fallback_for
 from holdfast.providers.reasoning import with_reasoning
 from holdfast.providers.streamed_answer import StreamedAnswer
@@ -34,7 +39,7 @@ from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution
-from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.message import ChatMessage, Content, TextPart
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
@@ -53,13 +58,15 @@ class ProviderFormat(ABC):
 
     `reserved` names the options that only the engine sets; `carries` are the types of parts that
     the format has beside text; `fetched` are the beginnings of addresses that a server may fetch
-    these from: no file of its own machine.
+    these from: no file of its own machine. `results_show_media`: a call's result may have media in
+    it, as messages of the user may; those of any other message follow it as the user's.
     """
 
     kind: ClassVar[str]
     reserved: ClassVar[tuple[str, ...]]
     carries: ClassVar[tuple[str, ...]] = ("image", "document")
     fetched: ClassVar[tuple[str, ...]] = ("https://", "http://", "gs://")
+    results_show_media: ClassVar[bool] = False
     answer_reader: ClassVar[type[AnswerReader]]
 
     @abstractmethod
@@ -81,9 +88,26 @@ class ProviderFormat(ABC):
         """
         return False
 
-    @abstractmethod
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """Encode a message."""
+        content, is_result = message.content, message.role == "tool"
+        # Formats have no result of a call that no request made: it is the user's.
+        is_orphan = is_result and not (message.provider_id or message.call_id)
+        if message.role == "user" or is_orphan:
+            return EncodedMessage(self.encode_user(content))
+        encoded, media = self.encode_other(message, names), media_of(content)
+        if not media or (is_result and self.results_show_media):
+            return EncodedMessage(encoded)
+        introduction = TextPart(text=media_introduction(message, names))
+        return EncodedMessage(encoded, self.encode_user([introduction, *media]))
+
+    @abstractmethod
+    def encode_user(self, content: Content) -> tuple[bytes, ...]:
+        """Encode a content of the user, with its media."""
+
+    @abstractmethod
+    def encode_other(self, message: ChatMessage, names: ToolNames) -> tuple[bytes, ...]:
+        """Encode an answer, a call's result, or a system message within the conversation."""
 
     @abstractmethod
     def body(self, request: ProviderRequest, host: str) -> bytes:

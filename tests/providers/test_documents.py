@@ -85,8 +85,14 @@ async def test_a_document_of_a_result_is_sent_with_it_or_behind_it(kind: Provide
     assert DATA.encode() in sent_body(FORMATS[kind], *conversation, tools=TOOLS)
 
 
-def test_a_document_alone_has_a_text_on_bedrock() -> None:
-    assert parts("bedrock", said("user", [DOCUMENT]))[0] == {"text": "(a message without a text)"}
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_document_of_a_system_message_follows_it(kind: ProviderName) -> None:
+    assert parts(kind, said("user", "Hi"), said("system", [TEXT, DOCUMENT]))[-1] == PARTS[kind][0]
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+def test_a_document_alone_has_a_text_on_bedrock(role: str) -> None:
+    assert parts("bedrock", said(role, [DOCUMENT]))[0] == {"text": "(a message without a text)"}
 
 
 def test_a_document_s_name_on_bedrock_has_no_two_spaces_in_a_row() -> None:
