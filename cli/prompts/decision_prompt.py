@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from holdfast.cli.option_values import as_meant
 from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
-from holdfast.cli.screens.screen import Screen
+from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import question_text
 from holdfast.client.command_errors import CommandError
 from holdfast.client.question_text import (
@@ -36,7 +36,7 @@ class _Back(Exception):
 
 
 async def ask_decision(
-    waiting: PendingApproval, answers: AnswerSource, screen: Screen
+    waiting: PendingApproval, answers: AnswerSource, screen: PlainScreen
 ) -> Decision | None:
     """Show the call, ask, and return the decision; `None` where it was skipped.
 
@@ -65,7 +65,7 @@ async def ask_decision(
 
 
 async def _decision(
-    waiting: PendingApproval, option: DecisionOption, answers: AnswerSource, screen: Screen
+    waiting: PendingApproval, option: DecisionOption, answers: AnswerSource, screen: PlainScreen
 ) -> Decision:
     fields: dict[str, Any] = {}
     match verdict := option.verdict:
@@ -105,7 +105,7 @@ async def _decision(
         raise _Back(f"That is not possible: {clean(problems)}") from error
 
 
-async def _edited(waiting: PendingApproval, answers: AnswerSource, screen: Screen) -> Any:
+async def _edited(waiting: PendingApproval, answers: AnswerSource, screen: PlainScreen) -> Any:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if answers.terminal and editor:
         text = _edited_text(editor, answers.draft or as_json(waiting.arguments, indent=2))
@@ -151,7 +151,7 @@ def _edited_text(editor: str, text: str) -> str:
         return edited
 
 
-async def _line(prompt: str, answers: AnswerSource, screen: Screen) -> str:
+async def _line(prompt: str, answers: AnswerSource, screen: PlainScreen) -> str:
     screen.prompt(prompt)
     line = await answers.line()
     if not answers.terminal:

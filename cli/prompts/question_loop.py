@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.prompts.decision_prompt import MAX_TRIES, ask_decision
-from holdfast.cli.screens.screen import Screen
+from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.command_errors import CommandError, NoWorkerError
 from holdfast.client.question_text import delegate_line, how_to_decide, title
 from holdfast.client.run_handle import RunHandle
@@ -28,7 +28,7 @@ _LOOK_SECONDS: Final = 1.0
 class ApprovalPrompts:
     """Shows pending approvals, and asks about them while the input lasts."""
 
-    def __init__(self, run: RunHandle, screen: Screen, answers: AnswerSource | None) -> None:
+    def __init__(self, run: RunHandle, screen: PlainScreen, answers: AnswerSource | None) -> None:
         self._run = run
         self._screen = screen
         self._answers = answers
@@ -61,7 +61,7 @@ class ApprovalPrompts:
         for there in waiting:
             if there not in self._elsewhere:
                 self._screen.print_waiting(delegate_line(there))
-        self._screen.show_delegates_wait(bool(waiting))
+        self._screen.activity.show_delegates_wait(bool(waiting))
         self._elsewhere = waiting
 
     async def _ask(self, waiting: PendingApproval, answers: AnswerSource) -> None:

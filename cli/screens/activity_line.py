@@ -50,6 +50,14 @@ class Activity:
             case ConfirmationRequiredEntry():
                 self.waits = True
 
+    def show_answer(self, streaming: AnswerProgress | None) -> None:
+        """Set the partial answer of the model; `None` without one."""
+        self.streaming = streaming
+
+    def show_delegates_wait(self, waits: bool) -> None:
+        """Set whether delegates have pending approvals."""
+        self.waits_elsewhere = waits
+
     def show_calls(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """Set the stages of the calls of the turn.
 

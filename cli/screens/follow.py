@@ -16,7 +16,6 @@ from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.console import is_terminal
 from holdfast.cli.screens.live import LiveScreen
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.cli.screens.screen import Screen
 from holdfast.client.command_errors import (
     RUN_FAILED,
     UNREACHABLE,
@@ -38,13 +37,13 @@ _QUEUED_SECONDS: Final = 1.0
 _BUSY_SECONDS: Final = 30.0
 
 
-def screen_for(stream: TextIO, run_id: str) -> Screen:
+def screen_for(stream: TextIO, run_id: str) -> PlainScreen:
     """Return a live display for a terminal, or plain lines for another stream."""
     return LiveScreen(stream, run_id) if is_terminal(stream) else PlainScreen(stream, run_id)
 
 
 async def follow(
-    client: Client, run_id: str, *, out: Screen, ask: AnswerSource | None = None
+    client: Client, run_id: str, *, out: PlainScreen, ask: AnswerSource | None = None
 ) -> int:
     """Follow a run to its end; with `ask`, ask for decisions. Return the exit code.
 
@@ -82,7 +81,7 @@ class QueueNotices:
 class RunFollower:
     """Follows one run."""
 
-    def __init__(self, run: RunHandle, screen: Screen, people: ApprovalPrompts) -> None:
+    def __init__(self, run: RunHandle, screen: PlainScreen, people: ApprovalPrompts) -> None:
         self.run, self.screen, self.people = run, screen, people
         # The position up to which the run was drawn, and the number of the last entry.
         self._drawn: tuple[object, ...] = ()
@@ -107,7 +106,7 @@ class RunFollower:
                     raise ending.output_error
                 return ending.exit_code
             # New entries may have the message that the heartbeat was part of.
-            self.screen.show_answer(None if moved else look.streaming)
+            self.screen.activity.show_answer(None if moved else look.streaming)
             if queue.is_due(look.queued_request):
                 self.screen.print_waiting(QUEUED_FOR_MODEL)
             if not await self.people.ask_new(self._waiting):
@@ -138,7 +137,7 @@ class RunFollower:
             status: dict[str, Any] = {}
             if not look.closed:
                 status = await self.run.status()
-                self.screen.show_calls(status.get("calls") or [])
+                self.screen.activity.show_calls(status.get("calls") or [])
                 pending = bool(status.get("pending"))
                 self._waiting = await self.run.pending_approvals() if pending else []
             async for entry in self.run.entries(names.CONTEXT, self._last_entry):

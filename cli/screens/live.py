@@ -6,7 +6,7 @@ Everything is drawn as text with styles, never as markup: text of a model has no
 import os
 import sys
 import termios
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
@@ -18,13 +18,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli.screens.activity_line import Activity
 from holdfast.cli.screens.console import console_for
-from holdfast.cli.screens.screen import Screen
+from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, ending_lines
-from holdfast.client.run_handle import AnswerProgress
-from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine, Tone
+from holdfast.runtime.narration.log_narration import NarrationLine, Tone
 from holdfast.runtime.text_safety import shorten
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.log_entry import read_record
@@ -46,14 +44,12 @@ STYLES: Final[dict[Tone, str]] = {
 }
 
 
-class LiveScreen(Screen):
+class LiveScreen(PlainScreen):
     """Draws a run on a terminal, at 80 columns and up."""
 
     def __init__(self, stream: TextIO, run_id: str) -> None:
+        super().__init__(stream, run_id)
         self._console = console_for(stream)
-        self._run_id = run_id
-        self._narration = LogNarration(run_id)
-        self._activity = Activity()
         self._spinner = Spinner("dots")
         self._last_said = ""
         self._live = self._region()
@@ -71,23 +67,15 @@ class LiveScreen(Screen):
     def show_entry(self, entry: Mapping[str, Any]) -> None:
         """Draw the lines of an entry."""
         record = read_record(entry)
-        self._activity.add_entry(record.entry)
+        self.activity.add_entry(record.entry)
         for line in self._narration.lines(record):
             self._last_said = line.body if line.word == "model" else self._last_said
             if not line.minor:
                 self._console.print(render_line(line))
 
-    def show_answer(self, streaming: AnswerProgress | None) -> None:
-        """Show the partial answer of the model."""
-        self._activity.streaming = streaming
-
-    def show_calls(self, calls: Sequence[Mapping[str, Any]]) -> None:
-        """Show the running calls, and those that have ended in this turn."""
-        self._activity.show_calls(calls)
-
     def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
         """Draw a pending approval as a panel, with the command that decides it below."""
-        self._activity.waits = True
+        self.activity.waits = True
         parts: list[RenderableType] = []
         if reason := question_text.reasoning(waiting):
             parts.append(Text(f"because: {reason}\n", style="italic"))
@@ -104,10 +92,6 @@ class LiveScreen(Screen):
         self._console.print(panel)
         command = Text(question_text.how_to_decide(self._run_id, waiting), style="cyan")
         self._console.print(command, soft_wrap=True)
-
-    def show_delegates_wait(self, waits: bool) -> None:
-        """Show it as the current activity."""
-        self._activity.waits_elsewhere = waits
 
     def print_waiting(self, text: str) -> None:
         """Draw a line."""
@@ -137,7 +121,7 @@ class LiveScreen(Screen):
 
     def show_ending(self, ending: RunEnding) -> None:
         """Draw the output, the state and the usage of the run."""
-        self._activity.streaming = None
+        self.activity.show_answer(None)
         style = "green" if ending.exit_code == 0 else "red"
         self._console.print(Rule(style=style))
         for name, text in ending_lines(ending):
@@ -155,8 +139,8 @@ class LiveScreen(Screen):
 
     def _now(self) -> RenderableType:
         """Return the last lines of the answer, and the activity beside the spinner."""
-        self._spinner.text = Text(self._activity.text(), style="dim")
-        lines = self._activity.last_lines(self._console.width, self._console.height)
+        self._spinner.text = Text(self.activity.text(), style="dim")
+        lines = self.activity.last_lines(self._console.width, self._console.height)
         return Group(*(Text(line, style="dim", no_wrap=True) for line in lines), self._spinner)
 
 

@@ -3,11 +3,12 @@
 A line is the local time, a word, and its subject. Words, order and separators are stable.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from holdfast.cli.screens.screen import Screen
+from holdfast.cli.screens.activity_line import Activity
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, ending_lines
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
@@ -21,13 +22,24 @@ _NAME_CHARS = 80
 _ARGUMENT_CHARS = 2_000
 
 
-class PlainScreen(Screen):
-    """Writes lines without colours; partial answers are not shown."""
+class PlainScreen:
+    """Writes lines without colours; the current `activity` is not shown."""
 
     def __init__(self, stream: TextIO, run_id: str) -> None:
         self._stream = stream
         self._run_id = run_id
         self._narration = LogNarration(run_id)
+        self.activity = Activity()
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Draw the run in the body of the `with` statement."""
+        yield
+
+    @contextmanager
+    def pause_for_input(self) -> Iterator[None]:
+        """Draw nothing while a person types, in the body of the `with` statement."""
+        yield
 
     def show_entry(self, entry: Mapping[str, Any]) -> None:
         """Write the lines of an entry."""
@@ -35,7 +47,7 @@ class PlainScreen(Screen):
             self._write_line(line)
 
     def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
-        """Write the command that decides it, and all details if the person is asked."""
+        """Write the command that decides it, and all details if the person is asked next."""
         name = f"{one_line(waiting.call_id, _NAME_CHARS)} {question_text.call_name(waiting)}"
         text = f"{name}: {question_text.how_to_decide(self._run_id, waiting)}"
         self._write_line(NarrationLine(format_clock(waiting.requested_at), "waiting", text))
@@ -50,12 +62,12 @@ class PlainScreen(Screen):
             self.print_note(f"    {one_line(text, _ARGUMENT_CHARS)}")
 
     def print_waiting(self, text: str) -> None:
-        """Write a line, at the current time."""
+        """Write what the run waits for, at the current time; `text` is safe to print."""
         now = format_clock(datetime.now(UTC).isoformat())
         self._write_line(NarrationLine(now, "waiting", text))
 
     def print_note(self, text: str) -> None:
-        """Write a note as a line of its own."""
+        """Write a note as a line of its own; `text` is safe to print."""
         print(text, file=self._stream, flush=True)
 
     def prompt(self, text: str) -> None:

@@ -26,7 +26,7 @@ from examples.support_desk.children import Child, NotReadyError
 from examples.support_desk.place import OccupiedError, Place, opened, short
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.follow import follow, screen_for
-from holdfast.cli.screens.screen import Screen
+from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.command_errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, CommandError
 from holdfast.hosting.dev_server import HOST, DevServer, run_dev_server
 from holdfast.hosting.process_exit import StartError, exit_process
@@ -94,7 +94,7 @@ class _Demo:
     place: Place
     played: Cast
     running: ExitStack
-    screen: Screen = field(default_factory=lambda: screen_for(sys.stdout, RUN))
+    screen: PlainScreen = field(default_factory=lambda: screen_for(sys.stdout, RUN))
 
     async def give(self, *, kill_worker: bool) -> int:
         """Start a worker and a run, and follow the run; its exit code."""

@@ -62,7 +62,7 @@ def test_what_moved_before_a_question_does_not_erase_it() -> None:
     with os.fdopen(theirs, "w") as terminal:
         screen = LiveScreen(terminal, "run-1")
         with screen.live():
-            screen.show_answer(AnswerProgress("7/1", 1, "alpha\nbeta\ngamma", 0, []))
+            screen.activity.show_answer(AnswerProgress("7/1", 1, "alpha\nbeta\ngamma", 0, []))
             with screen.pause_for_input():
                 screen.prompt("What now? > ")
     drawn = b""
