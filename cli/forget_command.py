@@ -1,9 +1,9 @@
 """`holdfast forget`: delete what is kept of a person."""
 
 from holdfast.cli.parser import Commands
-from holdfast.client.command_errors import DONE, RUN_FAILED, CommandError
+from holdfast.client.command_errors import DONE
 from holdfast.client.connection import connect
-from holdfast.client.personal_data import delete_executions, find_personal_data
+from holdfast.client.personal_data import forget_principal
 from holdfast.runtime.command_line import read_name
 from holdfast.runtime.text_safety import clean, holdfast_command
 
@@ -21,24 +21,11 @@ def add_parser(commands: Commands) -> None:
 
 
 async def forget(*, principal: str, runs: bool) -> int:
-    """Delete the memories of a principal, and its finished runs if `runs`.
-
-    Raises:
-        CommandError: an open run could write to a memory again, or Temporal does not answer.
-    """
-    client, who = await connect(), clean(principal)
-    kept = await find_personal_data(client, principal)
-    if kept.open_runs:
-        first = kept.open_runs[0].id
-        wrong = f"open runs of {who} could write to a memory again: {clean(first)}"
-        wrong += f" and {more} more" if (more := len(kept.open_runs) - 1) else ""
-        todo = f"end them first, as with {holdfast_command('cancel', first)}"
-        raise CommandError(wrong, todo, RUN_FAILED)
-    await delete_executions(client, kept.memories)
-    print(f"Memories of {who} deleted: {len({each.id for each in kept.memories})}.")
-    ended = len({each.id for each in kept.ended_runs})
+    """Delete the memories of a principal, and its finished runs if `runs`."""
+    who = clean(principal)
+    memories, ended = await forget_principal(await connect(), principal, runs=runs)
+    print(f"Memories of {who} deleted: {memories}.")
     if runs:
-        await delete_executions(client, kept.ended_runs)
         print(f"Finished runs of {who} deleted: {ended}.")
     elif ended:
         print(f"Finished runs of {who} kept until the namespace's retention ends: {ended}.")

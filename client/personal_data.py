@@ -1,4 +1,4 @@
-"""The memories and runs of a person, and their deletion.
+"""Delete what is kept of a person: memories, and finished runs.
 
 Temporal's lists find runs by the search attribute of their principal, and memories by their ids: no
 worker is needed, and no key, since neither reads content. A memory's id ends with its principal,
@@ -6,53 +6,45 @@ and Temporal searches for beginnings alone: every memory of the namespace is lis
 lag behind by a moment.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.command_errors import wrong_command
-from holdfast.client.run_lists import MAX_FILTER_CHARS, RUN_TYPES, RunFilter, RunListing, list_runs
-from holdfast.runtime.text_safety import clean
+from holdfast.client.command_errors import RUN_FAILED, CommandError, wrong_command
+from holdfast.client.run_lists import MAX_FILTER_CHARS, RUN_TYPES, RunFilter, list_runs
+from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
 
 
-@dataclass(frozen=True)
-class PersonalData:
-    """The executions of a person: one that continued as new is several, each with a history."""
+async def forget_principal(client: Client, principal: str, *, runs: bool) -> tuple[int, int]:
+    """Delete the memories of a principal, and its finished runs if `runs`.
 
-    memories: list[RunListing]
-    open_runs: list[RunListing]
-    ended_runs: list[RunListing]
-
-
-async def find_personal_data(client: Client, principal: str) -> PersonalData:
-    """Find the memories and runs of a principal.
+    Returns:
+        The number of its memories, and of its finished runs.
 
     Raises:
-        CommandError: Temporal does not answer, or cannot search for this principal.
+        CommandError: an open run could write to a memory again, or Temporal does not answer, or
+            cannot search for this principal.
     """
-    is_unclear = principal != clean(principal).strip("'") or not {*principal}.isdisjoint('"\\')
+    who = clean(principal)
+    is_unclear = principal != who.strip("'") or not {*principal}.isdisjoint('"\\')
     if is_unclear or len(principal) > MAX_FILTER_CHARS:
         todo = "delete its runs and memories with `temporal workflow delete`"
-        raise wrong_command(f"Temporal cannot search for the principal {clean(principal)!r}", todo)
+        raise wrong_command(f"Temporal cannot search for the principal {who!r}", todo)
     of_principal = RUN_TYPES + RunFilter(principal=principal).terms()
     # Before the memories: a run that ends meanwhile has written to its own before they are listed.
-    open_runs = await list_runs(client, f'{of_principal} AND ExecutionStatus = "Running"', None)
-    memories = await list_runs(client, f'WorkflowType = "{names.MEMORY_WORKFLOW}"', None)
-    return PersonalData(
-        [each for each in memories if names.is_memory_of(each.id, principal)],
-        open_runs,
-        await list_runs(client, f'{of_principal} AND ExecutionStatus != "Running"', None),
-    )
-
-
-async def delete_executions(client: Client, executions: Iterable[RunListing]) -> None:
-    """Delete executions with their histories; an open one is terminated first."""
-    for each in executions:
+    running = await list_runs(client, f'{of_principal} AND ExecutionStatus = "Running"', None)
+    if running:
+        first, more = running[0].id, len(running) - 1
+        wrong = f"open runs of {who} could write to a memory again: {clean(first)}"
+        todo = f"end them first, as with {holdfast_command('cancel', first)}"
+        raise CommandError(f"{wrong} and {more} more" if more else wrong, todo, RUN_FAILED)
+    listed = await list_runs(client, f'WorkflowType = "{names.MEMORY_WORKFLOW}"', None)
+    memories = [each for each in listed if names.is_memory_of(each.id, principal)]
+    ended = await list_runs(client, f'{of_principal} AND ExecutionStatus != "Running"', None)
+    for each in [*memories, *ended] if runs else memories:
+        # With its history; an open memory is terminated first.
         execution = WorkflowExecution(workflow_id=each.id, run_id=each.execution)
         request = DeleteWorkflowExecutionRequest(
             namespace=client.namespace, workflow_execution=execution
@@ -62,3 +54,5 @@ async def delete_executions(client: Client, executions: Iterable[RunListing]) ->
         except RPCError as error:
             if error.status != RPCStatusCode.NOT_FOUND:  # a list may still have it
                 raise
+    # One that continued as new is several executions.
+    return len({each.id for each in memories}), len({each.id for each in ended})
