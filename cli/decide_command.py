@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 
 from holdfast.cli import option_values
-from holdfast.cli.parser import CALL, OBJECT, RUN, Commands, add_person
+from holdfast.cli.parser import CALL, OBJECT, Commands, add_person, add_run_command
 from holdfast.cli.prompts.answers import Approver
 from holdfast.client.command_errors import (
     DONE,
@@ -38,9 +38,8 @@ _REFUSALS = {
 
 def add_parser(commands: Commands) -> None:
     """Add `decide`."""
-    parser = commands.add_parser("decide", help="decide on a pending approval")
+    parser = add_run_command(commands, "decide", decide, "decide on a pending approval")
     add, verdicts = parser.add_argument, get_args(Verdict)
-    add("run", **RUN)
     add("call", **CALL)
     add("decision", choices=verdicts, metavar="DECISION", help=", ".join(verdicts))
     add("--reason", metavar="TEXT", help="the reason for the model, after a denial")
@@ -55,7 +54,6 @@ def add_parser(commands: Commands) -> None:
     add("--digest", metavar="HEX", help="reject the decision if the digest of the call is another")
     text = "a signed decision: a JWT, @FILE, or -"
     add_person(parser).add_argument("--token", metavar="JWT", type=option_values.token, help=text)
-    parser.set_defaults(command=decide)
 
 
 async def decide(

@@ -7,7 +7,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Any, NoReturn
 
@@ -24,7 +24,7 @@ from holdfast.cli import (
     run_commands,
     show_commands,
 )
-from holdfast.cli.parser import Parser, take_approver
+from holdfast.cli.parser import Command, Parser, take_approver
 from holdfast.client.command_errors import (
     INTERRUPTED,
     PIPE_CLOSED,
@@ -87,7 +87,7 @@ def client_parser() -> Parser:
     return parser
 
 
-def _run(command: Callable[..., Coroutine[Any, Any, int]], **options: Any) -> int:
+def _run(command: Command, **options: Any) -> int:
     try:
         if "by" in options:
             options["approver"] = take_approver(options)

@@ -1,6 +1,7 @@
 """The command line: its options that several commands share, and its errors, of one line each."""
 
 import argparse
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn
 
 from holdfast.cli import option_values
@@ -12,12 +13,20 @@ from holdfast.schemas.base import parse_duration
 
 # The result of `add_subparsers`, whose class has no public name.
 Commands = Any
+Command = Callable[..., Coroutine[Any, Any, int]]
 
-RUN: Final[dict[str, Any]] = {"metavar": "RUN", "type": read_name}
 CALL: Final[dict[str, Any]] = {"metavar": "CALL", "type": read_name}
 NAME: Final[dict[str, Any]] = {"metavar": "NAME", "type": read_name}
 OBJECT: Final[dict[str, Any]] = {"metavar": "JSON", "type": option_values.json_object}
 TIME: Final[dict[str, Any]] = {"metavar": "TIME", "type": read_by(parse_duration)}
+
+
+def add_run_command(commands: Commands, name: str, command: Command, text: str) -> Any:
+    """Add a command on one run; return its parser, to add options."""
+    parser = commands.add_parser(name, help=text)
+    parser.add_argument("run", metavar="RUN", type=read_name)
+    parser.set_defaults(command=command)
+    return parser
 
 
 def add_person(parser: argparse.ArgumentParser) -> Any:

@@ -13,7 +13,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from holdfast.cli import option_values
-from holdfast.cli.parser import NAME, OBJECT, RUN, TIME, Commands, add_person
+from holdfast.cli.parser import NAME, OBJECT, TIME, Commands, add_person, add_run_command
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.console import is_terminal
 from holdfast.cli.screens.follow import follow, screen_for
@@ -60,7 +60,7 @@ def add_parsers(commands: Commands) -> None:
     add("--skill", **NAME, help="the skill of the agent (default: selected by the agent)")
     add("--budget", **OBJECT, help="the limits of the run, such as '{\"maxTurns\": 4}'")
     text = "continue the transcript of a run that has ended, by default with its agent"
-    add("--continue", **RUN, dest="continued", help=text)
+    add("--continue", metavar="RUN", type=read_name, dest="continued", help=text)
     add("--conversation", action="store_true", default=None, help="stay open for `holdfast send`")
     _add_starting(run, "the agent's")
     run.set_defaults(command=partial(start, RunRequest))
@@ -73,14 +73,10 @@ def add_parsers(commands: Commands) -> None:
     call.set_defaults(command=partial(start, CallRequest))
 
     text = "follow a run; Ctrl-C stops following, the run continues"
-    watching = commands.add_parser("watch", help=text)
-    watching.add_argument("run", **RUN)
-    _add_following(watching)
-    watching.set_defaults(command=watch)
+    _add_following(add_run_command(commands, "watch", watch, text))
 
-    sending = commands.add_parser("send", help="send a message to a run")
+    sending = add_run_command(commands, "send", send, "send a message to a run")
     add = sending.add_argument
-    add("run", **RUN)
     add("text", metavar="TEXT", type=option_values.text, help="the message: text, @FILE, or -")
     how = sending.add_mutually_exclusive_group().add_argument
     for name, text in (
@@ -90,25 +86,16 @@ def add_parsers(commands: Commands) -> None:
     ):
         how(f"--{name}", dest="how", action="store_const", const=name, help=text)
     add("--skill", **NAME, help="the skill of the agent from this message on")
-    sending.set_defaults(command=send)
     text = "take back a message that the run has not read"
-    withdrawing = commands.add_parser("withdraw", help=text)
-    withdrawing.add_argument("run", **RUN)
+    withdrawing = add_run_command(commands, "withdraw", withdraw, text)
     text = "its number: `holdfast show RUN` lists the queued messages"
     withdrawing.add_argument("message", metavar="NUMBER", type=read_count, help=text)
-    withdrawing.set_defaults(command=withdraw)
-    for name, command, text in (
-        ("close", close, "end a conversation"),
-        ("cancel", cancel, "end a run"),
-    ):
-        ending = commands.add_parser(name, help=text)
-        ending.add_argument("run", **RUN)
-        ending.set_defaults(command=command)
-    renewing = commands.add_parser("renew", help="continue with a new token of the principal")
-    renewing.add_argument("run", **RUN)
+    add_run_command(commands, "close", close, "end a conversation")
+    add_run_command(commands, "cancel", cancel, "end a run")
+    text = "continue with a new token of the principal"
+    renewing = add_run_command(commands, "renew", renew, text)
     token = option_values.token
     renewing.add_argument("--token", metavar="JWT", required=True, type=token, help=_TOKEN_HELP)
-    renewing.set_defaults(command=renew)
 
 
 def _add_starting(parser: argparse.ArgumentParser, whose: str) -> None:
@@ -190,6 +177,13 @@ async def _follow(client: Client, run_id: str, *, json: bool, approver: Approver
         raise
 
 
+async def _reach(run_id: str, *, listens: bool = False) -> RunHandle:
+    """Return a run that exists; `listens` as for `RunHandle`."""
+    run = RunHandle(await connect(), run_id, listens=listens)
+    await run.observe()
+    return run
+
+
 async def send(*, run: str, text: str, how: str | None, skill: str | None) -> int:
     """Send a message to a run; print the answer of a conversation.
 
@@ -197,8 +191,7 @@ async def send(*, run: str, text: str, how: str | None, skill: str | None) -> in
     """
     if how == "people" and skill is not None:
         raise wrong_command("--skill is for a message that the model reads", "leave out --people")
-    remote = RunHandle(await connect(), run, listens=True)
-    await remote.observe()
+    remote = await _reach(run, listens=True)
     message = {"role": "user", "content": text, **({} if skill is None else {"skill": skill})}
     if how is not None:
         fields, sent = _SENT[how]
@@ -223,8 +216,7 @@ async def send(*, run: str, text: str, how: str | None, skill: str | None) -> in
 
 async def withdraw(*, run: str, message: int) -> int:
     """Take back a message that the run has not read."""
-    remote = RunHandle(await connect(), run, listens=True)
-    await remote.observe()
+    remote = await _reach(run, listens=True)
     try:
         await remote.withdraw(message)
     except ApplicationError as refusal:
@@ -236,8 +228,7 @@ async def withdraw(*, run: str, message: int) -> int:
 
 async def close(*, run: str) -> int:
     """End a conversation."""
-    remote = RunHandle(await connect(), run, listens=True)
-    await remote.observe()
+    remote = await _reach(run, listens=True)
     await remote.signal(names.CLOSE)
     print(f"{clean(run)} ends when its turn is over.")
     return DONE
@@ -245,8 +236,7 @@ async def close(*, run: str) -> int:
 
 async def renew(*, run: str, token: str) -> int:
     """Send a new token of the principal to a run."""
-    remote = RunHandle(await connect(), run)
-    await remote.observe()
+    remote = await _reach(run)
     try:
         renewed = await remote.renew(token)
     except ApplicationError as refusal:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 from temporalio.client import Client
 
-from holdfast.cli.parser import RUN, Commands
+from holdfast.cli.parser import Commands, add_run_command
 from holdfast.cli.screens.console import console_for, print_table
 from holdfast.cli.screens.live import render_line
 from holdfast.client.command_errors import (
@@ -63,10 +63,8 @@ _T = TypeVar("_T")
 
 def add_parsers(commands: Commands) -> None:
     """Add `show`, `approvals` and `list`."""
-    parser = commands.add_parser("show", help="print a run in full")
-    parser.add_argument("run", **RUN)
+    parser = add_run_command(commands, "show", show, "print a run in full")
     parser.add_argument("--json", action="store_true", help="print its log as a JSON array")
-    parser.set_defaults(command=show)
 
     parser = commands.add_parser("approvals", help="list the pending approvals")
     parser.add_argument("--json", action="store_true", help="print a JSON array")
