@@ -124,13 +124,10 @@ async def codec(
     keys = load_codec(file, "`--encryption`" if encryption else VARIABLE)
     async with AsyncExitStack() as stack:
         references = None
-        try:
-            place = store[0] if store else reader_store_location(os.environ)
-            if place is not None:
-                opened = await stack.enter_async_context(open_store_at(place, writing=False))
-                references = StoredReferences(opened)
-        except StoreError as error:
-            raise wrong_command(error.reason, error.fix) from None
+        place = store[0] if store else reader_store_location(os.environ)
+        if place is not None:
+            opened = await stack.enter_async_context(open_store_at(place, writing=False))
+            references = StoredReferences(opened)
         socket = stack.enter_context(open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], url)
         access = CodecAccess(secret, frozenset(origins), own)

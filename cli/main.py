@@ -32,7 +32,8 @@ from holdfast.client.command_errors import (
     rpc_problem,
     wrong_command,
 )
-from holdfast.hosting.process_exit import StartError
+from holdfast.hosting.process_exit import StartError, start_error
+from holdfast.validation.problems import FixableError
 
 _OF_EXTRA_WEB = frozenset({"starlette", "uvicorn", "jinja2", "python_multipart"})
 
@@ -96,6 +97,8 @@ def _run(command: Command, **options: Any) -> int:
         problem = error
     except RPCError as error:
         problem = rpc_problem(error, options.get("run"))
+    except FixableError as error:
+        problem = CommandError(error.reason, error.fix, start_error(error).code)
     except StartError as error:
         print("\n".join(error.lines), file=sys.stderr)
         return error.code

@@ -11,7 +11,6 @@ import shutil
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -76,20 +75,21 @@ async def demo() -> int:
     from holdfast.hosting.resources import load_resources
     from holdfast.hosting.worker import build_worker
     from holdfast.runtime.secrets import Secrets, environment_secrets
-    from holdfast.runtime.storage.locations import dev_store_location
+    from holdfast.runtime.storage.locations import dev_store_location, open_store_at
 
     files = project_files(Path())
     if files is None:
         wrong = "this folder has no agents/, tools.py and endpoints.yaml"
         raise wrong_command(wrong, "write them first: holdfast init DIR, then cd DIR")
-    settings = replace(WorkerSettings(**files), store=dev_store_location(DATABASE))
+    settings = WorkerSettings(**files)
     resources = load_resources(settings, Secrets(environment_secrets(os.environ)))
     if AGENT not in resources.current_catalog.catalog.agents:
         raise wrong_command(f"there is no agent `{AGENT}` in agents/", "see holdfast run --help")
     server = DevServer(DATABASE, free_port(DevServer.port), free_port(DevServer.ui_port))
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(run_dev_server(server))
-        store = await temporal.open_store(settings.store, stack)
+        location = dev_store_location(DATABASE)
+        store = await stack.enter_async_context(open_store_at(location, writing=True))
         client = await temporal.connect(
             {"target_host": address, "namespace": server.namespace}, store
         )

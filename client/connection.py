@@ -14,18 +14,8 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import PayloadCodec
 
-from holdfast.client.command_errors import (
-    UNREACHABLE,
-    WRONG_COMMAND,
-    CommandError,
-    EncryptedError,
-    wrong_settings,
-)
-from holdfast.runtime.connection_errors import (
-    TemporalConnectionError,
-    explain_failure,
-    read_settings,
-)
+from holdfast.client.command_errors import EncryptedError, wrong_settings
+from holdfast.runtime.connection_errors import explain_failure, read_settings
 from holdfast.runtime.encryption.codec import VARIABLE, DecryptError, EncryptionCodec, KeylessCodec
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.settings_files.file_problems import LoadError
@@ -42,20 +32,17 @@ async def connect() -> Client:
     Settings that are ignored are reported on standard error.
 
     Raises:
-        CommandError: the settings or the keys cannot be read, or no server answers within 5 s.
+        CommandError: the keys cannot be read.
+        TemporalConnectionError: the settings cannot be read, or no server answers within 5 s.
     """
     file = os.environ.get(VARIABLE)
     codec = ReportingCodec(load_codec(file, VARIABLE) if file else KeylessCodec())
     converter = replace(pydantic_data_converter, payload_codec=codec)
-    try:
-        settings = read_settings(
-            lambda text: print(f"holdfast: {one_line(text, _WARNING_CHARS)}", file=sys.stderr)
-        )
-        async with explain_failure(settings["target_host"], CONNECT_TIMEOUT_SECONDS, _START_ONE):
-            return await Client.connect(**settings, data_converter=converter)
-    except TemporalConnectionError as error:
-        code = WRONG_COMMAND if error.in_settings else UNREACHABLE
-        raise CommandError(error.reason, error.fix, code) from error
+    settings = read_settings(
+        lambda text: print(f"holdfast: {one_line(text, _WARNING_CHARS)}", file=sys.stderr)
+    )
+    async with explain_failure(settings["target_host"], CONNECT_TIMEOUT_SECONDS, _START_ONE):
+        return await Client.connect(**settings, data_converter=converter)
 
 
 def load_codec(file: str, named_by: str) -> EncryptionCodec:

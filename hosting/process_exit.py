@@ -10,6 +10,9 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, NoReturn
 
+from holdfast.runtime.connection_errors import TemporalConnectionError
+from holdfast.validation.problems import FixableError
+
 STOPPED: Final = 0
 WRONG_SETUP: Final = 2
 UNREACHABLE: Final = 3
@@ -76,6 +79,14 @@ class StartError(Exception):
 def wrong_setup(wrong: str, todo: str) -> StartError:
     """Return the error for a setting that has to be fixed."""
     return StartError([f"holdfast: {wrong}; {todo}"])
+
+
+def start_error(error: StartError | FixableError) -> StartError:
+    """Return the error of a start, also for a connection or a store that cannot be used."""
+    if isinstance(error, StartError):
+        return error
+    is_unreachable = isinstance(error, TemporalConnectionError) and not error.in_settings
+    return (unreachable_server if is_unreachable else wrong_setup)(error.reason, error.fix)
 
 
 def unreachable_server(wrong: str, todo: str) -> StartError:

@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import partial
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.failure.v1 import Failure
@@ -26,16 +24,11 @@ from temporalio.exceptions import ApplicationError
 from temporalio.runtime import TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.hosting.process_exit import unreachable_server, wrong_setup
+from holdfast.hosting.process_exit import wrong_setup
 from holdfast.hosting.worker_telemetry import core_runtime
-from holdfast.runtime.connection_errors import (
-    TemporalConnectionError,
-    explain_failure,
-    read_settings,
-)
+from holdfast.runtime.connection_errors import explain_failure
 from holdfast.runtime.encryption.codec import DecryptError, EncryptionCodec, KeylessCodec
 from holdfast.runtime.encryption.key_ring import KeyRing
-from holdfast.runtime.storage.locations import StoreLocation, open_store_at
 from holdfast.runtime.storage.store import Store, StoreError, external_storage
 from holdfast.schemas import names
 
@@ -119,32 +112,6 @@ data_converter = DataConverter(
 )
 
 
-def connect_settings() -> ClientConnectConfig:
-    """Read the address of Temporal and the credentials as every Temporal program does.
-
-    Raises:
-        StartError: the settings cannot be read.
-    """
-    try:
-        return read_settings(partial(logger.warning, "%s"))
-    except TemporalConnectionError as error:
-        raise wrong_setup(error.reason, error.fix) from error
-
-
-async def open_store(place: StoreLocation | None, stack: AsyncExitStack) -> Store | None:
-    """Open the store at a location until the stack closes.
-
-    Raises:
-        StartError: the store cannot be used.
-    """
-    if place is None:
-        return None
-    try:
-        return await stack.enter_async_context(open_store_at(place, writing=True))
-    except StoreError as error:
-        raise wrong_setup(error.reason, error.fix) from error
-
-
 def with_store(converter: DataConverter, store: Store | None) -> DataConverter:
     """Return the data converter with a store; large values are then sent as references."""
     storage = None if store is None else external_storage(store)
@@ -171,20 +138,17 @@ async def connect(
     """Return a client for the settings' server and namespace; `metrics` is for the SDK's core.
 
     Raises:
-        StartError: the address is invalid, no server answers there, or it lacks the namespace.
+        TemporalConnectionError: the address is invalid, or no server answers there.
+        StartError: the server lacks the namespace.
     """
     address = settings["target_host"]
-    try:
-        async with explain_failure(address, CONNECT_TIMEOUT_SECONDS, _START_ONE):
-            client = await Client.connect(
-                **settings,
-                data_converter=with_store(with_encryption(data_converter, ring), store),
-                runtime=core_runtime(metrics),
-            )
-            await _check_namespace(client)
-    except TemporalConnectionError as error:
-        made = wrong_setup if error.in_settings else unreachable_server
-        raise made(error.reason, error.fix) from error
+    async with explain_failure(address, CONNECT_TIMEOUT_SECONDS, _START_ONE):
+        client = await Client.connect(
+            **settings,
+            data_converter=with_store(with_encryption(data_converter, ring), store),
+            runtime=core_runtime(metrics),
+        )
+        await _check_namespace(client)
     return client
 
 

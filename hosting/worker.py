@@ -43,7 +43,13 @@ from holdfast.hosting.options import (
 from holdfast.hosting.options import read_options
 from holdfast.hosting.own_runs import OwnRunsInterceptor
 from holdfast.hosting.probes import WorkerHealth, serve_probes
-from holdfast.hosting.process_exit import STOPPED, StartError, exit_process, run_until_stopped
+from holdfast.hosting.process_exit import (
+    STOPPED,
+    StartError,
+    exit_process,
+    run_until_stopped,
+    start_error,
+)
 from holdfast.hosting.resources import (
     WorkerResources,
     load_resources,
@@ -52,18 +58,16 @@ from holdfast.hosting.resources import (
 )
 from holdfast.hosting.sdk_workarounds.activity_definitions import with_raw_arguments
 from holdfast.hosting.sdk_workarounds.workflow_runner import runner_for_worker
-from holdfast.hosting.temporal import (
-    connect,
-    connect_settings,
-    open_store,
-    usable_search_attributes,
-)
+from holdfast.hosting.temporal import connect, usable_search_attributes
 from holdfast.hosting.worker_telemetry import core_metrics, log_to_stderr, open_telemetry
+from holdfast.runtime.connection_errors import read_settings
 from holdfast.runtime.secrets import Secrets, environment_secrets
+from holdfast.runtime.storage.locations import open_store_at
 from holdfast.runtime.storage.store import payload_writer
 from holdfast.schemas import names
 from holdfast.schemas.agent import WorkerFacts
 from holdfast.schemas.internal.model_request import HAND_OVER
+from holdfast.validation.problems import FixableError
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
 from holdfast.workflows.commands.interceptors import CommandInterceptor
@@ -279,7 +283,7 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
     """Run a worker, and the embedded server if requested, until the task is cancelled.
 
     Raises:
-        StartError: the worker cannot start.
+        StartError, FixableError: the worker cannot start.
     """
     resources = load_resources(settings, secrets)
     warnings = [*resources.models.warnings(), *resources.channels.warnings()]
@@ -290,13 +294,15 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
         health = WorkerHealth()
         if settings.health is not None:
             await stack.enter_async_context(serve_probes(settings.health, health))
-        where = connect_settings()
+        where = read_settings(partial(logger.warning, "%s"))
         if dev is not None:
             dev = replace(dev, namespace=where.get("namespace", "default"))
             where = {"target_host": await stack.enter_async_context(run_dev_server(dev))}
             where["namespace"] = dev.namespace
-        store, metrics = await open_store(settings.store, stack), core_metrics(resources)
-        client = await connect(where, store, resources.key_ring, metrics)
+        store = None
+        if settings.store is not None:
+            store = await stack.enter_async_context(open_store_at(settings.store, writing=True))
+        client = await connect(where, store, resources.key_ring, core_metrics(resources))
         worker = await stack.enter_async_context(await build_worker(client, settings, resources))
         while not worker.is_running:
             await asyncio.sleep(0.01)
@@ -319,9 +325,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log_to_stderr(secrets.clean_for_operator)
         work = serve_worker(settings, dev, secrets)
         asyncio.run(run_until_stopped(work, settings.graceful_timeout, terminate_dev_servers))
-    except StartError as error:
-        print(secrets.clean_for_operator("\n".join(error.lines)), file=sys.stderr)
-        return error.code
+    except (StartError, FixableError) as error:
+        problem = start_error(error)
+        print(secrets.clean_for_operator("\n".join(problem.lines)), file=sys.stderr)
+        return problem.code
     return STOPPED
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from temporalio.api.enums.v1 import IndexedValueType
 
-from holdfast.hosting.temporal import _TYPES, connect_settings
+from holdfast.hosting.temporal import _TYPES
 from holdfast.runtime.connection_errors import _VARIABLES as OF_TEMPORAL
+from holdfast.runtime.connection_errors import read_settings
 from holdfast.schemas import names
 from tests.deploy.reading import DEPLOY, OF_BOTH, OF_INBOX, OF_WORKER
 
@@ -37,7 +38,7 @@ def test_each_profile_is_read(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(file))
     monkeypatch.setenv("TEMPORAL_PROFILE", profile)
-    found = connect_settings()
+    found = read_settings(print)
     assert caplog.messages == [], "every word of the file is read"
     assert found["target_host"].endswith(":7233")
     assert found["namespace"] == "holdfast.a1b2c"
