@@ -138,7 +138,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         """
         run = started.work
         await workflow.wait_condition(
-            lambda: all(run.answered_up_to < number for number in self._senders)
+            lambda: all(run.progress.answered_up_to < number for number in self._senders)
         )
         await self._continue_as_new_if_due(started)
         if run.is_ending:
@@ -278,14 +278,14 @@ class AgentWorkflow(BaseWorkflow[Run]):
         if self._start_failure is not None:
             fail(*self._start_failure)
         assert self._work is not None  # it has answered
-        if is_repeated and self._work.answered_up_to > number:
+        if is_repeated and self._work.progress.answered_up_to > number:
             fail(names.CONTINUED, _ANSWERED)
-        problem = self._work.budget_problem(number)
+        problem = self._work.messages.budget_problem(number)
         if problem is not None:
             fail(names.BUDGET_EXCEEDED, problem)
-        if self._work.answered_up_to < number:
+        if self._work.progress.answered_up_to < number:
             fail(ErrorCode.CANCELLED, "the run ended before it answered; the message is in its log")
-        return self._work.output
+        return self._work.progress.output
 
     @send.validator
     @raw_payload_handler
@@ -302,7 +302,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
             problem = "`audience`: a message for people gets no answer: signal `message` instead"
             fail(names.INVALID_REQUEST, problem)
         if delivered.skill is not None and self._work is not None:
-            unfit = self._work.skill_problem(delivered.skill)
+            unfit = self._work.messages.skill_problem(delivered.skill)
             if unfit is not None:
                 fail(names.INVALID_REQUEST, unfit)
 
@@ -333,7 +333,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
     def _has_answered(self, number: int) -> bool:
         if self._work is None:
             return self._start_failure is not None
-        return self._work.answered_up_to >= number or self._work.last_step is not None
+        return self._work.progress.answered_up_to >= number or self._work.last_step is not None
 
     # Queries of the worker.
 
@@ -347,7 +347,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         """
         if self._work is None:
             raise ValueError("the run has not started")
-        return self._work.pages.page(ConversationPageRequest.read(page)).to_json()
+        return self._work.settings.page(ConversationPageRequest.read(page)).to_json()
 
 
 def _withdrawal(which: RawValue) -> Withdrawal:

@@ -379,17 +379,17 @@ class Play(Playing[Run]):
         match step:
             case AskHook(hook):
                 self.hook_calls.append(hook)
-                self.run.hook_answered(hook, self.hooked(hook))
+                self.run.requests.hook_answered(hook, self.hooked(hook))
             case AskModel(pointer) if pointer.summary:
                 said = self.summaries.pop(0)
                 if isinstance(said, NoAnswer):
-                    self.run.model_failed(said.text)
+                    self.run.requests.failed(said.text)
                 else:
-                    self.run.summary_answered(said)
+                    self.run.requests.summary_answered(said)
             case AskModel():
                 said = self.model.pop(0)
                 if isinstance(said, NoAnswer):
-                    self.run.model_failed(said.text)
+                    self.run.requests.failed(said.text)
                 else:
                     self.run.model_answered(said)
             case RunCalls(turn):

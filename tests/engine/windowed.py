@@ -52,7 +52,9 @@ class Windowed(Play):
         if not isinstance(step, AskModel):
             super().take(step)
             return
-        tell = self.run.summary_answered if step.pointer.summary else self.run.model_answered
+        tell = (
+            self.run.requests.summary_answered if step.pointer.summary else self.run.model_answered
+        )
         tell(self.answer(step.pointer))
 
     def answer(self, pointer: ConversationPointer) -> Solution:
@@ -81,7 +83,7 @@ def conversation(play: Play, pointer: ConversationPointer) -> tuple[list[Message
     want = ConversationPageRequest(
         after=pointer.since, upto=pointer.entries, summary=pointer.summary
     )
-    page = play.run.pages.page(want)
+    page = play.run.settings.page(want)
     assert page.ask is not None
     assert not page.cut
     assert len(page.items) == pointer.entries - pointer.since, "one page has it all"

@@ -37,7 +37,7 @@ async def execute_model_tool(call: ToolCall, turn: int, executor: "StepExecutor"
     work = executor.work
     assert isinstance(work, Run)  # a single call never has a tool that a model answers
     meter = work.state.meter
-    latent = work.pages.latents[call.id] = Latent(call, work.agent, work.state)
+    latent = work.settings.latents[call.id] = Latent(call, work.agent, work.state)
     try:
         while True:
             now = workflow.now()
@@ -59,20 +59,20 @@ async def execute_model_tool(call: ToolCall, turn: int, executor: "StepExecutor"
                     return fail(ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time.")
                 # The reason goes to the log, not to the model.
                 why = model_failure_message(error)
-                if work.next_model(why, failed=model):
+                if work.requests.next_model(why, failed=model):
                     continue
                 work.state.log.add_notice(f"{call.id} was not answered: {why}")
                 return fail(ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now.")
             finally:
                 meter.held.pop(call.id, None)
-            is_answer = work.charge_answer(solution, model)
-            if not is_answer and work.next_model(TOO_LONG, failed=model):
+            is_answer = work.requests.charge_answer(solution, model)
+            if not is_answer and work.requests.next_model(TOO_LONG, failed=model):
                 continue
             outcome = latent.answered(solution)
             if outcome is not None:
                 return outcome
     finally:
-        del work.pages.latents[call.id]
+        del work.settings.latents[call.id]
 
 
 async def request_model(

@@ -84,27 +84,27 @@ class StepExecutor:
 
     async def ask_model(self, run: Run, step: AskModel) -> None:
         """Make one request to the model, and report its outcome to the run."""
-        meter, pointer, model = run.state.meter, step.pointer, run.pages.agent.own_model
+        meter, pointer, model = run.state.meter, step.pointer, run.settings.agent.own_model
         if step.pause is not None:
             pause = min(step.pause, meter.remaining(workflow.now()) or step.pause)
             line = "Waits before the model is asked again (_onModelError)"
             await self.on_run_time(workflow.sleep(pause, summary=line))
             if meter.out_of_time:
-                run.turn_timed_out()
+                run.requests.leave_turn()
                 return
         line = activity_options.model_summary(pointer, model)
         left = meter.remaining(workflow.now())
         config = activity_options.model_request_config(run, model, self.facts, line, left)
         with self._group(pointer.turn).scope():
             try:
-                solution = await model_tools.request_model(pointer, config, run.pages.page, self)
+                solution = await model_tools.request_model(pointer, config, run.settings.page, self)
             except ActivityError as error:
                 if left is not None and meter.out_of_time:
-                    run.turn_timed_out()
+                    run.requests.leave_turn()
                 else:
-                    run.model_failed(model_failure_message(error))
+                    run.requests.failed(model_failure_message(error))
                 return
-        take = run.summary_answered if pointer.summary else run.model_answered
+        take = run.requests.summary_answered if pointer.summary else run.model_answered
         take(solution)
 
     async def ask_hook(self, run: Run, hook: Hook) -> None:
@@ -112,9 +112,9 @@ class StepExecutor:
         with self._group(run.state.meter.turns + 1).scope():
             result = await self._ask(hook)
         if run.state.meter.out_of_time:
-            run.turn_timed_out()
+            run.requests.leave_turn()
         else:
-            run.hook_answered(hook, result)
+            run.requests.hook_answered(hook, result)
 
     async def execute_turn(self, turn: Turn) -> None:
         """Execute every call of a turn, together or one after the other."""

@@ -26,8 +26,7 @@ from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.log.compressed_pages import decompress
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.log.spans import SpansProgress
-from holdfast.workflows.engine.model_requests import RunSnapshot
-from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.run import Run, RunSnapshot
 from holdfast.workflows.engine.state.references import as_text
 
 # Far under Temporal's limits (51,200 events, 50 MB): one turn may add many events.

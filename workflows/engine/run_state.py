@@ -23,6 +23,7 @@ from holdfast.workflows.engine.approvals.policy import effective_policy
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.log.log import Log, LogSnapshot
+from holdfast.workflows.engine.run_progress import RunProgress
 from holdfast.workflows.engine.skills import allowed_tools, skill_of
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data
 from holdfast.workflows.engine.state.redaction import Redaction, Redactions
@@ -71,6 +72,7 @@ class RunState:
     """
 
     rules: AgentRules
+    progress: RunProgress
     principal: Principal | None
     asks_people: bool
     clock: Clock
@@ -102,12 +104,14 @@ class RunState:
         snapshot: RunStateSnapshot,
         clock: Clock,
         pages: Iterable[bytes] = (),
+        progress: RunProgress | None = None,
     ) -> Self:
         """Return the state of a snapshot, with the log in these pages."""
         # If a token names the principal, the token was checked before the run started.
         assert not isinstance(request.principal, PrincipalToken)
         return cls(
             rules=rules,
+            progress=progress or RunProgress(),
             principal=request.principal,
             asks_people=request.approvals == "ask",
             clock=clock,

@@ -9,16 +9,11 @@ which would cost a request. During the choice, the model is offered only the cho
 engine itself answers a call of it, without an activity, a hook or a person. After that, the skill's
 tools and the agent's own are allowed, and no others: this module looks up the allowed tools for
 each call, independent of prompts and results.
-
-A skill with an activity uses no model. Its run is one call, of a tool made of the skill, with the
-run's input: an object is the arguments, and a text is `{"input": …}`. The outcome of the call ends
-the run. It has the rules of the tool whose activity it is, or those that the skill states.
 """
 
 from typing import Any
 
-from holdfast.schemas.agent import Agent, AgentRules, Skill
-from holdfast.schemas.message import AskedCall
+from holdfast.schemas.agent import AgentRules, Skill
 from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits, Tool
@@ -43,8 +38,6 @@ _CONFIDENCE = {
         "description": "How sure you are that it fits.",
     }
 }
-# What a skill's activity takes over from the tool that it runs, besides its parameters.
-_RULES = ("side_effects", "idempotent", "approval", "hooks", "requires", "limits", "untrusted")
 
 
 def skill_of(rules: AgentRules, name: str | None) -> Skill | None:
@@ -113,29 +106,3 @@ def answer(call: ToolCall) -> Succeeded:
     """Return the result of the call with which the model chooses a skill."""
     chosen = call.arguments["skill"]
     return Succeeded(f"The skill `{chosen}` is in force: its instructions and tools are yours now.")
-
-
-def activity_call(agent: Agent, name: str | None, given: Any, own: str) -> ToolCall | None:
-    """Return the only call of a run by an activity, in whose input no reference is read."""
-    skill = skill_of(agent, name)
-    if skill is None or skill.activity is None:
-        return None
-    # The schema of the input as one of arguments, since people may edit these.
-    parameters = agent.input if isinstance(agent.input, dict) else {"type": "object"}
-    if isinstance(given, str):
-        text = {"type": "string"} if agent.input is None else agent.input
-        parameters = {"type": "object", "properties": {"input": text}, "required": ["input"]}
-    rules = skill.rules
-    if rules is not None and rules.activity is not None:
-        parameters = rules.parameters
-    tool = Tool(
-        name=skill.name,
-        description=skill.description,
-        parameters=parameters,
-        output=agent.output,
-        activity=skill.activity,
-        **({} if rules is None else {key: getattr(rules, key) for key in _RULES}),
-    )
-    arguments = {"input": given} if isinstance(given, str) else given or {}
-    proposal = AskedCall(id=own, provider_id=own, tool=tool.name, arguments=arguments)
-    return ToolCall(proposal, tool, is_literal=True)

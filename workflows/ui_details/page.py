@@ -118,7 +118,7 @@ def _introduction(work: ExecutionBase) -> str:
     if task is not None:
         lines.append(f"Its task: “{prose(value_text(task), _TASK_BYTES)}”")
     if state.skill is not None:
-        by_activity = isinstance(work, Run) and work.whole is not None
+        by_activity = isinstance(work, Run) and work.fixed is not None
         how = ": an activity does its work, without any AI." if by_activity else "."
         lines.append(f"It has the skill **{prose(state.skill, NAME_BYTES)}**{how}")
     if reached := state.meter.reached:
@@ -156,13 +156,13 @@ def _present_state(work: ExecutionBase) -> str:
             " approval below in its own run. Look at it there first."
         )
     if work.status == "awaiting_message":
-        spent = work.exceeded if isinstance(work, Run) else None
+        spent = work.progress.exceeded if isinstance(work, Run) else None
         how = "it has answered," if spent is None else f"`{spent}` of the message is used up: it"
         return (
             f"**Now:** {how} and waits for the next message.\n**To do:** nothing, or"
             f" **More Actions → Send an Update**, `{names.SEND}`, with your words in quotes."
         )
-    in_turns = isinstance(work, Run) and work.whole is None
+    in_turns = isinstance(work, Run) and work.fixed is None
     turn = f", in turn {max(work.turn_number, 1)}" if in_turns else ""
     return f"**Now:** it is running{turn}.\n**To do:** nothing."
 

@@ -160,12 +160,12 @@ def test_the_final_answer_is_asked_for_without_calls() -> None:
     play = Play(tool(), model=loops(6))
     while play.run.state.meter.turns < 6:
         play.take(play.run.next())
-        assert play.run.pages.page(ConversationPageRequest(upto=0)).ask.tool_choice == "auto"  # type: ignore[union-attr]  # the first page has it
+        assert play.run.settings.page(ConversationPageRequest(upto=0)).ask.tool_choice == "auto"  # type: ignore[union-attr]  # the first page has it
     play.take(play.run.next())
     play.run.next()
 
     assert play.engine_messages() == ["iteration limit reached; finalise your answer"]
-    assert play.run.pages.page(ConversationPageRequest(upto=0)).ask.tool_choice == "none"  # type: ignore[union-attr]  # the first page has it
+    assert play.run.settings.page(ConversationPageRequest(upto=0)).ask.tool_choice == "none"  # type: ignore[union-attr]  # the first page has it
 
 
 def test_a_final_answer_that_does_not_fit_may_be_mended_within_the_other_limits() -> None:

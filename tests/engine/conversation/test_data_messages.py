@@ -41,7 +41,7 @@ def writes(play: Play) -> list[tuple[Any, ...]]:
 
 
 def tail(play: Play) -> str:
-    ask = play.run.pages.page(ConversationPageRequest(upto=0)).ask
+    ask = play.run.settings.page(ConversationPageRequest(upto=0)).ask
     assert ask is not None
     return ask.tail or ""
 

@@ -110,11 +110,15 @@ def test_whatever_a_model_refuses_the_run_ends(
         said = refusals.pop() if refusals else "takes"
         if said == "too long":
             refused = Solution(too_long=True, window=window)
-            (play.run.summary_answered if step.pointer.summary else play.run.model_answered)(
-                refused
-            )
+            (
+                play.run.requests.summary_answered
+                if step.pointer.summary
+                else play.run.model_answered
+            )(refused)
         elif step.pointer.summary:
-            play.run.summary_answered(says("" if said == "says nothing" else "so", window=window))
+            play.run.requests.summary_answered(
+                says("" if said == "says nothing" else "so", window=window)
+            )
         else:
             play.run.model_answered(play.model.pop(0).model_copy(update={"window": window}))
         assert steps < 60 + 3 * turns + MAX_REQUESTS_PER_TURN

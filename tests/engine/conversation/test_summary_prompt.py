@@ -19,7 +19,7 @@ from tests.engine.driver import Play, says, tool
 def ask_of(play: Play, step: AskModel) -> Ask:
     """How the model is asked in a step."""
     want = ConversationPageRequest(upto=step.pointer.entries, summary=step.pointer.summary)
-    ask = play.run.pages.page(want).ask
+    ask = play.run.settings.page(want).ask
     assert ask is not None
     return ask
 

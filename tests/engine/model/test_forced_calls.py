@@ -21,7 +21,7 @@ def choices(play: Play) -> list[str]:
     found = []
     while isinstance(step := play.run.next(), AskModel) or play.run.last_step is None:
         if isinstance(step, AskModel):
-            choice = play.run.pages.ask().tool_choice
+            choice = play.run.settings.ask().tool_choice
             found.append(choice.name if isinstance(choice, ForcedTool) else choice)
         play.take(step)
     return found

@@ -106,11 +106,11 @@ def test_an_answer_that_does_not_fit_is_said_to_be_wrong_and_asked_for_once_more
 def test_the_run_answers_for_the_request_as_long_as_it_is_under_way_and_not_after() -> None:
     answering = Answering()
     run, want = answering.play.run, ConversationPageRequest(upto=1, call="t1c1")
-    assert run.pages.page(want) == ConversationPage(items=[])
-    run.pages.latents["t1c1"] = answering.latent
+    assert run.settings.page(want) == ConversationPage(items=[])
+    run.settings.latents["t1c1"] = answering.latent
 
-    assert run.pages.page(want) == answering.latent.page(want)
-    assert run.pages.page(ConversationPageRequest(upto=1)) != answering.latent.page(want)
+    assert run.settings.page(want) == answering.latent.page(want)
+    assert run.settings.page(ConversationPageRequest(upto=1)) != answering.latent.page(want)
 
 
 GUESS = Tool(name="guess", parameters={"type": "object"})

@@ -26,7 +26,7 @@ def asked(play: Play) -> str:
     """The model that the next request is for, while the run goes on to it."""
     while not isinstance(step := play.run.next(), AskModel):
         play.take(step)
-    return play.run.pages.ask().model.name
+    return play.run.settings.ask().model.name
 
 
 def notices(play: Play) -> list[str]:

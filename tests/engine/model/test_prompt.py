@@ -95,7 +95,7 @@ def test_a_result_stands_once_in_the_log() -> None:
 
 
 def ask_of(play: Play) -> Ask:
-    ask = play.run.pages.page(ConversationPageRequest(upto=0)).ask
+    ask = play.run.settings.page(ConversationPageRequest(upto=0)).ask
     assert ask is not None
     return ask
 

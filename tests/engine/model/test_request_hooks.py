@@ -38,7 +38,7 @@ class Asking(Play):
 
     def take(self, step: Any) -> None:
         if isinstance(step, AskModel):
-            self.asks.append(self.run.pages.ask())
+            self.asks.append(self.run.settings.ask())
         super().take(step)
 
     def seen(self, hook: str) -> list[dict[str, Any]]:
@@ -233,11 +233,11 @@ def test_its_answer_is_that_of_a_message_after_one_whose_budget_was_used_up() ->
         says(""), DOWN, failed={"output": "later"}, budget={"maxTurns": 1}, conversation=True
     )
     play.to_end()
-    assert play.run.budget_problem(0) is not None
+    assert play.run.messages.budget_problem(0) is not None
     play.receive("and now?")
     play.to_end()
-    assert (play.run.answered_up_to, play.run.output) == (1, "later")
-    assert play.run.budget_problem(1) is None
+    assert (play.run.progress.answered_up_to, play.run.progress.output) == (1, "later")
+    assert play.run.messages.budget_problem(1) is None
     play.run.mailbox.close()
     play.to_end()
     assert (play.result["status"], "undelivered" in play.result) == ("completed", False)
@@ -327,8 +327,11 @@ def test_an_output_in_place_of_the_answer_follows_a_message_that_ended_on_its_bu
     more: dict[str, Any] = {"conversation": True, "budget": {"perMessage": {"maxTurns": 1}}}
     play = Asking(DONE, LOOK, DOWN, failed={"output": "for the model"}, **more).to_end()
     play.receive("a")
-    assert play.to_end().run.exceeded == "maxTurns"
+    assert play.to_end().run.progress.exceeded == "maxTurns"
     answered = play.receive("b")
     play.to_end()
 
-    assert (play.run.output, play.run.budget_problem(answered)) == ("for the model", None)
+    assert (play.run.progress.output, play.run.messages.budget_problem(answered)) == (
+        "for the model",
+        None,
+    )

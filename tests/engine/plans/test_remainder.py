@@ -35,7 +35,7 @@ def chain(
 
 def told_last(play: Play) -> str:
     """What stands behind the conversation now."""
-    return play.run.pages.ask().tail or ""
+    return play.run.settings.ask().tail or ""
 
 
 # A message in the middle.

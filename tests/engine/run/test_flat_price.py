@@ -59,7 +59,7 @@ class Long:
         """One turn, with all that a shell does in it."""
         play, step = self.play, self.play.next()
         assert isinstance(step, AskModel)
-        play.run.pages.page(ConversationPageRequest(after=self.read, upto=step.pointer.entries))
+        play.run.settings.page(ConversationPageRequest(after=self.read, upto=step.pointer.entries))
         self.read = step.pointer.entries
         play.model.append(says("", call("look", {"id": 1})))
         play.take(step)

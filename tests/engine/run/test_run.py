@@ -189,7 +189,8 @@ def test_the_settings_of_a_request_come_with_its_first_page() -> None:
     play = Play(tool(), model=[says("x")], state={"a": 1})
     play.run.next()
     first, later = (
-        play.run.pages.page(ConversationPageRequest(upto=3, offset=offset)).ask for offset in (0, 5)
+        play.run.settings.page(ConversationPageRequest(upto=3, offset=offset)).ask
+        for offset in (0, 5)
     )
 
     assert first is not None

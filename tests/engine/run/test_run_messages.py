@@ -55,7 +55,7 @@ def test_a_conversation_waits_for_the_next_message() -> None:
     assert step.idle_timeout is not None
     assert step.idle_timeout.total_seconds() == 300
     assert play.run.status == "awaiting_message"
-    assert play.run.answered_up_to == 0
+    assert play.run.progress.answered_up_to == 0
     assert not play.run.is_ending
 
 
@@ -64,7 +64,7 @@ def test_a_message_of_a_conversation_is_answered() -> None:
     number = play.receive("and?")
     play.to_end()
 
-    assert (play.run.output, play.run.answered_up_to) == ("two", number)
+    assert (play.run.progress.output, play.run.progress.answered_up_to) == ("two", number)
     play.run.mailbox.close()
     play.to_end()
     assert (play.result["status"], play.result["output"]) == ("completed", "two")
@@ -86,7 +86,7 @@ def test_each_message_of_a_conversation_has_the_budget_of_its_own() -> None:
     play = talk(*[LOOK, says("found")] * 3, budget={"maxTurns": 2, "maxCalls": 1}).to_end()
     assert [say(play), say(play)] == [1, 2]
 
-    assert (play.run.output, play.run.status) == ("found", "awaiting_message")
+    assert (play.run.progress.output, play.run.status) == ("found", "awaiting_message")
     assert play.run.state.meter.turns == 6
     view = play.run.state.meter.view(play.clock())
     assert view["maxTurns"] == {"used": 2, "limit": 2, "total": {"used": 6, "limit": None}}
@@ -97,16 +97,16 @@ def test_a_message_that_ends_on_its_budget_leaves_the_conversation_open() -> Non
     play = talk(says("one"), LOOK, says("two"), budget=more).to_end()
     number = say(play)
 
-    problem = play.run.budget_problem(number)
+    problem = play.run.messages.budget_problem(number)
     assert problem is not None
     assert "maxTurns (1) of this message" in problem
     assert isinstance(play.run.next(), AwaitMessage)
     notice = "the budget maxTurns is used up for this message; the next one has its own"
     assert [record["text"] for record in play.records("notice")] == [notice]
     play.continue_as_new()
-    assert play.run.budget_problem(number) == problem
-    assert play.run.budget_problem(say(play)) is None
-    assert play.run.output == "two"
+    assert play.run.messages.budget_problem(number) == problem
+    assert play.run.messages.budget_problem(say(play)) is None
+    assert play.run.progress.output == "two"
 
 
 def test_messages_that_are_read_together_end_together_on_their_budget() -> None:
@@ -115,7 +115,7 @@ def test_messages_that_are_read_together_end_together_on_their_budget() -> None:
     first, second = play.receive("a"), play.receive("b")
     play.to_end()
 
-    problems = [play.run.budget_problem(number) for number in (first, second)]
+    problems = [play.run.messages.budget_problem(number) for number in (first, second)]
     assert ["maxTurns (1)" in str(problem) for problem in problems] == [True, True]
 
 
@@ -135,7 +135,7 @@ def test_the_total_ends_a_conversation_and_every_message_of_it() -> None:
     play.to_end()
 
     assert play.result["status"] == "budget_exceeded"
-    texts = [play.run.budget_problem(number) for number in (first, second)]
+    texts = [play.run.messages.budget_problem(number) for number in (first, second)]
     assert texts == ["the run has ended: its budget maxTurns is used up"] * 2
     assert [each["text"] for each in play.result["undelivered"]] == ["a", "b"]
 
@@ -153,8 +153,8 @@ def test_a_person_extends_the_budget_of_one_message() -> None:
     play.decisions["t4-maxTurns"] = ["deny"]
     play.to_end()
     say(play)
-    assert play.run.output == "two"
-    assert play.run.budget_problem(say(play)) is not None
+    assert play.run.progress.output == "two"
+    assert play.run.messages.budget_problem(say(play)) is not None
     assert isinstance(play.run.next(), AwaitMessage)
     asked = play.records("confirmation_required")[-1]
     assert asked["approval"]["question"].endswith("`deny` grants no more.")

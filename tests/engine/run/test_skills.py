@@ -48,7 +48,7 @@ def asks(play: Play) -> list[Ask]:
     found: list[Ask] = []
     while not isinstance(step := play.run.next(), Finish | Fail | AwaitMessage):
         if isinstance(step, AskModel):
-            ask = play.run.pages.page(ConversationPageRequest(upto=0)).ask
+            ask = play.run.settings.page(ConversationPageRequest(upto=0)).ask
             assert ask is not None
             found.append(ask)
         play.take(step)
@@ -428,11 +428,11 @@ def test_a_message_of_a_conversation_changes_the_skill() -> None:
 )
 def test_a_message_with_an_unfit_skill_is_read_and_changes_none(skill: str, why: str) -> None:
     play = conversing(says("one"), says("two"), skill="refunds").to_end()
-    assert why in (play.run.skill_problem(skill) or "")
+    assert why in (play.run.messages.skill_problem(skill) or "")
     play.receive("go", skill=skill)
     play.to_end()
 
-    assert (play.run.state.skill, play.run.output) == ("refunds", "two")
+    assert (play.run.state.skill, play.run.progress.output) == ("refunds", "two")
     assert why in play.records("notice")[-1]["text"]
 
 

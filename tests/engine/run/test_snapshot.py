@@ -12,8 +12,7 @@ from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.continue_as_new import WorkflowSnapshot
 from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log.log import Log
-from holdfast.workflows.engine.model_requests import RunSnapshot
-from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.run import Run, RunSnapshot
 from tests.engine.driver import FACTS, agent, noon, says
 
 STATE_MODULES = ("holdfast.workflows.engine", "holdfast.schemas.internal.continue_as_new")

@@ -21,13 +21,13 @@ from holdfast.schemas.message import (
     Part,
     TextPart,
 )
-from holdfast.schemas.names import CUT_OFF_ANSWERS, STRICTER_CALLS, ErrorCode, call_id
-from holdfast.schemas.tool import CHOSEN_BY_MODEL, Schema, Tool
+from holdfast.schemas.names import CUT_OFF_ANSWERS, STRICTER_CALLS, call_id
+from holdfast.schemas.tool import Schema, Tool
 from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.rule_changes import applies
 from holdfast.validation.validator import errors
-from holdfast.workflows.engine.call.activities import CallRefused, content_parts
+from holdfast.workflows.engine.call.activities import content_parts
 from holdfast.workflows.engine.call.tool_call import (
     Answered,
     Failed,
@@ -144,24 +144,6 @@ def propose_calls(
         )
         calls.append(ToolCall(proposal, known.get(written.tool), unreadable))
     return calls
-
-
-def constant_calls(agent: Agent) -> list[ToolCall]:
-    """Build the constant calls of an agent, whose author may set what a model could choose."""
-    open_ = dict.fromkeys(CHOSEN_BY_MODEL, True)
-    tools = [tool.model_copy(update={"chosen": {**open_, **tool.chosen}}) for tool in agent.tools]
-    return propose_calls(Solution(calls=agent.calls), 1, tools, {})
-
-
-def constant_answer(agent: Agent, data: Data, last: Any) -> Any:
-    """Return the answer of constant calls, or else the `last` result; or raise `CallRefused`."""
-    try:
-        output = last if agent.answer is None else resolve(agent.answer, VisibleData(data))
-        return output if agent.output is None else fit(output, agent.output)
-    except Unresolved as error:
-        raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, f"`answer`: {error}") from None
-    except InvalidArguments as error:
-        raise CallRefused(ErrorCode.INVALID_OUTPUT, f"the output does not fit: {error}") from None
 
 
 def answer_output(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool) -> Any:

@@ -1,0 +1,177 @@
+"""The settings of a request to the model: its tools and tool choice, and the pages of the log.
+
+A forced call applies to the first turn with the run's skill; before that, the model has to choose
+the skill. `none` applies to all turns. A tool with `_limits.forceAtStep` is forced from that turn
+on until it was called.
+"""
+
+from typing import Any
+
+from holdfast.schemas import names
+from holdfast.schemas.agent import Agent, ForcedTool
+from holdfast.schemas.budget import BudgetName
+from holdfast.schemas.internal.model_request import (
+    Ask,
+    ConversationPage,
+    ConversationPageRequest,
+    ToolOffer,
+)
+from holdfast.schemas.log_entry import SkillChooser
+from holdfast.validation.rule_changes import applies
+from holdfast.workflows.engine.conversation.summaries import Summaries
+from holdfast.workflows.engine.model import prompt
+from holdfast.workflows.engine.model.answer import (
+    InvalidOutput,
+    ParsedAnswer,
+    answer_output,
+    cut_off,
+    is_copied_error,
+)
+from holdfast.workflows.engine.model.latent_calls import Latent
+from holdfast.workflows.engine.model.model_choice import ModelChoice
+from holdfast.workflows.engine.model.request_hooks import ChangedRequest
+from holdfast.workflows.engine.plans.planning import Planning
+from holdfast.workflows.engine.run_state import RunState
+
+
+class RequestSettings:
+    """The settings of a run's requests to the model, and what an answer to them must have.
+
+    `latents` are the calls that the model answers now, each in a request of its own.
+    """
+
+    def __init__(
+        self, state: RunState, choice: ModelChoice, planning: Planning, summaries: Summaries
+    ) -> None:
+        self._state = state
+        self._progress = state.progress
+        self.choice = choice
+        self._planning = planning
+        self.summaries = summaries
+        self.latents: dict[str, Latent] = {}
+        # The present request as a hook changed it.
+        self._changed: ChangedRequest | None = None
+
+    @property
+    def agent(self) -> Agent:
+        """Return the agent of the present request: with its model, its tools and its calling."""
+        return self.choice.agent if self._changed is None else self._changed.agent
+
+    def change(self, changed: ChangedRequest | None) -> None:
+        """Use a request as a hook changed it; with None, that of the agent."""
+        self._changed = changed
+        self._state.offer_tools(self.agent)
+
+    def take_skill(self, name: str, by: SkillChooser, **why: Any) -> None:
+        """Activate a skill; the first one has the first turn, to which a forced call applies."""
+        state, choice = self._state, self._progress.choice
+        is_first = state.is_choosing_skill
+        self._planning.discard()  # another skill may have other tools of these names
+        state.take_skill(name, by, **why)
+        if not is_first:
+            return
+        if isinstance(choice, ForcedTool) and not self._offers_tool(choice.name):
+            lacking, choice = f"the skill `{name}` has no tool `{choice.name}`", "auto"
+            state.log.add_notice(f"{lacking}: it is not asked to call it first")
+        self._progress.settle(state.meter.turns, choice)
+
+    @property
+    def offers(self) -> list[ToolOffer]:
+        """Return the tools that are offered to the model now."""
+        return prompt.offers(self.agent, self._state.skill, self._state.data.instances)
+
+    def read_output(self, answer: ParsedAnswer, *, called: bool) -> Any:
+        """Return the output of an answer, with or without calls, or raise `InvalidOutput`."""
+        state, progress = self._state, self._progress
+        last = progress.finalizing is not None
+        if state.is_choosing_skill and not last:
+            known = ", ".join(skill.name for skill in self.agent.skills)
+            raise InvalidOutput(
+                f"No skill is chosen yet. Call `{names.CHOOSE_SKILL}` first, with one of: {known}."
+            )
+        # The first turn with the skill has to make a forced call.
+        choice = progress.choice
+        named = isinstance(choice, ForcedTool) and self._offers_tool(choice.name)
+        forced = choice == "required" or named
+        first = state.meter.turns == progress.settled_after + 1
+        if forced and first and not called and self.offers:
+            raise InvalidOutput("A call of a tool was required, and none was made. Call one.")
+        if not last and (due := self._due_tool(state.meter.turns)) is not None:
+            raise InvalidOutput(f"A call of `{due}` was required, and none was made. Call it.")
+        output = answer_output(answer, self.agent, state.data, last=last)
+        is_copy = isinstance(output, str) and is_copied_error(output, state.log)
+        if is_copy and applies(names.COPIED_ERRORS):
+            raise InvalidOutput(
+                "invalid_output: the answer is only a copy of a call's error."
+                " Describe in your own words what was not done, and why."
+            )
+        is_text = self.agent.calling == "native" and self.agent.output is None
+        cut = cut_off(answer.solution) if is_text else None
+        if cut and not (last or progress.cut_told):
+            progress.note_cut(is_told=True)
+            raise InvalidOutput(f"invalid_output: {cut}.")
+        if cut:  # a part of an answer is more than none
+            state.log.add_notice(cut)
+        progress.note_cut(is_told=False)
+        return output
+
+    def lacks_final_answer(self, answer: ParsedAnswer) -> BudgetName | None:
+        """Return the budget that forced a final answer, if that answer has no text."""
+        is_text = self.agent.calling == "native" and self.agent.output is None
+        if self._progress.finalizing is None or not is_text or answer.solution.text.strip():
+            return None
+        if not applies(names.FINAL_ANSWERS):
+            return None
+        return self._state.meter.limit_reached() or "maxIterations"
+
+    def _due_tool(self, turn: int) -> str | None:
+        """Return the tool that the model must call in a turn, by `_limits.forceAtStep`.
+
+        A tool whose `_limits.after` have yet to succeed is not due.
+        """
+        state = self._state
+        for tool in state.tools if self._progress.choice != "none" else ():
+            step, after = tool.limits.force_at_step, tool.limits.after
+            is_due = step is not None and turn >= step and not state.started.get(tool.name)
+            if is_due and all(one in state.succeeded for one in after):
+                return tool.name
+        return None
+
+    def page(self, want: ConversationPageRequest) -> ConversationPage:
+        """Return a part of the conversation, or of an open latent call's own one."""
+        if want.call is not None:
+            latent = self.latents.get(want.call)
+            return ConversationPage(items=[]) if latent is None else latent.page(want)
+        items, cut = self._state.log.page(want)
+        if want.offset:
+            return ConversationPage(items=items, cut=cut)
+        ask = self.ask()
+        if want.summary:
+            edits = ask.edits.model_copy(update={"added": []})
+            ask = self.summaries.ask(ask).model_copy(update={"edits": edits})
+        return ConversationPage(items=items, cut=cut, ask=ask)
+
+    def ask(self) -> Ask:
+        """Return the settings of the model's next turn."""
+        state, choice = self._state, self._progress.choice
+        first = state.meter.turns == self._progress.settled_after
+        if not first and choice != "none":
+            choice = "auto"
+        due = self._due_tool(state.meter.turns + 1)
+        if due is not None and not isinstance(choice, ForcedTool):
+            choice = ForcedTool(name=due)
+        if state.is_choosing_skill:
+            choice = "required"
+        if self._progress.finalizing is not None:
+            choice = "none"
+        if isinstance(choice, ForcedTool) and not self._offers_tool(choice.name):
+            choice = "auto"
+        tail = prompt.tail(state, self._planning.describe_progress())
+        instances = state.data.instances
+        ask = prompt.ask(self.agent, self.offers, choice, tail, state.skill, instances)
+        return (
+            ask if self._changed is None else ask.model_copy(update={"edits": self._changed.edits})
+        )
+
+    def _offers_tool(self, name: str) -> bool:
+        return name in [offer.name for offer in self.offers]

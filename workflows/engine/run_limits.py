@@ -1,0 +1,123 @@
+"""The limits of a run's budget, and what happens at each of them.
+
+    finalize ─► the model finishes, in one more request
+    ask      ─► people extend the budget, or end the run; without approvals, as `fail`
+    fail     ─► the run ends
+
+The agent defines the action. A delegate finishes at the end of its share, unless its agent defines
+another one. At its threshold, a budget is logged, and people are notified.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from holdfast.schemas import names
+from holdfast.schemas.budget import BudgetLimits, BudgetName
+from holdfast.schemas.log_entry import BudgetThresholdEntry
+from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.names import DELEGATE_SHARES, MESSAGE_BUDGETS
+from holdfast.schemas.tool import APPROVAL_DEFAULTS
+from holdfast.validation.arguments import InvalidArguments
+from holdfast.validation.problems import problems_of, summarize_problems
+from holdfast.validation.rule_changes import applies
+from holdfast.workflows.engine.approvals.question import Approved, Question
+from holdfast.workflows.engine.budget.meter import SHARED
+from holdfast.workflows.engine.execution.questions import Questions
+from holdfast.workflows.engine.execution_base import AskPeople
+from holdfast.workflows.engine.model import prompt
+from holdfast.workflows.engine.run_state import RunState
+
+
+class RunLimits:
+    """The limits of one run; `question` is the open question on one, if there is one."""
+
+    def __init__(self, state: RunState, questions: Questions) -> None:
+        self._state = state
+        self._progress = state.progress
+        self._questions = questions
+        self.question: AskPeople | None = None
+
+    def reached(self) -> BudgetName | None:
+        """Return the limit that prevents a request; a final one may always be made."""
+        meter = self._state.meter
+        limit = meter.limit_reached()
+        if self._progress.finalizing is None:
+            is_last = limit is None and meter.requests + 1 == meter.budget.max_turns
+            return "maxTurns" if is_last and self._finishes_share("maxTurns") else limit
+        first = self._progress.finalizing == meter.turns
+        return None if first or limit == "maxIterations" else limit
+
+    def apply(self, name: BudgetName) -> bool:
+        """Request an approval, or let the model finish; return whether the run has to end."""
+        meter = self._state.meter
+        action = "finalize" if self._finishes_share(name) else meter.action(name)
+        if action == "ask" and self._state.asks_people:
+            self.question = AskPeople(self._question_on(name), name)
+            self._questions.ask(meter.turns, self.question.question)
+        elif action == "finalize" and self._progress.finalizing is None:
+            self._progress.finalize(meter.turns)
+            self._state.log.add_message(ChatMessage(role="user", content=prompt.FINALIZE))
+        else:
+            return True
+        return False
+
+    def _finishes_share(self, name: BudgetName) -> bool:
+        """Return whether a delegate finishes at the end of its share, with its last request."""
+        state = self._state
+        is_share = state.is_delegate and name in SHARED
+        may_finish = state.meter.on_limit.get(name, "finalize") == "finalize"
+        return is_share and may_finish and applies(DELEGATE_SHARES)
+
+    def log_thresholds(self) -> None:
+        """Log the budgets that have come to their threshold, and have people notified of them."""
+        meter = self._state.meter
+        for name in meter.pass_thresholds():
+            used, limit = meter.shown(name, meter.used()[name]), meter.limit(name)
+            self._state.log.append(BudgetThresholdEntry(budget=name, used=used, limit=limit))
+            label = f"{name}: {used} of {limit} used"
+            shown = replace(self._question_on(name), label=label, arguments={}, text=label)
+            self._state.reached.append(shown)
+
+    def extend(self) -> bool:
+        """Apply the ruling on the budget; return whether the ruling extends it."""
+        question, self.question = self.question, None
+        if question is None or not isinstance(question.question.ruling, Approved):
+            return False
+        ruling = question.question.ruling
+        to = BudgetLimits.model_validate(ruling.arguments) if ruling.edited_by else None
+        self._state.meter.extend(question.budget, to)
+        return True
+
+    def _question_on(self, name: BudgetName) -> Question:
+        state, limit = self._state, self._state.meter.limit(name)
+        denial = "grants no more" if applies(MESSAGE_BUDGETS) else "ends the run"  # durable text
+
+        def check(arguments: dict[str, Any]) -> dict[str, Any]:
+            try:
+                budget = BudgetLimits.model_validate(arguments)
+            except ValidationError as error:
+                problems = problems_of(error, arguments, BudgetLimits)
+                raise InvalidArguments(summarize_problems(problems)) from None
+            budget_json = budget.to_json()
+            if list(budget_json) != [name]:
+                raise InvalidArguments(f"say the new `{name}`, and nothing else")
+            if not state.meter.frees(name, budget):
+                raise InvalidArguments(f"`{name}` has to be more than the run has used already")
+            return budget_json
+
+        return Question(
+            call_id=names.budget_id(state.meter.turns, name),
+            kind="budget",
+            tool=name,
+            label=f"budget {name}",
+            arguments={name: limit},
+            reasoning=None,
+            text=f"The run has used up its {name} of {limit}. `approve` grants as much again,"
+            f" `edit` sets it, `deny` {denial}.",
+            policy=state.rules.approval.over(APPROVAL_DEFAULTS),
+            requested_at=state.clock(),
+            check_arguments=check,
+            principal=state.principal,
+        )
