@@ -103,6 +103,10 @@ class ProviderRequest:
 Encoder = Callable[[ChatMessage], EncodedMessage]
 
 
+# Returns the parameters and the description of a tool as a provider accepts them.
+Acceptance = Callable[[dict[str, Any], str], tuple[dict[str, Any] | None, str]]
+
+
 class AnswerSink(Protocol):
     """Receives an answer while it is streamed."""
 
@@ -214,6 +218,18 @@ class ToolNames:
     def from_provider(self, name: str) -> str:
         """Return the tool's own name; a name that the model invented is unchanged."""
         return self._from_provider.get(name, name)
+
+    def declare(
+        self, tools: Iterable[ToolOffer], field: str, accepted: Acceptance
+    ) -> list[dict[str, Any]]:
+        """Return tools, each as a name, its parameters as `field`, and a description, if any."""
+        declared = []
+        for tool in tools:
+            parameters, description = accepted(tool.parameters, tool.description)
+            name = self.to_provider(tool.name)
+            fields = {"name": name, field: parameters, "description": description}
+            declared.append({key: value for key, value in fields.items() if value})
+        return declared
 
 
 def short_name(name: str) -> str:

@@ -53,12 +53,6 @@ def answer_or_result(
     return encoded
 
 
-def declare_function(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the declaration of a tool."""
-    described = {"description": description} if description else {}
-    return {"type": "function", "function": {"name": name, "parameters": parameters, **described}}
-
-
 def list_messages(request: ProviderRequest) -> list[bytes]:
     """Return the messages of a request: instructions first, the changing tail last."""
     ask = request.ask

@@ -11,6 +11,7 @@ instructions, one on the end of the conversation, and one on its end in the requ
 many calls were made in between. The state changes and is behind the last mark.
 """
 
+from functools import partial
 from typing import Any, ClassVar
 
 import httpx
@@ -176,18 +177,15 @@ def _media(part: Media) -> Part:
 
 
 def _settings(request: ProviderRequest) -> dict[str, Any]:
-    ask, names = request.ask, request.tool_names
+    ask = request.ask
     thinking = read_object(ask.model.options.get("thinking"))
     is_thinking = thinking.get("type", "disabled") != "disabled"
     # Reasoning counts as output, and its budget must be less than the whole.
     budget = thinking.get("budget_tokens")
     most = DEFAULT_OUTPUT_TOKENS + (budget if isinstance(budget, int) else 0)
     choice = request.tool_choice(_CHOICES, lambda name: {"type": "tool", "name": name})
-    tools = []
-    for tool in ask.tools:
-        schema, description = arguments_schema("anthropic", tool.parameters, tool.description)
-        declared = {"name": names.to_provider(tool.name), "input_schema": schema}
-        tools.append(declared | {"description": description} if description else declared)
+    accepted = partial(arguments_schema, "anthropic")
+    tools = request.tool_names.declare(ask.tools, "input_schema", accepted)
     return {
         "model": ask.model.name,
         "stream": True,

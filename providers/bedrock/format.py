@@ -145,18 +145,18 @@ def _texts(text: str) -> list[Part]:
 
 
 def _tool_config(request: ProviderRequest, mark: list[Part]) -> dict[str, Any] | None:
-    choice, names = request.ask.tool_choice, request.tool_names
-    offered = [] if choice == "none" else request.ask.tools
+    offered = [] if request.ask.tool_choice == "none" else request.ask.tools
     if not offered:
         has_calls = any(block in each for each in request.fragments for block in _TOOL_BLOCKS)
         offered = [_NO_TOOL] if has_calls else []
-    tools: list[Part] = []
-    for tool in offered:
-        schema, description = arguments_schema("bedrock", tool.parameters, tool.description)
-        spec = {"name": names.to_provider(tool.name), "inputSchema": {"json": schema}}
-        tools.append({"toolSpec": spec | ({"description": description} if description else {})})
-    if not tools:
+    if not offered:
         return None
+    specs = request.tool_names.declare(offered, "inputSchema", _accepted)
     forced = request.tool_choice(_CHOICES, lambda name: {"tool": {"name": name}})
     chosen = {"toolChoice": forced} if forced and request.ask.tools else {}
-    return {"tools": [*tools, *mark], **chosen}
+    return {"tools": [*({"toolSpec": spec} for spec in specs), *mark], **chosen}
+
+
+def _accepted(schema: Part, description: str) -> tuple[Part, str]:
+    parameters, described = arguments_schema("bedrock", schema, description)
+    return {"json": parameters}, described

@@ -106,13 +106,13 @@ class GeminiFormat(ProviderFormat):
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
         """Return the request's body: the contents first, then the settings."""
-        ask, names = request.ask, request.tool_names
+        ask = request.ask
         options = request.options(self.reserved)
         top_level = {name: options.pop(name) for name in _TOP_LEVEL if name in options}
         # A copied request of Gemini's has its settings within these.
         nested = read_object(options.pop("generationConfig", None))
         tool_config = read_object(options.pop("toolConfig", None))
-        tools = [_tool(tool, names) for tool in _offered(ask)]
+        tools = request.tool_names.declare(_offered(ask), "parametersJsonSchema", _accepted)
         choice = request.tool_choice(
             _MODES, lambda name: {"mode": "ANY", "allowedFunctionNames": [name]}
         )
@@ -180,14 +180,10 @@ def _identified(named: Part, own: str | None, provider_id: str | None) -> Part:
     return named | {"id": provider_id} if provider_id and provider_id != own else named
 
 
-def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
-    declared: dict[str, Any] = {"name": names.to_provider(tool.name)}
-    if tool.description:
-        declared["description"] = tool.description
+def _accepted(schema: Part, description: str) -> tuple[Part | None, str]:
     # A function without parameters has none; an object without properties is not taken everywhere.
-    if set(tool.parameters) - {"type", "properties"} or tool.parameters.get("properties"):
-        declared["parametersJsonSchema"] = gemini_schema(tool.parameters)
-    return declared
+    has_parameters = schema.keys() - {"type", "properties"} or schema.get("properties")
+    return gemini_schema(schema) if has_parameters else None, description
 
 
 def _offered(ask: Ask) -> list[ToolOffer]:

@@ -12,11 +12,7 @@ import httpx
 from holdfast.providers.answer_reader import read_object
 from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.content import encode_json, inline_data, media_of, request_body, text_of
-from holdfast.providers.message_list import (
-    answer_or_result,
-    declare_function,
-    list_messages,
-)
+from holdfast.providers.message_list import answer_or_result, list_messages
 from holdfast.providers.ollama.answer import OllamaAnswerReader
 from holdfast.providers.ollama.schema import ollama_schema
 from holdfast.providers.transport.http import ProviderFormat
@@ -85,14 +81,9 @@ class OllamaFormat(ProviderFormat):
             offered = [tool for tool in ask.tools if tool.name == ask.tool_choice.name]
         elif ask.tool_choice == "none":
             offered = []
-        tools = [
-            declare_function(
-                request.tool_names.to_provider(tool.name),
-                tool.description,
-                ollama_schema(tool.parameters),
-            )
-            for tool in offered
-        ]
+        tools = request.tool_names.declare(
+            offered, "parameters", lambda schema, text: (ollama_schema(schema), text)
+        )
         json_mode = "json" if ask.output else None
         settings = {
             "model": ask.model.name,
@@ -101,7 +92,7 @@ class OllamaFormat(ProviderFormat):
             # and newer servers the middle of the rest, to half the window.
             "truncate": False,
             "shift": False,
-            "tools": tools or None,
+            "tools": [{"type": "function", "function": each} for each in tools] or None,
             "format": ask.output if isinstance(ask.output, dict) else json_mode,
             "options": {name: value for name, value in limits.items() if value is not None}
             | nested

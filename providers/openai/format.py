@@ -4,6 +4,7 @@ Source: OpenAI's API reference, "Create chat completion" and its streaming event
 """
 
 import json
+from functools import partial
 from typing import Any, ClassVar
 
 import httpx
@@ -21,11 +22,7 @@ from holdfast.providers.content import (
     text_of,
     unfetched_text,
 )
-from holdfast.providers.message_list import (
-    answer_or_result,
-    declare_function,
-    list_messages,
-)
+from holdfast.providers.message_list import answer_or_result, list_messages
 from holdfast.providers.openai.answer import REASONING, OpenAIAnswerReader
 from holdfast.providers.openai.schema import fits_strict_mode
 from holdfast.providers.part_order import Part
@@ -82,7 +79,7 @@ class OpenAIFormat(ProviderFormat):
         ask = request.ask
         length = _LENGTH_OPTIONS[host.endswith(_OWN_HOSTS)]
         has_own_length = any(name in ask.model.options for name in _LENGTH_OPTIONS)
-        tools = declared_tools(request)
+        tools = declared_functions(request)
         choice = request.tool_choice(
             {}, lambda name: {"type": "function", "function": {"name": name}}
         )
@@ -92,7 +89,7 @@ class OpenAIFormat(ProviderFormat):
             "stream_options": {"include_usage": True},
             "temperature": ask.model.temperature,
             length: None if has_own_length else ask.model.max_output_tokens,
-            "tools": tools or None,
+            "tools": [{"type": "function", "function": each} for each in tools] or None,
             "tool_choice": choice if tools else None,
             "response_format": response_format(ask.output),
         }
@@ -101,14 +98,10 @@ class OpenAIFormat(ProviderFormat):
         return request_body(list_messages(request), settings | request.options(self.reserved))
 
 
-def declared_tools(request: ProviderRequest) -> list[dict[str, Any]]:
+def declared_functions(request: ProviderRequest) -> list[Part]:
     """Return the tools of a request."""
-    tools = []
-    for tool in request.ask.tools:
-        parameters, text = arguments_schema("openai", tool.parameters, tool.description)
-        name = request.tool_names.to_provider(tool.name)
-        tools.append(declare_function(name, text, parameters))
-    return tools
+    accepted = partial(arguments_schema, "openai")
+    return request.tool_names.declare(request.ask.tools, "parameters", accepted)
 
 
 def response_format(output: dict[str, Any] | bool | None) -> dict[str, Any] | None:

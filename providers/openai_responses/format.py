@@ -27,7 +27,7 @@ from holdfast.providers.content import (
 from holdfast.providers.openai.format import (
     KEY_HOSTS,
     OpenAIFormat,
-    declared_tools,
+    declared_functions,
     response_format,
 )
 from holdfast.providers.openai_responses.answer import (
@@ -78,10 +78,13 @@ class OpenAIResponsesFormat(OpenAIFormat):
         ask = request.ask
         options = request.options(self.reserved)
         # Without `strict`, a schema that strict mode does not take would be refused.
-        tools = [_flat(tool) | {"strict": False} for tool in declared_tools(request)]
+        loose = {"type": "function", "strict": False}
+        tools = [loose | function for function in declared_functions(request)]
         choice = request.tool_choice({}, lambda name: {"type": "function", "name": name})
         output = response_format(ask.output)
-        text_settings = {"format": _flat(output)} if output else {}
+        # As in chat completions, with fewer braces.
+        flat = output and {"type": output["type"], **output.get("json_schema", {})}
+        text_settings = {"format": flat} if flat else {}
         settings = {
             "model": ask.model.name,
             "instructions": ask.instructions or None,
@@ -105,12 +108,6 @@ class OpenAIResponsesFormat(OpenAIFormat):
             items = [encode_json({key: each[key] for key in each if key != "id"}) for each in kept]
         tail = self.encode_user(ask.tail) if ask.tail else ()
         return request_body([*items, *tail], settings, "input")
-
-
-def _flat(value: Part) -> Part:
-    """Return a setting of chat completions as the Responses API has it, with fewer braces."""
-    kind = value["type"]
-    return {"type": kind, **value.get(kind, {})}
 
 
 def _shown(content: Content) -> str | list[Part]:
