@@ -10,11 +10,20 @@ from typing import Any
 
 from holdfast.providers.base import TruncatedAnswer, UnreadableAnswer
 from holdfast.providers.part_order import PartOrder
-from holdfast.providers.streamed_answer import StreamedAnswer
+from holdfast.providers.streamed_answer import CallDraft, StreamedAnswer
 from holdfast.providers.transport.error_response import error_in_event, shortened
 from holdfast.schemas.internal.solution import Solution, StopReason
 
 _MAX_QUOTED_CHARACTERS = 200
+# The reasons of all formats, in lower case; after any other, the answer is whole.
+_LENGTH = ("length", "max_tokens", "model_length", "model_context_window_exceeded", "pause_turn")
+_FILTERED = (
+    *("content_filter", "refusal", "guardrail_intervened", "content_filtered"),
+    # Of Gemini.
+    *("safety", "recitation", "language", "blocklist", "prohibited_content", "spii", "escalation"),
+    *("image_safety", "image_prohibited_content", "image_recitation", "pup_limited_disabled"),
+    "model_armor",
+)
 _NOTHING: dict[str, Any] = {"text": "", "calls": [], "provider_data": None, "stop_reason": "stop"}
 
 
@@ -64,6 +73,22 @@ class AnswerReader(ABC):
             else:
                 self._foreign = self._foreign or data
 
+    def add_text(self, piece: str, **signature: str) -> None:
+        """Add a piece of the text, of which the order of the parts is kept."""
+        self.answer.add_text(piece)
+        self.order.add_text(piece, **signature)
+
+    def add_call(self, name: Any, provider_id: Any) -> CallDraft:
+        """Add a call by its name, and its id if it has one."""
+        return self.answer.add_call(read_text(name), read_text(provider_id))
+
+    def read_stop(self, reason: Any) -> None:
+        """Read the reason why the model stopped, if it is one."""
+        if isinstance(reason, str) and reason:
+            self.is_finished = True
+            is_cut, is_filtered = reason.lower() in _LENGTH, reason.lower() in _FILTERED
+            self.stop_reason = "length" if is_cut else "filtered" if is_filtered else None
+
     def finish(self, rest: str, stray: str) -> None:
         """Read `rest`, the text after the last whole event, which may be truncated.
 
@@ -112,6 +137,12 @@ def read_count(value: Any) -> int | None:
     """Return the count, such as a number of tokens, if the value is one."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     return value if is_count else None
+
+
+def read_counts(value: Any) -> dict[str, int]:
+    """Return the counts in an object, by their names."""
+    counts = {name: read_count(each) for name, each in read_object(value).items()}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def arguments_text(arguments: Any) -> str:

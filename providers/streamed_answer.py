@@ -121,7 +121,7 @@ class StreamedAnswer:
 
     def add_call(self, name: str, provider_id: str | None) -> CallDraft:
         """Add a call; one too many is counted, and its arguments are not stored."""
-        if provider_id is not None and len(provider_id) > MAX_NAME_CHARACTERS:
+        if not provider_id or len(provider_id) > MAX_NAME_CHARACTERS:
             provider_id = None
         draft = CallDraft(len(self.calls), name, provider_id)
         tool = self._names.from_provider(draft.name)

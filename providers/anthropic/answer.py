@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.providers.answer_reader import (
     AnswerReader,
     arguments_text,
-    read_count,
+    read_counts,
     read_object,
     read_text,
 )
@@ -21,20 +21,8 @@ from holdfast.providers.streamed_answer import (
     well_formed,
 )
 from holdfast.providers.transport.error_response import shortened
-from holdfast.schemas.internal.solution import Solution, StopReason, Usage
+from holdfast.schemas.internal.solution import Solution, Usage
 
-_STOP_REASONS: dict[str, StopReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "pause_turn": "length",
-    "refusal": "filtered",
-    # Of Bedrock's Converse.
-    "guardrail_intervened": "filtered",
-    "content_filtered": "filtered",
-}
 _INPUT_TOKENS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _THOUGHTS = ("thinking", "signature")
 _EVENTS = ("message_", "content_block_", "ping")
@@ -99,10 +87,9 @@ class AnthropicAnswerReader(AnswerReader):
         self._blocks.pop(position, None)
         match block:
             case {"type": "text"}:
-                self._add_text(block)
+                self.add_text(read_text(block.get("text")))
             case {"type": "tool_use"}:
-                provider_id = read_text(block.get("id")) or None
-                call = self.answer.add_call(read_text(block.get("name")), provider_id)
+                call = self.add_call(block.get("name"), block.get("id"))
                 self._blocks[position] = call
                 self._calls.append((call, block.get("input")))
                 self.order.add("tool_use")
@@ -115,7 +102,7 @@ class AnthropicAnswerReader(AnswerReader):
         position = _position(index)
         match delta.get("type"), self._blocks.get(position):
             case "text_delta", _:
-                self._add_text(delta)
+                self.add_text(read_text(delta.get("text")))
             case "input_json_delta", CallDraft() as call:
                 self.answer.add_arguments(call, read_text(delta.get("partial_json")))
             case "thinking_delta" | "signature_delta", _:
@@ -131,16 +118,9 @@ class AnthropicAnswerReader(AnswerReader):
             for name in _THOUGHTS:
                 thinking[name].add(read_text(piece.get(name)))
 
-    def _add_text(self, block: dict[str, Any]) -> None:
-        piece = read_text(block.get("text"))
-        self.answer.add_text(piece)
-        self.order.add_text(piece)
-
     def _read_usage(self, usage: Any) -> None:
         """Read the counts: each is the sum so far, and an absent one is unchanged."""
-        for name, value in read_object(usage).items():
-            if (count := read_count(value)) is not None:
-                self._tokens[name] = count
+        self._tokens |= read_counts(usage)
         total = sum(self._tokens.get(name, 0) for name in _INPUT_TOKENS)
         self.answer.usage = Usage(
             input_tokens=total if "input_tokens" in self._tokens else None,
@@ -151,10 +131,7 @@ class AnthropicAnswerReader(AnswerReader):
 
     def _read_stop(self, delta: dict[str, Any]) -> None:
         reason = delta.get("stop_reason")
-        if not isinstance(reason, str):
-            return
-        self.is_finished = True
-        self.stop_reason = _STOP_REASONS.get(reason)
+        self.read_stop(reason)
         if reason == "refusal":
             why = read_text(read_object(delta.get("stop_details")).get("explanation"))
             self.answer.notices.append(shortened(f"{_REFUSED}: {why}" if why else _REFUSED))

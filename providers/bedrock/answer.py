@@ -7,7 +7,7 @@ Unknown events and blocks, and calls of tools that Amazon runs itself, are ignor
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.providers.answer_reader import read_count, read_object, read_objects, read_text
+from holdfast.providers.answer_reader import read_object, read_objects, read_text
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
 from holdfast.providers.part_order import Part
 
@@ -66,7 +66,7 @@ def _translated(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {
         "type": "message_delta",
         "delta": {"stop_reason": stop.get("stopReason")},
-        "usage": {name: read_count(usage.get(theirs)) for name, theirs in _TOKENS.items()},
+        "usage": {name: usage.get(theirs) for name, theirs in _TOKENS.items()},
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.providers.answer_reader import (
     AnswerReader,
     arguments_text,
-    read_count,
+    read_counts,
     read_object,
     read_objects,
     read_text,
@@ -18,21 +18,11 @@ from holdfast.providers.answer_reader import (
 from holdfast.providers.base import ProviderRefused
 from holdfast.providers.streamed_answer import well_formed
 from holdfast.providers.transport.error_response import shortened
-from holdfast.schemas.internal.solution import Solution, StopReason, Usage
+from holdfast.schemas.internal.solution import Solution, Usage
 
 _INPUT = ("promptTokenCount", "toolUsePromptTokenCount")
 _OUTPUT = ("candidatesTokenCount", "thoughtsTokenCount")
 _FIELDS = ("candidates", "promptFeedback", "usageMetadata")
-_FILTERED = (
-    *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION"),
-    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "PUP_LIMITED_DISABLED"),
-    "MODEL_ARMOR",
-)
-_STOP_REASONS: dict[str, StopReason] = {
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    **dict.fromkeys(_FILTERED, "filtered"),
-}
 _USUAL = ("STOP", "MAX_TOKENS")
 # The model wrote a call that Gemini itself could not read; the rest may be a piece of it.
 _BROKEN = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
@@ -82,19 +72,15 @@ class GeminiAnswerReader(AnswerReader):
             signed = {"signature": signature} if signature else {}
             call = part.get("functionCall")
             if isinstance(call, dict):
-                provider_id = read_text(call.get("id")) or None
-                draft = self.answer.add_call(read_text(call.get("name")), provider_id)
+                draft = self.add_call(call.get("name"), call.get("id"))
                 self.answer.add_arguments(draft, arguments_text(call.get("args")))
                 self.order.add("call", **signed)
             else:
-                piece = read_text(part.get("text"))
-                self.answer.add_text(piece)
-                self.order.add_text(piece, **signed)
+                self.add_text(read_text(part.get("text")), **signed)
         reason = read_text(candidate.get("finishReason"))
         if reason and reason != "FINISH_REASON_UNSPECIFIED":
-            self.is_finished = True
+            self.read_stop(reason)
             self.is_broken |= reason in _BROKEN
-            self.stop_reason = _STOP_REASONS.get(reason)
             message = read_text(candidate.get("finishMessage"))
             notice = _notice(f"Gemini ended the answer with {reason}", message)
             if reason not in _USUAL and notice not in self.answer.notices:
@@ -110,7 +96,7 @@ def _usage(usage: dict[str, Any]) -> Usage:
 
     Reasoning is output, and the input of Google's own tools is input.
     """
-    counts = {name: count for name in usage if (count := read_count(usage[name])) is not None}
+    counts = read_counts(usage)
     inputs = [counts[name] for name in _INPUT if name in counts]
     outputs = [counts[name] for name in _OUTPUT if name in counts]
     return Usage(

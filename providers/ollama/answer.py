@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.providers.answer_reader import (
     AnswerReader,
     arguments_text,
-    read_count,
+    read_counts,
     read_objects,
     read_text,
 )
@@ -37,17 +37,16 @@ class OllamaAnswerReader(AnswerReader):
             for call in read_objects(message.get("tool_calls")):
                 function = call.get("function")
                 if isinstance(function, dict):
-                    provider_id = read_text(call.get("id")) or None
-                    draft = self.answer.add_call(read_text(function.get("name")), provider_id)
+                    draft = self.add_call(function.get("name"), call.get("id"))
                     self.answer.add_arguments(draft, arguments_text(function.get("arguments")))
         if value.get("done") is True:
-            reason = value.get("done_reason")
             self.is_done = True
-            self.is_finished = reason not in _NO_ANSWER
-            self.stop_reason = "length" if reason == "length" else None
+            self.read_stop(value.get("done_reason"))
+            # Old servers give no reason.
+            self.is_finished = value.get("done_reason") not in _NO_ANSWER
+            counts = read_counts(value)
             self.answer.usage = Usage(
-                input_tokens=read_count(value.get("prompt_eval_count")),
-                output_tokens=read_count(value.get("eval_count")),
+                input_tokens=counts.get("prompt_eval_count"), output_tokens=counts.get("eval_count")
             )
             # Only reasoning that led to calls is sent back, with them.
             if self.answer.calls and self.answer.reasoning.pieces:

@@ -12,12 +12,13 @@ from holdfast.providers.answer_reader import (
     AnswerReader,
     arguments_text,
     read_count,
+    read_counts,
     read_object,
     read_objects,
     read_text,
 )
 from holdfast.providers.streamed_answer import MAX_NAME_CHARACTERS, CallDraft, StreamedAnswer
-from holdfast.schemas.internal.solution import Solution, StopReason, Usage
+from holdfast.schemas.internal.solution import Solution, Usage
 
 # No part of OpenAI's own format. DeepSeek's and Kimi's models reject a request that does not return
 # the reasoning of an answer with it ("Thinking mode", "Tool calls" in DeepSeek's reference), an
@@ -25,15 +26,6 @@ from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 REASONING = "reasoning_content"
 
 _DONE = "[DONE]"
-_STOP_REASONS: dict[str, StopReason] = {
-    "stop": "stop",
-    "tool_calls": "calls",
-    "function_call": "calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "content_filter": "filtered",
-}
 
 
 class OpenAIAnswerReader(AnswerReader):
@@ -71,12 +63,11 @@ class OpenAIAnswerReader(AnswerReader):
         for choice in read_objects(value["choices"]):
             if choice.get("index", 0) not in (0, None):
                 continue
-            message, reason = choice.get("message"), choice.get("finish_reason")
+            message = choice.get("message")
             is_whole = isinstance(message, dict)
             self._read_delta(read_object(message if is_whole else choice.get("delta")))
-            if isinstance(reason, str) and reason:
-                self.stop_reason = _STOP_REASONS.get(reason)
-            self.is_finished |= is_whole or bool(read_text(reason))
+            self.read_stop(choice.get("finish_reason"))
+            self.is_finished |= is_whole
         return True
 
     def _read_delta(self, delta: dict[str, Any]) -> None:
@@ -132,16 +123,10 @@ def read_usage(usage: dict[str, Any], taken: str, made: str) -> Usage:
 
     DeepSeek and Kimi each have a field of their own for cached tokens.
     """
-    details = read_object(usage.get(f"{taken}_tokens_details"))
-    fields = (
-        details.get("cached_tokens"),
-        usage.get("prompt_cache_hit_tokens"),
-        usage.get("cached_tokens"),
-    )
-    cached = (count for each in fields if (count := read_count(each)) is not None)
+    counts = read_counts(usage) | read_counts(usage.get(f"{taken}_tokens_details"))
     return Usage(
-        input_tokens=read_count(usage.get(f"{taken}_tokens")),
-        output_tokens=read_count(usage.get(f"{made}_tokens")),
-        cached_tokens=next(cached, None),
-        written_tokens=read_count(details.get("cache_write_tokens")),
+        input_tokens=counts.get(f"{taken}_tokens"),
+        output_tokens=counts.get(f"{made}_tokens"),
+        cached_tokens=counts.get("cached_tokens", counts.get("prompt_cache_hit_tokens")),
+        written_tokens=counts.get("cache_write_tokens"),
     )

@@ -97,10 +97,7 @@ class OpenAIResponsesAnswerReader(AnswerReader):
                     self._add_text(self._parts[key], text)
             case "function_call":
                 if is_new:
-                    provider_id = read_text(value.get("call_id")) or None
-                    self._calls[key] = self.answer.add_call(
-                        read_text(value.get("name")), provider_id
-                    )
+                    self._calls[key] = self.add_call(value.get("name"), value.get("call_id"))
                     self._parts[key] = self.order.add("call", **_texts(value, "id"))
                 call = self._calls.get(key)
                 if is_done and call is not None and not call.arguments.bytes:
@@ -133,8 +130,8 @@ class OpenAIResponsesAnswerReader(AnswerReader):
         # Any other status is that of a response without its end.
         self.is_finished = self.is_done = status in ("completed", "incomplete")
         if status == "incomplete":
-            reason = read_object(response.get("incomplete_details")).get("reason")
-            self.stop_reason = "filtered" if reason == "content_filter" else "length"
+            self.read_stop(read_object(response.get("incomplete_details")).get("reason"))
+            self.stop_reason = self.stop_reason or "length"
 
 
 def _key(event: dict[str, Any], item_id: Any) -> Any:
