@@ -8,7 +8,7 @@ page continues after the last run of the page before: its time, and its id.
     ───────●●●●●●●●●●●●──────●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●●──────●●●●●●─────────►
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -140,47 +140,45 @@ class _Windows:
         most = least * _PLENTY
         if await count_runs(self._client, self.within(None)) <= most:
             return None
-        search = _Search(least, most, begun=self._begun)
-        for _ in range(_MAX_LOOKS):
-            if search.at is None:
-                break
-            search.saw(await count_runs(self._client, self.within(search.at)))
-        return search.edge
+
+        async def count(edge: float) -> int:
+            return await count_runs(self._client, self.within(edge))
+
+        return await find_edge(count, least, most, begun=self._begun)
 
     def _term(self, comparison: str, moment: datetime) -> str:
         return f' AND {self._order.attribute} {comparison} "{moment.isoformat()}"'
 
 
-class _Search:
-    """Search an edge with at least `least` runs before it, and if possible at most `most`.
+async def find_edge(
+    count: Callable[[float], Awaitable[int]], least: int, most: int, *, begun: bool
+) -> float | None:
+    """Return an edge with at least `least` runs before it, and if possible at most `most`.
 
-    `at` is the next edge to try, `edge` the nearest one that is known to have enough. If a list
-    begins at a place, no run is before that place: it is known to be too near.
+    `count` returns the number of runs before an edge. Of a list that starts at a place, no run is
+    before that place. None if there are not enough runs before the last edge.
     """
-
-    def __init__(self, least: int, most: int, *, begun: bool) -> None:
-        self._least, self._most = least, most
-        self._near: float | None = 0.0 if begun else None
-        self.edge: float | None = None
-        self.at: float | None = _FIRST_SECONDS
-
-    def saw(self, count: int) -> None:
-        """Record the number of runs before `at`, and choose the next edge to try."""
-        at = self.at
-        assert at is not None  # it is the edge that was counted
-        if count < self._least:
-            self._near = at
+    near = 0.0 if begun else None
+    edge, at = None, _FIRST_SECONDS
+    for _ in range(_MAX_LOOKS):
+        found = await count(at)
+        if found < least:
+            near = at
         else:
-            self.edge = at
-        if self._least <= count <= self._most:
-            self.at = None
-        elif self.edge is None:
-            self.at = at * _WIDER if at < _MAX_SECONDS else None
-        elif self._near is None:
+            edge = at
+        if least <= found <= most:
+            break
+        if edge is None:
+            if at >= _MAX_SECONDS:
+                break
+            at *= _WIDER
+        elif near is None:
             # An edge before the start of the list, which few runs reach.
-            back = 0.0 if self.edge > 0 else min(self.edge * _WIDER, -_FIRST_SECONDS)
-            self.at = back if back >= -_MAX_SECONDS else None
-        elif self.edge - self._near <= _NARROWEST_SECONDS:
-            self.at = None  # all of the runs have the same time
+            at = 0.0 if edge > 0 else min(edge * _WIDER, -_FIRST_SECONDS)
+            if at < -_MAX_SECONDS:
+                break
+        elif edge - near <= _NARROWEST_SECONDS:
+            break  # all of the runs have the same time
         else:
-            self.at = (self._near + self.edge) / (_WIDER if self._near == 0 else 2)
+            at = (near + edge) / (_WIDER if near == 0 else 2)
+    return edge
