@@ -11,16 +11,16 @@ import re
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from email.message import Message
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.ssrf_guard import NoPublicAddressError
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES, read_knowledge
-from holdfast.providers.model_errors import RETRIED_STATUS, retry_delay
+from holdfast.providers.model_errors import RETRIED_STATUS, request_error, retry_delay
 from holdfast.runtime.addresses import AddressError, AddressPrefix, allowed_address, display_address
 from holdfast.runtime.settings_files.file_problems import UnreadableError
 from holdfast.schemas import names
@@ -39,6 +39,9 @@ _CHARSETS = re.compile(
     r"ascii|utf-(8|16|32)(-[bl]e)?|iso(8859|2022).*|cp\d+|koi8-[rtu]|gb.+|big5.*|euc_.+"
     r"|shift_jis.*|mac-.+|tis-620"
 )
+
+# An error for the model.
+_error = partial(request_error, ErrorCode.TOOL_ERROR)
 
 
 class FetchKnowledgeActivity:
@@ -102,12 +105,12 @@ class FetchKnowledgeActivity:
                         raise _error(f"{where} has more than {limit}")
             return data.decode(charset).removeprefix("\ufeff")
         except TimeoutError:
-            raise _error(f"{where} took more than {MAX_FETCH_SECONDS} s", again=True) from None
+            raise _error(f"{where} took more than {MAX_FETCH_SECONDS} s", retried=True) from None
         except NoPublicAddressError as error:
             raise _error(f"{where} cannot be read: {error}") from None
         except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
-            raise _error(f"{where} cannot be read: {reason}", again=True) from None
+            raise _error(f"{where} cannot be read: {reason}", retried=True) from None
         except UnicodeDecodeError:
             raise _error(f"{where} is not in {charset}, as it says") from None
 
@@ -123,7 +126,9 @@ def _check_status(response: httpx.Response, where: str) -> None:
     again = status in RETRIED_STATUS or status >= 500
     delay = retry_delay(response.headers, datetime.now(UTC)) if again else None
     delay = min(delay, MAX_RETRY_DELAY) if delay is not None else None
-    raise _error(f"{where} answered {status} {response.reason_phrase}".strip(), again, delay)
+    raise _error(
+        f"{where} answered {status} {response.reason_phrase}".strip(), retried=again, delay=delay
+    )
 
 
 def _charset_of(response: httpx.Response, where: str) -> str:
@@ -142,10 +147,3 @@ def _charset_of(response: httpx.Response, where: str) -> str:
     if not _CHARSETS.fullmatch(name):
         raise _error(f"{where} is in an encoding that is not read: {quote_value(charset)}")
     return name
-
-
-def _error(message: str, again: bool = False, delay: timedelta | None = None) -> ApplicationError:
-    """Return an error for the model, retried (after `delay`) or not."""
-    return ApplicationError(
-        message, type=ErrorCode.TOOL_ERROR, non_retryable=not again, next_retry_delay=delay
-    )

@@ -7,6 +7,7 @@ apply it. Errors are raised `from None`: their causes may quote secrets.
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 
 import httpx
 from temporalio.exceptions import ApplicationError
@@ -38,13 +39,14 @@ _INCAPABLE = (
 )
 
 
-def model_error(
-    message: str, *, retried: bool = False, delay: timedelta | None = None
+def request_error(
+    kind: str, message: str, *, retried: bool = False, delay: timedelta | None = None
 ) -> ApplicationError:
-    """Return an error of type `model_error`, retried (after `delay`) or not."""
-    return ApplicationError(
-        message, type=MODEL_ERROR, non_retryable=not retried, next_retry_delay=delay
-    )
+    """Return the error of an activity's request, retried (after `delay`) or not."""
+    return ApplicationError(message, type=kind, non_retryable=not retried, next_retry_delay=delay)
+
+
+model_error = partial(request_error, MODEL_ERROR)
 
 
 def is_doubtful(error: ProviderError | httpx.HTTPError) -> bool:

@@ -8,14 +8,14 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from functools import partial
 from typing import NoReturn
 
 import httpx
-from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.notify.message_text import one_line
-from holdfast.providers.model_errors import retry_delay
+from holdfast.providers.model_errors import request_error, retry_delay
 from holdfast.schemas.names import TELLING_FAILED
 from holdfast.schemas.settings.notify import News
 
@@ -28,13 +28,7 @@ _RETRIED_STATUS = (408, 425, 429)
 ATTEMPT_SECONDS = 20.0
 
 
-def notification_error(
-    message: str, *, retried: bool = False, delay: timedelta | None = None
-) -> ApplicationError:
-    """Return an error of type `telling_failed`, retried (after `delay`) or not."""
-    return ApplicationError(
-        message, type=TELLING_FAILED, non_retryable=not retried, next_retry_delay=delay
-    )
+notification_error = partial(request_error, TELLING_FAILED)
 
 
 @dataclass(frozen=True)
