@@ -7,7 +7,7 @@ for five minutes.
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import jwt
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -33,33 +33,6 @@ class Signer:
 
     private: Ed25519PrivateKey | RSAPrivateKey
     key_id: str | None = None
-
-    @classmethod
-    def load(cls, file: str, key_id: str | None = None) -> Self:
-        """Read the key from a PEM file.
-
-        Raises:
-            CommandError: the file has no usable key.
-        """
-        try:
-            with Path(file).open("rb") as opened:
-                pem = opened.read(MAX_KEY_BYTES)
-            private = load_pem_private_key(pem, password=None)
-        except OSError as error:
-            raise wrong_command(
-                f"`--key`: {file} cannot be read: {error.strerror}", _WANTED
-            ) from None
-        except TypeError:
-            todo = "write it without one, or sign elsewhere and use --token"
-            raise wrong_command(f"`--key`: {file} is locked with a password", todo) from None
-        except (ValueError, UnsupportedAlgorithm):
-            raise wrong_command(f"`--key`: {file} holds no private key", _WANTED) from None
-        match private:
-            case Ed25519PrivateKey():
-                return cls(private, key_id)
-            case RSAPrivateKey(key_size=bits) if bits >= _MIN_RSA_BITS:
-                return cls(private, key_id)
-        raise wrong_command(f"`--key`: the key in {file} is not one that is taken", _WANTED)
 
     def sign(self, decision: Decision, waiting: PendingApproval, run_id: str) -> Decision:
         """Return the decision with a token that is valid for this decision only."""
@@ -92,11 +65,33 @@ class Signer:
         return decision.model_copy(update={"token": token, "digest": digest})
 
 
-def load_signer(key: str | None, kid: str | None) -> Signer | None:
-    """Return the key that `--key` and `--kid` name; None without these options."""
-    if key is None and kid is not None:
+def load_signer(file: str | None, key_id: str | None) -> Signer | None:
+    """Return the key in the PEM file of `--key`, with the id of `--kid`; None without both options.
+
+    Raises:
+        CommandError: the file has no usable key, or no file is named.
+    """
+    if file is None:
+        if key_id is None:
+            return None
         raise wrong_command("--kid names a key, and there is none", "name its file with --key FILE")
-    return None if key is None else Signer.load(key, kid)
+    try:
+        with Path(file).open("rb") as opened:
+            pem = opened.read(MAX_KEY_BYTES)
+        private = load_pem_private_key(pem, password=None)
+    except OSError as error:
+        raise wrong_command(f"`--key`: {file} cannot be read: {error.strerror}", _WANTED) from None
+    except TypeError:
+        todo = "write it without one, or sign elsewhere and use --token"
+        raise wrong_command(f"`--key`: {file} is locked with a password", todo) from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise wrong_command(f"`--key`: {file} holds no private key", _WANTED) from None
+    match private:
+        case Ed25519PrivateKey():
+            return Signer(private, key_id)
+        case RSAPrivateKey(key_size=bits) if bits >= _MIN_RSA_BITS:
+            return Signer(private, key_id)
+    raise wrong_command(f"`--key`: the key in {file} is not one that is taken", _WANTED)
 
 
 def _digest(decision: Decision, waiting: PendingApproval) -> str:
