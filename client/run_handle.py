@@ -45,7 +45,7 @@ from holdfast.client.command_errors import (
 from holdfast.client.diagnosis import diagnose_silence
 from holdfast.client.result import RunEnding
 from holdfast.client.stream.heartbeats import AnswerProgress as AnswerProgress  # a look has it
-from holdfast.client.stream.heartbeats import CallProgress, read_answer_progress, read_call_progress
+from holdfast.client.stream.heartbeats import CallProgress, read_answer_progress, update_in
 from holdfast.runtime.text_safety import holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
@@ -117,17 +117,17 @@ class RunHandle:
                 answer.
         """
         description = await self.describe()
-        raw = description.raw_description
+        running = description.raw_description.pending_activities
+        converter = self._client.data_converter
+        updates = [await update_in(one, converter) for one in running]
         return RunDescription(
             position=(description.run_id, description.history_length),
             closed=description.status in _CLOSED,
-            busy=bool(raw.pending_activities),
-            streaming=await read_answer_progress(
-                raw.pending_activities, self._client.data_converter
-            ),
-            queued_request=queued_request(description.task_queue, raw.pending_activities),
+            busy=bool(running),
+            streaming=await read_answer_progress(running, converter),
+            queued_request=queued_request(description.task_queue, running),
             attempts=attempts(description),
-            updates=await read_call_progress(raw.pending_activities, self._client.data_converter),
+            updates=[update for update in updates if update is not None],
         )
 
     async def describe(self) -> WorkflowExecutionDescription:

@@ -26,9 +26,9 @@ def is_terminal(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
-def console_for(stream: TextIO, width: int | None = None) -> Console:
+def console_for(stream: TextIO) -> Console:
     """Return a console that reads no markup and no emoji names, and highlights nothing."""
-    return _Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+    return _Console(file=stream, markup=False, emoji=False, highlight=False)
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, cut: bool) -> None:

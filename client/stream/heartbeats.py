@@ -83,14 +83,6 @@ async def read_answer_progress(
     return None  # a worker of another version wrote it
 
 
-async def read_call_progress(
-    activities: Iterable[PendingActivityInfo], converter: DataConverter
-) -> list[CallProgress]:
-    """Return the latest progress of each running call."""
-    found = [await update_in(one, converter) for one in activities]
-    return [update for update in found if update is not None]
-
-
 async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> CallProgress | None:
     """Return the latest progress of a call's activity, None for another activity."""
     call, payloads = _CALL.fullmatch(activity.activity_id), activity.heartbeat_details
