@@ -16,7 +16,6 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from html import escape
 from time import monotonic
 from typing import Final
 from urllib.parse import parse_qs
@@ -33,15 +32,12 @@ from holdfast.web.codec.shared_secret import Secret, digest, keep_newest
 from holdfast.web.http.origins import hosts_of
 from holdfast.web.http.problems import RefusedRequest, unauthorized
 from holdfast.web.http.request_body import read_body
+from holdfast.web.pages import ENVIRONMENT
 
-_STYLE: Final = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem;"
-    "color:#1f2937;background:#fff}input,button{font:inherit;padding:.5rem .75rem;"
-    "border:1px solid #6b7280;border-radius:.375rem}input{width:100%;box-sizing:border-box;"
-    "margin:.25rem 0 1rem}button{background:#1f2937;color:#fff;cursor:pointer}"
-    "code{background:#f3f4f6;padding:.1rem .3rem;border-radius:.25rem}.wrong{color:#b91c1c}"
-)
-_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_PAGE: Final = ENVIRONMENT.get_template("codec/page.html")
+_STYLE_HASH = base64.b64encode(
+    hashlib.sha256(ENVIRONMENT.get_template("codec/style.css").render().encode()).digest()
+).decode()
 # The browser must send the origin of the form, so the referrer policy is not `no-referrer`.
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -173,9 +169,12 @@ class CodecEndpoint:
 
     async def _page(self, request: Request) -> Response:
         left_seconds = self._sessions.left_seconds(read_cookie(request, _COOKIE))
-        if not left_seconds:
-            return HTMLResponse(sign_in_page(), headers=HEADERS)
-        shown = signed_in_page(request.state.origin, left_seconds, self._access.origins)
+        shown = _PAGE.render(
+            minutes_left=math.ceil(left_seconds / 60),
+            wrong="",
+            address=request.state.origin,
+            origins=sorted(self._access.origins),
+        )
         return HTMLResponse(shown, headers=HEADERS)
 
     async def _sign_in(self, request: Request) -> Response:
@@ -187,7 +186,7 @@ class CodecEndpoint:
             self._check_own_page(request)
             self._secret.check(form_secrets[0].strip(), _address(request))
         except RefusedRequest as refused:
-            page = sign_in_page(refused.sentence)
+            page = _PAGE.render(minutes_left=0, wrong=refused.sentence)
             return HTMLResponse(page, refused.status, HEADERS | refused.headers)
         answer = RedirectResponse("/", 303)
         set_cookie(answer, request, _COOKIE, self._sessions.open(), SESSION_SECONDS, "strict")
@@ -216,39 +215,3 @@ async def _unknown(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     sentence = "ask with POST …/decode, …/encode or …/download, or open the page at /"
     return JSONResponse({"error": sentence}, status, _EVERY_ANSWER)
-
-
-def sign_in_page(wrong: str = "") -> str:
-    """Return the page with the form; `wrong` is the reason why the last attempt failed."""
-    notice = f'<p class="wrong" role="alert">{escape(wrong)}</p>' if wrong else ""
-    return _page(
-        "<h1>Encrypted runs</h1>"
-        "<p>This endpoint shows Temporal’s UI what is in encrypted runs: in this browser, once you "
-        "have entered its secret.</p>"
-        f'{notice}<form method="post" action="/sign-in">'
-        '<label>Secret<input type="password" name="secret" autocomplete="current-password" '
-        "required autofocus></label><button>Sign in</button></form>"
-    )
-
-
-def signed_in_page(address: str, left_seconds: int, origins: frozenset[str]) -> str:
-    """Return the page of a signed-in user: the time left, and how to set up Temporal's UI."""
-    uis = ", ".join(f"<code>{escape(origin)}</code>" for origin in sorted(origins))
-    hours, minutes = divmod(-(-left_seconds // 60), 60)
-    return _page(
-        "<h1>You are signed in</h1>"
-        f"<p>For another {hours} h {minutes:02} min, in this browser.</p>"
-        f"<p>Once in each browser: open Temporal’s UI ({uis}), click the glasses in its top row "
-        "(<em>Configure Codec Server</em>), and choose <em>Use my browser setting</em> with</p>"
-        f"<ul><li>the endpoint <code>{escape(address)}</code></li>"
-        "<li><em>Include cross-origin credentials</em> switched on</li></ul>"
-        '<form method="post" action="/sign-out"><button>Sign out</button></form>'
-    )
-
-
-def _page(body: str) -> str:
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width"><title>Holdfast codec endpoint</title>'
-        f"<style>{_STYLE}</style></head><body><main>{body}</main></body></html>"
-    )

@@ -1,6 +1,8 @@
 """The codec endpoint (§13), over real HTTP: what it shows, to whom, and what it refuses."""
 
 import asyncio
+import base64
+import hashlib
 import json
 import logging
 import re
@@ -384,7 +386,9 @@ async def test_no_answer_is_kept_and_the_page_runs_nothing(at: Served) -> None:
     await at.sign_in()
     page = await at.http.get("/")
     policy = page.headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    style = page.text.partition("<style>")[2].partition("</style>")[0]
+    allowed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{allowed}'; ")
     assert "form-action 'self'; frame-ancestors 'none'; base-uri 'none'" in policy
     assert not re.search(r"<script|javascript:|\son\w+=|src=|href=", page.text)
     for answer in (page, await at.ask("/decode", PLAIN), await at.http.get("/decode")):
