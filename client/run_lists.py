@@ -47,7 +47,7 @@ class RunListing:
 
     Of its pending approvals, only the tools are known: `since` is when the newest was requested,
     `until` when the first expires, `groups` are the approvers. `single` marks a single call;
-    `execution` distinguishes runs of one id.
+    `execution` distinguishes runs of one id; `parent` is the run that started it as a delegate.
     """
 
     id: str
@@ -62,6 +62,7 @@ class RunListing:
     until: datetime | None = None
     single: bool = False
     execution: str = ""
+    parent: str | None = None
 
     @classmethod
     def of(cls, run: WorkflowExecution) -> "RunListing":
@@ -84,6 +85,7 @@ class RunListing:
             attributes.get(names.PENDING_UNTIL),
             run.workflow_type == names.CALL_WORKFLOW,
             run.run_id,
+            run.parent_id,
         )
 
 

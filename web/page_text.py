@@ -98,13 +98,13 @@ def budget_in_sentence(name: str) -> str:
     return label[:1].lower() + label[1:]
 
 
-def limit_reached(approval: PendingApproval, agent: str) -> str:
+def limit_reached(approval: PendingApproval, agent: str | None) -> str:
     """Return the limit that a run is at: `lost_property has reached its limit of cost: 1.0`."""
     limits = ", ".join(
         f"{budget_in_sentence(name)}: {format_argument(limit)}"
         for name, limit in approval.arguments.items()
     )
-    who = one_line(agent, _NAME_CHARS) or "The run"
+    who = one_line(agent or "", _NAME_CHARS) or "The run"
     return one_line(f"{who} has reached its limit of {limits}", _TITLE_CHARS)
 
 

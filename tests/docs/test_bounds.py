@@ -14,8 +14,8 @@ from holdfast.web.codec import shared_secret
 from holdfast.web.forms import field_builder
 from holdfast.web.http import request_body, streaming
 from holdfast.web.listing import bulk, page_query, routes, run_answers
-from holdfast.web.run import delegate_tree, snapshot, timeline
 from holdfast.web.run import routes as live
+from holdfast.web.run import snapshot, timeline, view
 from tests.support.process import ROOT
 
 WORDS = {1.5: "a second and a half", 5: "five", 8: "eight", 10: "ten"}
@@ -43,7 +43,7 @@ BOUNDS = {
         f"Arguments above {loader.MAX_EDIT_BYTES // 1000} KB",
         f"the last {history.MAX_ENTRIES} entries are read",
         f"a page shows {snapshot.PAGE_ENTRIES} entries",
-        f"of a text, {timeline.BODY_CHARS:,} characters; {delegate_tree.MAX_DELEGATES} delegates; "
+        f"of a text, {timeline.BODY_CHARS:,} characters; {view.MAX_DELEGATES} delegates; "
         f"{live.MAX_INSTANCES} instances",
         f"An inbox has {live.MAX_STREAMS} pages followed at a time, "
         f"{streaming.MAX_STREAMS_OF_ONE} of one person",

@@ -213,7 +213,7 @@ def page_of(waiting: dict[str, Any], run_id: str = "run") -> str:
         "expiresAt": "2026-01-02T00:00:00Z",
         **waiting,
     }
-    known = RunInfo(run_id, "", datetime.now(UTC))
+    known = RunInfo(run_id, "desk", datetime.now(UTC), "running")
     asked = PendingCall(run_id, known, PendingApproval.read(given), [], CallHistory())
     ann = Person("ann")
     values = build_call_page(asked, ann, signs=False)

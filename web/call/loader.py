@@ -227,9 +227,9 @@ async def find_similar_calls(parts: Services, pending: PendingCall) -> list[Simi
     with suppress(CommandError, TimeoutError):
         async with asyncio.timeout(SIMILAR_SECONDS):
             info = pending.run_info
-            by_agent = "" if info.principal else info.agent
+            by_agent = "" if info.principal else info.agent or ""
             query = status_query("awaiting_approval")
-            query += RunFilter(by_agent, tool, info.principal).terms()
+            query += RunFilter(by_agent, tool, info.principal or "").terms()
             runs = await list_runs(parts.client, query, MAX_SIMILAR + 1)
             others = [run.id for run in runs if run.id != pending.run_id]
             await asyncio.gather(*map(search, others[:MAX_SIMILAR]))

@@ -57,7 +57,7 @@ def check_eligibility(
     approval: PendingApproval,
     policy: ApprovalPolicy | None,
     person: Person,
-    principal: str,
+    principal: str | None,
     *,
     signs: bool,
 ) -> Eligibility:
@@ -90,7 +90,7 @@ def check_eligibility(
     return Eligibility(not reason, reason, terms)
 
 
-def heading(approval: PendingApproval, agent: str) -> str:
+def heading(approval: PendingApproval, agent: str | None) -> str:
     """Return the subject of a question: the call, the plan, or the limit."""
     if approval.kind == "plan":
         number = len(list(shown_calls(approval.arguments)))

@@ -96,7 +96,7 @@ def build_call_page(
         "signs": signs,
         "eligibility": eligibility,
         "timeout_effect": timeout_phrase(
-            approval.kind, approval.on_timeout, is_single_call=pending.run_info.is_single_call
+            approval.kind, approval.on_timeout, is_single_call=pending.run_info.single
         ),
         "has_decided": any(is_same_person(each.by, person.name) for each in approval.decisions),
         "title": REQUESTS[approval.kind],

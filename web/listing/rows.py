@@ -153,7 +153,7 @@ def _row(run: RunListing, approval: PendingApproval, person: Person, *, signs: b
         urgent = "executed unless denied"
     in_line, title = brief(approval), call_name(approval)
     if approval.kind == "budget":
-        title = limit_reached(approval, run.agent or "")
+        title = limit_reached(approval, run.agent)
     decisions = [decided_phrase(decided, approval.kind) for decided in approval.decisions]
     if approval.quorum > 1:
         decisions.append(f"{approval.quorum} people must approve")

@@ -53,22 +53,13 @@ class PendingActivity:
 
 
 @dataclass(frozen=True)
-class RunInfo:
+class RunInfo(RunListing):
     """The description of a run by Temporal; `place` changes with every step of the run."""
 
-    id: str
-    place: str
-    started: datetime
-    is_single_call: bool = False
+    place: str = ""
     ended: datetime | None = None
     summary: str = ""
-    agent: str = ""
-    status: str = ""
-    principal: str = ""
-    parent: str | None = None
     root: str = ""
-    pending_tools: tuple[str, ...] = ()
-    pending_since: datetime | None = None
     activities: tuple[PendingActivity, ...] = ()
     is_rate_limited: bool = False
 
@@ -166,23 +157,15 @@ def place(run_id: str, history_length: int, attempts: int) -> str:
 async def read_run_info(client: Client, description: WorkflowExecutionDescription) -> RunInfo:
     """Read a description."""
     pending = description.raw_description.pending_activities
-    listing, summary = RunListing.of(description), None
+    summary = None
     with suppress(EncryptedError):  # the query of the run reports why it cannot be read
         summary = await description.static_summary()
     return RunInfo(
-        id=description.id,
+        **vars(RunListing.of(description)),
         place=place(description.run_id, description.history_length, attempts(description)),
-        started=description.start_time,
-        is_single_call=listing.single,
         ended=None if description.status in _LIVE else description.close_time,
         summary=summary or "",
-        agent=listing.agent or "",
-        status=listing.status,
-        principal=listing.principal or "",
-        parent=description.parent_id,
         root=description.root_id or description.id,
-        pending_tools=listing.tools,
-        pending_since=listing.since,
         activities=tuple([await _activity(client, one) for one in pending[:MAX_ACTIVITIES]]),
         is_rate_limited=queued_request(description.task_queue, pending) is not None,
     )

@@ -66,10 +66,10 @@ def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
         unread = [StatusItem(f"Not delivered: {line}", "asks") for line in lines]
         return [ended_item(seen.ending, seen.info.ended), *unread]
     items = []
-    waits = ", ".join(one_line(tool, _NAME_CHARS) for tool in seen.info.pending_tools)
+    waits = ", ".join(one_line(tool, _NAME_CHARS) for tool in seen.info.tools)
     if waits and not seen.has_answered:
         text, link = f"Waiting for approval: {waits}.", PageLink(address(), "Pending approvals")
-        items.append(StatusItem(text, "asks", seen.info.pending_since, link=link))
+        items.append(StatusItem(text, "asks", seen.info.since, link=link))
     if seen.problem is not None and not seen.has_answered:
         items.append(StatusItem("The run does not answer.", "bad", why=clean(str(seen.problem))))
     for one in seen.approvals:

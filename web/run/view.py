@@ -1,22 +1,42 @@
 """The values of the templates of a run."""
 
+from collections import defaultdict
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
+from temporalio.client import Client
+
 from holdfast.client import result
+from holdfast.client.run_lists import list_runs
 from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line, shorten
+from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import QueuedMessage
 from holdfast.schemas.run import RunResult, Spent
 from holdfast.web.page_text import budget_uses, status_label
-from holdfast.web.run.delegate_tree import read_delegates
+from holdfast.web.pages import address
 from holdfast.web.run.snapshot import LoadedRun
 from holdfast.web.run.status import calls_in_progress, status_items
 from holdfast.web.run.timeline import Timeline
 from holdfast.web.services import Services
 
 MAX_OUTPUT_CHARS: Final = 20_000
+MAX_DELEGATES: Final = 100
 _TITLE_CHARS: Final = 200
+_NAME_CHARS: Final = 100
+
+
+@dataclass
+class DelegateBranch:
+    """A delegate with its own delegates."""
+
+    call: str
+    agent: str
+    href: str
+    status: str
+    tone: str
+    children: list["DelegateBranch"] = field(default_factory=list)
 
 
 async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
@@ -27,6 +47,7 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
     Raises:
         CommandError: Temporal does not answer.
     """
+    delegates, has_more_delegates = await read_delegates(parts.client, seen)
     info, ending, timeline = seen.info, seen.ending, Timeline(seen.info.id, seen.earlier_entries)
     # In this order: the timeline learns the labels of calls from the entries.
     lines = timeline.lines(seen.entries)
@@ -41,9 +62,9 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
         output = "" if value is None else shorten(as_text(value), MAX_OUTPUT_CHARS)
     duration = None if info.ended is None else (info.ended - info.started).total_seconds()
     facts = {
-        "Type": "A single call, without an agent" if info.is_single_call else "",
-        "Agent": info.agent,
-        "On behalf of": info.principal,
+        "Type": "A single call, without an agent" if info.single else "",
+        "Agent": info.agent or "",
+        "On behalf of": info.principal or "",
         "Skill": str(seen.status.get("skill") or ""),
         "Turn": "" if ending else str(seen.status.get("turn") or ""),
         "Duration": "" if duration is None else str(timedelta(seconds=round(duration))),
@@ -59,7 +80,8 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
         "facts": [(name, one_line(text, _TITLE_CHARS)) for name, text in facts.items() if text],
         "used_text": used_text(seen),
         "budgets": [*budget_uses(seen.status.get("budget", {}))],
-        "tree": await read_delegates(parts.client, seen),
+        "delegates": delegates,
+        "has_more_delegates": has_more_delegates,
         "output": output,
         "lines": lines,
         "earlier_count": seen.entries[0]["n"] - 1 if seen.entries else 0,
@@ -72,7 +94,7 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
             (message.number, result.queued_line(message))
             for message in map(QueuedMessage.read, seen.status.get("queued", []))
         ],
-        "takes_messages": ending is None and not info.is_single_call,
+        "takes_messages": ending is None and not info.single,
         "awaits_message": status == "awaiting_message",
         "temporal_link": parts.link_to(info.id),
     }
@@ -80,11 +102,11 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
 
 def _title(seen: LoadedRun) -> str:
     info, summary = seen.info, one_line(seen.info.summary, _TITLE_CHARS)
-    if not info.is_single_call:
+    if not info.single:
         return summary or (f"Run of {one_line(info.agent, _TITLE_CHARS)}" if info.agent else "Run")
     calls = (entry for entry in seen.entries if entry["type"] == "tool_call")
     tool = next((entry.get("label") or entry["tool"] for entry in calls), "")
-    tool = str(tool) or next(iter(info.pending_tools), "")
+    tool = str(tool) or next(iter(info.tools), "")
     for entry in (*seen.earlier_entries, *seen.entries):
         if entry["type"] == "decision" and (entry.get("decided") or {}).get("decision") == "edit":
             # The summary was written when the call was requested, before the edit.
@@ -115,3 +137,28 @@ def used_text(seen: LoadedRun) -> str:
         return ""
     unknown = spent.turns and spent.usage.cost is None
     return result.usage_line(spent) + (", cost unknown" if unknown else "")
+
+
+async def read_delegates(client: Client, seen: LoadedRun) -> tuple[list[DelegateBranch], bool]:
+    """Return the delegates of a run with theirs, and whether some were left out.
+
+    Raises:
+        CommandError: Temporal does not answer.
+    """
+    root = seen.info.root.replace("\\", "\\\\").replace('"', '\\"')
+    query = (
+        f'RootWorkflowId = "{root}" AND WorkflowType = "{names.AGENT_WORKFLOW}"'
+        ' AND ExecutionStatus != "ContinuedAsNew"'
+    )
+    found = await list_runs(client, query, MAX_DELEGATES + 1)
+    children: dict[str | None, list[DelegateBranch]] = defaultdict(list)
+    branches: dict[str, DelegateBranch] = {}
+    for run in sorted(found, key=lambda run: run.started):
+        label, tone = status_label(run.status)
+        call = clean(run.id.removeprefix(f"{run.parent}."))
+        agent = one_line(run.agent or "a run", _NAME_CHARS)
+        branches[run.id] = DelegateBranch(call, agent, address("run", run.id), label, tone)
+        children[run.parent].append(branches[run.id])
+    for run_id, branch in branches.items():
+        branch.children = children[run_id]
+    return children[seen.info.id], len(found) > MAX_DELEGATES

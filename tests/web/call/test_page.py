@@ -29,7 +29,7 @@ def question(
 ) -> PendingCall:
     told = {"name": "pay", "parameters": {"type": "object"}, "approval": {}, **(tool or {})}
     tools = {} if tool is None else {"pay": ShownTool.read(told)}
-    known = RunInfo("order-7", "", AT, principal=principal)
+    known = RunInfo("order-7", "desk", AT, "running", principal=principal)
     return PendingCall("order-7", known, waiting(**said), [], past or CallHistory(), tools)
 
 
@@ -128,7 +128,7 @@ def test_a_limit_is_set_by_its_form() -> None:
 
 def test_a_single_call_has_no_agent_and_no_model() -> None:
     one = question()
-    html = page(replace(one, run_info=replace(one.run_info, is_single_call=True)))
+    html = page(replace(one, run_info=replace(one.run_info, single=True)))
     for text in (
         "by <strong>a single call</strong>, without an agent, on behalf of <strong>Ada</strong>.",
         "<dt>Caller</dt><dd>A single call, without an agent</dd>",
@@ -285,7 +285,7 @@ def closed_call(
 ) -> ClosedCall:
     history = history_of(entries, "order-7", "t1c1")
     assert history.approval is not None
-    known = RunInfo("order-7", "", AT, **info)
+    known = RunInfo("order-7", "desk", AT, "running", **info)
     return ClosedCall("order-7", "t1c1", known, history, history.approval, status or {})
 
 

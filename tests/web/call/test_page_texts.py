@@ -87,7 +87,7 @@ def test_a_row_says_at_any_distance_that_it_is_carried_out_by_itself() -> None:
 
 
 def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") -> PendingCall:
-    known = RunInfo("order-7", "", AT, agent=agent)
+    known = RunInfo("order-7", "desk", AT, "running", agent=agent)
     one = waiting(kind="budget", tool="maxCost", label="budget maxCost", arguments={"maxCost": 1.0})
     budget = {
         "maxCost": {"used": used, "limit": 1.0},

@@ -19,10 +19,9 @@ from holdfast.hosting.temporal import data_converter
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunResult
-from holdfast.web.run.delegate_tree import MAX_DELEGATES, read_delegates
 from holdfast.web.run.routes import MAX_INSTANCES, RunPages
 from holdfast.web.run.snapshot import MAX_ACTIVITIES, LoadedRun, RunInfo, read_run_info
-from holdfast.web.run.view import MAX_OUTPUT_CHARS, build_run_view
+from holdfast.web.run.view import MAX_DELEGATES, MAX_OUTPUT_CHARS, build_run_view, read_delegates
 from holdfast.web.services import Services
 
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
@@ -39,7 +38,7 @@ class Lists:
         self.runs, self.refuses = runs, refuses
         self.query, self.limit = "", 0
 
-    async def list_workflows(self, query: str, limit: int) -> AsyncIterator[Any]:
+    async def list_workflows(self, query: str, limit: int, **_: Any) -> AsyncIterator[Any]:
         self.query, self.limit = query, limit
         if self.refuses is not None:
             raise RPCError("so it is", self.refuses, b"")
@@ -56,7 +55,7 @@ def delegate(id_: str, parent: str, status: Any = RUNNING, told: str = "running"
 
 
 def of(run_id: str, **more: Any) -> LoadedRun:
-    return LoadedRun(RunInfo(run_id, "", AT, root=more.pop("root", run_id)), **more)
+    return LoadedRun(RunInfo(run_id, "desk", AT, "running", root=more.pop("root", run_id)), **more)
 
 
 def lists(*runs: Any, **more: Any) -> Any:
@@ -65,17 +64,17 @@ def lists(*runs: Any, **more: Any) -> Any:
 
 async def test_a_tree_has_a_bound_and_says_that_there_are_more() -> None:
     there = lists(*(delegate(f"a.t1c{n}", "a") for n in range(MAX_DELEGATES + 50)))
-    assert (await read_delegates(there, of("a"))).is_cut
+    assert (await read_delegates(there, of("a")))[1]
     assert there.limit == MAX_DELEGATES + 1
-    assert not (await read_delegates(lists(delegate("a.t1c1", "a")), of("a"))).is_cut
+    assert not (await read_delegates(lists(delegate("a.t1c1", "a")), of("a")))[1]
 
 
 async def test_a_tree_is_of_this_run_whatever_its_id_holds() -> None:
     there = lists(delegate("x", "a"), delegate("x.t1c1", "x"), delegate("y", "b"))
-    found = await read_delegates(there, of("a", root='r"\\'))
+    found, _ = await read_delegates(there, of("a", root='r"\\'))
     assert 'RootWorkflowId = "r\\"\\\\"' in there.query
     assert 'ExecutionStatus != "ContinuedAsNew"' in there.query
-    [one] = found.branches
+    [one] = found
     assert (one.href, one.agent, [each.call for each in one.children]) == (
         "/run/x",
         "clerk",
@@ -95,7 +94,7 @@ async def test_a_tree_is_of_this_run_whatever_its_id_holds() -> None:
 async def test_a_delegate_that_was_ended_from_outside_is_not_at_work(
     status: Any, told: str, shown: str
 ) -> None:
-    [one] = (await read_delegates(lists(delegate("a.t1c1", "a", status, told)), of("a"))).branches
+    [[one], _] = await read_delegates(lists(delegate("a.t1c1", "a", status, told)), of("a"))
     assert one.status == shown
 
 
@@ -172,7 +171,7 @@ async def test_what_is_encrypted_leaves_the_rest_of_it_to_be_seen() -> None:
 def test_it_carries_out_the_call_that_its_id_names(
     parent: str | None, run_id: str, call: str | None
 ) -> None:
-    assert RunInfo(run_id, "", AT, parent=parent).call_of_parent == call
+    assert RunInfo(run_id, "desk", AT, "running", parent=parent).call_of_parent == call
 
 
 class Instances:
@@ -248,7 +247,9 @@ async def test_a_picture_that_cannot_be_read_is_not_there(
 
 async def test_an_output_is_shown_in_part_and_so_is_what_a_run_is_called() -> None:
     result = RunResult(**DONE | {"output": "x" * 50_000})
-    facts = RunInfo("a", "", AT, ended=AT, agent="n" * 5_000, principal="p\u202e\nq", root="a")
+    facts = RunInfo(
+        "a", "desk", AT, "running", ended=AT, agent="n" * 5_000, principal="p\u202e\nq", root="a"
+    )
     seen = LoadedRun(facts, ending=RunEnding("completed", result=result), has_answered=True)
     shown = await build_run_view(Services(lists(), temporal_ui="https://ui"), seen)
     assert len(shown["output"]) == MAX_OUTPUT_CHARS

@@ -18,7 +18,7 @@ from holdfast.web.run.timeline import Timeline
 from holdfast.web.run.view import used_text
 
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
-KNOWN = RunInfo(id="order-7", place="", started=AT)
+KNOWN = RunInfo("order-7", "desk", AT, "running")
 CALLS = [{"callId": "t1c1", "tool": "pay", "stage": "running"}]
 PAY = PendingApproval(
     call_id="t1c1",
@@ -137,7 +137,7 @@ def test_a_request_that_waits_for_its_turn_says_so() -> None:
 def test_of_a_run_that_cannot_be_read_the_lists_still_know_what_it_waits_for(
     problem: CommandError, why: str
 ) -> None:
-    known = replace(KNOWN, pending_tools=("pay", "mail"), pending_since=AT)
+    known = replace(KNOWN, tools=("pay", "mail"), since=AT)
     seen = LoadedRun(known, problem=problem)
     waits, silent = status_items(seen, Timeline("order-7").name)
     assert (waits.text, waits.since) == ("Waiting for approval: pay, mail.", AT)

@@ -21,7 +21,7 @@ AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
 class NoDelegates:
     """A server that lists none."""
 
-    async def list_workflows(self, query: str, limit: int) -> AsyncIterator[Any]:
+    async def list_workflows(self, query: str, limit: int, **_: Any) -> AsyncIterator[Any]:
         nothing: list[Any] = []
         for none in nothing:
             yield none
@@ -56,20 +56,22 @@ async def test_a_page_knows_how_far_it_has_come(
     lead: list[Any], entries: list[Any], length: int, last: int, more: bool
 ) -> None:
     status = {"log": {"entries": length}}
-    found = await shown(RunInfo("a", "", AT), status=status, earlier_entries=lead, entries=entries)
+    found = await shown(
+        RunInfo("a", "desk", AT, "running"), status=status, earlier_entries=lead, entries=entries
+    )
     assert (found["last"], found["has_more"]) == (last, more)
 
 
 async def test_a_call_goes_by_what_it_is_carried_out_with() -> None:
     call = {"n": 1, "type": "tool_call", "callId": "t1c1", "turn": 1, "tool": "pay", "label": "Pay"}
-    asked = RunInfo("a", "", AT, is_single_call=True, summary="Pay: amount=900")
+    asked = RunInfo("a", "desk", AT, "running", single=True, summary="Pay: amount=900")
     titles = [
         (await shown(known, **more, entries=entries))["title"]
         for known, more, entries in (
             (asked, {}, [call]),
             (asked, {}, [call, edit(5)]),
             (asked, {"earlier_entries": [edit(5)]}, [call]),
-            (RunInfo("a", "", AT, is_single_call=True), {}, [call]),
+            (RunInfo("a", "desk", AT, "running", single=True), {}, [call]),
         )
     ]
     call_view = await shown(asked, entries=[call])
@@ -91,7 +93,7 @@ async def test_what_is_earlier_is_not_taken_for_nothing_where_nobody_answers(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def silent(*_: Any) -> LoadedRun:
-        return LoadedRun(RunInfo("a", "", AT), problem=NoWorkerError("q"))
+        return LoadedRun(RunInfo("a", "desk", AT, "running"), problem=NoWorkerError("q"))
 
     monkeypatch.setattr(routes, "take_snapshot", silent)
     asked = {"type": "http", "query_string": b"before=9", "path_params": {"run": "a"}}
