@@ -173,51 +173,16 @@ class _Schemas:
         return responses
 
 
-@dataclass(frozen=True)
-class OperationView:
-    """An operation of a description, as the page shows it; `origin` is the inbox's own."""
-
-    whole: Mapping[str, Any]
-    origin: str
-    path: str
-    method: str
-    description: Mapping[str, Any]
-
-    @property
-    def curl(self) -> str:
-        """Return the curl command; the reader sets `$TOKEN` and `$RUN`."""
-        url, description = self.origin + self.path, self.description
-        lines = [f'curl -N "{url}"' if "watch" in description["operationId"] else f'curl "{url}"']
-        lines.append('-H "Authorization: Bearer $TOKEN"')
-        if self.method == "post":
-            lines[0] = lines[0].replace("curl", "curl -X POST", 1)
-        if body := description.get("requestBody"):
-            example = json.dumps(body["content"][JSON]["example"], ensure_ascii=False)
-            lines += [f'-H "Content-Type: {JSON}"', f"-d {shlex.quote(example)}"]
-        return " \\\n  ".join(lines).replace("{run}", "$RUN")
-
-    @property
-    def fields(self) -> dict[str, dict[str, Any]]:
-        """Return the fields of the request body, and which of them are required."""
-        if "requestBody" not in self.description:
-            return {}
-        body = self.description["requestBody"]["content"][JSON]["schema"]["$ref"]
-        schema = self.whole["components"]["schemas"][body.removeprefix(_SCHEMAS)]
-        needed = schema.get("required", [])
-        return {
-            field: {"text": one.get("description", ""), "needed": field in needed}
-            for field, one in schema["properties"].items()
-        }
-
-    @property
-    def successes(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """Return the successful responses, by status."""
-        return [each for each in self.description["responses"].items() if each[0] < "400"]
-
-    @property
-    def refusals(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """Return the refusals, by status."""
-        return [each for each in self.description["responses"].items() if each[0] >= "400"]
+def curl_command(url: str, method: str, operation: Mapping[str, Any]) -> str:
+    """Return the curl command for an operation; the reader sets `$TOKEN` and `$RUN`."""
+    lines = [f'curl -N "{url}"' if "watch" in operation["operationId"] else f'curl "{url}"']
+    lines.append('-H "Authorization: Bearer $TOKEN"')
+    if method == "post":
+        lines[0] = lines[0].replace("curl", "curl -X POST", 1)
+    if body := operation.get("requestBody"):
+        example = json.dumps(body["content"][JSON]["example"], ensure_ascii=False)
+        lines += [f'-H "Content-Type: {JSON}"', f"-d {shlex.quote(example)}"]
+    return " \\\n  ".join(lines).replace("{run}", "$RUN")
 
 
 def docs_routes(told: Mapping[str, Any]) -> list[BaseRoute]:
@@ -227,11 +192,13 @@ def docs_routes(told: Mapping[str, Any]) -> list[BaseRoute]:
         return JSONResponse(told)
 
     async def shown(request: Request) -> Response:
-        routes = [
-            OperationView(told, request.state.origin, path, method, each)
+        asked = [
+            (path, method, each, curl_command(request.state.origin + path, method, each))
             for path, methods in told["paths"].items()
             for method, each in methods.items()
         ]
-        return page(request, "api.html", about=told["info"]["description"], asked=routes)
+        schemas = {f"{_SCHEMAS}{name}": one for name, one in told["components"]["schemas"].items()}
+        about = told["info"]["description"]
+        return page(request, "api.html", about=about, asked=asked, schemas=schemas)
 
     return [Route("/openapi.json", document), Route("/api", shown)]

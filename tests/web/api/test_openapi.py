@@ -19,7 +19,7 @@ from starlette.routing import Route
 from temporalio.client import Client
 
 from holdfast.web.api.api_request import JSON
-from holdfast.web.api.openapi import Operation, OperationView, build_description
+from holdfast.web.api.openapi import Operation, build_description, curl_command
 from holdfast.web.api.operations import OPERATIONS, Resource, routes
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem
 from holdfast.web.services import Services
@@ -231,7 +231,7 @@ def test_a_command_of_the_page_sends_its_example_as_it_is() -> None:
     example = {"content": "It's $HOME & more"}
     body = {"requestBody": {"content": {JSON: {"example": example}}}}
     told = {"operationId": "say", **body}
-    said = shlex.split(OperationView({}, "https://a", "/runs/{run}", "post", told).curl)
+    said = shlex.split(curl_command("https://a/runs/{run}", "post", told))
     assert json.loads(said[said.index("-d") + 1]) == example
     assert said[:4] == ["curl", "-X", "POST", "https://a/runs/$RUN"]
 
