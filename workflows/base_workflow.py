@@ -37,7 +37,7 @@ from holdfast.workflows.commands.interceptors import Trace
 from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.question import DecisionRejected
+from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.execution_base import ExecutionBase, Fail, Finish, Step
 from holdfast.workflows.engine.log.spans import SpansProgress
 from holdfast.workflows.engine.run_state import CannotRenew

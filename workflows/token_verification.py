@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
 
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.question import DecisionRejected, sign_with_claims
+from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected, sign_with_claims
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.input import InvalidInputError, activity_failure, fail, own_plain_name
 from holdfast.workflows.permits import is_delegate

@@ -12,7 +12,7 @@ from holdfast.schemas.decision import Decision
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.tool import ActivityBinding, Hooks
 from holdfast.validation.text_safety import visible
-from holdfast.workflows.engine.approvals.question import DecisionRejected
+from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.ui_details.page import DetailsPage
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import as_before, call, tool

@@ -21,7 +21,8 @@ from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ActivityBinding, RepairAgent, Tool
 from holdfast.validation.rule_changes import use_rule_changes
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.call.activities import (
     Hook,
     HookRequests,

@@ -20,7 +20,7 @@ from holdfast.workflows.commands.activity_options import (
     call_summary,
     turn_summary,
 )
-from holdfast.workflows.engine.approvals.question import sign_with_claims
+from holdfast.workflows.engine.approvals.signed_decision import sign_with_claims
 from holdfast.workflows.engine.call.tool_call import Succeeded, ToolCall, Unknown, fail
 from holdfast.workflows.engine.execution_base import AskPeople, RunCalls
 from holdfast.workflows.ui_details.markdown import (

@@ -8,11 +8,8 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, Kind, Verdict
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from holdfast.schemas.tool import APPROVAL_DEFAULTS
-from holdfast.workflows.engine.approvals.question import (
-    MAX_COUNTED_DECISIONS,
-    DecisionRejected,
-    Question,
-)
+from holdfast.workflows.engine.approvals.question import MAX_COUNTED_DECISIONS, Question
+from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from tests.engine.asking import (
     ANN,
     BOB,

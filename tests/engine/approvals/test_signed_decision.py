@@ -10,9 +10,9 @@ from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.policy import satisfies, strictest_policy
-from holdfast.workflows.engine.approvals.question import (
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.signed_decision import (
     DecisionRejected,
-    Question,
     SignedDecision,
     sign_with_claims,
 )

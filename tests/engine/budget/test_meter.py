@@ -12,7 +12,7 @@ from holdfast.schemas.decision import Decision
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.validation.rule_changes import use_rule_changes
-from holdfast.workflows.engine.approvals.question import DecisionRejected
+from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.execution_base import AskPeople
 from holdfast.workflows.engine.model.prompt import FINALIZE

@@ -10,10 +10,15 @@ from typing import Any
 
 from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.decision import Decided, Decision
-from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL, STRICTER_CALLS
+from holdfast.schemas.names import ALREADY_DECIDED, NO_SUCH_CALL, STRICTER_CALLS
 from holdfast.schemas.phrases import first_names, quote_value
 from holdfast.validation.rule_changes import applies
-from holdfast.workflows.engine.approvals.question import DecisionRejected, Question, SignedDecision
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.signed_decision import (
+    DecisionRejected,
+    SignedDecision,
+    check_unused,
+)
 from holdfast.workflows.engine.state.redaction import truncate
 
 MAX_EARLY_DECISIONS = 256
@@ -90,11 +95,7 @@ class PendingApprovals(Lenient, frozen=False):
         question = self._open.get(decision.call_id)
         if question is not None:
             if isinstance(decision, SignedDecision):
-                # The signer of a used token may have changed the decision since.
-                use = self.tokens.get(decision.claims.id)
-                if use is not None:
-                    code = ALREADY_DECIDED if use == decision.token_use else INVALID_DECISION
-                    raise DecisionRejected(code, f"the token was used already: {use}")
+                check_unused(decision, self.tokens)
             return question, question.check(decision)
         if decision.call_id in self.closed:
             outcome = self.closed[decision.call_id]

@@ -3,8 +3,7 @@
 Decisions on a `Question` are checked, then counted; a quorum of equal ones is its `Ruling`.
 Decisions are equal if they have the same effect: to run with the same arguments, or to use the same
 result. An edit therefore restarts the count, and the digest of an approval of another person's edit
-proves that the approver saw that edit. Every field of a signed decision but its reason is read from
-its token, which counts once. An activity verifies signature and dates.
+proves that the approver saw that edit.
 """
 
 from collections.abc import Callable
@@ -16,7 +15,6 @@ from holdfast.schemas.base import canonical_json, rfc3339, sha256
 from holdfast.schemas.decision import (
     Decided,
     Decision,
-    DecisionClaims,
     Kind,
     PendingApproval,
     Verdict,
@@ -29,6 +27,12 @@ from holdfast.schemas.tool import ApprovalPolicy, Schema
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.rule_changes import applies
 from holdfast.validation.text_safety import normalized_person
+from holdfast.workflows.engine.approvals.signed_decision import (
+    RESULTS,
+    DecisionRejected,
+    SignedDecision,
+    check_token,
+)
 
 MAX_COUNTED_DECISIONS = 200
 MAX_REMINDERS = 100
@@ -47,11 +51,10 @@ _AGAIN = (
     "this call may have happened; to run it again send `did_not_happen` with the `digest` that is"
     " shown now"
 )
-_RESULTS: tuple[Verdict, ...] = ("respond", "happened")
 # The decisions that use a field of their own.
 _USED_BY: dict[str, tuple[Verdict, ...]] = {
     "arguments": ("edit",),
-    "result": _RESULTS,
+    "result": RESULTS,
     "remember": ("approve", "edit"),
 }
 _OBEYS_TIMEOUT: tuple[Kind, ...] = ("call", "input", "plan")
@@ -71,52 +74,6 @@ _UNFIT: dict[tuple[Kind, Verdict], str] = {
     ("input", "approve"): _ANSWER,
     ("input", "edit"): _ANSWER,
 }
-
-
-class DecisionRejected(Exception):
-    """A decision is rejected; `code` is a type of `schemas.names`."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class SignedDecision(Decision):
-    """A decision whose token was verified; no client can send one."""
-
-    claims: DecisionClaims
-
-    @property
-    def token_use(self) -> str:
-        """Return the use of its token: a call and a verdict."""
-        return f"{self.call_id} {self.decision}"
-
-
-def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) -> SignedDecision:
-    """Take the person from a token's claims, or raise `DecisionRejected`: it is for another run."""
-    if claims.workflow_id != run_id:
-        raise _unbound("another run")
-    fields = {name: getattr(decision, name) for name in decision.model_fields_set}
-    who = {"by": claims.sub, "groups": claims.groups}
-    return SignedDecision.model_validate({**fields, **who, "claims": claims})
-
-
-def check_token(decision: SignedDecision, call_id: str, digest: str) -> None:
-    """Raise `DecisionRejected` unless a token is for this call, this digest, and the verdict."""
-    claims, verdict = decision.claims, decision.decision
-    if claims.call_id is not None and claims.call_id != call_id:
-        raise _unbound("another call")
-    if claims.digest != digest:
-        what = "other arguments" if verdict == "edit" else "another call, or as it was before"
-        raise _unbound(f"{what}: look at it again, then sign")
-    if claims.decision is None and verdict not in ("approve", "deny", "edit"):
-        raise _unbound(f"an approval or a denial: sign `decision` as `{verdict}`")
-    if claims.decision not in (None, verdict):
-        raise _unbound("another decision")
-    if verdict in _RESULTS and claims.result_digest != sha256(canonical_json(decision.result)):
-        raise _unbound("another result: sign its digest as `resultDigest`")
-    if decision.remember and not claims.remember:
-        raise _unbound("this call alone: sign `remember` as well")
 
 
 @dataclass(frozen=True)
@@ -403,7 +360,3 @@ class Question:
 
 def _invalid(why: str) -> DecisionRejected:
     return DecisionRejected(INVALID_DECISION, why)
-
-
-def _unbound(what: str) -> DecisionRejected:
-    return DecisionRejected(INVALID_DECISION, f"the token is for {what}")

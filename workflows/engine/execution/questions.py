@@ -12,7 +12,8 @@ from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.validation.arguments import filled_in, unwrapped
 from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
-from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.execution.preparation import fit_arguments
 from holdfast.workflows.engine.run_state import RunState
