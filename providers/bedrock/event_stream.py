@@ -6,7 +6,6 @@ type as its one key.
 """
 
 import json
-import math
 from typing import Any
 from zlib import crc32
 
@@ -27,46 +26,38 @@ class EventStreamDecoder(EventDecoder):
 
         super().__init__()
         self._buffer = EventStreamBuffer()
-        self._parts: list[bytes] = []
-        self._size_bytes = 0
-        # A prelude, the whole message that it begins, or nothing more.
-        self._wanted_bytes: float = _PRELUDE_BYTES
+        self._data = bytearray()
         self._has_message = False
+        self._is_broken = False
 
     def feed(self, chunk: bytes) -> list[str]:
         """Return the events that these bytes complete."""
-        self._parts.append(chunk)
-        self._size_bytes += len(chunk)
-        if self._size_bytes < self._wanted_bytes:
-            return []
-        data, events = b"".join(self._parts), []
-        start = 0
+        self._data += chunk
+        events: list[str] = []
         try:
-            while len(data) - start >= self._wanted_bytes:
-                end = start + int(self._wanted_bytes)
-                if self._wanted_bytes == _PRELUDE_BYTES:
-                    self._wanted_bytes = _message_bytes(data[start:end])
-                    continue
-                self._buffer.add_data(data[start:end])
+            while not self._is_broken and len(self._data) >= (size := _message_bytes(self._data)):
+                self._buffer.add_data(bytes(self._data[:size]))
                 events += [_event(each.headers, each.payload) for each in self._buffer]
-                self._wanted_bytes, start = _PRELUDE_BYTES, end
+                del self._data[:size]
                 self._has_message = True
         except Exception:  # botocore's errors of broken messages have no common class
-            self._wanted_bytes = math.inf
-        self._parts = [data[start:]]
-        self._size_bytes = len(data) - start
+            self._is_broken = True
         return events
 
     def rest(self) -> str | None:
         """Return the document that was sent in place of a stream."""
-        is_message = self._has_message or _PRELUDE_BYTES < self._wanted_bytes < math.inf
-        return None if is_message else b"".join(self._parts).decode("utf-8", "replace").strip()
+        is_begun = len(self._data) >= _PRELUDE_BYTES and not self._is_broken
+        is_message = self._has_message or is_begun
+        return None if is_message else self._data.decode("utf-8", "replace").strip()
 
 
-def _message_bytes(prelude: bytes) -> int:
-    if crc32(prelude[:8]) != int.from_bytes(prelude[8:]):
+def _message_bytes(data: bytearray) -> int:
+    """Return the length of the first message, or that of its prelude until this has arrived."""
+    if len(data) < _PRELUDE_BYTES:
+        return _PRELUDE_BYTES
+    if crc32(data[:8]) != int.from_bytes(data[8:_PRELUDE_BYTES]):
         raise ValueError("not the beginning of a message")
-    return max(int.from_bytes(prelude[:4]), _MIN_MESSAGE_BYTES)
+    return max(int.from_bytes(data[:4]), _MIN_MESSAGE_BYTES)
 
 
 def _event(headers: dict[str, Any], payload: bytes) -> str:
