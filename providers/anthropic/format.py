@@ -11,10 +11,9 @@ instructions, one on the end of the conversation, and one on its end in the requ
 many calls were made in between. The state changes and is behind the last mark.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
-
-import httpx
 
 from holdfast.providers.answer_reader import AnswerReader, read_object
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
@@ -33,14 +32,12 @@ from holdfast.providers.message_list import encode_parts, joined_messages
 from holdfast.providers.part_order import Part, in_order
 from holdfast.providers.tool_schemas import arguments_schema
 from holdfast.providers.transport.http import ProviderFormat
-from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage, Content, DocumentPart, ImagePart, Media
 
 # The format has no default. This is the most that every model since Claude 3.5 takes.
 DEFAULT_OUTPUT_TOKENS = 8_192
 
-_VERSION = "2023-06-01"
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 USER, ASSISTANT = (b'{"role":"%s","content":[' % role for role in (b"user", b"assistant"))
 _MARK: Part = {"cache_control": {"type": "ephemeral"}}
@@ -56,20 +53,15 @@ class AnthropicFormat(ProviderFormat):
     """The format of the Messages API."""
 
     kind = "anthropic"
+    path = "/messages"
+    version = "/v1"
+    key_header = "x-api-key"
+    fixed_headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2023-06-01"}
     reserved: ClassVar[tuple[str, ...]] = ("messages", "system", "tools", "stream")
     answer_reader: ClassVar[type[AnswerReader]] = AnthropicAnswerReader
     # What the notice of a schema that cannot be enforced calls the provider.
     title = "Anthropic"
     results_show_media = True
-
-    def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
-        """Return `BASE/v1/messages`; the base may include the version."""
-        return target.url("/messages", version="/v1")
-
-    def headers(self, key: str | None) -> dict[str, str]:
-        """Return the version of the format, and the key in a header of its own."""
-        named = {"x-api-key": key} if key is not None else {}
-        return {"anthropic-version": _VERSION, **named}
 
     def unsupported_notices(self, ask: Ask) -> list[str]:
         """Return a notice for a schema that cannot be enforced."""

@@ -10,7 +10,8 @@ of a result, and images within it, which follow it as the user's.
 
 import json
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import httpx
 
@@ -23,7 +24,6 @@ from holdfast.providers.content import encode_json, media_of, request_body, text
 from holdfast.providers.message_list import joined_messages
 from holdfast.providers.part_order import Part
 from holdfast.providers.tool_schemas import arguments_schema
-from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
@@ -52,9 +52,14 @@ class BedrockFormat(AnthropicFormat):
     """The format of Converse: the blocks of the Messages API in other words."""
 
     kind = "bedrock"
+    key_header = "authorization"
+    fixed_headers: ClassVar[Mapping[str, str]] = {
+        "accept": "application/vnd.amazon.eventstream, application/json"
+    }
     reserved = ("messages", "system", "toolConfig")
     fetched = ()
     answer_reader = BedrockAnswerReader
+    event_decoder = EventStreamDecoder
     title = "Bedrock"
     results_show_media = False
 
@@ -66,11 +71,6 @@ class BedrockFormat(AnthropicFormat):
         streams = ask.model.options.get("stream") is not False
         operation = "converse-stream" if streams else "converse"
         return target.url(f"/model/{target.model_in_path(ask.model.name)}/{operation}")
-
-    def headers(self, key: str | None) -> dict[str, str]:
-        """Return the key, if any, as a bearer token: Amazon has keys for Bedrock."""
-        accepted = "application/vnd.amazon.eventstream, application/json"
-        return {"accept": accepted, **ProviderFormat.headers(self, key)}
 
     def shows_schema(self, ask: Ask, host: str) -> bool:
         """Return false: it depends on the model."""
@@ -134,10 +134,6 @@ class BedrockFormat(AnthropicFormat):
         }
         marks = (b"," + encode_json(mark)[1:-1], b"]}") if mark else ()
         return request_body(joined_messages(request, (USER, ASSISTANT), _texts, *marks), settings)
-
-    def event_decoder(self) -> EventStreamDecoder:
-        """Return a decoder of Amazon's event stream."""
-        return EventStreamDecoder()
 
 
 def _texts(text: str) -> list[Part]:

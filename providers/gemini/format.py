@@ -58,6 +58,7 @@ class GeminiFormat(ProviderFormat):
     """The format of `streamGenerateContent`."""
 
     kind = "gemini"
+    key_header = "x-goog-api-key"  # not in the address, which is written to logs
     reserved = ("contents", "systemInstruction", "tools")
     fetched = ("https://", "gs://")  # "File input methods"
     answer_reader = GeminiAnswerReader
@@ -69,10 +70,6 @@ class GeminiFormat(ProviderFormat):
         is_versioned = _VERSIONED.match(httpx.URL(target.endpoint.base_url or "").path)
         version = "" if is_versioned else "/v1beta"
         return target.url(f"/{path}:streamGenerateContent", version, query="alt=sse")
-
-    def headers(self, key: str | None) -> dict[str, str]:
-        """Return the key in a header of its own: an address is written to logs."""
-        return {"x-goog-api-key": key} if key is not None else {}
 
     def unsupported_notices(self, ask: Ask) -> list[str]:
         """Return a notice for a schema that is not enforced because tools are offered."""

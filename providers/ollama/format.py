@@ -7,8 +7,6 @@ silent.
 
 from typing import Any
 
-import httpx
-
 from holdfast.providers.answer_reader import read_object
 from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.content import encode_json, inline_data, media_of, request_body, text_of
@@ -16,7 +14,6 @@ from holdfast.providers.message_list import answer_or_result, list_messages
 from holdfast.providers.ollama.answer import OllamaAnswerReader
 from holdfast.providers.ollama.schema import ollama_schema
 from holdfast.providers.transport.http import ProviderFormat
-from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import AskedCall, ChatMessage, Content
@@ -33,14 +30,12 @@ class OllamaFormat(ProviderFormat):
     """The format of Ollama's chats."""
 
     kind = "ollama"
+    path = "/chat"
+    version = "/api"
     reserved = ("messages", "tools", "stream")
     carries = ("image",)
     fetched = ()
     answer_reader = OllamaAnswerReader
-
-    def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
-        """Return `BASE/api/chat`; the base may end with `/api`."""
-        return target.url("/chat", version="/api")
 
     def unsupported_notices(self, ask: Ask) -> list[str]:
         """Return a notice for a tool choice, which Ollama does not have."""

@@ -7,8 +7,6 @@ import json
 from functools import partial
 from typing import Any, ClassVar
 
-import httpx
-
 from holdfast.providers.answer_reader import AnswerReader
 from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.content import (
@@ -28,7 +26,6 @@ from holdfast.providers.openai.schema import fits_strict_mode
 from holdfast.providers.part_order import Part
 from holdfast.providers.tool_schemas import arguments_schema, with_items
 from holdfast.providers.transport.http import ProviderFormat
-from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart, Media
 
@@ -45,12 +42,9 @@ class OpenAIFormat(ProviderFormat):
     """The format of chat completions."""
 
     kind = "openai"
+    path: ClassVar[str] = "/chat/completions"
     reserved: ClassVar[tuple[str, ...]] = ("messages", "tools", "stream")
     answer_reader: ClassVar[type[AnswerReader]] = OpenAIAnswerReader
-
-    def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
-        """Return `BASE/chat/completions`; the base includes the version."""
-        return target.url("/chat/completions")
 
     def unsupported_notices(self, ask: Ask) -> list[str]:
         """Return a notice for a schema that is neither enforced nor in the instructions."""

@@ -10,8 +10,6 @@ reasoning is requested in encrypted form, and sent back in its place among messa
 import json
 from collections.abc import Iterator
 
-import httpx
-
 from holdfast.providers.answer_reader import read_object
 from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.content import (
@@ -35,8 +33,6 @@ from holdfast.providers.openai_responses.answer import (
     OpenAIResponsesAnswerReader,
 )
 from holdfast.providers.part_order import Part, in_order
-from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media
 
 _REASONING = "reasoning.encrypted_content"
@@ -46,16 +42,13 @@ class OpenAIResponsesFormat(OpenAIFormat):
     """The format of the Responses API."""
 
     kind = "openai-responses"
+    path = "/responses"
     reserved = (
         *("input", "instructions", "tools", "stream", "store", "background"),
         *("previous_response_id", "conversation"),
     )
     results_show_media = True
     answer_reader = OpenAIResponsesAnswerReader
-
-    def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
-        """Return `BASE/responses`; the base includes the version."""
-        return target.url("/responses")
 
     def encode_user(self, content: Content) -> tuple[bytes, ...]:
         """Encode a message as an item."""

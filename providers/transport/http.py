@@ -8,6 +8,7 @@ of a request that a server cannot accept.
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import httpx
@@ -56,6 +57,7 @@ _TOO_LARGE = f"the answer was larger than {MAX_ANSWER_BYTES} bytes; the rest was
 class ProviderFormat(ABC):
     """The format of one provider's servers. It has no state.
 
+    Requests are sent to `path`, below a `version` where the endpoint's own address may have it.
     `reserved` names the options that only the engine sets; `carries` are the types of parts that
     the format has beside text; `fetched` are the beginnings of addresses that a server may fetch
     these from: no file of its own machine. `results_show_media`: a call's result may have media in
@@ -63,19 +65,26 @@ class ProviderFormat(ABC):
     """
 
     kind: ClassVar[str]
+    path: ClassVar[str] = ""
+    version: ClassVar[str] = ""
+    key_header: ClassVar[str] = "authorization"
+    fixed_headers: ClassVar[Mapping[str, str]] = {}
     reserved: ClassVar[tuple[str, ...]]
     carries: ClassVar[tuple[str, ...]] = ("image", "document")
     fetched: ClassVar[tuple[str, ...]] = ("https://", "http://", "gs://")
     results_show_media: ClassVar[bool] = False
     answer_reader: ClassVar[type[AnswerReader]]
+    event_decoder: ClassVar[type[EventDecoder]] = LineDecoder
 
-    @abstractmethod
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
         """Return the address of the request."""
+        return target.url(self.path, self.version)
 
     def headers(self, key: str | None) -> dict[str, str]:
-        """Return the format's headers, in lower case; by default the key as a bearer token."""
-        return {"authorization": f"Bearer {key}"} if key is not None else {}
+        """Return the format's headers, in lower case, and the key in the one that is for it."""
+        scheme = "Bearer " if self.key_header == "authorization" else ""
+        named = {self.key_header: f"{scheme}{key}"} if key is not None else {}
+        return {**self.fixed_headers, **named}
 
     @abstractmethod
     def unsupported_notices(self, ask: Ask) -> list[str]:
@@ -112,10 +121,6 @@ class ProviderFormat(ABC):
     @abstractmethod
     def body(self, request: ProviderRequest, host: str) -> bytes:
         """Return the body of the request to the server at `host`."""
-
-    def event_decoder(self) -> EventDecoder:
-        """Return a decoder for one response; by default of lines."""
-        return LineDecoder()
 
 
 class HttpProvider:
