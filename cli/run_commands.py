@@ -195,7 +195,7 @@ async def send(*, run: str, text: str, how: str | None, skill: str | None) -> in
     message = {"role": "user", "content": text, **({} if skill is None else {"skill": skill})}
     if how is not None:
         fields, sent = _SENT[how]
-        await remote.signal(names.MESSAGE, {**message, **fields})
+        await remote.post({**message, **fields})
         print(f"{sent}. See {holdfast_command('show' if how == 'people' else 'watch', run)}")
         return DONE
     try:
@@ -229,7 +229,7 @@ async def withdraw(*, run: str, message: int) -> int:
 async def close(*, run: str) -> int:
     """End a conversation."""
     remote = await _reach(run, listens=True)
-    await remote.signal(names.CLOSE)
+    await remote.close()
     print(f"{clean(run)} ends when its turn is over.")
     return DONE
 

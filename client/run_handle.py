@@ -245,19 +245,23 @@ class RunHandle:
         """Take back a queued message, by its number; raises as `decide` does."""
         await self._update(names.WITHDRAW, {"message": message}, WorkflowUpdateStage.COMPLETED)
 
-    async def signal(self, name: str, *args: Any) -> None:
-        """Signal the run.
+    async def post(self, message: dict[str, Any]) -> None:
+        """Send the run a message, and wait for no answer.
 
         Raises:
             CommandError: the run does not exist, or has ended.
         """
-        if args:
-            await self._check_keys()
+        await self._check_keys()
         with explain_rpc_errors(self.id):
-            await self._handle.signal(name, args=args)
+            await self._handle.signal(names.MESSAGE, message)
+
+    async def close(self) -> None:
+        """End a conversation after its turn; raises as `post` does."""
+        with explain_rpc_errors(self.id):
+            await self._handle.signal(names.CLOSE)
 
     async def cancel(self) -> None:
-        """Request cancellation of the run; raises as `signal` does."""
+        """Request cancellation of the run; raises as `post` does."""
         with explain_rpc_errors(self.id):
             await self._handle.cancel()
 

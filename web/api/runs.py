@@ -140,7 +140,7 @@ async def say(asked: ApiRequest) -> Response:
         if wait_seconds and new_message.audience == "model":
             answer = {"run": run.id, "answer": await run.send(message, wait_seconds)}
             return JSONResponse(answer, headers={"Preference-Applied": f"wait={wait_seconds}"})
-        await run.signal(names.MESSAGE, message)
+        await run.post(message)
     except TimeoutError:
         pass
     except ApplicationError as refusal:
@@ -148,7 +148,7 @@ async def say(asked: ApiRequest) -> Response:
             case names.CONTINUED:
                 pass
             case names.NOT_A_CONVERSATION:
-                await run.signal(names.MESSAGE, message)
+                await run.post(message)
             case ErrorCode.CANCELLED | names.BUDGET_EXCEEDED | names.WITHDRAWN:
                 raise HttpProblem("no_answer", f"There is no answer: {refusal.message}.") from None
             case why:
@@ -182,7 +182,7 @@ async def renew(asked: ApiRequest) -> Response:
 async def close(asked: ApiRequest) -> Response:
     """Close a conversation after its last answer."""
     run = await asked.run(listens=True)
-    await run.signal(names.CLOSE)
+    await run.close()
     return _accepted(run)
 
 

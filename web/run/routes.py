@@ -22,7 +22,6 @@ from temporalio.exceptions import ApplicationError
 from holdfast.client.command_errors import CommandError, HasEndedError, NoWorkerError
 from holdfast.client.run_handle import NO_WORKER_SECONDS, Entry, RunHandle
 from holdfast.runtime.text_safety import as_json, clean
-from holdfast.schemas import names
 from holdfast.schemas.log_entry import read_record
 from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.request_body import read_form
@@ -184,7 +183,7 @@ class RunPages:
             if not wrong:
                 message_fields = {"role": "user", "content": text, "delivery": delivery}
                 message_fields |= {"audience": _PEOPLE} if how == _PEOPLE else {}
-                await run.signal(names.MESSAGE, message_fields)
+                await run.post(message_fields)
         except CommandError as error:
             wrong = f"Not sent: {clean(str(error))}."
         if wrong:
@@ -207,7 +206,7 @@ class RunPages:
         """Close a conversation after its last answer."""
         await read_form(request)
         run = self._conversation(request)
-        return await _done(run, partial(run.signal, names.CLOSE), "closed")
+        return await _done(run, run.close, "closed")
 
     async def before_cancel(self, request: Request) -> Response:
         """Ask to confirm a cancellation."""

@@ -168,7 +168,7 @@ async def test_what_ends_meanwhile_has_ended_and_what_cannot_be_reached_has_not(
         raise error
 
     monkeypatch.setattr(RunHandle, "observe", looked)
-    monkeypatch.setattr(RunHandle, {"close": "signal"}.get(what, what), fails)
+    monkeypatch.setattr(RunHandle, what, fails)
     async with inbox(nowhere) as stage:
         answer = await stage.post(f"/run/x/{what}")
     assert (answer.status_code, answer.headers.get("location")) == (status, where)
