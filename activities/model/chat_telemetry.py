@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Final
 
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode, use_span
 
 from holdfast.activities.interceptors.attempt_spans import current_place
 from holdfast.providers.answer_reader import arguments_text
@@ -50,7 +50,7 @@ def record_chat(
         "gen_ai.provider.name": provider_name(target),
         "gen_ai.request.model": ask.model.name or "",
     }
-    span: Span | None = None
+    span: Span = INVALID_SPAN
     if (place := current_place()) is not None:
         attributes = {
             **labels,
@@ -68,23 +68,19 @@ def record_chat(
         span = telemetry.start_span(name, place, known, SpanKind.CLIENT)
     is_turn = pointer.call is None and not pointer.summary
     chat = ChatRecord(telemetry, labels, span, is_turn=is_turn)
-    quiet = {"record_exception": False, "set_status_on_exception": False}
-    try:
-        with nullcontext() if span is None else use_span(span, **quiet):
+    with use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+        try:
             yield chat
-    except BaseException as error:
-        chat.record_failure(error)
-        raise
-    finally:
-        if span is not None:
-            span.end()
+        except BaseException as error:
+            chat.record_failure(error)
+            raise
 
 
 class ChatRecord:
     """One request and its outcome."""
 
     def __init__(
-        self, telemetry: Telemetry, labels: dict[str, str], span: Span | None, *, is_turn: bool
+        self, telemetry: Telemetry, labels: dict[str, str], span: Span, *, is_turn: bool
     ) -> None:
         self._telemetry = telemetry
         self._labels = labels
@@ -118,7 +114,7 @@ class ChatRecord:
         self._telemetry.metrics.record_answer(
             self._labels, usage, seconds, self.first_seconds, turn=self._is_turn
         )
-        if self._span is None:
+        if not self._span.is_recording():
             return
         attributes: dict[str, Any] = {
             "gen_ai.response.model": solution.model,
@@ -147,9 +143,8 @@ class ChatRecord:
         """Record that there is no answer."""
         kind = str(error.status) if isinstance(error, ProviderRefused) else type(error).__name__
         self._telemetry.metrics.record_failure(self._labels, self._seconds, kind)
-        if self._span is not None:
-            self._span.set_attribute("error.type", kind)
-            self._span.set_status(Status(StatusCode.ERROR, kind))
+        self._span.set_attribute("error.type", kind)
+        self._span.set_status(Status(StatusCode.ERROR, kind))
 
     @property
     def _seconds(self) -> float:
