@@ -23,6 +23,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.base_workflow import BaseWorkflow, StartedWork
 from holdfast.workflows.commands import publisher
 from holdfast.workflows.commands.step_executor import wait_in_time
+from holdfast.workflows.engine.call.activities import Hook
 from holdfast.workflows.engine.continue_as_new import (
     HistoryLength,
     WorkflowSnapshot,
@@ -35,7 +36,6 @@ from holdfast.workflows.engine.continue_as_new import (
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.execution_base import (
-    AskHook,
     AskModel,
     AskPeople,
     AwaitMessage,
@@ -150,7 +150,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         match step:
             case AskModel() as request:
                 await executor.ask_model(run, request)
-            case AskHook(hook):
+            case Hook() as hook:
                 await executor.ask_hook(run, hook)
             case RunCalls(turn):
                 await executor.execute_turn(turn)

@@ -39,7 +39,6 @@ from holdfast.workflows.engine.continue_as_new import (
 )
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.execution_base import (
-    AskHook,
     AskModel,
     AskPeople,
     AwaitMessage,
@@ -378,7 +377,7 @@ class Play(Playing[Run]):
     def take(self, step: Any) -> None:
         """Take one step."""
         match step:
-            case AskHook(hook):
+            case Hook() as hook:
                 self.hook_calls.append(hook)
                 self.run.requests.hook_answered(hook, self.hooked(hook))
             case AskModel(pointer) if pointer.summary:

@@ -57,13 +57,6 @@ class AskModel:
 
 
 @dataclass(frozen=True)
-class AskHook:
-    """Run a hook around a request to the model."""
-
-    hook: Hook
-
-
-@dataclass(frozen=True)
 class RunCalls:
     """Run the calls of a turn."""
 
@@ -100,7 +93,7 @@ class Fail:
     message: str
 
 
-Step = AskModel | AskHook | RunCalls | AskPeople | AwaitMessage | Finish | Fail
+Step = AskModel | Hook | RunCalls | AskPeople | AwaitMessage | Finish | Fail
 
 
 class ExecutionBase(ABC):

@@ -33,7 +33,7 @@ from holdfast.workflows.engine.call.activities import (
     invalid_hook_result,
 )
 from holdfast.workflows.engine.conversation.summaries import CannotShorten
-from holdfast.workflows.engine.execution_base import AskHook, AskModel
+from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES
 from holdfast.workflows.engine.model.model_choice import TOO_LONG
 from holdfast.workflows.engine.model.request_hooks import (
@@ -73,7 +73,7 @@ class ModelRequests:
         self._messages = messages
         self._limits = limits
         self._fail = fail
-        self.present: AskModel | AskHook | None = None
+        self.present: AskModel | Hook | None = None
         self.has_begun = False
         # Which model answered the open turn, for the log.
         self._answered_by: str | None = None
@@ -210,10 +210,8 @@ class ModelRequests:
     def _change(self, value: Any) -> None:
         """Make the request that `_beforeModel` has changed."""
         state, since = self._state, self._summaries.progress.since
-        changed = changed_request(value, self._settings.agent, state.tools, state.log, since)
-        self._settings.change(changed)
-        if changed.notice is not None:
-            state.log.add_notice(changed.notice)
+        agent, tools = self._settings.agent, state.tools
+        self._settings.change(changed_request(value, agent, tools, state.log, since))
         self._request()
 
     def _ask_hook(self, name: HookName, activity: ActivityBinding, view: dict[str, Any]) -> None:
@@ -222,8 +220,8 @@ class ModelRequests:
         n = self._hook_uses[name, turn]
         about = {"agent": agent.name, "turn": turn, "model": agent.own_model.to_json()}
         attempt = {"attempt": n} if name == "onModelError" else {}
-        hook = Hook(name, names.turn_id(turn), n, activity, [{**about, **attempt, **view}])
-        self.present = AskHook(hook)
+        view = {**about, **attempt, **view}
+        self.present = Hook(name, names.turn_id(turn), n, activity, [view])
 
     def _handle_failure(self, attempt: int, failure: str, value: Any) -> None:
         """Do what `_onModelError` wants about a failure; it may add a few attempts to a turn."""

@@ -4,7 +4,7 @@
 again:
 
     AskModel      ─► model_answered, or, for a summary, summary_answered; or model_failed
-    AskHook       ─► hook_answered
+    Hook          ─► hook_answered
     RunCalls      ─► closed
     AskPeople     ─► budget_decided
     AwaitMessage  ─► (the mailbox has a message or is closed)

@@ -46,7 +46,6 @@ class ChangedRequest:
 
     agent: Agent
     edits: ConversationEdits
-    notice: str | None = None
 
 
 def shown_messages(log: Log, since: int) -> dict[int, ChatMessage]:
@@ -92,7 +91,7 @@ def view_messages(log: Log, since: int) -> dict[str, Any]:
 def changed_request(
     value: Any, agent: Agent, tools: list[Tool], log: Log, since: int
 ) -> ChangedRequest:
-    """Return the request of an agent with these tools, as the value of `_beforeModel` changes it.
+    """Return and log the request of an agent with these tools, as `_beforeModel` changes it.
 
     Raises:
         RunStopped: The hook stops the run.
@@ -117,8 +116,9 @@ def changed_request(
             update={"model": patched_model(agent.own_model, change.model, "beforeModel")}
         )
         notes.append(f"model: {agent.own_model.label}")
-    notice = f"the hook `_beforeModel` changed the request: {'; '.join(notes)}" if notes else None
-    return ChangedRequest(agent, edits, notice)
+    if notes:
+        log.add_notice(f"the hook `_beforeModel` changed the request: {'; '.join(notes)}")
+    return ChangedRequest(agent, edits)
 
 
 def patched_model(model: ModelSettings, patch: dict[str, Any], hook: HookName) -> ModelSettings:
