@@ -61,10 +61,10 @@ class MemoryWorkflow:
 
         def is_long() -> bool:
             is_suggested = workflow.info().is_continue_as_new_suggested()
-            return is_suggested or self._writes >= self._memory.writes_a_run
+            return is_suggested or self._writes >= self._memory.state.writes_a_run
 
         await workflow.wait_condition(lambda: is_long() and workflow.all_handlers_finished())
-        workflow.continue_as_new(self._memory.state().to_json())
+        workflow.continue_as_new(self._memory.state.to_json())
 
     @workflow.update(
         name=names.WRITE,
@@ -102,7 +102,7 @@ class MemoryWorkflow:
 
     def details(self) -> str:
         """Return the current details that Temporal's UI shows, in Markdown."""
-        owner, memory = self._memory.owner, self._memory
+        owner, memory = self._memory.state.owner, self._memory
         whose = f" for {prose(owner.principal, _NAME_BYTES)}" if owner.principal else ""
         return (
             f"What the agent {prose(owner.agent, _NAME_BYTES)} keeps{whose}: {len(memory)} entries,"

@@ -42,32 +42,20 @@ class WriteRefused(Exception):
 
 
 class Memory:
-    """One memory: its entries, and the ids of the writes that were applied."""
+    """One memory, whose `state` has its entries and the marks of the writes that were applied."""
 
     def __init__(self, state: MemoryState) -> None:
-        self.owner = state.owner
-        self.writes_a_run = state.writes_a_run
-        self._entries = dict(state.entries)
-        self._applied = dict.fromkeys(state.applied)
-        self.size_bytes = sum(_size_bytes(key, entry) for key, entry in self._entries.items())
+        self.state = state
+        self.size_bytes = sum(_size_bytes(key, entry) for key, entry in state.entries.items())
 
     def __len__(self) -> int:
-        return len(self._entries)
-
-    def state(self) -> MemoryState:
-        """Return the whole state, to be passed on."""
-        return MemoryState(
-            owner=self.owner,
-            writes_a_run=self.writes_a_run,
-            entries=self._entries,
-            applied=list(self._applied),
-        )
+        return len(self.state.entries)
 
     def check(self, write: MemoryWrite, write_id: str) -> None:
         """Raise `WriteRefused` unless a write's condition is met and there is room for it."""
-        if _mark(write_id) in self._applied:
+        if _mark(write_id) in self.state.applied:
             return
-        held = self._entries.get(write.key)
+        held = self.state.entries.get(write.key)
         if write.if_value is not None and write.if_value != (held.value if held else ""):
             problem = "the text under this key is not the one in `ifValue`"
             raise WriteRefused(names.MEMORY_CONFLICT, f"{problem}; read it, and write again")
@@ -91,17 +79,16 @@ class Memory:
     def write(self, write: MemoryWrite, write_id: str, now: datetime) -> dict[str, Any]:
         """Apply a checked write once, and return the answer for the writer."""
         mark = _mark(write_id)
-        if mark not in self._applied:
+        if mark not in self.state.applied:
             text = self._text_after(write)
             self.size_bytes -= self._held_bytes(write.key)
-            self._entries.pop(write.key, None)
+            self.state.entries.pop(write.key, None)
             if text is not None:
                 entry = MemoryEntry(value=text, written_at=rfc3339(now))
-                self._entries[write.key] = entry
+                self.state.entries[write.key] = entry
                 self.size_bytes += _size_bytes(write.key, entry)
-            self._applied[mark] = None
-            if len(self._applied) > MAX_APPLIED:
-                del self._applied[next(iter(self._applied))]
+            self.state.applied.append(mark)
+            del self.state.applied[:-MAX_APPLIED]
         return {"key": write.key, "kept": write.value is not None, "entries": len(self)}
 
     def read(self, key: str | None, prefix: str = "", skip: int = 0) -> dict[str, Any]:
@@ -109,25 +96,25 @@ class Memory:
 
         They begin with the prefix, without the first `skip`; `more` is the number of others.
         """
-        if not self._entries:
+        if not self.state.entries:
             return dict(EMPTY)
-        entry = self._entries.get(key) if key is not None else None
+        entry = self.state.entries.get(key) if key is not None else None
         if key is not None and entry is not None:
             return {"key": key, "value": entry.value, "writtenAt": entry.written_at}
         missed = {} if key is None else {"key": key, "value": None}
-        keys = [each for each in reversed(self._entries) if each.startswith(prefix)][skip:]
+        keys = [each for each in reversed(self.state.entries) if each.startswith(prefix)][skip:]
         shown, more = keys[:MAX_KEYS_SHOWN], len(keys) - MAX_KEYS_SHOWN
         found = {**missed, "entries": len(self), "keys": shown}
         return {**found, "more": more} if more > 0 else found
 
     def search(self, search: MemorySearch) -> dict[str, Any]:
         """Return the entries that contain words of the query, the best first."""
-        if not self._entries:
+        if not self.state.entries:
             return dict(EMPTY)
         words = list(dict.fromkeys(_WORD.findall(search.query.casefold())))
         scored = (
             (_score(words, key, entry.value), key, entry)
-            for key, entry in reversed(self._entries.items())
+            for key, entry in reversed(self.state.entries.items())
         )
         best = sorted((each for each in scored if each[0]), key=lambda each: -each[0])
         found = []
@@ -140,13 +127,13 @@ class Memory:
         return {"entries": len(self), "matches": len(best), "found": found}
 
     def _text_after(self, write: MemoryWrite) -> str | None:
-        held = self._entries.get(write.key)
+        held = self.state.entries.get(write.key)
         if write.append and held is not None and held.value:
             return f"{held.value}\n{write.value}"
         return write.value
 
     def _held_bytes(self, key: str) -> int:
-        entry = self._entries.get(key)
+        entry = self.state.entries.get(key)
         return 0 if entry is None else _size_bytes(key, entry)
 
 

@@ -127,7 +127,7 @@ def test_only_the_last_writes_are_known_again_however_long_their_ids() -> None:
     kept = Kept()
     for n in range(MAX_APPLIED + 5):
         kept.write("ann", str(n), f"{'i' * 10_000}{n}")
-    state = kept.memory.state().to_json()
+    state = kept.memory.state.to_json()
     assert len(state["applied"]) == MAX_APPLIED
     assert json_size(state) < 40 * MAX_APPLIED
 
@@ -192,7 +192,7 @@ def test_the_fullest_memory_fits_into_one_payload(character: str) -> None:
     text = character * ((MAX_VALUE_BYTES - 20) // len(character.encode()))
     with pytest.raises(WriteRefused):
         fill(kept, text, MAX_KEY_CHARACTERS, character)
-    assert len(json.dumps(kept.memory.state().to_json())) < MAX_PAYLOAD_BYTES
+    assert len(json.dumps(kept.memory.state.to_json())) < MAX_PAYLOAD_BYTES
 
 
 # Searching.
@@ -240,8 +240,8 @@ def test_it_is_the_same_whether_or_not_it_went_on_as_new_after_each_write(
     for number, key, value in writes:
         stayed.write(key, value, str(number))
         went_on.write(key, value, str(number))
-        went_on.memory = Memory(MemoryState.read(went_on.memory.state().to_json()))
-    assert went_on.memory.state() == stayed.memory.state()
+        went_on.memory = Memory(MemoryState.read(went_on.memory.state.to_json()))
+    assert went_on.memory.state == stayed.memory.state
     assert went_on.keys() == stayed.keys()
     assert went_on.memory.size_bytes == stayed.memory.size_bytes
 
