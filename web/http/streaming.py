@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -113,39 +113,27 @@ class EventStream(StreamingResponse):
             except TimeoutError:
                 raise ClientDisconnect from None
 
-        session: SessionEnd = scope["state"]["session"]
-        life_seconds = min(self._life_seconds, session.seconds_left)
-        pieces = _alive(self._frames, life_seconds, session.stopping)
+        pieces = self._pieces(scope["state"]["session"], receive)
         self.body_iterator = pieces
-        with self._room.open_stream(self._viewer):
-            telling = asyncio.ensure_future(self.stream_response(send_in_time))
-            leaving = asyncio.ensure_future(self.listen_for_disconnect(receive))
-            try:
-                await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                await _stop(telling, leaving)
-                await pieces.aclose()
-        with suppress(ClientDisconnect, asyncio.CancelledError):
-            telling.result()
+        with self._room.open_stream(self._viewer), suppress(ClientDisconnect):
+            async with aclosing(pieces):
+                await self.stream_response(send_in_time)
 
-
-async def _alive(
-    frames: AsyncGenerator[str, None], life_seconds: float, stop: asyncio.Event
-) -> AsyncGenerator[str, None]:
-    """Yield the frames, and a keep-alive comment when there is none."""
-    yield f"retry: {RETRY_MILLISECONDS}\n\n"
-    until = monotonic() + life_seconds
-    async with aclosing(frames):
-        following = asyncio.ensure_future(anext(frames, None))
-        stopping = asyncio.ensure_future(stop.wait())
+    async def _pieces(self, session: SessionEnd, receive: Receive) -> AsyncGenerator[str, None]:
+        """Yield the frames, and a keep-alive comment when there is none."""
+        ends = (session.stopping.wait(), self.listen_for_disconnect(receive))
+        ending = [asyncio.ensure_future(end) for end in ends]
+        following = asyncio.ensure_future(anext(self._frames, None))
         try:
+            yield f"retry: {RETRY_MILLISECONDS}\n\n"
+            until = monotonic() + min(self._life_seconds, session.seconds_left)
             while (left_seconds := until - monotonic()) > 0:
                 await asyncio.wait(
-                    {following, stopping},
+                    {following, *ending},
                     timeout=min(left_seconds, KEEP_ALIVE_SECONDS),
                     return_when=asyncio.FIRST_COMPLETED,
                 )
-                if stopping.done():
+                if any(end.done() for end in ending):
                     return
                 if not following.done():
                     yield comment("still there")
@@ -153,14 +141,11 @@ async def _alive(
                 if (each := following.result()) is None:
                     return
                 yield each
-                following = asyncio.ensure_future(anext(frames, None))
+                following = asyncio.ensure_future(anext(self._frames, None))
         except Exception:
             logger.warning("a stream of events broke off", exc_info=True)
         finally:
-            await _stop(following, stopping)
-
-
-async def _stop(*tasks: asyncio.Future[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+            for task in (following, *ending):
+                task.cancel()
+            await asyncio.gather(following, *ending, return_exceptions=True)
+            await self._frames.aclose()
