@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from holdfast.client import question_text
-from holdfast.runtime.text_safety import clean, one_line
+from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
 from holdfast.schemas.reference import (
     Path,
@@ -28,11 +28,9 @@ from holdfast.workflows.engine.state.references import references
 
 MAX_NAMED: Final = 10
 _PLAN_FIELDS: Final = 120
-_DESCRIPTION_CHARS: Final = 300
 _TEXT_CHARS: Final = 100
 _NAME_CHARS: Final = 60
 _PATH_CHARS: Final = 120
-_SIDE_EFFECTS: Final = "has side effects"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +39,8 @@ class PlanStep:
 
     number: int
     id: str
-    tool: str
+    call: Mapping[str, Any]
+    tool: ShownTool | None
     label: str
     arguments: Any
     schema: Any
@@ -86,7 +85,8 @@ class PlanSteps:
                 PlanStep(
                     number,
                     call["id"],
-                    name,
+                    call,
+                    tool,
                     one_line(label or name, _NAME_CHARS),
                     call.get("arguments") or {},
                     tool.parameters if tool else {},
@@ -225,16 +225,11 @@ def call_place(call_id: str) -> Place:
 class PlanRow:
     """A step as the page shows it.
 
-    The result is stored at `writes`; the steps `users` need it; `changes` are edits not sent yet.
+    The steps `users` need its result; `changes` are edits not sent yet.
     """
 
     step: PlanStep
-    description: str
-    side_effect: str
     order: str
-    writes: str
-    executor: str
-    reasoning: str
     users: str
     values: Field
     edit: Field | None
@@ -258,14 +253,13 @@ def plan_rows(
     `entered` are arguments by call, with their `problems`; `kept_calls` is `None` if nothing was
     selected yet.
     """
-    calls = list(shown_calls(approval.arguments))
-    # A step that is not shown can be neither kept nor removed.
-    may_edit = may_edit and len(calls) <= question_text.MAX_CALLS
-    room = max(_PLAN_FIELDS // max(len(calls), 1), 1)
     steps, found = PlanSteps(approval.arguments, tools), list[PlanRow]()
-    for step, call in zip(steps.all, calls[: question_text.MAX_CALLS], strict=False):
+    # A step that is not shown can be neither kept nor removed.
+    may_edit = may_edit and len(steps.all) <= question_text.MAX_CALLS
+    room = max(_PLAN_FIELDS // max(len(steps.all), 1), 1)
+    for step in steps.all[: question_text.MAX_CALLS]:
         form = entered.get(step.id, FormValue(step.arguments, {}))
-        wrong, tool = problems.get(step.id, ()), tools.get(step.tool)
+        wrong = problems.get(step.id, ())
         is_changed, users = not is_same(form.value, step.arguments), steps.steps_using(step)
         values = build_fields(
             step.schema, FormValue(step.arguments, {}), prefix="v", room=5 * MAX_FIELDS
@@ -278,21 +272,14 @@ def plan_rows(
             edit = build_fields(
                 step.schema, form, place=place, prefix=prefix, room=room, wrong=wrong
             )
-        side_effect = "side effects unknown"
-        if tool is not None:
-            side_effect = _SIDE_EFFECTS if tool.side_effects else ""
-        instance = one_line(str(call.get("instance") or ""), _TEXT_CHARS)
+        instance = one_line(str(step.call.get("instance") or ""), _TEXT_CHARS)
         order = [steps.order_text(step), f"for {instance}" if instance else ""]
-        order.append(question_text.plan_call_bound(call))
+        order.append(question_text.plan_call_bound(step.call))
+        executor = question_text.plan_call_delegate(step.call)
         found.append(
             PlanRow(
                 step=step,
-                description=one_line(tool.description, _DESCRIPTION_CHARS) if tool else "",
-                side_effect=side_effect,
-                order=", ".join(filter(None, order)),
-                writes=one_line(str(call.get("writes") or ""), _TEXT_CHARS),
-                executor=question_text.plan_call_delegate(call),
-                reasoning=clean(str(call.get("reasoning") or "")),
+                order="; ".join(filter(None, [", ".join(filter(None, order)), executor])),
                 users=step_numbers(users) if users else "",
                 values=values,
                 edit=edit,
@@ -309,7 +296,8 @@ def plan_rows(
 
 def side_effect_warnings(rows: Sequence[PlanRow]) -> list[str]:
     """Return which of the selected steps have side effects, as a sentence."""
-    found = [str(one.step.number) for one in rows if one.keep and one.side_effect == _SIDE_EFFECTS]
+    kept = (one.step for one in rows if one.keep)
+    found = [str(step.number) for step in kept if step.tool and step.tool.side_effects]
     if not found:
         return []
     which = f"Step {found[0]} has" if len(found) == 1 else f"Steps {join_words(found)} have"
