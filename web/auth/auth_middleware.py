@@ -38,7 +38,7 @@ from holdfast.web.auth.sign_in import (
     sign_in_path,
 )
 from holdfast.web.http.origins import hosts_of
-from holdfast.web.http.problems import RefusedRequest, unauthorized
+from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
 from holdfast.web.http.request_body import carries_token, is_form, read_form
 from holdfast.web.http.streaming import SessionEnd
 from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
@@ -144,7 +144,7 @@ class AuthMiddleware:
         changes = request.method not in _SAFE
         own = self._access.own_origins
         if changes and request.headers.get("origin") not in {None, *own}:
-            raise RefusedRequest(403, _FORGED)
+            raise forbidden(_FORGED)
         if path.startswith(STATIC_PATH):
             return self._app
         if path in _DOORS:
@@ -162,7 +162,7 @@ class AuthMiddleware:
             if not await carries_token(request, known.person):
                 # A form without the token of its own page: refuse it, and keep it.
                 if not (wants_page(request) and is_form(request)):
-                    raise RefusedRequest(403, _FORGED)
+                    raise forbidden(_FORGED)
                 return resubmission_page(request, await read_form(request), known.person)
         return self._app
 
@@ -174,7 +174,7 @@ def _check_own_page(request: Request) -> None:
     site = request.headers.get("sec-fetch-site", "same-origin")
     has_said = "origin" in request.headers or "sec-fetch-site" in request.headers
     if site != "same-origin" or not has_said:
-        raise RefusedRequest(403, _FORGED)
+        raise forbidden(_FORGED)
 
 
 async def _sign_in_first(request: Request) -> Response:

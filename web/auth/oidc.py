@@ -49,7 +49,7 @@ from holdfast.web.auth.sign_in import (
     sign_in_path,
     sign_out_routes,
 )
-from holdfast.web.http.problems import RefusedRequest
+from holdfast.web.http.problems import RefusedRequest, forbidden
 
 SIGN_IN_SECONDS: Final = 600
 _KIND: Final = "going"
@@ -309,7 +309,7 @@ class OidcSignIn:
             await self._provider.check_issuer(query.get("iss"))
             if "error" in query:
                 why = one_line(query.get("error_description") or query["error"], _SAID_CHARS)
-                raise RefusedRequest(403, f"the provider has not signed you in: {why}")
+                raise forbidden(f"the provider has not signed you in: {why}")
             code = query.get("code", "")
             claims = await self._provider.claims(code, pending, _callback_of(request))
             self._sessions.start(answer, request, *identity(claims, self._settings))
@@ -336,24 +336,18 @@ def identity(claims: Mapping[str, Any], settings: Oidc) -> tuple[str, list[str]]
     name = claims.get(settings.name_claim)
     if not isinstance(name, str) or not name:
         todo = "tell who runs the inbox"
-        raise RefusedRequest(
-            403, f"the provider does not say your name (`{settings.name_claim}`); {todo}"
-        )
+        raise forbidden(f"the provider does not say your name (`{settings.name_claim}`); {todo}")
     # Some providers write it as a text. Others, which have none, are trusted to check addresses.
     verified = claims.get("email_verified", True)
     if settings.name_claim == "email" and verified is not True and verified != "true":
-        raise RefusedRequest(
-            403, "the provider has not seen that your e-mail address is yours; verify it"
-        )
+        raise forbidden("the provider has not seen that your e-mail address is yours; verify it")
     group_claim = claims.get(settings.groups_claim, [])
     groups = [group_claim] if isinstance(group_claim, str) else group_claim
     if not isinstance(groups, list) or not all(isinstance(each, str) for each in groups):
-        raise RefusedRequest(
-            403, "the provider says your groups as no list of names; tell who runs this"
-        )
+        raise forbidden("the provider says your groups as no list of names; tell who runs this")
     if settings.groups is not None:
         groups = [ours for group in groups for ours in settings.groups.get(group, [])]
     if settings.allow is not None and set(settings.allow).isdisjoint(groups):
         todo = "ask who runs the inbox to let you in"
-        raise RefusedRequest(403, f"you are in none of the groups that come in here; {todo}")
+        raise forbidden(f"you are in none of the groups that come in here; {todo}")
     return name, groups

@@ -24,7 +24,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from holdfast.validation.text_safety import plain_name
-from holdfast.web.http.problems import RefusedRequest
+from holdfast.web.http.problems import forbidden
 
 MAX_SEALED_CHARS: Final = 4_000
 MAX_NAME_CHARS: Final = 200
@@ -117,17 +117,13 @@ def build_person(
         RefusedRequest: the name or a group cannot be shown in a record.
     """
     if not _is_plain(name):
-        raise RefusedRequest(
-            403, "your name cannot be shown in a record of decisions; have it changed"
-        )
+        raise forbidden("your name cannot be shown in a record of decisions; have it changed")
     known = tuple(dict.fromkeys(groups))
     if len(known) > MAX_GROUPS:
         todo = "have those that decide nothing left out"
-        raise RefusedRequest(403, f"you are in more than {MAX_GROUPS} groups; {todo}")
+        raise forbidden(f"you are in more than {MAX_GROUPS} groups; {todo}")
     if not all(map(_is_plain, known)):
-        raise RefusedRequest(
-            403, "one of your groups has a name that cannot be shown; have it changed"
-        )
+        raise forbidden("one of your groups has a name that cannot be shown; have it changed")
     # The token is the same after signing in again: an open page remains valid.
     token = "" if via == "token" else seal.mark("form", f"{via} {name}")
     return Person(name, known, via, token, tuple(scopes))
@@ -164,7 +160,7 @@ class Sessions:
         sealed = self._seal.seal(self._kind, values, SESSION_SECONDS)
         if len(sealed) > MAX_SEALED_CHARS:
             todo = "have those that decide nothing left out"
-            raise RefusedRequest(403, f"you are in more groups than a browser can keep; {todo}")
+            raise forbidden(f"you are in more groups than a browser can keep; {todo}")
         set_cookie(answer, request, _COOKIE, sealed, SESSION_SECONDS, self._same_site)
 
     async def authenticate(self, request: Request) -> Authentication | None:

@@ -29,7 +29,7 @@ from holdfast.web.auth.sessions import (
     build_person,
 )
 from holdfast.web.codec.shared_secret import Secret
-from holdfast.web.http.problems import RefusedRequest
+from holdfast.web.http.problems import RefusedRequest, forbidden
 from holdfast.web.http.request_body import FIELD, read_form
 from holdfast.web.pages import page
 
@@ -185,13 +185,13 @@ class ProxySignIn:
         )
         if not self._is_from_proxy(request):
             if names or groups:
-                raise RefusedRequest(403, _FROM_ELSEWHERE)
+                raise forbidden(_FROM_ELSEWHERE)
             return None
         names = [_text(value) for value in names]
         if not any(names):
             return None
         if len(names) > 1:
-            raise RefusedRequest(403, f"the proxy says `{self._user}` twice; have it say it once")
+            raise forbidden(f"the proxy says `{self._user}` twice; have it say it once")
         group_names = (group.strip() for value in groups for group in _text(value).split(","))
         return Authentication(
             build_person(self._seal, names[0], filter(None, group_names), "proxy")
@@ -210,6 +210,4 @@ def _text(value: str) -> str:
     try:
         return value.encode("latin-1").decode().strip(" \t")
     except UnicodeError:
-        raise RefusedRequest(
-            403, "the proxy says a name that is not UTF-8; have it fixed"
-        ) from None
+        raise forbidden("the proxy says a name that is not UTF-8; have it fixed") from None

@@ -30,7 +30,7 @@ from holdfast.web.auth.sessions import delete_cookie, read_cookie, set_cookie
 from holdfast.web.codec.protocol import Protocol
 from holdfast.web.codec.shared_secret import Secret, digest, keep_newest
 from holdfast.web.http.origins import hosts_of
-from holdfast.web.http.problems import RefusedRequest, unauthorized
+from holdfast.web.http.problems import RefusedRequest, forbidden, unauthorized
 from holdfast.web.http.request_body import read_body
 from holdfast.web.pages import ENVIRONMENT
 
@@ -133,9 +133,7 @@ class CodecEndpoint:
                         421, "this endpoint has another name; name this one with `--url`"
                     )
                 if origin not in {None, *pages, *self._access.own}:
-                    raise RefusedRequest(
-                        403, "pages from there may not ask; name them with `--origin`"
-                    )
+                    raise forbidden("pages from there may not ask; name them with `--origin`")
                 answered = await handler(request)
             except RefusedRequest as refused:
                 answered = JSONResponse(
@@ -201,9 +199,7 @@ class CodecEndpoint:
 
     def _check_own_page(self, request: Request) -> None:
         if request.headers.get("origin") not in self._access.own:
-            raise RefusedRequest(
-                403, "only the page of this endpoint does that; open it, and try again"
-            )
+            raise forbidden("only the page of this endpoint does that; open it, and try again")
 
 
 def _address(request: Request) -> str:

@@ -162,3 +162,8 @@ class RefusedRequest(Exception):
 def unauthorized(sentence: str) -> RefusedRequest:
     """Return the refusal of an unauthenticated request."""
     return RefusedRequest(401, sentence, {"WWW-Authenticate": "Bearer"})
+
+
+def forbidden(sentence: str) -> RefusedRequest:
+    """Return the refusal of a sender who may not do this."""
+    return RefusedRequest(403, sentence)
