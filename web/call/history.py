@@ -6,7 +6,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
-from itertools import pairwise
 from typing import Any, Final, Literal
 
 from holdfast.client.run_handle import RunHandle
@@ -14,7 +13,7 @@ from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.narration.phrases import EXPIRED, author_phrase
 from holdfast.runtime.text_safety import clean, local_time, message_after_code, one_line
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decided, Kind, PendingApproval, brief_arguments, shown_calls
+from holdfast.schemas.decision import Decided, PendingApproval, brief_arguments, shown_calls
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
     DecisionEntry,
@@ -54,13 +53,20 @@ class ArgumentsVersion:
     by: str | None = None
 
 
-@dataclass(frozen=True)
-class EarlierRequest:
-    """An earlier question about the same call; without a verdict, it was withdrawn."""
+@dataclass
+class Question:
+    """A question about a call, requested `at` that time, or ended then by entry `end_number`.
 
-    kind: Kind
+    Without a verdict, it was withdrawn, or its timeout ended it (`expired`).
+    """
+
+    approval: PendingApproval
+    number: int
     at: str
+    decisions: list[DecisionEntry] = field(default_factory=list)
+    end_number: int | None = None
     verdict: Decided | None = None
+    expired: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,7 @@ class CallHistory:
     lead_up: list[NarrationLine] = field(default_factory=list)
     earlier_decisions: list[NarrationLine] = field(default_factory=list)
     outcome_lines: list[NarrationLine] = field(default_factory=list)
-    earlier_requests: list[EarlierRequest] = field(default_factory=list)
+    earlier_requests: list[Question] = field(default_factory=list)
     steps: list[StepResult] = field(default_factory=list)
     hidden_entries: int = 0
     stage: CallStage = "settled"
@@ -113,19 +119,29 @@ async def read_history(run: RunHandle, call_id: str, length: int) -> CallHistory
 def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) -> CallHistory:
     """Return the history of a call from these entries of a log."""
     narrated = _narrate(entries, run_id)
-    records = [record for record, _ in narrated]
-    asking = [
-        (index, one.entry)
-        for index, one in enumerate(records)
-        if isinstance(one.entry, ConfirmationRequiredEntry) and not one.entry.reminder
-    ]
-    requests = [(index, entry.approval) for index, entry in asking if entry.call_id == call_id]
-    if not requests:
+    questions, started_at = list[Question](), ""
+    limits: list[tuple[str, Any]] = []
+    for record, _ in narrated:
+        is_own = _call_id(record) == call_id
+        match record.entry:
+            case ConfirmationRequiredEntry(approval=asked) as entry if not entry.reminder:
+                if is_own:
+                    questions.append(Question(asked, record.n, record.at))
+                if asked.kind == "budget":
+                    limits.append((asked.tool, asked.arguments.get(asked.tool)))
+            case ToolStartEntry() if is_own:
+                started_at = record.at
+            case DecisionEntry() as entry if is_own and questions:
+                last = questions[-1]
+                last.decisions.append(entry)
+                if last.end_number is None and entry.outcome in ("decided", "expired"):
+                    last.end_number, last.at, last.verdict = record.n, record.at, entry.decided
+                    last.expired = entry.outcome == "expired"
+    if not questions:
         return CallHistory()
-    index, approval = requests[-1]
-    ending = _ending(records[index:], call_id)
-    verdict = ending[1].decided if ending else None
-    after = [one for one in narrated if ending and one[0].n > ending[0].n]
+    *earlier, last = questions
+    approval, verdict, end = last.approval, last.verdict, last.end_number
+    after = [one for one in narrated if end is not None and one[0].n > end]
     decisions = [
         line
         for one, lines in narrated
@@ -133,36 +149,27 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
         for line in lines
         if not one.entry.ignored
     ]
-    about = [one for one in records if _call_id(one) == call_id]
-    started = [one.at for one in about if isinstance(one.entry, ToolStartEntry)]
-    own = [
-        one.entry
-        for one in about
-        if isinstance(one.entry, DecisionEntry) and one.n > records[index].n
-    ]
-    versions = _versions(approval, own)
-    lead_up, hidden = _lead_up(narrated[:index], call_id, approval)
-    limits = [
-        entry.approval.arguments.get(approval.tool)
-        for _, entry in asking
-        if (entry.approval.kind, entry.approval.tool) == ("budget", approval.tool)
-    ]
+    versions = _versions(approval, last.decisions)
+    lead_up, hidden = _lead_up(
+        [one for one in narrated if one[0].n < last.number], call_id, approval
+    )
+    own_limits = [limit for name, limit in limits if name == approval.tool]
     return CallHistory(
         approval=approval,
-        entry_number=records[index].n,
+        entry_number=last.number,
         versions=versions,
         lead_up=lead_up,
         earlier_decisions=decisions[-MAX_DECISIONS:],
         outcome_lines=_outcome_lines(after, call_id, verdict)[:MAX_LINES],
-        earlier_requests=_earlier_requests(records, requests, call_id),
-        steps=_step_results(approval, versions[-1], after, verdict) if ending else [],
+        earlier_requests=earlier,
+        steps=_step_results(approval, versions[-1], after, verdict) if end is not None else [],
         hidden_entries=hidden,
-        stage=_stage(approval, [one for one, _ in after]) if ending else "settled",
-        decisions=[one.decided for one in own if one.decided is not None],
+        stage=_stage(approval, [one for one, _ in after]) if end is not None else "settled",
+        decisions=[one.decided for one in last.decisions if one.decided is not None],
         verdict=verdict,
-        expired=ending is not None and ending[1].outcome == "expired",
-        first_limit=limits[0] if limits and records[0].n == 1 else None,
-        started_at=started[-1] if started else "",
+        expired=last.expired,
+        first_limit=own_limits[0] if own_limits and narrated[0][0].n == 1 else None,
+        started_at=started_at,
     )
 
 
@@ -175,18 +182,6 @@ def _narrate(entries: Sequence[Mapping[str, Any]], run_id: str) -> list[Narrated
         clock = time.astimezone(UTC).strftime("%H:%M:%S") if time else ""
         narrated.append((record, [replace(line, at=clock) for line in narration.lines(record)]))
     return narrated
-
-
-def _earlier_requests(
-    records: Sequence[LogRecord], requests: Sequence[tuple[int, PendingApproval]], call_id: str
-) -> list[EarlierRequest]:
-    """Return the questions about a call before its last one; `requests` has their indexes."""
-    earlier = []
-    for (start, before), (end, _) in pairwise(requests):
-        closing = _ending(records[start:end], call_id)
-        at, decided = (closing[0].at, closing[1].decided) if closing else (records[start].at, None)
-        earlier.append(EarlierRequest(before.kind, at, decided))
-    return earlier
 
 
 def _outcome_lines(
@@ -208,15 +203,6 @@ def _call_id(record: LogRecord) -> str:
             return message.call_id or ""
         case entry:
             return str(getattr(entry, "call_id", ""))
-
-
-def _ending(records: Sequence[LogRecord], call_id: str) -> tuple[LogRecord, DecisionEntry] | None:
-    """Return the record and the entry of the decision or the timeout that ended a wait."""
-    for record in records:
-        match record.entry:
-            case DecisionEntry(outcome="decided" | "expired") as entry if entry.call_id == call_id:
-                return record, entry
-    return None
 
 
 def _versions(

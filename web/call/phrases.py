@@ -4,8 +4,7 @@ The terms for decisions and timeouts are those of `runtime.narration.phrases`. N
 written by a model or a tool's author.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.client.question_text import call_name
@@ -44,15 +43,6 @@ _STAGES: Final[Mapping[CallStage, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Eligibility:
-    """Whether a person may decide, the reason if not, and the terms of the decision."""
-
-    may_decide: bool
-    reason: str = ""
-    terms: Sequence[str] = ()
-
-
 def check_eligibility(
     approval: PendingApproval,
     policy: ApprovalPolicy | None,
@@ -60,11 +50,11 @@ def check_eligibility(
     principal: str | None,
     *,
     signs: bool,
-) -> Eligibility:
-    """Check whether a person may decide on a run of `principal`; the run checks it again.
+) -> tuple[str, list[str]]:
+    """Return why a person may not decide on a run of `principal`, if so, and the terms.
 
-    `policy` is the approval policy of the call, if known; `signs`: the inbox signs decisions for
-    the person.
+    The run checks it again. `policy` is the approval policy of the call, if known; `signs`: the
+    inbox signs decisions for the person.
     """
     not_own = policy is not None and policy.not_by == "principal"
     is_own = is_same_person(person.name, principal)
@@ -87,7 +77,7 @@ def check_eligibility(
     if approval.signed:
         how = "the inbox signs yours" if signs else "add your token below"
         terms.append(f"Decisions must be signed: {how}.")
-    return Eligibility(not reason, reason, terms)
+    return reason, terms
 
 
 def heading(approval: PendingApproval, agent: str | None) -> str:
@@ -197,8 +187,3 @@ def unknown_reason(approval: PendingApproval, heading: str) -> str:
     """Return the reason why an outcome is unknown, without the part for terminals."""
     text = clean(approval.question).partition(" Did it happen?")[0]
     return text.replace(f"`{approval.tool}`", heading).replace("`", "").rstrip(".")
-
-
-def ordinal(number: int) -> str:
-    """Return `second`, `third`, `4th`."""
-    return {2: "second", 3: "third"}.get(number, f"{number}th")

@@ -71,8 +71,8 @@ def build_call_page(
     approvals = [tool.approval for tool in pending.tools.values()]
     policy = strictest_policy(approvals) if approvals else None
     principal = pending.run_info.principal
-    eligibility = phrases.check_eligibility(approval, policy, person, principal, signs=signs)
-    may_edit = eligibility.may_decide and pending.is_editable
+    obstacle, terms = phrases.check_eligibility(approval, policy, person, principal, signs=signs)
+    may_edit = not obstacle and pending.is_editable
     edit, plan = _edit_form(pending, form, wrong, may_edit=may_edit)
     result = build_fields(
         pending.output_schema,
@@ -94,7 +94,8 @@ def build_call_page(
         "form": form,
         "notice": _notice(pending, form, forms, problem or decision),
         "signs": signs,
-        "eligibility": eligibility,
+        "obstacle": obstacle,
+        "terms": terms,
         "timeout_effect": timeout_phrase(
             approval.kind, approval.on_timeout, is_single_call=pending.run_info.single
         ),
@@ -103,7 +104,9 @@ def build_call_page(
         "heading": phrases.heading(approval, pending.run_info.agent),
         "consequences": phrases.consequences(approval, pending.tool),
         "plan_warnings": side_effect_warnings(plan) if plan else [],
-        "earlier_times": sum(one.kind == approval.kind for one in history.earlier_requests),
+        "earlier_times": sum(
+            one.approval.kind == approval.kind for one in history.earlier_requests
+        ),
         "changes": changes,
         "budget_uses": [*budget_uses(pending.status.get("budget") or {})],
         "arguments": build_fields(pending.schema, requested, prefix="v", room=5 * MAX_FIELDS),
