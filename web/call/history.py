@@ -54,7 +54,7 @@ class ArgumentsVersion:
 
 
 @dataclass
-class Question:
+class QuestionRound:
     """A question about a call, requested `at` that time, or ended then by entry `end_number`.
 
     Without a verdict, it was withdrawn, or its timeout ended it (`expired`).
@@ -95,7 +95,7 @@ class CallHistory:
     lead_up: list[NarrationLine] = field(default_factory=list)
     earlier_decisions: list[NarrationLine] = field(default_factory=list)
     outcome_lines: list[NarrationLine] = field(default_factory=list)
-    earlier_requests: list[Question] = field(default_factory=list)
+    earlier_requests: list[QuestionRound] = field(default_factory=list)
     steps: list[StepResult] = field(default_factory=list)
     hidden_entries: int = 0
     stage: CallStage = "settled"
@@ -119,14 +119,14 @@ async def read_history(run: RunHandle, call_id: str, length: int) -> CallHistory
 def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) -> CallHistory:
     """Return the history of a call from these entries of a log."""
     narrated = _narrate(entries, run_id)
-    questions, started_at = list[Question](), ""
+    questions, started_at = list[QuestionRound](), ""
     limits: list[tuple[str, Any]] = []
     for record, _ in narrated:
         is_own = _call_id(record) == call_id
         match record.entry:
             case ConfirmationRequiredEntry(approval=asked) as entry if not entry.reminder:
                 if is_own:
-                    questions.append(Question(asked, record.n, record.at))
+                    questions.append(QuestionRound(asked, record.n, record.at))
                 if asked.kind == "budget":
                     limits.append((asked.tool, asked.arguments.get(asked.tool)))
             case ToolStartEntry() if is_own:
