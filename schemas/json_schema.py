@@ -115,6 +115,12 @@ _KEYWORDS: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 KEYWORDS: Final = {name: {**kind, "description": text} for name, kind, text in _KEYWORDS}
 """Each keyword, and the schema of its value."""
+ONE_SCHEMA: Final = tuple(name for name, kind, _ in _KEYWORDS if kind is _SCHEMA)
+"""The keywords that hold one schema."""
+SEVERAL_SCHEMAS: Final = tuple(
+    name for name, kind, _ in _KEYWORDS if kind is _NAMED or kind is _SCHEMAS
+)
+"""The keywords that hold several schemas, by name or in a list."""
 
 DEFINITION: Final[dict[str, Any]] = {
     "title": "JSON Schema",

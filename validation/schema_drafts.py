@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from holdfast.schemas.json_schema import target_of
+from holdfast.schemas.json_schema import ONE_SCHEMA, SEVERAL_SCHEMAS, target_of
 from holdfast.validation.problems import Where
-from holdfast.validation.schema_keywords import ONE_SCHEMA, SEVERAL_SCHEMAS
 from holdfast.validation.validator import ANCHORS
 
 _DRAFTS = {

@@ -8,7 +8,13 @@ from collections.abc import Iterator, Mapping
 from itertools import filterfalse, islice
 from typing import Any
 
-from holdfast.schemas.json_schema import EXTENSIONS, KEYWORDS, TYPES
+from holdfast.schemas.json_schema import (
+    EXTENSIONS,
+    KEYWORDS,
+    ONE_SCHEMA,
+    SEVERAL_SCHEMAS,
+    TYPES,
+)
 from holdfast.schemas.phrases import closest_names, misfit_reason, quote_value, suggest_names
 from holdfast.schemas.tool import META_PROPERTIES, OTHERS_PARAMETERS
 from holdfast.validation.keyword_checks import Fault
@@ -20,15 +26,6 @@ MAX_WORDS_COMPARED = 1_000
 MAX_NAMES_COMPARED = 200
 # Too short to be distinguished from other words: `note` is no misspelling of `not`.
 _CANDIDATES = sorted(KEYWORDS.keys() - {"not", "if", "then", "else"})
-# Keywords that hold several schemas, by name or in a list, and those that hold one.
-SEVERAL_SCHEMAS = (
-    *("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"),
-    *("allOf", "anyOf", "oneOf", "prefixItems"),
-)
-ONE_SCHEMA = (
-    *("items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames"),
-    *("unevaluatedProperties", "not", "if", "then", "else", "contentSchema"),
-)
 _AT_TOP = {
     **{name: name for name in _CANDIDATES},
     **{name.removeprefix("_"): name for name in META_PROPERTIES},
