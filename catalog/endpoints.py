@@ -30,7 +30,7 @@ from holdfast.providers.transport.http import HttpProvider, ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.file_problems import LoadError
-from holdfast.runtime.settings_files.source import Source, load_source
+from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, ProviderName
 from holdfast.validation.problems import ValueProblem
 
@@ -165,7 +165,7 @@ def load_models(
         LoadError: the file, or a script that it names, does not load.
     """
     if file is not None:
-        source = load_source(file)
+        source = read_source(file)
     else:
         found: dict[str, object] = {}
         for usual, keys, address, default in _USUAL_VARIABLES:
@@ -206,7 +206,7 @@ def load_script(file: Path) -> ScriptProvider:
     Raises:
         LoadError: the script does not load.
     """
-    source = load_source(file)
+    source = read_source(file)
     kind: type[ScriptedAnswers | Scenarios] = (
         ScriptedAnswers if isinstance(source.value, list) else Scenarios
     )

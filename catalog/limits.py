@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.catalog.registry import DefinitionRegistry
-from holdfast.runtime.settings_files.source import load_source
+from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.base import Lenient, readable_json
 from holdfast.schemas.phrases import first_names
@@ -39,7 +39,7 @@ def load_limits(folder: Path | None) -> Limits:
     """Load the limits of a catalog folder, which may have none, or raise `LoadError`."""
     if folder is None or not os.path.lexists(folder / LIMITS):
         return NO_LIMITS
-    return load_source(folder / LIMITS).parse_as(Limits)
+    return read_source(folder / LIMITS).parse_as(Limits)
 
 
 def limited_agent(agent: Agent, limits: Limits) -> Agent:

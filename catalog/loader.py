@@ -230,8 +230,8 @@ class _Loading:
     def _read(self, path: Path) -> Source | None:
         try:
             return read_source(path)
-        except UnreadableError as error:
-            self._problems.append(error.in_file(path))
+        except LoadError as error:
+            self._problems += error.problems
             return None
 
     def _add_tool(self, source: Source, name: str | None) -> None:

@@ -13,7 +13,7 @@ import httpx
 from holdfast.runtime.addresses import AddressError, parse_secure_address
 from holdfast.runtime.identity.key_sets import OPTION, LiveKeySet, load_key_sets
 from holdfast.runtime.settings_files.file_problems import LoadError
-from holdfast.runtime.settings_files.source import Source, load_source
+from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.schemas.settings.keys import AUDIENCES
 from holdfast.validation.problems import ValueProblem
@@ -37,7 +37,7 @@ def load_inbox_settings(
     Raises:
         LoadError: the settings cannot be used.
     """
-    source = load_source(file)
+    source = read_source(file)
     settings = source.parse_as(InboxSettings)
     problems = source.problems(_faults(settings, environ))
     keys: Sequence[LiveKeySet] = ()

@@ -21,7 +21,7 @@ from holdfast.runtime.addresses import (
     parse_secure_address,
 )
 from holdfast.runtime.settings_files.file_problems import LoadError
-from holdfast.runtime.settings_files.source import load_source
+from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.settings.notify import Notifiers, Webhook
 from holdfast.validation.problems import ValueProblem
 
@@ -36,7 +36,7 @@ def load_notifiers(
     """
     if file is None:
         return NotificationChannels()
-    source = load_source(file)
+    source = read_source(file)
     settings = source.parse_as(Notifiers)
     faults: list[ValueProblem] = []
     try:

@@ -24,7 +24,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
-from holdfast.runtime.settings_files.source import load_source, read_text
+from holdfast.runtime.settings_files.source import read_source, read_text
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.settings.encryption import Encryption, EncryptionKey
 from holdfast.validation.problems import ValueProblem
@@ -125,7 +125,7 @@ class KeyRing:
             fix = "name the file that says where the keys are kept"
             problem = FileProblem("the name of the file", None, "this is a key itself", fix)
             raise LoadError([problem])
-        source = load_source(file)
+        source = read_source(file)
         entries = source.parse_as(Encryption, _hide_value).keys
         faults = [
             ValueProblem(("keys", n, name), "this is a key, or looks like one", _ELSEWHERE)

@@ -183,14 +183,17 @@ def read_key_file(file: Path) -> tuple[PublicKey, ...]:
     Raises:
         LoadError: the file is neither, or holds a value that is not a supported public key.
     """
+    found = _read_file(file)
+    return parse_key_set(found) if isinstance(found, Source) else found
+
+
+def _read_file(file: Path) -> tuple[PublicKey, ...] | Source:
+    """Return the keys of a file in PEM, and of any other the value."""
     try:
         text = read_text(file, MAX_FILE_BYTES)
-        if is_pem(text):
-            return parse_pem_keys(text)
-        source = read_source(file)
+        return parse_pem_keys(text) if is_pem(text) else read_source(file)
     except UnreadableError as error:
         raise LoadError([error.in_file(file)]) from None
-    return parse_key_set(source)
 
 
 def load_key_sets(
@@ -212,16 +215,10 @@ def load_key_sets(
 def _load(place: str, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:
     if place.startswith(("http://", "https://")):
         return [_from_url(UNNAMED, KeySet(url=place), None, http)]
-    file = Path(place)
-    try:
-        if is_pem(read_text(file, MAX_FILE_BYTES)):
-            return [FileKeySet(UNNAMED, KeySet(file=place), file)]
-        source = read_source(file)
-    except UnreadableError as error:
-        raise LoadError([error.in_file(file)]) from None
-    value = source.value if isinstance(source.value, dict) else {}
-    if isinstance(value.get("keys"), list):
-        return [FileKeySet(UNNAMED, KeySet(file=place), file)]
+    source = _read_file(Path(place))
+    value = source.value if isinstance(source, Source) and isinstance(source.value, dict) else {}
+    if not isinstance(source, Source) or isinstance(value.get("keys"), list):
+        return [FileKeySet(UNNAMED, KeySet(file=place), Path(place))]
     named = {name: each for name, each in value.items() if name != "$schema"}
     if not named or isinstance(value.get("file", value.get("url")), str):
         fix = "write each under a name of your own, `NAME: {file: …}`"

@@ -91,38 +91,25 @@ def read_source(path: Path) -> Source:
     """Read a `.json`, `.yaml`, `.yml` or `.md` file.
 
     Raises:
-        UnreadableError: the file cannot be read, is too large, or is not in the format of its name.
-    """
-    text = read_text(path, MAX_FILE_BYTES)
-    if not text.strip():
-        raise UnreadableError(1, "the file is empty", "write something in it, or remove it")
-    match path.suffix.lower():
-        case ".json":
-            value, lines = read_json(text)
-        case ".md":
-            value, lines = _read_markdown(text)
-        case _:
-            value, lines = read_yaml(text)
-    if value is None:
-        raise UnreadableError(1, "the file has no content", "write something in it, or remove it")
-    try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError as error:
-        fix = "take out infinite numbers and half characters (lone surrogates)"
-        raise UnreadableError(1, "it holds what JSON does not have", fix) from error
-    return Source(str(path), value, lines)
-
-
-def load_source(path: Path) -> Source:
-    """Read a file as `read_source` does.
-
-    Raises:
         LoadError: the file cannot be read, is too large, or is not in the format of its name.
     """
+    readers = {".json": read_json, ".md": _read_markdown}
+    fix = "write something in it, or remove it"
     try:
-        return read_source(path)
+        text = read_text(path, MAX_FILE_BYTES)
+        if not text.strip():
+            raise UnreadableError(1, "the file is empty", fix)
+        value, lines = readers.get(path.suffix.lower(), read_yaml)(text)
+        if value is None:
+            raise UnreadableError(1, "the file has no content", fix)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnreadableError as error:
         raise LoadError([error.in_file(path)]) from None
+    except ValueError:
+        fix = "take out infinite numbers and half characters (lone surrogates)"
+        problem = FileProblem(str(path), 1, "it holds what JSON does not have", fix)
+        raise LoadError([problem]) from None
+    return Source(str(path), value, lines)
 
 
 def read_text(path: Path, most_bytes: int) -> str:

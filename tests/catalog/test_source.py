@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.settings_files.file_problems import UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError
 from holdfast.runtime.settings_files.source import read_source
 from holdfast.validation.problems import Where
 
@@ -42,10 +42,11 @@ def read(folder: Path, name: str, text: str | bytes) -> object:
     return read_source(path).value
 
 
-def refusal(folder: Path, name: str, text: str | bytes) -> UnreadableError:
-    with pytest.raises(UnreadableError) as refused:
+def refusal(folder: Path, name: str, text: str | bytes) -> FileProblem:
+    with pytest.raises(LoadError) as refused:
         read(folder, name, text)
-    return refused.value
+    [problem] = refused.value.problems
+    return problem
 
 
 @pytest.mark.parametrize(
@@ -140,5 +141,5 @@ def test_a_file_that_may_not_be_read_is_refused(
 
     (tmp_path / "a.json").write_text("{}")
     monkeypatch.setattr(Path, "open", forbid)  # root may read everything
-    with pytest.raises(UnreadableError, match="cannot be read: Permission denied"):
+    with pytest.raises(LoadError, match="cannot be read: Permission denied"):
         read_source(tmp_path / "a.json")

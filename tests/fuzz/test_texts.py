@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from holdfast.runtime.settings_files.file_problems import UnreadableError
+from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.base import canonical_json, is_deeper, parse_duration
@@ -76,7 +76,7 @@ def test_arguments(written: str) -> None:
 def test_files(data: bytes, suffix: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path: Path = tmp_path_factory.getbasetemp() / f"fuzzed{suffix}"
     path.write_bytes(data)
-    with suppress(UnreadableError):
+    with suppress(LoadError):
         json.dumps(read_source(path).value)
 
 
@@ -84,7 +84,7 @@ def test_aliases_that_unfold_to_far_too_much_are_refused(tmp_path: Path) -> None
     path = tmp_path / "laughs.yaml"
     levels = [f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]" for n in range(9)]
     path.write_text("\n".join(["a0: &a0 [lol]", *levels]), encoding="utf-8")
-    with pytest.raises(UnreadableError, match="it holds too much"):
+    with pytest.raises(LoadError, match="it holds too much"):
         read_source(path)
 
 
