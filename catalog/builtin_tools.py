@@ -184,10 +184,7 @@ class _UnsetIsAbsent(UntitledSchema):
     """Describe a field without its default: what is unset is left out, and is not null."""
 
     def default_schema(self, schema: Any) -> dict[str, Any]:
-        inner = schema["schema"]
-        if schema.get("default") is None and inner["type"] == "nullable":
-            inner = inner["schema"]
-        return self.generate_inner(inner)
+        return self.generate_inner(schema["schema"])
 
 
 def _parameters(arguments: type[Strict]) -> dict[str, Any]:

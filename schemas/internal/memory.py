@@ -7,6 +7,7 @@ with which that workflow continues as new.
 from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from holdfast.schemas import names
 from holdfast.schemas.base import Described, Lenient
@@ -61,7 +62,7 @@ class MemoryWrite(Described):
     """The text; null to delete."""
     append: bool = False
     """Add the text to what is kept, on a new line."""
-    if_value: Text | None = None
+    if_value: Text | SkipJsonSchema[None] = None
     """Write only if this is the text that is kept now; empty: if none is. Otherwise the call fails,
     and nothing is changed."""
 
@@ -75,7 +76,7 @@ class MemoryWrite(Described):
 class MemoryRead(Described):
     """Which entry is wanted, or which keys."""
 
-    key: Key | None = None
+    key: Key | SkipJsonSchema[None] = None
     """What the entry is kept under."""
     prefix: Annotated[str, Field(max_length=MAX_KEY_CHARACTERS)] = ""
     """Without a key: what the keys begin with."""
