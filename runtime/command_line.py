@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, NoReturn, TypeVar
 
-from holdfast.schemas.phrases import closest_names, misfit_reason, quote_value, suggest_names
+from holdfast.schemas.phrases import did_you_mean, misfit_reason, quote_value
 
 T = TypeVar("T")
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)\Z", re.DOTALL)
@@ -33,8 +33,7 @@ class CommandParser(argparse.ArgumentParser, ABC):
                 todo = "put a text of several words in quotes"
                 parser.end(f"{quote_value(word)} is one word too many", todo)
             option = word.partition("=")[0]
-            close = closest_names(option, parser.option_names())
-            todo = suggest_names(option, close) if close else ""
+            todo = did_you_mean(option, parser.option_names())
             parser.end(f"there is no option {quote_value(option)}", todo)
         return options
 
@@ -53,9 +52,8 @@ class CommandParser(argparse.ArgumentParser, ABC):
             wrong, _, todo = said.partition("; ")
         else:
             word, known = choice.group(1), choice.group(2).replace("'", "").split(", ")
-            close = closest_names(word, known)
             wrong = f"{quote_value(word)} does not fit"
-            todo = suggest_names(word, close) if close else f"write one of {', '.join(known)}"
+            todo = did_you_mean(word, known) or f"write one of {', '.join(known)}"
         self.end(f"{place}{wrong}", todo)
 
     @abstractmethod

@@ -15,7 +15,7 @@ from typing import Final
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError
 
-from holdfast.schemas.phrases import closest_names, quote_value, suggest_names
+from holdfast.schemas.phrases import did_you_mean, quote_value, suggest_names
 from holdfast.validation.problems import FixableError
 
 CONFIG_FILE: Final = "TEMPORAL_CONFIG_FILE"
@@ -149,9 +149,9 @@ def _ignored_settings() -> Iterator[str]:
     if file and not Path(file).exists():
         yield f"{CONFIG_FILE}: there is no file {file}; its settings are not there"
     for name in os.environ:
-        meant = closest_names(name, _VARIABLES, _NEARLY) if name.startswith("TEMPORAL_") else []
+        meant = did_you_mean(name, _VARIABLES, _NEARLY) if name.startswith("TEMPORAL_") else ""
         if meant and name not in _VARIABLES and not name.startswith("TEMPORAL_GRPC_META_"):
-            yield f"the variable {name} is not read; {suggest_names(name, meant)}"
+            yield f"the variable {name} is not read; {meant}"
     try:
         ClientConfig.load(config_file_strict=True)
     except (OSError, RuntimeError, ValueError) as error:

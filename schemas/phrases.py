@@ -59,12 +59,14 @@ def suggest_names(name: str, names: Iterable[str], nothing: str = "there are non
     The names closest to it, or the first few.
     """
     known = sorted(set(names))
-    close = closest_names(name, known)
-    if close:
-        return "did you mean " + " or ".join(f"`{match}`" for match in close) + "?"
-    if not known:
-        return nothing
-    return f"known: {first_names([f'`{each}`' for each in known], MAX_NAMES_TOLD)}"
+    listed = first_names([f"`{each}`" for each in known], MAX_NAMES_TOLD)
+    return did_you_mean(name, known) or (f"known: {listed}" if known else nothing)
+
+
+def did_you_mean(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the question for the names that are meant, perhaps; empty if none is close."""
+    close = " or ".join(f"`{each}`" for each in closest_names(name, names, cutoff))
+    return f"did you mean {close}?" if close else ""
 
 
 def closest_names(name: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:

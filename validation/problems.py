@@ -21,7 +21,7 @@ from holdfast.schemas.phrases import (
     NAME_WORDS,
     TOOL_NAME_PATTERN,
     TOOL_NAME_WORDS,
-    closest_names,
+    did_you_mean,
     misfit_reason,
     quote_value,
     suggest_names,
@@ -249,8 +249,7 @@ def _suggestion(errors: list[ErrorDetails]) -> str:
         for word in re.findall(r"'([^']+)'", str((error.get("ctx") or {})["expected"]))
     ]
     value = errors[0]["input"]
-    close = closest_names(value, words) if isinstance(value, str) and len(words) > 1 else []
-    return suggest_names(value, close) if close else ""
+    return did_you_mean(value, words) if isinstance(value, str) and len(words) > 1 else ""
 
 
 def is_wrong_type(error: ErrorDetails) -> bool:

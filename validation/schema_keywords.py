@@ -15,7 +15,7 @@ from holdfast.schemas.json_schema import (
     SEVERAL_SCHEMAS,
     TYPES,
 )
-from holdfast.schemas.phrases import closest_names, misfit_reason, quote_value, suggest_names
+from holdfast.schemas.phrases import closest_names, did_you_mean, misfit_reason, quote_value
 from holdfast.schemas.tool import META_PROPERTIES, OTHERS_PARAMETERS
 from holdfast.validation.keyword_checks import Fault
 from holdfast.validation.problems import ValueProblem, Where
@@ -68,9 +68,8 @@ def keyword_faults(schema: Any) -> Iterator[ValueProblem]:
         for n, name in enumerate(required[:MAX_NAMES_COMPARED]):
             is_missing = isinstance(name, str) and name not in properties
             beside = islice(properties, MAX_NAMES_COMPARED) if is_missing else ()
-            if close := closest_names(str(name), beside, _NEARLY):
+            if fix := did_you_mean(str(name), beside, _NEARLY):
                 reason = f"{quote_value(name)} is required, and there is no such property"
-                fix = suggest_names(name, close)
                 yield ValueProblem((*where, "required", n), reason, fix)
 
 
@@ -148,6 +147,5 @@ def _type_problem(where: Where, value: Any) -> ValueProblem:
     reason = f"{quote_value(value)} is no type"
     if other := _OTHER_TYPES.get(value.casefold()):
         return ValueProblem(where, reason, f"write `{other}`")
-    close = closest_names(value, TYPES)
-    fix = suggest_names(value, close) if close else "the types are " + ", ".join(TYPES)
+    fix = did_you_mean(value, TYPES) or "the types are " + ", ".join(TYPES)
     return ValueProblem(where, reason, fix)
