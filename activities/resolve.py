@@ -36,7 +36,7 @@ class DefinitionResolver:
     def __init__(
         self,
         shelf: CurrentCatalog,
-        facts: WorkerFacts,
+        facts: Callable[[], WorkerFacts],
         tracing: Callable[[], Tracing] | None = None,
     ) -> None:
         self._shelf = shelf
@@ -93,8 +93,8 @@ class DefinitionResolver:
     def _of_worker(self) -> WorkerFacts:
         """Return the facts about the worker; tracing is decided for each run."""
         if self._tracing is None:
-            return self._facts
-        return self._facts.model_copy(update={"tracing": self._tracing()})
+            return self._facts()
+        return self._facts().model_copy(update={"tracing": self._tracing()})
 
 
 def _check(request: dict[str, Any], model: type[RequestT]) -> RequestT:

@@ -6,7 +6,7 @@ at once, each with its file, line, reason and fix, and stop the worker.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -53,16 +53,15 @@ class Catalog:
     python_activities: tuple[PythonActivity, ...] = ()
     advice: tuple[FileProblem, ...] = ()
 
-    @property
-    def unbound_activities(self) -> list[PythonActivity]:
-        """Return the activities that are not tools, and that no tool, hook or skill names."""
+    @cached_property
+    def bound_activities(self) -> frozenset[str]:
+        """Return the activities that tools, hooks and skills name."""
         agents, tools = self.agents.values(), self.all_tools
         bindings = [tool.activity for tool in tools]
         bindings += (skill.activity for agent in agents for skill in agent.skills)
         hooks = (*(tool.hooks for tool in tools), *(agent.hooks for agent in agents))
         named = (*bindings, *(each for one in hooks for _, each in one))
-        bound = {each.type for each in named if isinstance(each, ActivityBinding)}
-        return [each for each in self.python_activities if each.name not in bound]
+        return frozenset(each.type for each in named if isinstance(each, ActivityBinding))
 
     @property
     def all_tools(self) -> list[Tool]:
@@ -96,29 +95,34 @@ def load_catalog(
     task_queue: str = names.TASK_QUEUE,
     knowledge_urls: Collection[AddressPrefix] = (),
     read_definition: DefinitionReader,
+    activities: Collection[str] = (),
 ) -> Catalog:
     """Load a folder's tools and agents, and the tools of Python modules.
 
     `modules` are dotted names or paths of `.py` files. Activities on `task_queue` must be among
-    theirs. Without `endpoints` (None), it is unknown which ones agents may use.
+    theirs, or among the other `activities` of the worker. Without `endpoints` (None), it is unknown
+    which ones agents may use.
 
     Raises:
         LoadError: a tool, an agent or a module does not load.
     """
     world = DefinitionRegistry(
-        task_queue=task_queue, endpoints=endpoints, knowledge_urls=knowledge_urls
+        task_queue=task_queue,
+        activities=activities,
+        endpoints=endpoints,
+        knowledge_urls=knowledge_urls,
     )
     before = Path.cwd()
-    activities: list[PythonActivity] = []
+    found: list[PythonActivity] = []
     problems: list[FileProblem] = []
     for name in dict.fromkeys(modules):
         try:
-            activities += read_module(name, read_definition)
+            found += read_module(name, read_definition)
         except LoadError as error:
             problems += error.problems
     if folder is not None and Path.cwd() != before:  # a module has changed the working folder
         folder = before / folder
-    return _Loading(world, activities, problems, folder).catalog()
+    return _Loading(world, found, problems, folder).catalog()
 
 
 def reload_catalog(catalog: Catalog, folder: Path) -> Catalog:
@@ -164,7 +168,7 @@ class _Loading:
             tools=self._tools,
             broken_tools=self._broken,
             agents=None,
-            activities=frozenset(self._activities),
+            activities=frozenset([*world.activities, *self._activities]),
             is_incomplete=bool(problems),
         )
         try:

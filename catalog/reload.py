@@ -9,7 +9,6 @@ to the next and during the loading: half of a `git pull` is never loaded.
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -62,13 +61,12 @@ class CatalogReloader:
         self._once = ChangeDetector(file_signature(once))
         self._told: list[str] = []
 
-    async def run(self, threads: Executor, between: timedelta) -> None:
+    async def run(self, between: timedelta) -> None:
         """Check again and again until the task is cancelled, never on the event loop's thread."""
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(between.total_seconds())
             try:
-                await loop.run_in_executor(threads, self.check_once)
+                await asyncio.to_thread(self.check_once)
             except Exception:
                 logger.exception("the catalog could not be read; %s", STAYS)
 

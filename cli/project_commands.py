@@ -72,10 +72,10 @@ async def demo() -> int:
     from holdfast.hosting import temporal
     from holdfast.hosting.dev_server import HOST, DevServer, free_port, run_dev_server
     from holdfast.hosting.options import WorkerSettings, project_files
+    from holdfast.hosting.plugin import HoldfastPlugin
     from holdfast.hosting.resources import load_resources
     from holdfast.hosting.worker import build_worker
     from holdfast.runtime.secrets import Secrets, environment_secrets
-    from holdfast.runtime.storage.locations import dev_store_location, open_store_at
 
     files = project_files(Path())
     if files is None:
@@ -88,12 +88,11 @@ async def demo() -> int:
     server = DevServer(DATABASE, free_port(DevServer.port), free_port(DevServer.ui_port))
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(run_dev_server(server))
-        location = dev_store_location(DATABASE)
-        store = await stack.enter_async_context(open_store_at(location, writing=True))
+        plugin = HoldfastPlugin.of(settings, resources)
         client = await temporal.connect(
-            {"target_host": address, "namespace": server.namespace}, store
+            {"target_host": address, "namespace": server.namespace}, [plugin]
         )
-        await stack.enter_async_context(await build_worker(client, settings, resources))
+        await stack.enter_async_context(build_worker(client, settings))
         ui = f"http://{HOST}:{server.ui_port}"
         inbox = await stack.enter_async_context(_inbox(client, ui))
         request = {"agent": AGENT, "input": REQUEST}

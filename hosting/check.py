@@ -94,8 +94,8 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
     catalog = resources.current_catalog.catalog
     notes = [
         each.source.problem(ValueProblem((), f"activity `{each.name}` {reason}", fix))
-        for each in catalog.unbound_activities
-        if each.name != settings.notify
+        for each in catalog.python_activities
+        if each.name not in catalog.bound_activities and each.name != settings.notify
     ]
     own = {each.name for each in catalog.python_activities}
     once = {

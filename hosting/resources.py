@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import httpx
@@ -68,8 +69,24 @@ class ResourcesError(StartError):
         self.problems = list(problems)
 
 
-def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> WorkerResources:
+def load_key_ring(file: Path) -> KeyRing:
+    """Read the keys of a file.
+
+    Raises:
+        ResourcesError: a key does not load.
+    """
+    try:
+        return KeyRing.load(file, os.environ)
+    except LoadError as error:
+        raise ResourcesError(error.problems) from None
+
+
+def load_resources(
+    settings: WorkerSettings, secrets: Secrets | None = None, activities: Collection[str] = ()
+) -> WorkerResources:
     """Read and check everything that the settings name; secrets are added to those given.
+
+    `activities` are those that the worker has beside the ones of its `tools`.
 
     Raises:
         ResourcesError: a resource does not load; the error has every problem.
@@ -109,7 +126,7 @@ def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> 
     )
     telemetry_settings = attempt(lambda: read_telemetry(os.environ), default=TelemetrySettings())
     try:
-        current_catalog, reloader = _load_catalog(settings, endpoints)
+        current_catalog, reloader = _load_catalog(settings, endpoints, activities)
     except LoadError as error:
         raise ResourcesError([*problems, *error.problems]) from None
     if problems:
@@ -122,7 +139,7 @@ def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> 
 
 
 def _load_catalog(
-    settings: WorkerSettings, endpoints: Collection[str] | None
+    settings: WorkerSettings, endpoints: Collection[str] | None, activities: Collection[str]
 ) -> tuple[CurrentCatalog, CatalogReloader]:
     # Absolute: a module, or a running tool, may change the working folder.
     folder = None if settings.catalog is None else settings.catalog.absolute()
@@ -135,10 +152,11 @@ def _load_catalog(
         task_queue=settings.task_queue,
         knowledge_urls=_read_each("--knowledge-url", AddressPrefix.read, settings.knowledge_urls),
         read_definition=activity_definition,
+        activities=activities,
     )
-    activities = catalog.definitions.activities
-    if settings.notify is not None and settings.notify not in activities:
-        todo = suggest_names(settings.notify, activities, "`--tools` gives it some")
+    known = catalog.definitions.activities
+    if settings.notify is not None and settings.notify not in known:
+        todo = suggest_names(settings.notify, known, "`--tools` gives it some")
         reason = f"this worker has no activity `{settings.notify}`"
         raise LoadError([FileProblem("--notify", None, reason, todo)])
     current = CurrentCatalog(catalog)

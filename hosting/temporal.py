@@ -2,34 +2,22 @@
 
 import asyncio
 import logging
-from dataclasses import replace
+from collections.abc import Sequence
 
 from temporalio.api.enums.v1 import IndexedValueType
-from temporalio.api.failure.v1 import Failure
 from temporalio.api.operatorservice.v1 import (
     AddSearchAttributesRequest,
     ListSearchAttributesRequest,
 )
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
-from temporalio.client import Client
-from temporalio.contrib.pydantic import PydanticPayloadConverter
-from temporalio.converter import (
-    CompositePayloadConverter,
-    DataConverter,
-    DefaultFailureConverter,
-    PayloadConverter,
-)
+from temporalio.client import Client, Plugin
 from temporalio.envconfig import ClientConnectConfig
-from temporalio.exceptions import ApplicationError
 from temporalio.runtime import TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.hosting.process_exit import wrong_setup
 from holdfast.hosting.worker_telemetry import core_runtime
 from holdfast.runtime.connection_errors import explain_failure
-from holdfast.runtime.encryption.codec import DecryptError, EncryptionCodec, KeylessCodec
-from holdfast.runtime.encryption.key_ring import KeyRing
-from holdfast.runtime.storage.store import Store, StoreError, external_storage
 from holdfast.schemas import names
 
 CONNECT_TIMEOUT_SECONDS = 10
@@ -49,90 +37,9 @@ _TYPES: dict[str, IndexedValueType.ValueType] = {
 logger = logging.getLogger("holdfast")
 
 
-class PlainFailureConverter(DefaultFailureConverter):
-    """Leave the stack trace out of errors that are raised on purpose; a bug keeps its own.
-
-    People read a rejection in Temporal's UI. The place in our code that raised it does not help
-    them.
-    """
-
-    def to_failure(
-        self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
-    ) -> None:
-        """Convert an exception; the SDK calls this, for causes too."""
-        super().to_failure(exception, payload_converter, failure)
-        # A failure from another process is passed on unchanged.
-        is_own = isinstance(exception, ApplicationError) and exception.failure is None
-        if is_own or isinstance(exception, StoreError | DecryptError):
-            failure.stack_trace = ""
-
-
-class EncodedFailureConverter(PlainFailureConverter):
-    """Move messages and stack traces to where payloads are encrypted; types stay readable."""
-
-    def to_failure(
-        self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
-    ) -> None:
-        """Convert an exception; the SDK calls this, for causes too."""
-        super().to_failure(exception, payload_converter, failure)
-        _encode(failure, payload_converter)
-        # Causes from another process are not encoded yet.
-        cause = failure
-        while cause.HasField("cause"):
-            cause = cause.cause
-            if not cause.HasField("encoded_attributes"):
-                _encode(cause, payload_converter)
-
-
-def _encode(failure: Failure, payload_converter: PayloadConverter) -> None:
-    fields = {"message": failure.message, "stack_trace": failure.stack_trace}
-    failure.encoded_attributes.CopyFrom(payload_converter.to_payload(fields))
-    # The message that Temporal itself uses.
-    failure.message = "Encoded failure"
-    failure.stack_trace = ""
-
-
-class SharedPayloadConverter(CompositePayloadConverter):
-    """Convert as Pydantic's converter does, with parts that are made once.
-
-    The SDK makes a converter for every run, and two for each of its tasks.
-    """
-
-    _parts = tuple(PydanticPayloadConverter().converters.values())
-
-    def __init__(self) -> None:
-        super().__init__(*self._parts)
-
-
-# The converter of a worker's client.
-data_converter = DataConverter(
-    payload_converter_class=SharedPayloadConverter,
-    payload_codec=KeylessCodec(),
-    failure_converter_class=PlainFailureConverter,
-)
-
-
-def with_store(converter: DataConverter, store: Store | None) -> DataConverter:
-    """Return the data converter with a store; large values are then sent as references."""
-    storage = None if store is None else external_storage(store)
-    return replace(converter, external_storage=storage)
-
-
-def with_encryption(converter: DataConverter, ring: KeyRing | None) -> DataConverter:
-    """Return the data converter with encryption, if there are keys."""
-    if ring is None:
-        return converter
-    return replace(
-        converter,
-        payload_codec=EncryptionCodec(ring),
-        failure_converter_class=EncodedFailureConverter,
-    )
-
-
 async def connect(
     settings: ClientConnectConfig,
-    store: Store | None = None,
-    ring: KeyRing | None = None,
+    plugins: Sequence[Plugin] = (),
     metrics: TelemetryConfig | None = None,
 ) -> Client:
     """Return a client for the settings' server and namespace; `metrics` is for the SDK's core.
@@ -143,13 +50,16 @@ async def connect(
     """
     address = settings["target_host"]
     async with explain_failure(address, CONNECT_TIMEOUT_SECONDS, _START_ONE):
-        client = await Client.connect(
-            **settings,
-            data_converter=with_store(with_encryption(data_converter, ring), store),
-            runtime=core_runtime(metrics),
-        )
+        client = await Client.connect(**settings, plugins=plugins, runtime=core_runtime(metrics))
         await _check_namespace(client)
     return client
+
+
+def without_plugins(client: Client) -> Client:
+    """Return the client as its plugins have made it, for workers that are none of theirs."""
+    config = client.config(active_config=True)
+    config["plugins"] = []
+    return Client(**config)
 
 
 async def _check_namespace(client: Client) -> None:

@@ -10,7 +10,8 @@ from temporalio.testing import WorkflowEnvironment
 
 from holdfast.hosting.dev_server import CONFIG_OPTIONS, temporal_binary
 from holdfast.hosting.process_exit import exit_process
-from holdfast.hosting.temporal import data_converter, usable_search_attributes
+from holdfast.hosting.temporal import usable_search_attributes
+from holdfast.runtime.data_converter import data_converter
 from tests.support.fixtures import holdfast, launch, ledger
 
 __all__ = ["holdfast", "launch", "ledger"]

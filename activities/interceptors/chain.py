@@ -1,21 +1,31 @@
 """The interceptors of a worker's activities, as the one that the SDK takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from temporalio import activity
 from temporalio.worker import ActivityInboundInterceptor, Interceptor
+
+from holdfast.schemas import names
 
 # Returns an interceptor of one execution around another one.
 WrapActivity = Callable[[ActivityInboundInterceptor], ActivityInboundInterceptor]
 
 
 class ActivityInterceptors(Interceptor):
-    """Wraps each execution in several interceptors, the outermost first."""
+    """Wraps each execution in several interceptors, the outermost first.
 
-    def __init__(self, *wraps: WrapActivity) -> None:
-        self.wraps = wraps
+    Activities with names of `only_in_runs` are wrapped in runs of Holdfast alone.
+    """
+
+    def __init__(self, *wraps: WrapActivity, only_in_runs: Collection[str] = ()) -> None:
+        self.wraps, self._only_in_runs = wraps, only_in_runs
 
     def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Wrap one execution; the SDK calls this."""
+        info = activity.info()
+        is_theirs = info.activity_type in self._only_in_runs
+        if is_theirs and info.workflow_type not in names.WORKFLOWS:
+            return inner
         for wrap in reversed(self.wraps):
             inner = wrap(inner)
         return inner

@@ -5,7 +5,7 @@ their headers into a run with another id. So the permit may be of a run that thi
 its history names these, which no client can write.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from holdfast.schemas import names
 class PermitCheck(ActivityInboundInterceptor):
     """Refuses activities that no admitted run has started, if the worker has `keys`.
 
-    Types that are `exempt` need no permit. The arguments of the others are `RawValue`s: decoded and
+    Types that are exempt need no permit. The arguments of the others are `RawValue`s: decoded and
     encoded again, they may be other bytes.
     """
 
@@ -33,15 +33,15 @@ class PermitCheck(ActivityInboundInterceptor):
         *,
         keys: KeyRing | None,
         client: Client,
-        exempt: Collection[str],
+        is_exempt: Callable[[str], bool],
     ) -> None:
         super().__init__(inner)
-        self._keys, self._client, self._exempt = keys, client, exempt
+        self._keys, self._client, self._is_exempt = keys, client, is_exempt
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         """Check the permit, and execute the activity; the SDK calls this."""
         info = activity.info()
-        if self._keys is not None and not (info.is_local or info.activity_type in self._exempt):
+        if self._keys is not None and not (info.is_local or self._is_exempt(info.activity_type)):
             permit = input.headers.get(names.PERMIT, Payload()).data
             arguments = activity.payload_converter().to_payloads(input.args)
             await self._check(_current_use("activity", arguments), permit, self._keys)

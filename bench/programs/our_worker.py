@@ -22,5 +22,5 @@ async def at_work(client: Client, model: ModelServer, **more: Any) -> AsyncItera
         endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")
         tools = str(Path(__file__).with_name("tools.py"))
         settings = WorkerSettings(tools=[tools], endpoints=endpoints, task_queue=queue, **more)
-        async with await build_worker(client, settings):
+        async with build_worker(client, settings):
             yield queue

@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
-from holdfast.hosting.temporal import data_converter
+from holdfast.runtime.data_converter import data_converter
 from holdfast.workflows.agent import AgentWorkflow
 
 REPLAYED: dict[str, Any] = {

@@ -4,5 +4,6 @@
 - `query_divergence`: fail the workflow task of a run that got ahead of its history
 - `cache_eviction`: remove a run that may be ahead from the cache
 - `activity_definitions`: the definition that `@activity.defn` attaches to a function
+- `worker_shutdown`: notice the beginning of a shutdown
 - `workflow_runner`: which of these are in use, by the version of `temporalio`
 """

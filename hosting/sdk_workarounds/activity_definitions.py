@@ -21,6 +21,12 @@ def activity_definition(value: Any) -> ActivityDefinition | None:
     return ActivityDefinition(found.name, found.arg_types)
 
 
+def activity_name(run: Callable[..., Any]) -> str:
+    """Return the name of an activity; empty for a dynamic one."""
+    definition = activity_definition(run)
+    return "" if definition is None else definition.name or ""
+
+
 def with_raw_arguments(run: Callable[..., Any]) -> Callable[..., Any]:
     """Return the activity, which decodes its arguments itself.
 

@@ -16,6 +16,7 @@ from temporalio import workflow
 from temporalio.worker import Worker, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 
 from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
+from holdfast.hosting.sdk_workarounds.workflow_runner import is_own_workflow
 
 # The SDK fails a workflow task after two seconds without an answer of the workflow, by the clock. A
 # worker with a few percent of a processor needs longer, and Temporal repeats a failed task at once,
@@ -34,9 +35,15 @@ class CacheEvictingRunner(WorkflowRunner):
         self._inner, self._evict = inner, evict
 
     def attach(self, worker: Worker) -> None:
-        """Evict runs from the cache of this worker, in whose event loop this is called."""
-        if worker._workflow_worker is not None:
-            worker._workflow_worker._deadlock_timeout_seconds = DEADLOCK_SECONDS
+        """Evict runs from the cache of this worker, in whose event loop this is called.
+
+        The time limit is that of a whole worker, and stays if that has other workflows, too.
+        """
+        workflows = worker._workflow_worker
+        if workflows is not None and all(
+            is_own_workflow(each.cls) for each in workflows._workflows.values()
+        ):
+            workflows._deadlock_timeout_seconds = DEADLOCK_SECONDS
         loop, bridge = asyncio.get_running_loop(), worker._bridge_worker
 
         def evict(run_id: str) -> None:

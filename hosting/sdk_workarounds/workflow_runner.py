@@ -12,13 +12,13 @@ randomness or the outside world is rejected.
 import logging
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from temporalio.worker import Worker, WorkflowRunner
+from temporalio.worker import Worker, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 from temporalio.worker.workflow_sandbox import (
     RestrictedWorkflowAccessError,
     SandboxedWorkflowRunner,
@@ -27,6 +27,7 @@ from temporalio.worker.workflow_sandbox import (
 
 if TYPE_CHECKING:
     from holdfast.hosting.sdk_workarounds.shared_sandbox import SharedSandboxRunner
+    from holdfast.hosting.worker_parts import WorkerParts
 
 # The minor versions with which every workaround was tested.
 KNOWN_VERSIONS: Final = ("1.34", "1.35")
@@ -50,15 +51,64 @@ _WORKAROUNDS: Final = (
 logger = logging.getLogger("holdfast")
 
 
-def runner_for_worker() -> tuple[WorkflowRunner, Callable[[Worker], None]]:
-    """Return a runner for one worker, and a function to call with that worker when it is built."""
-    runner = workflow_runner()
-    if type(runner) is SandboxedWorkflowRunner:
-        return runner, lambda worker: None
-    from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
+@dataclass(frozen=True)
+class HoldfastRunner(SandboxedWorkflowRunner):
+    """Run Holdfast's workflows with a runner of ours, and all others as before.
 
-    evicting = CacheEvictingRunner(runner)
-    return evicting, evicting.attach
+    The others run in Temporal's sandbox with these `restrictions`, which other plugins replace, or
+    with `theirs` if the worker had another kind of runner.
+    """
+
+    ours: WorkflowRunner = field(kw_only=True)
+    theirs: WorkflowRunner | None = field(default=None, kw_only=True)
+    parts: "WorkerParts | None" = field(default=None, kw_only=True)
+    """What the plugin has added to the worker."""
+
+    @classmethod
+    def beside(cls, theirs: WorkflowRunner) -> Self:
+        """Return a runner for one worker, which had another one."""
+        ours: WorkflowRunner = workflow_runner()
+        if type(ours) is not SandboxedWorkflowRunner:
+            from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
+
+            ours = CacheEvictingRunner(ours)
+        if type(theirs) is SandboxedWorkflowRunner:
+            # Modules of their workflows may import us: a client, an agent, a type.
+            restrictions = theirs.restrictions.with_passthrough_modules("holdfast")
+            return cls(restrictions, theirs.runner_class, ours=ours)
+        return cls(ours=ours, theirs=theirs)
+
+    def attach(self, worker: Worker) -> None:
+        """Complete the workarounds with their worker, in whose event loop this is called."""
+        if type(self.ours) is not SandboxedWorkflowRunner:
+            self.ours.attach(worker)  # type: ignore[attr-defined]  # not imported before
+
+    def prepare_workflow(self, defn: Any) -> None:
+        """Prepare a workflow; the SDK calls this."""
+        runner = self._runner_of(defn)
+        super().prepare_workflow(defn) if runner is None else runner.prepare_workflow(defn)
+
+    def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        """Create a run; the SDK calls this."""
+        runner = self._runner_of(det.defn)
+        if runner is self.ours:
+            # What fails a run of the user's is a defect in one of ours: its task is repeated.
+            det = replace(det, worker_level_failure_exception_types=[])
+        return super().create_instance(det) if runner is None else runner.create_instance(det)
+
+    def set_worker_level_failure_exception_types(self, types: Any) -> None:
+        """Pass on the types of the worker; the SDK calls this."""
+        super().set_worker_level_failure_exception_types(types)
+        if self.theirs is not None:
+            self.theirs.set_worker_level_failure_exception_types(types)
+
+    def _runner_of(self, defn: Any) -> WorkflowRunner | None:
+        return self.ours if is_own_workflow(defn.cls) else self.theirs
+
+
+def is_own_workflow(cls: type) -> bool:
+    """Return whether a workflow is one of Holdfast's."""
+    return cls.__module__.startswith("holdfast.workflows.")
 
 
 @cache

@@ -12,7 +12,8 @@ arguments of activities are never stored.
 import asyncio
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from temporalio.api.common.v1 import Payload
@@ -80,6 +81,35 @@ class Store(ABC):
 
     @abstractmethod
     async def _read(self, key: str) -> bytes: ...
+
+
+class DeferredStore(Store):
+    """A store that is named before it is open; until then, no value is stored or read."""
+
+    def __init__(self) -> None:
+        super().__init__("the store of the worker")
+        self._opened: list[Store] = []
+
+    @contextmanager
+    def opened(self, store: Store) -> Iterator[None]:
+        """Use an open store."""
+        self._opened.append(store)
+        try:
+            yield
+        finally:
+            self._opened.remove(store)
+
+    async def _write(self, key: str, data: bytes) -> None:
+        await self._current._write(key, data)
+
+    async def _read(self, key: str) -> bytes:
+        return await self._current._read(key)
+
+    @property
+    def _current(self) -> Store:
+        if not self._opened:
+            raise StoreError("the store is open in a worker alone", "read the value there")
+        return self._opened[-1]
 
 
 def _key(digest: str) -> str:
@@ -150,6 +180,14 @@ def is_for_store(context: StorageDriverSelectContext, payload: Payload) -> bool:
     target, marks = context.target, payload.metadata
     is_run = isinstance(target, StorageDriverWorkflowInfo) and target.type in names.WORKFLOWS
     return is_run and (marks.get("encoding") == b"binary/plain" or names.BYTES in marks)
+
+
+def mark_for_store(before: Payload, after: Payload) -> None:
+    """Give an encoded payload the marks by which `is_for_store` knows the one before."""
+    if names.FOR_STORE in before.metadata:
+        after.metadata[names.FOR_STORE] = b"true"
+    if before.metadata.get("encoding") == b"binary/plain" or names.BYTES in before.metadata:
+        after.metadata[names.BYTES] = b"true"
 
 
 def payload_writer(converter: DataConverter) -> Callable[[Payload], Awaitable[str]] | None:

@@ -27,7 +27,7 @@ INLINE = {"model": {"endpoint": "m"}}
 def resolver(shop: Folder) -> DefinitionResolver:
     """The worker's answers: one agent `desk`, one tool `look_up`."""
     shop.write("agents/desk.md", "---\nmodel: {endpoint: m}\ntools: [look_up]\n---\nBe kind.")
-    return DefinitionResolver(CurrentCatalog(shop.load()), FACTS)
+    return DefinitionResolver(CurrentCatalog(shop.load()), lambda: FACTS)
 
 
 def resolved(resolver: DefinitionResolver, agent: Any) -> AgentSnapshot:
@@ -76,9 +76,8 @@ def test_an_inline_agent_may_delegate_to_those_of_the_catalog(resolver: Definiti
 
 
 def test_a_worker_without_a_catalog_has_no_agents_to_delegate_to() -> None:
-    resolver = DefinitionResolver(
-        CurrentCatalog(load_catalog(endpoints=["m"], read_definition=activity_definition)), FACTS
-    )
+    catalog = load_catalog(endpoints=["m"], read_definition=activity_definition)
+    resolver = DefinitionResolver(CurrentCatalog(catalog), lambda: FACTS)
     said = refusal(
         resolver, {"agent": {**INLINE, "tools": [{"_tool": "ask", "_delegate": "desk"}]}}
     )

@@ -36,7 +36,7 @@ from temporalio.worker import (
 
 from holdfast.hosting.dev_server import temporal_binary
 from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
-from holdfast.hosting.temporal import data_converter
+from holdfast.runtime.data_converter import data_converter
 from holdfast.schemas import names
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow

@@ -13,7 +13,7 @@ from typing import Any
 from playwright.async_api import FloatRect, Locator
 
 from holdfast.hosting.process_exit import exit_process
-from holdfast.hosting.temporal import data_converter, with_encryption
+from holdfast.runtime.data_converter import data_converter, with_encryption
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from tests.browser.stage import Run, Visitor, reading, staged
 from tests.encryption.keys import NEW, ring

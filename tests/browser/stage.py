@@ -175,7 +175,7 @@ async def staged(
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(run_dev_server(server))
         client = await Client.connect(address, data_converter=converter)
-        await stack.enter_async_context(await build_worker(client, settings))
+        await stack.enter_async_context(build_worker(client, settings))
         playwright = await stack.enter_async_context(async_playwright())
         ui = f"http://{HOST}:{server.ui_port}"
         yield Stage(client, ui, await stack.enter_async_context(_browser(playwright, scale)))

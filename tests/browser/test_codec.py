@@ -17,7 +17,7 @@ from playwright.async_api import Error, Page, Response, expect
 from temporalio.api.enums.v1 import EventType
 
 from examples.support_desk import shop
-from holdfast.hosting.temporal import data_converter, with_encryption
+from holdfast.runtime.data_converter import data_converter, with_encryption
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.schemas import names
 from tests.browser.stage import SUMMARY, Run, Stage, decisions, reading, staged

@@ -30,7 +30,8 @@ from temporalio.worker import Worker
 
 from holdfast.hosting.dev_server import CONFIG_OPTIONS, temporal_binary
 from holdfast.hosting.process_exit import exit_process
-from holdfast.hosting.temporal import data_converter, usable_search_attributes
+from holdfast.hosting.temporal import usable_search_attributes
+from holdfast.runtime.data_converter import data_converter
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from tests.browser.collector import collecting
 from tests.support import tools

@@ -382,7 +382,7 @@ async def test_a_look_that_hangs_holds_up_neither_the_worker_nor_its_end(
         go_on.wait(30)
 
     monkeypatch.setattr(place.reloading, "check_once", hanging)
-    task = asyncio.create_task(place.reloading.run(threads, AT_ONCE))
+    task = asyncio.create_task(place.reloading.run(AT_ONCE))
 
     async def hangs() -> bool:
         return begun.is_set()
@@ -411,7 +411,7 @@ async def test_a_look_that_fails_is_logged_and_followed_by_the_next(
         return len(looks) > 1
 
     monkeypatch.setattr(place.reloading, "check_once", failing_at_first)
-    task = asyncio.create_task(place.reloading.run(threads, AT_ONCE))
+    task = asyncio.create_task(place.reloading.run(AT_ONCE))
     await eventually(looked_again)
     task.cancel()
     assert caplog.messages == [f"the catalog could not be read; {STAYS}"]

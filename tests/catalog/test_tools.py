@@ -381,4 +381,6 @@ def test_an_activity_that_a_hook_or_a_skill_names_is_bound(shop: Folder) -> None
         - {name: two, activity: whole_skill}
     """
     shop.write("agents/a.yaml", text)
-    assert [each.name for each in shop.load().unbound_activities] == ["charge", "unused"]
+    catalog = shop.load()
+    named = {each.name for each in catalog.python_activities}
+    assert named - catalog.bound_activities == {"charge", "unused"}

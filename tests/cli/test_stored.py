@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.client.result import RunEnding, with_stored_output
-from holdfast.hosting.temporal import with_store
+from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.internal.stored_value import Stored

@@ -8,7 +8,7 @@ from holdfast.activities import generate
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.catalog import agent_reader, builtin_tools, catalog_files
 from holdfast.client import transcript
-from holdfast.hosting.worker import MAX_ACTIVITIES
+from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.providers import streamed_answer
 from holdfast.providers.transport import cloud_identity, http
 from holdfast.runtime.settings_files import file_problems, source

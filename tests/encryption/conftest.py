@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.hosting.temporal import with_encryption, with_store
+from holdfast.runtime.data_converter import with_encryption, with_store
 from holdfast.runtime.storage.folder import FolderStore
 from tests.encryption.keys import NEW, key_file, ring
 from tests.support import command

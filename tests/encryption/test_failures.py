@@ -8,7 +8,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 
-from holdfast.hosting.temporal import data_converter, with_encryption
+from holdfast.runtime.data_converter import data_converter, with_encryption
 from tests.encryption.keys import NEW, ring
 
 OURS = with_encryption(data_converter, ring(NEW))

@@ -50,7 +50,7 @@ def working(queue: str, tmp_path: Path, ledger: Path) -> Any:
 
         @asynccontextmanager
         async def working_(client: Client) -> AsyncIterator[None]:
-            async with await build_worker(client, settings):
+            async with build_worker(client, settings):
                 yield
 
         yield working_

@@ -238,7 +238,7 @@ async def test_a_run_calls_its_tool_and_ends(
     settings = WorkerSettings(
         tools=[str(BACKEND_TOOLS)], endpoints=endpoints, task_queue=f"aimock-{uuid.uuid4().hex[:8]}"
     )
-    async with await build_worker(client, settings):
+    async with build_worker(client, settings):
         model = {"endpoint": "home", "name": MODEL}
         agent = {"name": "tester", "model": model, "tools": ["echo"]}
         handle = await client.start_workflow(

@@ -55,7 +55,7 @@ async def desk(
         task_queue=f"foreign-{uuid.uuid4().hex[:8]}",
         heartbeat_timeout=timedelta(seconds=2),
     )
-    async with await build_worker(client, settings):
+    async with build_worker(client, settings):
         yield Desk(client, settings.task_queue)
 
 

@@ -12,6 +12,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 
 from holdfast.hosting.deployment import routing_advice
 from holdfast.hosting.options import read_options
+from holdfast.hosting.plugin import worker_parts
 from holdfast.hosting.process_exit import StartError
 from holdfast.hosting.worker import WorkerSettings, build_worker
 
@@ -50,9 +51,10 @@ async def test_every_worker_of_a_process_is_of_its_build(client: Client, tmp_pat
     endpoints = tmp_path / "endpoints.yaml"
     endpoints.write_text("fake: {provider: openai, baseUrl: 'http://127.0.0.1:1/v1'}\n")
     settings = WorkerSettings(version=WorkerDeploymentVersion("desk", "1"), endpoints=endpoints)
-    workers = await build_worker(client, settings)
-    assert workers.others
-    for each in (workers.main, *workers.others):
+    worker = build_worker(client, settings)
+    others = worker_parts(worker).request_workers(worker)
+    assert others
+    for each in (worker, *others):
         deployment = each.config()["deployment_config"]
         assert deployment is not None
         assert deployment.default_versioning_behavior == VersioningBehavior.PINNED

@@ -1,57 +1,64 @@
 """The workers of a process live as one, and requests wait in queues with names of their own."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
-from holdfast.activities.interceptors.auto_heartbeat import OutlivedAttempts
-from holdfast.hosting.worker import WorkerGroup
+import pytest
+from temporalio.client import Client
+
+from holdfast.hosting.plugin import worker_parts
+from holdfast.hosting.worker import WorkerSettings, build_worker
+from holdfast.hosting.worker_parts import WorkerParts
 from holdfast.schemas import names
+from tests.support.eventually import eventually
 
 
-class Fake:
-    """A worker that writes down what is done with it, and stops when it is let."""
+class RequestWorker:
+    """A worker for requests that writes down what is done with it, and stops when it is let."""
 
-    def __init__(self, name: str, told: list[str], let: asyncio.Event) -> None:
-        self._name, self._told, self._let = name, told, let
+    def __init__(self, told: list[str], let: asyncio.Event) -> None:
+        self._told, self._let = told, let
         self.is_running = False
 
     async def __aenter__(self) -> None:
         self.is_running = True
-        self._told.append(f"{self._name} starts")
 
     async def __aexit__(self, *_: object) -> None:
-        self.is_running = False
+        await self._let.wait()
+        self._told.append("ends")
 
     async def shutdown(self) -> None:
-        self._told.append(f"{self._name} is told to stop")
-        await self._let.wait()
-        self._told.append(f"{self._name} stops")
+        self._told.append("is told to stop")
 
 
-@asynccontextmanager
-async def around(told: list[str]) -> AsyncIterator[None]:
-    told.append("the house opens")
-    yield
-    told.append("the house closes")
+async def test_workers_for_requests_are_told_to_stop_with_the_worker_and_awaited(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, let = list[str](), asyncio.Event()
+    asking: Any = RequestWorker(told, let)
+    monkeypatch.setattr(WorkerParts, "request_workers", lambda *_: [asking])
+    worker = build_worker(client, WorkerSettings(task_queue="requests-stop"))
+    parts = worker_parts(worker)
 
+    async def is_running() -> bool:
+        return worker.is_running and asking.is_running
 
-async def test_all_are_told_to_stop_at_once_and_none_outlives_what_is_around_them() -> None:
-    told: list[str] = []
-    let = asyncio.Event()
-    main, asking = (Fake(name, told, let) for name in ("main", "asking"))
-    workers: Any = WorkerGroup(main, [asking], around(told), OutlivedAttempts(1))  # type: ignore[arg-type, list-item]
-    async with workers:
-        assert workers.is_running
-        asking.is_running = False
-        assert not workers.is_running
-        asyncio.get_running_loop().call_later(0.01, let.set)
-    assert told == [
-        *("the house opens", "main starts", "asking starts"),
-        *("main is told to stop", "asking is told to stop", "main stops", "asking stops"),
-        "the house closes",
-    ]
+    async def is_told() -> bool:
+        return told == ["is told to stop"]
+
+    running = asyncio.create_task(worker.run())
+    await eventually(is_running)
+    states = []
+    for state in (True, False):
+        asking.is_running = state
+        states.append(parts.is_running)
+    assert states == [True, False]
+    stopping = asyncio.create_task(worker.shutdown())
+    await eventually(is_told)
+    assert not running.done()
+    let.set()
+    await asyncio.gather(stopping, running)
+    assert told == ["is told to stop", "ends"]
 
 
 def test_the_queues_of_two_endpoints_are_never_the_same() -> None:

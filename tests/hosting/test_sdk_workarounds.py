@@ -29,6 +29,7 @@ from holdfast.hosting.sdk_workarounds import workflow_runner as selection
 from holdfast.hosting.sdk_workarounds.activity_definitions import with_raw_arguments
 from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
 from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
+from holdfast.hosting.sdk_workarounds.workflow_runner import HoldfastRunner
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas.names import AHEAD_OF_HISTORY
 from tests.replay import replay as replaying
@@ -119,7 +120,7 @@ async def test_a_version_that_is_not_known_falls_back_to_the_sdks_own_runner(
     change(monkeypatch)
     monkeypatch.setattr(selection, "workflow_runner", selection.workflow_runner.__wrapped__)
     with caplog.at_level(logging.WARNING):
-        runner, _ = selection.runner_for_worker()
+        runner = HoldfastRunner.beside(SandboxedWorkflowRunner()).ours
     monkeypatch.undo()
     assert type(runner) is SandboxedWorkflowRunner
     warnings = [each.getMessage() for each in caplog.records]
@@ -353,7 +354,7 @@ def test_which_are_put_out(activations: list[WorkflowActivation], out: list[str]
 async def test_a_worker_evicts_in_its_own_event_loop(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = (await build_worker(client, WorkerSettings(task_queue="evicting"))).main
+    worker = build_worker(client, WorkerSettings(task_queue="evicting"))
     evicted = list[str]()
     monkeypatch.setattr(worker._bridge_worker, "request_workflow_eviction", evicted.append)
     runner = CacheEvictingRunner(Recorded())
@@ -366,7 +367,9 @@ async def test_a_worker_evicts_in_its_own_event_loop(
         return evicted == ["run-1"]
 
     await eventually(is_evicted)
-    assert isinstance(worker.config()["workflow_runner"], CacheEvictingRunner)
+    runner_of_worker = worker.config(active_config=True)["workflow_runner"]
+    assert isinstance(runner_of_worker, HoldfastRunner)
+    assert isinstance(runner_of_worker.ours, CacheEvictingRunner)
 
 
 async def test_a_worker_that_is_slow_fails_no_workflow_task(

@@ -21,8 +21,8 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.hosting import parent_watchdog
 from holdfast.hosting.process_exit import SIGNALS, run_until_stopped
-from holdfast.hosting.temporal import data_converter
 from holdfast.hosting.worker_telemetry import log_to_stderr
+from holdfast.runtime.data_converter import data_converter
 from holdfast.runtime.storage.store import StoreError
 from holdfast.schemas.names import AHEAD_OF_HISTORY
 from tests.support.eventually import eventually

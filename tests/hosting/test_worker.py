@@ -15,14 +15,17 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
+from temporalio.worker import Worker
 
 from holdfast.catalog.loader import Catalog, load_catalog
 from holdfast.hosting.dev_server import DevServer, run_dev_server
 from holdfast.hosting.options import read_options
+from holdfast.hosting.plugin import worker_parts
 from holdfast.hosting.process_exit import UNREACHABLE, WRONG_SETUP, StartError
 from holdfast.hosting.resources import load_resources
-from holdfast.hosting.temporal import connect, usable_search_attributes, with_store
-from holdfast.hosting.worker import WorkerGroup, WorkerSettings, build_worker
+from holdfast.hosting.temporal import connect, usable_search_attributes
+from holdfast.hosting.worker import WorkerSettings, build_worker
+from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.locations import BucketLocation
 from holdfast.schemas import names
@@ -131,14 +134,9 @@ def exists(path: Path) -> Callable[[], Awaitable[bool]]:
     return there
 
 
-def facts_of(worker: WorkerGroup) -> Any:
+async def facts_of(worker: Worker) -> Any:
     """What a run that starts on the worker learns of it."""
-    resolver = next(
-        each
-        for each in worker.main.config()["activities"]
-        if getattr(each, "__name__", "") == names.RESOLVE_AGENT
-    )
-    return resolver({"agent": "sloth", "input": "go"})["worker"]
+    return (await worker_parts(worker).facts()).model_dump(mode="json", by_alias=True)
 
 
 def address_of(client: Client) -> str:
@@ -151,7 +149,7 @@ def address_of(client: Client) -> str:
 async def test_a_worker_comes_back_soon_after_a_crash_and_hears_from_activities_often(
     client: Client, place: Path
 ) -> None:
-    config = (await build_worker(client, settings(place))).main.config()
+    config = build_worker(client, settings(place)).config(active_config=True)
     assert config["sticky_queue_schedule_to_start_timeout"] <= timedelta(seconds=2)
     assert config["max_heartbeat_throttle_interval"] <= timedelta(milliseconds=200)
     assert config["default_heartbeat_throttle_interval"] <= timedelta(milliseconds=200)
@@ -161,7 +159,8 @@ async def test_a_worker_comes_back_soon_after_a_crash_and_hears_from_activities_
 async def test_runs_know_whether_their_worker_has_a_store(client: Client, place: Path) -> None:
     config = client.config()
     config["data_converter"] = with_store(client.data_converter, FolderStore(place / "store"))
-    assert facts_of(await build_worker(Client(**config), settings(place)))["store"]
+    facts = await facts_of(build_worker(Client(**config), settings(place)))
+    assert facts["store"]
 
 
 async def test_settings_reach_the_runs_of_a_worker(client: Client, place: Path) -> None:
@@ -174,7 +173,7 @@ async def test_settings_reach_the_runs_of_a_worker(client: Client, place: Path) 
         principal_tokens=True,
         catalog_only=True,
     )
-    facts = facts_of(await build_worker(client, wanted))
+    facts = await facts_of(build_worker(client, wanted))
     assert facts == {
         "rulesVersion": names.RULES_VERSION,
         "searchAttributes": list(names.SEARCH_ATTRIBUTES),
@@ -197,8 +196,8 @@ async def test_a_limited_endpoint_s_requests_have_a_queue_of_which_runs_are_told
     limited = "dear.er: {provider: script, file: script.yaml, maxRequestsPerMinute: 90}\n"
     (place / "endpoints.yaml").write_text(ENDPOINTS + limited)
     wanted = settings(place, task_queue="q")
-    worker = await build_worker(client, wanted)
-    dear, free = (each.config() for each in worker.others)
+    worker = build_worker(client, wanted)
+    dear, free = (each.config() for each in worker_parts(worker).request_workers(worker))
     assert [dear["task_queue"], free["task_queue"]] == [
         "q.requests.dear%2Eer",
         "q.requests.scripted",
@@ -206,15 +205,17 @@ async def test_a_limited_endpoint_s_requests_have_a_queue_of_which_runs_are_told
     assert dear["max_task_queue_activities_per_second"] == 1.5
     assert free["max_task_queue_activities_per_second"] is None
     assert [each.__name__ for each in dear["activities"]] == [names.GENERATE]
-    assert facts_of(worker)["requestQueues"] == {"dear.er": "q.requests.dear%2Eer"}
+    assert (await facts_of(worker))["requestQueues"] == {"dear.er": "q.requests.dear%2Eer"}
 
 
 async def test_whoever_asks_a_model_keeps_what_the_worker_keeps_to_itself(
     client: Client, place: Path
 ) -> None:
-    worker = await build_worker(client, settings(place))
-    main, other = (each.config()["interceptors"] for each in (worker.main, *worker.others))
-    assert main == other
+    worker = build_worker(client, settings(place))
+    [other] = worker_parts(worker).request_workers(worker)
+    own = worker.config(active_config=True)["interceptors"]
+    assert own
+    assert other.config()["interceptors"] == own
 
 
 async def test_what_lets_a_worker_in_elsewhere_is_its_secret(
@@ -228,7 +229,7 @@ async def test_what_lets_a_worker_in_elsewhere_is_its_secret(
     wanted = settings(place, notifiers=place / "notify.yaml")
     backend = load_resources(wanted)
     inside = await Client.connect(address_of(client), api_key=key, tls=False)
-    await build_worker(inside, wanted, backend)
+    build_worker(inside, wanted, backend)
     told = backend.secrets.clean(f"{hook} and {key}")
     assert "vO7pFq2Zk9" not in told
 

@@ -47,5 +47,5 @@ async def desk(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SUPPORT_DESK_DIR", str(folder))
-        async with await build_worker(client, settings):
+        async with build_worker(client, settings):
             yield Desk(client, settings.task_queue)

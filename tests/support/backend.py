@@ -238,5 +238,5 @@ async def backend(
                 },
             )
             loaded = replace(load_resources(made), telemetry=telemetry)
-            async with await build_worker(client, made, loaded):
+            async with build_worker(client, made, loaded):
                 yield Backend(client, task_queue, model)

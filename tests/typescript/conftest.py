@@ -41,7 +41,7 @@ async def launch(client: Client, tmp_path: Path, tools: Path) -> AsyncIterator[L
             endpoints = tmp_path / "endpoints.yaml"
             endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")
             settings = WorkerSettings(catalog=tools.parent, endpoints=endpoints, task_queue=queue)
-            await stack.enter_async_context(await build_worker(client, settings))
+            await stack.enter_async_context(build_worker(client, settings))
             return Backend(client, queue, model)
 
         yield open_

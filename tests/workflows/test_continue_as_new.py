@@ -370,6 +370,6 @@ async def test_a_further_attempt_is_not_believed_to_continue_a_run(
     endpoints = tmp_path / "endpoints.yaml"
     endpoints.write_text("fake: {provider: openai, baseUrl: 'http://127.0.0.1:1/v1'}\n")
     settings = WorkerSettings(task_queue=queue, endpoints=endpoints, cached_runs=0)
-    async with await build_worker(client, settings):
+    async with build_worker(client, settings):
         failure = await run.failure()
     assert (failure.type, "retry policy" in failure.message) == ("invalid_request", True)

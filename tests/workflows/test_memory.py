@@ -48,7 +48,7 @@ class Desk:
         settings = WorkerSettings(
             endpoints=self._endpoints, task_queue=self.task_queue, cached_runs=0
         )
-        async with await build_worker(self.client, settings):
+        async with build_worker(self.client, settings):
             yield
 
     async def write(

@@ -79,7 +79,7 @@ class Rollout:
             version=WorkerDeploymentVersion(self.name, build),
             cached_runs=0,
         )
-        worker = await build_worker(self.backend.client, settings)
+        worker = build_worker(self.backend.client, settings)
         stopping = await self._stack.enter_async_context(AsyncExitStack())
         await stopping.enter_async_context(worker)
         return stopping

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.hosting.temporal import data_converter, with_encryption, with_store
+from holdfast.runtime.data_converter import data_converter, with_encryption, with_store
 from holdfast.runtime.storage.locations import open_store_at, parse_store_location
 from tests.encryption.keys import NEW, OLD, key_file, ring
 from tests.support.backend import Launch

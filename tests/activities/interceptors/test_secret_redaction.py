@@ -19,7 +19,7 @@ from temporalio.worker import (
 )
 
 from holdfast.activities.interceptors.results import MAX_MESSAGE_CHARS, CheckedResults
-from holdfast.hosting.temporal import PlainFailureConverter
+from holdfast.runtime.data_converter import PlainFailureConverter
 from holdfast.runtime.secrets import REPLACED, Secrets
 
 KEY = 'sk-live-0123"x'

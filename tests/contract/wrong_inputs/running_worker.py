@@ -58,7 +58,7 @@ async def stage(client: Client, folder: Path) -> AsyncIterator[Stage]:
     """Have all of it, and leave nothing open behind."""
     with serve(_answer) as model:
         settings = _settings(folder, model)
-        async with await build_worker(client, settings):
+        async with build_worker(client, settings):
             backend = Backend(client, settings.task_queue, model)
             waiting, talking = await _waiting(backend), await _talking(backend)
             asking, planning = await _asking(backend), await _planning(backend)

@@ -18,7 +18,8 @@ from temporalio.testing import WorkflowEnvironment
 
 from holdfast.hosting import parent_watchdog
 from holdfast.hosting.dev_server import CONFIG_OPTIONS, HOST, free_port, temporal_binary
-from holdfast.hosting.temporal import data_converter, usable_search_attributes
+from holdfast.hosting.temporal import usable_search_attributes
+from holdfast.runtime.data_converter import data_converter
 from tests.support.eventually import eventually
 
 NAMESPACE = "default"

@@ -201,7 +201,7 @@ async def _serve(orders: dict[str, Any], points: Points) -> None:
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         **orders["settings"],
     )
-    async with await build_worker(client, settings):
+    async with build_worker(client, settings):
         points.reach(READY)
         await asyncio.Event().wait()
 

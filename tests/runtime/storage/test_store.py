@@ -25,7 +25,7 @@ from temporalio.worker import Worker
 
 from holdfast.activities.interceptors.chain import ActivityInterceptors
 from holdfast.activities.interceptors.results import CheckedResults
-from holdfast.hosting.temporal import with_store
+from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import is_for_store, payload_writer
 from holdfast.schemas import names

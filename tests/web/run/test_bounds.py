@@ -15,7 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.command_errors import CommandError, EncryptedError, NoWorkerError
 from holdfast.client.result import RunEnding
-from holdfast.hosting.temporal import data_converter
+from holdfast.runtime.data_converter import data_converter
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunResult

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.hosting.temporal import with_store
+from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import Store, read_stored_value
 from holdfast.schemas.internal.stored_value import Stored

@@ -54,7 +54,7 @@ async def backends(
         for _ in range(workers):
             # In one process, two workers of a task queue cannot share a client.
             own = await connect({"target_host": client.service_client.config.target_host})
-            await stack.enter_async_context(await build_worker(own, settings))
+            await stack.enter_async_context(build_worker(own, settings))
         yield Backend(client, settings.task_queue, server)
 
 

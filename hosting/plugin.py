@@ -1,0 +1,203 @@
+"""Holdfast as a plugin of a Temporal client: its workers run agents beside their own work.
+
+    client = await Client.connect(address, plugins=[HoldfastPlugin(catalog="support")])
+    worker = Worker(client, task_queue="support", workflows=[MyWorkflow], activities=[my_activity])
+
+Such a worker keeps its own workflows with their sandbox, its activities, interceptors, converters
+and codec, and each setting that is not the SDK's default. `holdfast worker` is a worker with this
+plugin alone.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Self, TypedDict, Unpack, cast
+
+from temporalio.client import ClientConfig
+from temporalio.converter import DataConverter
+from temporalio.plugin import SimplePlugin
+from temporalio.worker import ReplayerConfig, Worker, WorkerConfig, WorkflowRunner
+
+from holdfast.hosting.options import WorkerSettings
+from holdfast.hosting.resources import WorkerResources, load_key_ring, load_resources
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name
+from holdfast.hosting.sdk_workarounds.workflow_runner import HoldfastRunner
+from holdfast.hosting.worker_parts import MAX_ACTIVITIES, WorkerParts
+from holdfast.runtime.data_converter import with_encryption, with_pydantic, with_store
+from holdfast.runtime.storage.locations import StoreLocation, open_store_at, parse_store_location
+from holdfast.runtime.storage.store import DeferredStore
+from holdfast.workflows.agent import AgentWorkflow
+from holdfast.workflows.call import CallWorkflow
+from holdfast.workflows.commands.interceptors import CommandInterceptor
+from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
+
+# The heartbeat of a model's activity holds its text so far, so it must not be throttled for long.
+HEARTBEAT_INTERVAL: Final = timedelta(milliseconds=200)
+# The delay after a crash before other workers receive its runs. A run whose busy worker exceeds the
+# delay is replayed.
+STICKY_TIMEOUT: Final = timedelta(seconds=1)
+_PARAMETERS: Final = inspect.signature(Worker).parameters
+
+
+class PluginSettings(TypedDict, total=False):
+    """The settings of a worker that are not Temporal's own, as `WorkerSettings` describes them."""
+
+    catalog: str | Path | None
+    tools: Sequence[str]
+    endpoints: str | Path | None
+    knowledge_urls: Sequence[str]
+    knowledge_networks: Sequence[str]
+    notify: str | None
+    notifiers: str | Path | None
+    store: str | StoreLocation | None
+    encryption: str | Path | None
+    keys: str | None
+    principal_tokens: bool
+    catalog_only: bool
+    permits: str | Path | None
+    heartbeat_timeout: timedelta
+    generate_timeout: timedelta
+    continue_after: int | None
+    between_looks: timedelta
+
+
+class HoldfastPlugin(SimplePlugin):
+    """Runs agents on the workers of a client, beside what these run already.
+
+    A client or a worker raises `StartError` when it is made, if something that the settings name
+    does not load. `resources` are those of the settings, if they were loaded before.
+
+    Raises:
+        ValueError: the text of `store` is no location.
+    """
+
+    def __init__(
+        self, *, resources: WorkerResources | None = None, **settings: Unpack[PluginSettings]
+    ) -> None:
+        self._settings, self._resources = _read(settings), resources
+        self._store = None if self._settings.store is None else DeferredStore()
+        super().__init__(
+            "holdfast",
+            data_converter=self._converter,
+            workflows=lambda given: [*(given or ()), AgentWorkflow, CallWorkflow, MemoryWorkflow],
+            workflow_runner=_runner,
+        )
+
+    @classmethod
+    def of(cls, settings: WorkerSettings, resources: WorkerResources | None) -> Self:
+        """Return the plugin of a worker with these settings."""
+        given = {name: getattr(settings, name) for name in PluginSettings.__annotations__}
+        return cls(resources=resources, **given)
+
+    def configure_client(self, config: ClientConfig) -> ClientConfig:
+        """Add our converter, codec and store to the client's; Temporal calls this.
+
+        The payload converter of a plugin that follows takes the place of the SDK's default alone.
+        """
+        plugins = list(config["plugins"])
+        followers = plugins[plugins.index(self) + 1 :]
+        before = config["data_converter"]
+        config = super().configure_client(config)
+        if any(getattr(each, "data_converter", None) for each in followers):
+            kept = before.payload_converter_class
+            ours = config["data_converter"]
+            config["data_converter"] = replace(ours, payload_converter_class=kept)
+        return config
+
+    def _converter(self, theirs: DataConverter | None) -> DataConverter:
+        file = self._settings.encryption
+        ring = None if file is None else load_key_ring(file)
+        converter = with_pydantic(theirs or DataConverter.default)
+        return with_store(with_encryption(converter, ring), self._store)
+
+    def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
+        """Add our workflows, activities and interceptors to the worker's; Temporal calls this.
+
+        Raises:
+            ValueError: the client's converter does not leave JSON values to JSON.
+        """
+        config = super().configure_worker(config)
+        client = config["client"]
+        with_pydantic(client.data_converter)
+        settings = replace(self._settings, task_queue=config["task_queue"])
+        resources = self._resources
+        if resources is None:
+            known = [activity_name(each) for each in config.get("activities") or ()]
+            resources = load_resources(settings, activities=known)
+        resources.secrets.learn([client.service_client.config.api_key or ""])
+        parts = WorkerParts(config, settings, resources)
+        config["workflow_runner"] = replace(_runner_of(config), parts=parts)
+        versions = config.get("deployment_config")
+        if versions is not None and versions.use_worker_versioning:
+            # A memory outlives every build, so its workflow moves to the current one.
+            kept = [each for each in config["workflows"] if each is not MemoryWorkflow]
+            config["workflows"] = [*kept, MovingMemoryWorkflow]
+        config["activities"] = parts.activities()
+        config["interceptors"] = [*config["interceptors"], *parts.interceptors()]
+        ours = {
+            # For all activities and local activities that run at once.
+            "activity_executor": ThreadPoolExecutor(2 * MAX_ACTIVITIES, "activity"),
+            "max_heartbeat_throttle_interval": HEARTBEAT_INTERVAL,
+            "default_heartbeat_throttle_interval": HEARTBEAT_INTERVAL,
+            "sticky_queue_schedule_to_start_timeout": STICKY_TIMEOUT,
+        }
+        given: dict[str, Any] = {**config}
+        unset = {name for name in ours if given.get(name) == _PARAMETERS[name].default}
+        return cast(WorkerConfig, given | {name: ours[name] for name in unset})
+
+    def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
+        """Add our workflows and their interceptor to the replayer's; Temporal calls this."""
+        config = super().configure_replayer(config)
+        interceptor = CommandInterceptor((), self._settings.heartbeat_timeout)
+        config["interceptors"] = [*(config.get("interceptors") or ()), interceptor]
+        return config
+
+    async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:  # noqa: A002  # the SDK's name
+        """Run a worker, with what its activities need; Temporal calls this.
+
+        Raises:
+            StoreError: the store cannot be opened.
+        """
+        async with AsyncExitStack() as stack:
+            if self._store is not None and self._settings.store is not None:
+                opening = open_store_at(self._settings.store, writing=True)
+                store = await stack.enter_async_context(opening)
+                stack.enter_context(self._store.opened(store))
+            _runner_of(worker.config(active_config=True)).attach(worker)
+            await stack.enter_async_context(worker_parts(worker).around(worker))
+            await next(worker)
+
+
+def worker_parts(worker: Worker) -> WorkerParts:
+    """Return what the plugin has added to a worker of its client."""
+    parts = _runner_of(worker.config(active_config=True)).parts
+    assert parts is not None  # set with the runner
+    return parts
+
+
+def _read(given: PluginSettings) -> WorkerSettings:
+    values: dict[str, Any] = {**given}
+    for name in ("catalog", "endpoints", "notifiers", "encryption", "permits"):
+        if isinstance(values.get(name), str):
+            values[name] = Path(values[name])
+    if isinstance(values.get("store"), str):
+        values["store"] = parse_store_location(values["store"])
+    return WorkerSettings(**values)
+
+
+def _runner(theirs: WorkflowRunner | None) -> WorkflowRunner:
+    assert theirs is not None  # a worker has one
+    return HoldfastRunner.beside(theirs)
+
+
+def _runner_of(config: WorkerConfig) -> HoldfastRunner:
+    runner = config["workflow_runner"]
+    if not isinstance(runner, HoldfastRunner):
+        raise TypeError(
+            "a plugin has replaced the workflow runner of Holdfast: name `HoldfastPlugin` after it"
+        )
+    return runner

@@ -1,0 +1,223 @@
+"""What Holdfast adds to one worker: workflows, activities, interceptors, and what they need."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
+
+from temporalio.worker import Interceptor, Worker, WorkerConfig
+
+from holdfast.activities.check_token import CheckTokenActivity
+from holdfast.activities.generate import GenerateActivity
+from holdfast.activities.interceptors.attempt_spans import AttemptSpans, current_tracing
+from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeat, OutlivedAttempts
+from holdfast.activities.interceptors.chain import ActivityInterceptors
+from holdfast.activities.interceptors.once import OnceCheck
+from holdfast.activities.interceptors.permits import PermitCheck
+from holdfast.activities.interceptors.results import CheckedResults
+from holdfast.activities.knowledge import FetchKnowledgeActivity
+from holdfast.activities.memory_access import MemoryActivities
+from holdfast.activities.model.conversation_cache import ConversationCache
+from holdfast.activities.model.page_prefetch import PagePrefetch
+from holdfast.activities.model.run_queries import RunQueries
+from holdfast.activities.record_spans import SpanRecorder
+from holdfast.activities.resolve import DefinitionResolver
+from holdfast.hosting.options import WorkerSettings
+from holdfast.hosting.own_runs import OwnRunsInterceptor
+from holdfast.hosting.resources import WorkerResources
+from holdfast.hosting.sdk_workarounds.activity_definitions import (
+    activity_name,
+    with_raw_arguments,
+)
+from holdfast.hosting.sdk_workarounds.worker_shutdown import shutdown_requested
+from holdfast.hosting.temporal import usable_search_attributes, without_plugins
+from holdfast.runtime.storage.store import payload_writer
+from holdfast.schemas import names
+from holdfast.schemas.agent import WorkerFacts
+from holdfast.schemas.internal.model_request import HAND_OVER
+from holdfast.workflows.commands.interceptors import CommandInterceptor
+from holdfast.workflows.permits import PERMIT_KEYS
+
+MAX_ACTIVITIES = 100
+# What the workers of the limited endpoints have of the worker beside them.
+_SHARED = (
+    *("interceptors", "deployment_config", "graceful_shutdown_timeout"),
+    *("max_concurrent_activities", "max_heartbeat_throttle_interval"),
+    "default_heartbeat_throttle_interval",
+)
+
+
+class WorkerParts:
+    """What Holdfast adds to one worker, by the worker's own configuration.
+
+    `outlived` are the activities that run on after their attempts.
+    """
+
+    def __init__(
+        self, config: WorkerConfig, settings: WorkerSettings, resources: WorkerResources
+    ) -> None:
+        self._client, self._settings, self._resources = config["client"], settings, resources
+        self._task_queue = config["task_queue"]
+        self._theirs = {activity_name(each): each for each in config.get("activities") or ()}
+        self._modules = [
+            each
+            for each in resources.current_catalog.catalog.python_activities
+            if each.name not in self._theirs
+        ]
+        self._request_workers: list[Worker] = []
+        self._prefetch = PagePrefetch(ConversationCache())
+        self._generate = GenerateActivity(
+            resources.models,
+            RunQueries(self._client),
+            self._prefetch,
+            settings.generate_timeout,
+            resources.secrets,
+            resources.telemetry,
+        )
+        telemetry = resources.telemetry
+        tracing = None if telemetry is None else partial(current_tracing, telemetry)
+        self._resolver = DefinitionResolver(resources.current_catalog, lambda: self._facts, tracing)
+        self.outlived = OutlivedAttempts(MAX_ACTIVITIES)
+        if telemetry is not None:
+            telemetry.metrics.observe_outlived(lambda: len(self.outlived))
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether the workers of the limited endpoints accept work, once they started."""
+        return all(worker.is_running for worker in self._request_workers)
+
+    def activities(self) -> list[Callable[..., Any]]:
+        """Return all activities of the worker, with its own."""
+        theirs = list(self._theirs.values())
+        # A permit is of the bytes of the arguments.
+        if self._resources.permit_keys is not None:
+            theirs = [with_raw_arguments(each) for each in theirs]
+        memories = MemoryActivities(self._client, RunQueries(self._client))
+        world = self._resources.current_catalog.catalog.definitions
+        knowledge = FetchKnowledgeActivity(
+            self._resources.knowledge_http, world.folder, world.knowledge_urls
+        )
+        spans = SpanRecorder(self._resources.telemetry, self._resources.models)
+        return [
+            *theirs,
+            *(with_raw_arguments(each.run) for each in self._modules),
+            self._generate.generate,
+            knowledge.fetch_knowledge,
+            CheckTokenActivity(self._resources.key_sets).check_token,
+            self._resources.channels.tell_people,
+            spans.record_spans,
+            *(self._resolver.resolve_agent, self._resolver.resolve_tool),
+            *(memories.memory_read, memories.memory_search, memories.memory_write),
+        ]
+
+    def interceptors(self) -> list[Interceptor]:
+        """Return our interceptors, the outermost first: heartbeats go on while a result is stored.
+
+        The worker's own activities are left alone in its own workflows.
+        """
+        resources, keys = self._resources, self._resources.permit_keys
+        # `generate` sends heartbeats of its own.
+        own = [name for name in names.RESERVED_ACTIVITIES if name != names.GENERATE]
+        in_process = frozenset([*own, *(each.name for each in self._modules), *self._theirs])
+        writer = payload_writer(self._client.data_converter)
+        externs: dict[str, Callable[..., Any]] = {
+            HAND_OVER: self._prefetch.store,
+            PERMIT_KEYS: lambda: keys,
+        }
+        return [
+            ActivityInterceptors(
+                partial(PermitCheck, keys=keys, client=self._client, is_exempt=self._is_exempt)
+            ),
+            ActivityInterceptors(
+                partial(AttemptSpans, telemetry=resources.telemetry),
+                partial(AutoHeartbeat, activity_types=in_process, outlived=self.outlived),
+                partial(CheckedResults, store=writer, secrets=resources.secrets, permit_keys=keys),
+                OnceCheck,
+                only_in_runs=frozenset(self._theirs),
+            ),
+            *([] if keys is None else [OwnRunsInterceptor(self._client)]),
+            CommandInterceptor(in_process, self._settings.heartbeat_timeout, externs),
+        ]
+
+    def _is_exempt(self, activity_type: str) -> bool:
+        """Return whether an activity needs no permit: the worker's own, which no tool uses."""
+        if activity_type in (*names.RESERVED_ACTIVITIES, self._settings.notify):
+            return True
+        bound = self._resources.current_catalog.catalog.bound_activities
+        return activity_type in self._theirs and activity_type not in bound
+
+    @asynccontextmanager
+    async def around(self, worker: Worker) -> AsyncIterator[None]:
+        """Have ready what the worker needs, until its activities have ended.
+
+        The catalog is reloaded, and the requests to each endpoint have a worker of their own.
+        """
+        self._facts = await self.facts()
+        self._request_workers = self.request_workers(worker)
+        async with AsyncExitStack() as stack:
+            for client in (self._resources.http, self._resources.knowledge_http):
+                stack.push_async_callback(client.aclose)
+            await stack.enter_async_context(self._reloading())
+            for each in self._request_workers:
+                await stack.enter_async_context(each)
+            # Shut down together, all activities have the same time to finish.
+            stopping = asyncio.create_task(self._stop_with(worker))
+            try:
+                yield
+            finally:
+                stopping.cancel()
+                await asyncio.gather(stopping, return_exceptions=True)
+
+    async def _stop_with(self, worker: Worker) -> None:
+        await shutdown_requested(worker)
+        await asyncio.gather(*(each.shutdown() for each in self._request_workers))
+
+    @asynccontextmanager
+    async def _reloading(self) -> AsyncIterator[None]:
+        work = self._resources.reloader.run(self._settings.between_looks)
+        reloading = asyncio.create_task(work)
+        try:
+            yield
+        finally:
+            reloading.cancel()
+            await asyncio.gather(reloading, return_exceptions=True)
+
+    def request_workers(self, worker: Worker) -> list[Worker]:
+        """Return a worker for the requests to each endpoint, with a rate that all of them share.
+
+        An endpoint without a limit has a worker, too, since it may have had a limit before: the
+        runs that started then continue on its task queue.
+        """
+        config: Mapping[str, Any] = worker.config(active_config=True)
+        return [
+            Worker(
+                without_plugins(self._client),
+                task_queue=names.request_queue(worker.task_queue, endpoint),
+                activities=[self._generate.generate],
+                max_task_queue_activities_per_second=None if limit is None else limit / 60,
+                **{name: config[name] for name in _SHARED},
+            )
+            for endpoint, limit in self._resources.models.request_limits().items()
+        ]
+
+    async def facts(self) -> WorkerFacts:
+        """Return what runs need to know of the worker that resolves their definitions."""
+        settings, task_queue = self._settings, self._task_queue
+        return WorkerFacts(
+            search_attributes=await usable_search_attributes(self._client),
+            notify=settings.notify,
+            notifiers=self._resources.channels.listeners(),
+            generate_timeout=settings.generate_timeout,
+            heartbeat_timeout=settings.heartbeat_timeout,
+            continue_after=settings.continue_after,
+            store=payload_writer(self._client.data_converter) is not None,
+            principal_tokens=settings.principal_tokens,
+            catalog_only=settings.catalog_only,
+            rules_version=names.RULES_VERSION,
+            request_queues={
+                name: names.request_queue(task_queue, name)
+                for name, limit in self._resources.models.request_limits().items()
+                if limit is not None
+            },
+        )

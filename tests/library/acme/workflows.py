@@ -1,0 +1,38 @@
+"""The company's own workflows."""
+
+import time
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from tests.library.acme.activities import look_up_customer
+
+
+@workflow.defn
+class OrderWorkflow:
+    """Looks up the customer of an order, and has an agent answer the complaint."""
+
+    @workflow.run
+    async def run(self, order_id: str) -> dict[str, Any]:
+        """Return the customer, and the output of the agent."""
+        customer = await workflow.execute_activity(
+            look_up_customer, order_id, start_to_close_timeout=timedelta(seconds=10)
+        )
+        answered: dict[str, Any] = await workflow.execute_child_workflow(
+            "AgentWorkflow",
+            {"agent": "support", "input": f"Order {order_id} arrived broken"},
+            id=f"{workflow.info().workflow_id}.support",
+        )
+        return {"customer": customer, "output": answered["output"]}
+
+
+@workflow.defn
+class ImpureWorkflow:
+    """Reads the clock, which its sandbox refuses."""
+
+    @workflow.run
+    async def run(self) -> float:
+        """Return the time of the machine."""
+        return time.time()
