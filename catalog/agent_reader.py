@@ -27,7 +27,6 @@ from holdfast.catalog.registry import (
     unstated_effects,
 )
 from holdfast.catalog.tool_reader import (
-    approval_problems,
     in_current_draft,
     is_pattern,
     matching_tools,
@@ -231,11 +230,13 @@ def _definition_problems(
     definition: AgentDefinition, parts: list[_ToolPart], world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
     yield from _endpoint_problems(definition, world)
-    for key in ("input", "output", "state"):
-        schema = getattr(definition, key)
-        if schema is not None:
-            yield from (fault.under(key) for fault in schema_problems(schema))
-    yield from (fault.under("approval") for fault in approval_problems(definition.approval))
+    schemas: dict[Where, Any] = {
+        **{(key,): getattr(definition, key) for key in ("input", "output", "state")},
+        ("approval", "when"): definition.approval.when,
+        **{("skills", n, "when"): skill.when for n, skill in enumerate(definition.skills)},
+    }
+    for where, schema in schemas.items():
+        yield from (fault.under(*where) for fault in schema_problems(schema))
     yield from hook_problems(definition, world)
     yield from hook_effects(hook_bindings(definition), _known_tools(parts, world), world)
     yield from _skill_problems(definition, parts, world)
@@ -252,8 +253,6 @@ def _skill_problems(
             reason = f"it has the skill `{skill.name}` twice"
             yield ValueProblem(("skills", n, "name"), reason, "give one of them another name")
         seen.add(skill.name)
-        if skill.when is not None:
-            yield from (fault.under("skills", n, "when") for fault in schema_problems(skill.when))
         if skill.activity is None:
             continue
         rules = _skill_rules(skill, parts, world)
@@ -287,7 +286,7 @@ def _tool_name_problems(
     definition: AgentDefinition, parts: list[_ToolPart]
 ) -> Iterator[ValueProblem]:
     """Yield references to tools that the agent lacks."""
-    known = [tool.name for part in parts for tool in part.tools]
+    known = {tool.name: tool for part in parts for tool in part.tools}
     choice = definition.tool_choice
     if isinstance(choice, ForcedTool) and choice.name not in known:
         fix = suggest_names(choice.name, known, "the agent has no tools")
@@ -297,20 +296,19 @@ def _tool_name_problems(
             reason = f"`approval.auto` names `{name}`, which is not among the agent's tools"
             fix = suggest_names(name, known, "it has none")
             yield ValueProblem(("approval", "auto"), reason, fix)
-    for tool in {tool.name: tool for part in parts for tool in part.tools}.values():
-        if tool.person and tool.name in definition.approval.auto:
-            reason = f"`approval.auto` names `{tool.name}`, which only a person can answer"
+        elif known[name].person:
+            reason = f"`approval.auto` names `{name}`, which only a person can answer"
             yield ValueProblem(("approval", "auto"), reason, "leave it out")
     for part in parts:
         # An agent's own tool may wait for one of a skill.
         runs = parts if part.beside is None else [part, part.beside]
-        known = [tool.name for each in runs for tool in each.tools]
+        beside = [tool.name for each in runs for tool in each.tools]
         who = "agent" if part.beside is None else "skill"
         for tool, where in zip(part.tools, part.places, strict=True):
             for other in tool.limits.after:
-                if other not in known:
+                if other not in beside:
                     reason = f"`{tool.name}` runs only after `{other}`, which the {who} lacks"
-                    yield ValueProblem(where, reason, suggest_names(other, known))
+                    yield ValueProblem(where, reason, suggest_names(other, beside))
 
 
 def _agent(

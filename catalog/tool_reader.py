@@ -170,12 +170,6 @@ def output_path_problems(written: str) -> Iterator[ValueProblem]:
         yield ValueProblem(("_outputPath",), reason, fix)
 
 
-def approval_problems(policy: ApprovalPolicy) -> Iterator[ValueProblem]:
-    """Yield the problems of the schema that decides when an approval is needed."""
-    if policy.when is not None:
-        yield from (fault.under("when") for fault in schema_problems(policy.when))
-
-
 def in_current_draft(policy: PolicyT) -> PolicyT:
     """Return the policy with `when` as it is stored."""
     return policy.model_copy(update={"when": to_current_draft(policy.when)})
@@ -271,14 +265,13 @@ def _part_problems(definition: ToolDefinition, schema: Mapping[str, Any]) -> Ite
     else:
         yield from reserved_name_problems(definition.tool)
     yield from schema_problems(schema)
-    if definition.output is not None:
-        yield from (fault.under("_output") for fault in schema_problems(definition.output))
-    if definition.approval is not None:
-        yield from (fault.under("_approval") for fault in approval_problems(definition.approval))
-        if definition.approval.require == "never" and definition.approval.on_timeout is not None:
-            reason = "`onTimeout` does not apply to an unknown outcome, the only question here"
-            fix = "leave it out, or leave out `require: never`"
-            yield ValueProblem(("_approval", "onTimeout"), reason, fix)
+    yield from (fault.under("_output") for fault in schema_problems(definition.output))
+    policy = definition.approval or ApprovalPolicy()
+    yield from (fault.under("_approval", "when") for fault in schema_problems(policy.when))
+    if policy.require == "never" and policy.on_timeout is not None:
+        reason = "`onTimeout` does not apply to an unknown outcome, the only question here"
+        fix = "leave it out, or leave out `require: never`"
+        yield ValueProblem(("_approval", "onTimeout"), reason, fix)
     if definition.output_path is not None:
         yield from output_path_problems(definition.output_path)
 

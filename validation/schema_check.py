@@ -57,8 +57,8 @@ _META: dict[str, Any] = {
 
 
 def schema_problems(schema: Any) -> list[ValueProblem]:
-    """Return the problems that prevent the use of the schema; empty if there are none."""
-    if isinstance(schema, bool):
+    """Return the problems that prevent the use of the schema; none of None, which is unset."""
+    if schema is None or isinstance(schema, bool):
         return []
     too_large = _size_problem(schema)
     if too_large is not None:
