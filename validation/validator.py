@@ -46,11 +46,12 @@ _QUOTED = 1_000
 
 @dataclass(frozen=True)
 class Violation:
-    """One error of a value: its place, the keyword of the schema, and the message."""
+    """One error of a value: its place, the keyword of the schema and its rule, and the message."""
 
     place: tuple[str | int, ...]
     keyword: str
     said: str
+    rule: Any = None
 
 
 class Node:
@@ -178,7 +179,7 @@ def violations(value: Any, schema: Schema | bool) -> list[Violation]:
     """Return the errors of the value with their places, at most `MAX_ERRORS` of them."""
     try:
         found = faults(value, schema, MAX_ERRORS)
-        return [Violation(each.place, each.keyword, _message(each)) for each in found]
+        return [Violation(each.place, each.keyword, _message(each), each.rule) for each in found]
     except CannotCheck as error:
         return [Violation((), "", str(error))]
 

@@ -197,13 +197,9 @@ def form_violations(value: Any, schema: Any) -> list[Violation]:
     found = []
     for one in violations(value, schema):
         if one.keyword == "required":
-            # `'amount' is a required property`
-            name = one.said.rpartition(" is a required property")[0][1:-1]
-            one = Violation((*one.place, name), "required", "Required.")
+            one = Violation((*one.place, one.rule), "required", "Required.")
         elif one.keyword == "format":
-            # `'' is not a 'date'`
-            name = one.said.rpartition(" is not a ")[2].strip("'")
-            need = FORMATS.get(name, f"what fits the format {name}")
+            need = FORMATS.get(one.rule, f"what fits the format {one.rule}")
             one = Violation(one.place, "format", f"Give {need}.")
         found.append(one)
     return found

@@ -258,6 +258,12 @@ def test_what_does_not_fit_is_told_beside_its_field() -> None:
     assert ("day", "Give a date, such as 2026-03-01.") in told
 
 
+@pytest.mark.parametrize("name", ["it's", 'a "b"', "c:\\d", "e\tf", "g" * 3_000])
+def test_what_is_lacking_is_told_beside_its_field_whatever_its_name(name: str) -> None:
+    schema = {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
+    assert [one.place for one in form_violations({}, schema)] == [(name,)]
+
+
 def test_a_day_that_was_emptied_is_asked_for_in_a_calendar() -> None:
     schema = {"type": "object", "properties": {"day": REFUND["properties"]["day"]}}
     schema["required"] = ["day"]
