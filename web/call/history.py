@@ -57,13 +57,14 @@ class ArgumentsVersion:
 class QuestionRound:
     """A question about a call, requested `at` that time, or ended then by entry `end_number`.
 
-    Without a verdict, it was withdrawn, or its timeout ended it (`expired`).
+    `decisions` are those on it with their arguments; `verdict` is the one that ended it. Without a
+    verdict, it was withdrawn, or its timeout ended it (`expired`).
     """
 
     approval: PendingApproval
     number: int
     at: str
-    decisions: list[DecisionEntry] = field(default_factory=list)
+    decisions: list[tuple[Decided, Any]] = field(default_factory=list)
     end_number: int | None = None
     verdict: Decided | None = None
     expired: bool = False
@@ -82,15 +83,13 @@ class StepResult:
 
 @dataclass(frozen=True)
 class CallHistory:
-    """The log around a question; `approval` is the newest question of that call, if any.
+    """The log around a question; `question` is the newest one about that call, if any.
 
-    `verdict` is the decision that ended the wait; `expired`: the timeout ended it. `steps` are the
-    outcomes of the steps of a plan. `first_limit` is the first limit of a budget, if the records
-    contain it. The log has `hidden_entries` before the first line of `lead_up`.
+    `steps` are the outcomes of the steps of a plan. `first_limit` is the first limit of a budget,
+    if the records contain it. The log has `hidden_entries` before the first line of `lead_up`.
     """
 
-    approval: PendingApproval | None = None
-    entry_number: int = 0
+    question: QuestionRound | None = None
     versions: list[ArgumentsVersion] = field(default_factory=list)
     lead_up: list[NarrationLine] = field(default_factory=list)
     earlier_decisions: list[NarrationLine] = field(default_factory=list)
@@ -99,9 +98,6 @@ class CallHistory:
     steps: list[StepResult] = field(default_factory=list)
     hidden_entries: int = 0
     stage: CallStage = "settled"
-    decisions: list[Decided] = field(default_factory=list)
-    verdict: Decided | None = None
-    expired: bool = False
     first_limit: Any = None
     started_at: str = ""
 
@@ -133,7 +129,8 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
                 started_at = record.at
             case DecisionEntry() as entry if is_own and questions:
                 last = questions[-1]
-                last.decisions.append(entry)
+                if entry.decided is not None:
+                    last.decisions.append((entry.decided, entry.arguments))
                 if last.end_number is None and entry.outcome in ("decided", "expired"):
                     last.end_number, last.at, last.verdict = record.n, record.at, entry.decided
                     last.expired = entry.outcome == "expired"
@@ -149,14 +146,13 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
         for line in lines
         if not one.entry.ignored
     ]
-    versions = _versions(approval, last.decisions)
+    versions = _versions(last)
     lead_up, hidden = _lead_up(
         [one for one in narrated if one[0].n < last.number], call_id, approval
     )
     own_limits = [limit for name, limit in limits if name == approval.tool]
     return CallHistory(
-        approval=approval,
-        entry_number=last.number,
+        question=last,
         versions=versions,
         lead_up=lead_up,
         earlier_decisions=decisions[-MAX_DECISIONS:],
@@ -165,9 +161,6 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
         steps=_step_results(approval, versions[-1], after, verdict) if end is not None else [],
         hidden_entries=hidden,
         stage=_stage(approval, [one for one, _ in after]) if end is not None else "settled",
-        decisions=[one.decided for one in last.decisions if one.decided is not None],
-        verdict=verdict,
-        expired=last.expired,
         first_limit=own_limits[0] if own_limits and narrated[0][0].n == 1 else None,
         started_at=started_at,
     )
@@ -205,14 +198,12 @@ def _call_id(record: LogRecord) -> str:
             return str(getattr(entry, "call_id", ""))
 
 
-def _versions(
-    approval: PendingApproval, decisions: Sequence[DecisionEntry]
-) -> list[ArgumentsVersion]:
+def _versions(question: QuestionRound) -> list[ArgumentsVersion]:
     """Return the requested arguments, and the arguments after each edit."""
+    approval = question.approval
     versions = [ArgumentsVersion(approval.digest, approval.arguments)]
-    for entry in decisions:
-        decided, edit = entry.decided, entry.arguments
-        if decided is None or decided.decision != "edit" or not isinstance(edit, dict):
+    for decided, edit in question.decisions:
+        if decided.decision != "edit" or not isinstance(edit, dict):
             continue
         changed: dict[str, Any] = edit
         if approval.kind == "plan":

@@ -22,7 +22,7 @@ from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import ShownTool
 from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.sessions import Person
-from holdfast.web.call.history import CallHistory, read_history
+from holdfast.web.call.history import CallHistory, QuestionRound, read_history
 from holdfast.web.pages import address
 from holdfast.web.run.snapshot import RunInfo, read_run_info
 from holdfast.web.services import Services
@@ -97,13 +97,13 @@ class PendingCall:
 
 @dataclass(frozen=True)
 class ClosedCall:
-    """A call that no longer needs a decision; `approval` is its last question."""
+    """A call that no longer needs a decision; `question` is the last one about it."""
 
     run_id: str
     call_id: str
     run_info: RunInfo
     history: CallHistory
-    approval: PendingApproval
+    question: QuestionRound
     status: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -114,8 +114,8 @@ class ClosedCall:
     @property
     def is_unexplained(self) -> bool:
         """Report whether the call is closed without a decision, a timeout or an end of the run."""
-        history = self.history
-        return not self.run_ended and history.verdict is None and not history.expired
+        question = self.question
+        return not self.run_ended and question.verdict is None and not question.expired
 
     @property
     def is_settled(self) -> bool:
@@ -128,7 +128,7 @@ class ClosedCall:
         one = self.history
         steps = "".join(step.tone[0] for step in one.steps)
         lines = len(one.outcome_lines)
-        return f"{CLOSED_MARK}{one.entry_number}:{one.stage}:{lines}:{steps}:{self.run_ended}"
+        return f"{CLOSED_MARK}{self.question.number}:{one.stage}:{lines}:{steps}:{self.run_ended}"
 
 
 async def load_call(parts: Services, run_id: str, call_id: str) -> PendingCall | ClosedCall:
@@ -156,10 +156,10 @@ async def _load(parts: Services, run_id: str, call_id: str) -> PendingCall | Clo
         others = [one for one in pending if one is not here]
         tools = await load_tools(run, here)
         return PendingCall(run_id, info, here, others, history, tools, status)
-    if history.approval is None:
+    if history.question is None:
         problem = f"no call {quote_value(call_id)} of run {run_id} is pending"
         raise CommandError(problem, "see the pending approvals, or the run", NO_SUCH)
-    return ClosedCall(run_id, call_id, info, history, history.approval, status)
+    return ClosedCall(run_id, call_id, info, history, history.question, status)
 
 
 async def load_tools(run: RunHandle, approval: PendingApproval) -> dict[str, ShownTool]:

@@ -14,7 +14,7 @@ from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_call
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
 from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.sessions import Person
-from holdfast.web.call.history import CallHistory, CallStage
+from holdfast.web.call.history import CallStage, QuestionRound
 from holdfast.web.page_text import budget_in_sentence, extended_limit, limit_reached
 
 _GROUPS_CHARS: Final = 300
@@ -164,23 +164,24 @@ def decision_text(decided: Decided | None, kind: Kind, you: str) -> str:
     return f"{words[:1].upper()}{words[1:]}"
 
 
-def outcome_text(history: CallHistory) -> str:
+def outcome_text(question: QuestionRound, stage: CallStage) -> str:
     """Return the outcome after the decision, as a sentence; empty for a plan: see its steps."""
-    if history.approval is None or history.approval.kind not in ("call", "input", "reconcile"):
+    kind = question.approval.kind
+    if kind not in ("call", "input", "reconcile"):
         return ""
-    verdict = history.verdict.decision if history.verdict else ""
-    is_reconcile = history.approval.kind == "reconcile"
+    verdict = question.verdict.decision if question.verdict else ""
+    is_reconcile = kind == "reconcile"
     if is_reconcile and verdict in ("deny", "give_up"):
         return "It is not executed again, and its outcome stays unknown."
-    if history.approval.kind == "input":
+    if kind == "input":
         return "The answer is its result." if verdict == "respond" else "It has no answer."
     if verdict == "deny":
         return "Not executed."
     if verdict in ("respond", "happened"):
         return f"Not executed{' again' if is_reconcile else ''}: the answer is its result."
-    if history.verdict is None and history.stage == "failed":
+    if not verdict and stage == "failed":
         return "" if is_reconcile else "Not executed."
-    return _STAGES[history.stage]
+    return _STAGES[stage]
 
 
 def unknown_reason(approval: PendingApproval, heading: str) -> str:

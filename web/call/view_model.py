@@ -173,11 +173,12 @@ def _notice(
 
 def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
     """Return the values of the page of a closed call: its decisions and its outcome."""
-    history, approval, verdict = closed.history, closed.approval, closed.history.verdict
+    history, question = closed.history, closed.question
+    approval, verdict = question.approval, question.verdict
     first, last = history.versions[0].arguments, history.versions[-1].arguments
     if verdict is not None:
         text, at = phrases.decision_text(verdict, approval.kind, person.name), verdict.at
-    elif history.expired:
+    elif question.expired:
         text, at = EXPIRED.capitalize(), approval.expires_at
     elif closed.run_ended:
         text, at = "Withdrawn: the run ended before a decision", ""
@@ -197,7 +198,7 @@ def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
         "phrases": phrases,
         "verdict": text,
         "decided_at": at,
-        "outcome": phrases.outcome_text(history),
+        "outcome": phrases.outcome_text(question, history.stage),
         "heading": phrases.heading(approval, closed.run_info.agent),
         "arguments": arguments,
         "limit": phrases.limit_outcome(approval, verdict, last, budget.get("limit")),

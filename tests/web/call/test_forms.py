@@ -273,9 +273,9 @@ def edited_plan(*edits: list[dict[str, Any]]) -> CallHistory:
 
 def test_what_was_changed_in_a_plan_is_told_step_by_step() -> None:
     past = edited_plan([{"id": "t1c1"}, {"id": "t1c2", "arguments": {"amount": 9}}])
-    assert past.approval is not None
+    assert past.question is not None
     closed = ClosedCall(
-        "order-7", "t1c1", RunInfo("order-7", "desk", AT, "running"), past, past.approval
+        "order-7", "t1c1", RunInfo("order-7", "desk", AT, "running"), past, past.question
     )
     told = build_closed_page(closed, ANN)["changes"]
     steps = [("Step 2: Pay › amount", "2", "9"), ("Step 3: Pay", "to be executed", "removed")]

@@ -284,9 +284,9 @@ def closed_call(
     entries: list[dict[str, Any]], *, status: dict[str, Any] | None = None, **info: Any
 ) -> ClosedCall:
     history = history_of(entries, "order-7", "t1c1")
-    assert history.approval is not None
+    assert history.question is not None
     known = RunInfo("order-7", "desk", AT, "running", **info)
-    return ClosedCall("order-7", "t1c1", known, history, history.approval, status or {})
+    return ClosedCall("order-7", "t1c1", known, history, history.question, status or {})
 
 
 @pytest.mark.parametrize(
@@ -355,4 +355,5 @@ def test_a_persons_answer_is_a_form_of_the_output_and_nothing_can_be_approved() 
 def test_what_came_of_an_answer_is_said(verdict: str, outcome: str) -> None:
     past = history_of(log(asks(kind="input"), decided(verdict), {"type": "tool_end"}), "r", "t1c1")
 
-    assert phrases.outcome_text(past) == outcome
+    assert past.question is not None
+    assert phrases.outcome_text(past.question, past.stage) == outcome

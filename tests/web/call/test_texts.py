@@ -72,12 +72,9 @@ def test_what_came_of_a_decision_is_a_sentence(decision: str, later: list[str], 
     after = [bad if one == "error" else {"type": one} for one in later]
     # A single call that was denied has failed: the last entry's message is a text.
     failed = {"type": "error", "callId": None, "code": "denied", "message": "no"}
-    assert (
-        phrases.outcome_text(
-            history_of(log(asks(), decided(decision), *after, failed), "r", "t1c1")
-        )
-        == came
-    )
+    past = history_of(log(asks(), decided(decision), *after, failed), "r", "t1c1")
+    assert past.question is not None
+    assert phrases.outcome_text(past.question, past.stage) == came
 
 
 def test_a_beginning_that_is_not_shown_is_counted() -> None:
@@ -239,7 +236,8 @@ def test_a_reminder_is_not_asked_anew_and_what_was_ignored_was_not_decided() -> 
     reminded = {**asks(), "reminder": True}
     own = {"type": "tool_call", "tool": "pay", "arguments": {}}
     past = history_of(log(own, *counted, ignored, asks(), reminded), "r", "t1c1")
-    assert (past.entry_number, past.earlier_requests, past.lead_up) == (15, [], [])
+    assert past.question is not None
+    assert (past.question.number, past.earlier_requests, past.lead_up) == (15, [], [])
     assert len(past.earlier_decisions) == MAX_DECISIONS
     assert past.earlier_decisions[-1].text.endswith("denied by p11 (unverified)")
 
