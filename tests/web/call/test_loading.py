@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -179,6 +180,36 @@ async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew
     assert answer.status_code == 409
     assert "The call has changed since it was shown to you" in text
     assert "Too much.</textarea>" in text
+
+
+async def test_what_others_do_is_told_to_who_has_the_page_open(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    edit, approve = map(decided, ("edit", "approve"))
+    made = [{**edit["decided"], "by": "grace"}]
+    found: list[Any] = [question(decisions=made), over(edit, approve), over(), question()]
+    pages = routes.CallPages(Services(nowhere))
+
+    async def look(*_: Any) -> Any:
+        return found[0]
+
+    async def observe(_: RunHandle) -> Any:
+        return SimpleNamespace(position=len(found))
+
+    monkeypatch.setattr(routes, "load_call", look)
+    monkeypatch.setattr(RunHandle, "observe", observe)
+    for said, seen in (
+        ("Approved with changes by grace (unverified), just now.", ""),
+        ("Approved by ada (unverified), just now.", ""),
+        ("Withdrawn.", ""),
+        ("A decision is needed again.", loader.CLOSED_MARK),
+    ):
+        frames = pages._frames("order-7", "t1c1", seen, ANN)
+        first = await anext(frames)
+        await frames.aclose()
+        assert first.startswith("event: news\n"), first
+        assert said in first.replace("</strong>", "")
+        del found[0]
 
 
 async def test_of_a_question_no_more_tools_are_asked_for_than_it_is_about() -> None:
