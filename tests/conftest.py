@@ -12,9 +12,9 @@ from holdfast.hosting.dev_server import CONFIG_OPTIONS, temporal_binary
 from holdfast.hosting.process_exit import exit_process
 from holdfast.hosting.temporal import usable_search_attributes
 from holdfast.runtime.data_converter import data_converter
-from tests.support.fixtures import holdfast, launch, ledger
+from tests.support.fixtures import forking, holdfast, launch, ledger, quick_starts
 
-__all__ = ["holdfast", "launch", "ledger"]
+__all__ = ["forking", "holdfast", "launch", "ledger", "quick_starts"]
 
 # The same examples each time, however slow the machine is: `make test-fuzz` makes up others.
 settings.register_profile("same", derandomize=True, deadline=None)

@@ -19,7 +19,7 @@ Start = Callable[..., Program]
 
 
 @pytest.fixture(autouse=True)
-def environment(holdfast: Holdfast, ledger: Path) -> None:
+def environment(holdfast: Holdfast, ledger: Path, quick_starts: None) -> None:
     """Set the server's address and the ledger for every test."""
 
 

@@ -11,9 +11,9 @@ import subprocess
 import sys
 import termios
 from collections.abc import Sequence
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support.process import PYTHON, ROOT
+
 COLUMNS, LINES = 80, 24
 CURSOR_UP, HIDE_CURSOR, SHOW_CURSOR = "\x1b[1A", "\x1b[?25l", "\x1b[?25h"
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\r")
@@ -35,7 +35,9 @@ class Program:
     def __init__(self, words: Sequence[str], *, terminal: bool = False, **env: str) -> None:
         self.seen = ""
         environment = {**os.environ, "TERM": "xterm", "PYTHONUNBUFFERED": "1", **env}
-        command = [sys.executable, "-m", "holdfast", *words]
+        # A forked command is not in the session of a terminal.
+        python = PYTHON if terminal else sys.executable
+        command = [python, "-m", "holdfast", *words]
         self._end, theirs = pty.openpty() if terminal else os.pipe()
         if terminal:
             fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))

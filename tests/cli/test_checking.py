@@ -259,10 +259,10 @@ async def test_a_module_that_lets_nobody_else_on_is_ended_all_the_same(
 ) -> None:
     monkeypatch.setattr("holdfast.cli.check_command.PATIENCE_SECONDS", 1)
     write(place, "import re; re.match('(a|aa)*b', 'a' * 60)")  # it never lets go of Python
-    said = await holdfast("check", *ALL, "--timeout", "500ms")
+    said = await holdfast("check", *ALL, "--timeout", "1s")
     assert (said.code, said.out) == (2, "")
     assert said.err == (
-        "holdfast: the check was cut short: it did not end within 1.5 s; "
+        "holdfast: the check was cut short: it did not end within 2 s; "
         "see what `shop.py` does while it is imported\n"
     )
 

@@ -4,7 +4,6 @@ import asyncio
 import shlex
 import socket
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -41,6 +40,7 @@ from holdfast.client.diagnosis import NoBuildError, NoCurrentBuildError
 from holdfast.client.start import RunExistsError
 from tests.cli.conftest import Holdfast
 from tests.support.eventually import eventually
+from tests.support.process import PYTHON
 
 
 async def test_a_server_that_says_nothing_is_given_up_in_time(
@@ -83,7 +83,7 @@ async def test_a_profile_of_temporal_toml_is_taken(
 
 def test_the_program_exits_with_the_code_however_the_client_ends() -> None:
     """A failed connection used to abort the interpreter in two of five exits."""
-    command = [sys.executable, "-m", "holdfast", "list"]
+    command = [PYTHON, "-m", "holdfast", "list"]
     for _ in range(5):
         ended = subprocess.run(
             command, env={"TEMPORAL_ADDRESS": "127.0.0.1:1"}, capture_output=True, check=False

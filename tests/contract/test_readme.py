@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from temporalio.client import Client
 
 from holdfast.cli.project_commands import TEMPLATE
@@ -11,6 +12,7 @@ from tests.docs.test_docs import namespace as namespace
 from tests.support.process import ROOT
 
 
+@pytest.mark.usefixtures("quick_starts")
 async def test_the_readme_is_what_a_new_project_does(namespace: Client, tmp_path: Path) -> None:
     with stage(tmp_path, namespace) as played:
         await played.play(Shell(0, "holdfast init", None))

@@ -97,6 +97,7 @@ def test_it_is_told_in_a_line_that_says_what_to_do(
 
 
 @pytest.mark.parametrize("row", THROUGH_THE_COMMAND, ids=lambda row: row.name)
+@pytest.mark.usefixtures("quick_starts")
 async def test_the_command_tells_the_same(row: Wrong, folder: Path) -> None:
     put(folder, row.files)
     process = await asyncio.create_subprocess_exec(

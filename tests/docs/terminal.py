@@ -19,8 +19,6 @@ from tests.support.eventually import eventually
 from tests.support.process import READY
 
 COMMAND_SECONDS = 60
-# The command, whether or not this checkout is installed.
-_HOLDFAST = f'holdfast() {{ "{sys.executable}" -m holdfast "$@"; }}'
 _EXPECTED = re.compile(r"  # exit (\d+)$")
 _FOR_BASH = re.compile(r"[|&;<>$`*]")
 # Temporal's client may abort a Python that tidies up under its threads, all of its work done
@@ -117,7 +115,8 @@ def _unquoted(command: str) -> str:
 def _open(command: str, folder: Path) -> subprocess.Popen[str]:
     bash = shutil.which("bash") or "/bin/sh"
     return subprocess.Popen(
-        [bash, "-c", f"{_HOLDFAST}\n{command}"],
+        # The command, whether or not this checkout is installed.
+        [bash, "-c", f'holdfast() {{ "{sys.executable}" -m holdfast "$@"; }}\n{command}'],
         cwd=folder,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
         stdin=subprocess.DEVNULL,

@@ -43,6 +43,7 @@ async def namespace(client: Client) -> Client:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.usefixtures("quick_starts")
 async def test_a_page_does_what_it_says(page: Path, namespace: Client, tmp_path: Path) -> None:
     with stage(tmp_path, namespace) as played:
         for step in steps(page):

@@ -99,6 +99,7 @@ async def test_keys_that_cannot_be_read_are_told_before_anything_is_said(
     )
 
 
+@pytest.mark.usefixtures("quick_starts")
 async def test_check_finds_what_is_wrong_with_the_keys(holdfast: Holdfast, tmp_path: Path) -> None:
     path = tmp_path / "encryption.yaml"
     assert (await holdfast("check", "--encryption", str(path))).code == 0

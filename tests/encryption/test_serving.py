@@ -29,7 +29,7 @@ def keys(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def endpoint(keys: str) -> Iterator[Program]:
+def endpoint(keys: str, quick_starts: None) -> Iterator[Program]:
     """The endpoint, at a free port."""
     words = ("codec", "--encryption", keys, "--origin", UI, "--port", "0", "--store", "none")
     program = Program(words, HOLDFAST_CODEC_TOKEN=SECRET)

@@ -2,11 +2,14 @@
 
 import re
 
+import pytest
 from temporalio.client import Client
 
 from tests.examples.readme import played
 from tests.support.backend import Run
 from tests.support.command import holdfast
+
+pytestmark = pytest.mark.usefixtures("quick_starts")
 
 
 async def approved(client: Client, words: list[str], name: str, asked: str) -> tuple[Run, str]:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from temporalio.client import Client
 
 from holdfast.hosting.dev_server import temporal_binary
@@ -12,6 +13,8 @@ from tests.docs.stage import prints
 from tests.examples.readme import played
 from tests.support.backend import Run
 from tests.support.command import holdfast
+
+pytestmark = pytest.mark.usefixtures("quick_starts")
 
 
 @asynccontextmanager

@@ -40,7 +40,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(client: Client, tmp_path: Path) -> Iterator[Scene]:
+def scene(client: Client, tmp_path: Path, quick_starts: None) -> Iterator[Scene]:
     """The worker and the inbox are processes."""
     queue, gate = f"stream-{uuid.uuid4().hex[:8]}", threading.Event()
     said = [Answer(FIRST, calls=[call("look_up", id=1)]), Answer(SECOND, hold=gate)]

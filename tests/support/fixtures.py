@@ -1,7 +1,8 @@
 """Fixtures of every test that needs them: a ledger, a worker, the command."""
 
 import os
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from temporalio.client import Client
 
 from tests.support import command, tools
 from tests.support.backend import Answers, Backend, Launch, backend
+from tests.support.fork_server import forking_python
 
 
 @pytest.fixture
@@ -50,3 +52,19 @@ def holdfast(client: Client, monkeypatch: pytest.MonkeyPatch) -> command.Holdfas
     monkeypatch.setenv("TEMPORAL_NAMESPACE", client.namespace)
     monkeypatch.setenv("TEMPORAL_CONFIG_FILE", os.devnull)
     return command.holdfast
+
+
+@pytest.fixture(scope="session")
+def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield an interpreter that forks commands of Holdfast; coverage follows no fork."""
+    if "COVERAGE_PROCESS_CONFIG" in os.environ:
+        yield sys.executable
+        return
+    with forking_python(tmp_path_factory.mktemp("python")) as python:
+        yield str(python)
+
+
+@pytest.fixture
+def quick_starts(forking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the commands of Holdfast that this process starts forked."""
+    monkeypatch.setattr(sys, "executable", forking)

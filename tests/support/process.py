@@ -13,6 +13,8 @@ from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).parents[2]
+# Python itself, also where the fixture `quick_starts` has commands forked.
+PYTHON = sys.executable
 
 
 class Process:

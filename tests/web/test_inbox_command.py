@@ -31,7 +31,7 @@ def where(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def program() -> Iterator[Program]:
+def program(quick_starts: None) -> Iterator[Program]:
     """An inbox at a free port, whose secret outlives it."""
     words = ("inbox", "--port", "0", "--by", "ann", "--groups", "finance,legal")
     program = Program(words, HOLDFAST_INBOX_SECRET=SECRET)

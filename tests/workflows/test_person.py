@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client
 
@@ -109,6 +110,7 @@ async def test_a_single_call_is_answered_too(launch: Launch) -> None:
     assert (await run.result())["output"] == {"answer": "Because."}
 
 
+@pytest.mark.usefixtures("quick_starts")
 async def test_it_is_answered_once_whatever_becomes_of_the_worker(
     client: Client, tmp_path: Path
 ) -> None:

@@ -153,7 +153,7 @@ class Rollout:
 
 
 @pytest.fixture
-async def rollout(client: Client, tmp_path: Path) -> AsyncIterator[Rollout]:
+async def rollout(client: Client, tmp_path: Path, quick_starts: None) -> AsyncIterator[Rollout]:
     """A deployment of which nothing has been built yet."""
     helper = {"tools": ["pay"], "budget": {"maxIterations": 10}}
     agents(tmp_path / "catalog", helper=helper)
