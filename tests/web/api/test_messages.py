@@ -38,8 +38,8 @@ class Listening:
             raise self.answer
         return self.answer
 
-    async def signal(self, *told: Any) -> None:
-        self.told.append(told)
+    async def post(self, message: Any) -> None:
+        self.told.append(message)
 
 
 def asked(parts: Services, prefer: bytes) -> ApiRequest:
@@ -84,15 +84,15 @@ async def test_a_run_has_a_message_once_whether_or_not_it_is_answered(
     body: Any,
     told: bool,
 ) -> None:
-    signals = [(names.MESSAGE, MESSAGE)] if told else []
-    assert await said(answer, nowhere, monkeypatch) == (status, body, signals)
+    posted = [MESSAGE] if told else []
+    assert await said(answer, nowhere, monkeypatch) == (status, body, posted)
 
 
 async def test_who_does_not_wait_is_not_kept_waiting(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = await said(AssertionError("nobody waits"), nowhere, monkeypatch, b"wait=0")
-    assert found == (202, {"run": "r"}, [(names.MESSAGE, MESSAGE)])
+    assert found == (202, {"run": "r"}, [MESSAGE])
 
 
 @pytest.mark.parametrize(
