@@ -296,6 +296,17 @@ def _properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Appl
     return ((node.part(rule[key]), key, (key,)) for key in rule if key in value)
 
 
+# The most frequent keyword by far: its own check takes two thirds of the time.
+@_keyword_check("properties", dict)
+def _check_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Faults:
+    for key in rule:
+        if key in value:
+            for fault in node.part(rule[key]).faults(value[key], budget):
+                fault.place = (key, *fault.place)
+                fault.schema_place = (key, *fault.schema_place)
+                yield fault
+
+
 @_applies("patternProperties", dict)
 def _pattern_properties(rule: Any, value: Any, node: "Node", budget: WorkBudget) -> Applied:
     budget.spend(len(value))
