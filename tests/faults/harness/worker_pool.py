@@ -201,7 +201,9 @@ async def _serve(orders: dict[str, Any], points: Points) -> None:
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         **orders["settings"],
     )
-    async with build_worker(client, settings):
+    async with build_worker(client, settings) as worker:
+        while not worker.is_running:
+            await asyncio.sleep(0.01)
         points.reach(READY)
         await asyncio.Event().wait()
 
