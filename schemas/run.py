@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Discriminator, Field, JsonValue, Tag
+from pydantic import AwareDatetime, Discriminator, Field, JsonValue, Tag, model_validator
 
 from holdfast.schemas.agent import AgentDefinition, ToolChoice
 from holdfast.schemas.base import Duration, Json, Lenient, Strict
@@ -116,6 +116,72 @@ class CallRequest(Strict):
     """On whose behalf the call is made."""
     approvals: Literal["ask", "deny"] = "ask"
     """`deny`: where it would wait for a person, it is denied."""
+
+
+class CallPrincipal(Lenient):
+    """On whose behalf a call runs, as its tool receives it."""
+
+    writes_defaults = True
+
+    id: str
+    """The principal's id."""
+    scopes: list[str] = []
+    """The principal's scopes in this run, limited by the agent's `principalScopes`."""
+
+
+class CallApprover(Lenient):
+    """The person whose decision lets a call run: of a quorum, the last one."""
+
+    writes_defaults = True
+
+    by: str | None = None
+    """The person's name, if the decision has one."""
+    groups: list[str] = []
+    """The groups that the person decides for."""
+    at: AwareDatetime
+    """When the run counted the decision."""
+    signed: bool = False
+    """Whether a checked token proves `by` and `groups`; otherwise any client may have sent them."""
+
+
+# No kind of data begins with an underscore.
+CALL_CONTEXT = "_call"
+
+
+class CallContext(Lenient):
+    """What an activity with `input: call` receives of its run, besides the call and the tool.
+
+    In JSON, it is an object of the data that the tool's `_scopes` name, with the other fields
+    under `_call`.
+    """
+
+    writes_defaults = True
+    left_out_if_empty = ("data",)
+
+    run_id: str
+    """The run, by its workflow id."""
+    call_id: str
+    """The call, which is the activity's id."""
+    idempotency_key: str
+    """`<run>/<call>`: the same for every attempt of the call, and for no other call."""
+    agent: str | None = None
+    """The agent that makes the call; none for a single call."""
+    instance: str | None = None
+    """Whose data the call reads and writes, in a run with instances."""
+    principal: CallPrincipal | None = None
+    """On whose behalf the run acts; never with a token."""
+    approver: CallApprover | None = None
+    """Who approved the call; none if it needed no approval, or its timeout approved it."""
+    data: dict[str, JsonValue] = {}
+    """The data that the tool's `_scopes` name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_scoped(cls, value: Any) -> Any:
+        if not (isinstance(value, dict) and CALL_CONTEXT in value):
+            return value
+        data = {kind: each for kind, each in value.items() if kind != CALL_CONTEXT}
+        return {**value[CALL_CONTEXT], "data": data}
 
 
 class ModelUsage(Lenient):
