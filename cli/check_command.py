@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Final
 
 from holdfast.cli.parser import TIME, Commands
-from holdfast.client.command_errors import DONE, WRONG_COMMAND, wrong_command
+from holdfast.client.errors import DONE, WRONG_COMMAND, wrong_command
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration
 from holdfast.schemas.settings.endpoints import MODEL_PROVIDERS

@@ -23,8 +23,8 @@ from holdfast.cli.listen_address import (
     public_origin,
 )
 from holdfast.cli.parser import NAME, Commands
-from holdfast.client.command_errors import DONE, wrong_command
 from holdfast.client.connection import load_codec
+from holdfast.client.errors import DONE, wrong_command
 from holdfast.runtime.command_line import read_by
 from holdfast.runtime.encryption.codec import VARIABLE, DecryptError
 from holdfast.runtime.storage.locations import (

@@ -10,18 +10,18 @@ from temporalio.exceptions import ApplicationError
 from holdfast.cli import option_values
 from holdfast.cli.parser import CALL, OBJECT, Commands, add_person, add_run_command
 from holdfast.cli.prompts.answers import Approver
-from holdfast.client.command_errors import (
+from holdfast.client.connection import connect
+from holdfast.client.errors import (
     DONE,
     NO_SUCH,
     RUN_FAILED,
     WRONG_COMMAND,
-    CommandError,
+    HoldfastError,
     invalid_input,
     wrong_command,
 )
-from holdfast.client.connection import connect
 from holdfast.client.question_text import parse_call_ids, strike_calls
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.run import Run
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
@@ -85,7 +85,7 @@ async def decide(
     except ValidationError as error:
         todo = "see holdfast decide --help"
         raise invalid_input("decision", error, request, Decision, todo) from error
-    remote = RunHandle(await connect(), run)
+    remote = Run(await connect(), run)
     await remote.observe()
     if strike:
         strike = [call for text in strike for call in parse_call_ids(text) or [text]]
@@ -102,7 +102,7 @@ async def decide(
         receipt = await remote.decide(meant)
     except ApplicationError as refusal:
         code, todo = _REFUSALS.get(refusal.type or "", (RUN_FAILED, "see the worker's log"))
-        raise CommandError(f"run {run} refuses: {refusal.message}", todo, code) from refusal
+        raise HoldfastError(f"run {run} refuses: {refusal.message}", todo, code) from refusal
     done = f"approved without {', '.join(strike)}" if strike else decision_phrase(receipt.decision)
     outcome = f"{clean(done)}. See {holdfast_command('watch', run)}"
     if not receipt.decided:
@@ -117,9 +117,9 @@ def without_calls(meant: Decision, waiting: PendingApproval, struck: Sequence[st
     return meant.model_copy(update={**edit, "digest": meant.digest or waiting.digest})
 
 
-async def _pending(remote: RunHandle, call_id: str) -> PendingApproval:
+async def _pending(remote: Run, call_id: str) -> PendingApproval:
     for one in await remote.pending_approvals():
         if one.call_id == call_id:
             return one
     wrong = f"no call {quote_value(call_id)} of run {remote.id} waits for a decision"
-    raise CommandError(wrong, _LIST, NO_SUCH)
+    raise HoldfastError(wrong, _LIST, NO_SUCH)

@@ -1,8 +1,8 @@
 """`holdfast forget`: delete what is kept of a person."""
 
 from holdfast.cli.parser import Commands
-from holdfast.client.command_errors import DONE
 from holdfast.client.connection import connect
+from holdfast.client.errors import DONE
 from holdfast.client.personal_data import forget_principal
 from holdfast.runtime.command_line import read_name
 from holdfast.runtime.text_safety import clean, holdfast_command

@@ -19,8 +19,8 @@ from holdfast.cli.listen_address import (
 )
 from holdfast.cli.parser import Commands, add_person
 from holdfast.cli.prompts.answers import Approver
-from holdfast.client.command_errors import DONE, wrong_command, wrong_settings
 from holdfast.client.connection import connect
+from holdfast.client.errors import DONE, wrong_command, wrong_settings
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.web.http.origins import own_origins
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from ipaddress import ip_address
 from typing import Final
 
-from holdfast.client.command_errors import wrong_command
+from holdfast.client.errors import wrong_command
 from holdfast.runtime.command_line import read_by, read_port
 from holdfast.web.codec.shared_secret import MIN_SECRET_CHARS, check_secret
 
@@ -37,7 +37,7 @@ def check_private(host: str, url: str | None, named_by: str) -> None:
     """Check that a server for other machines is behind https; `named_by` is the setting of `url`.
 
     Raises:
-        CommandError: it is not.
+        HoldfastError: it is not.
     """
     if not ip_address(host).is_loopback and (url is None or not url.startswith("https:")):
         todo = f"put a proxy with https in front of it, and name its address: {named_by}"
@@ -48,7 +48,7 @@ def open_listener(host: str, port: int) -> socket.socket:
     """Return a listening socket.
 
     Raises:
-        CommandError: the port is not available.
+        HoldfastError: the port is not available.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -68,7 +68,7 @@ def environment_secret(variable: str) -> str:
     """Return the secret in a variable of the environment; empty where it is not set.
 
     Raises:
-        CommandError: it is too short; the message does not repeat it.
+        HoldfastError: it is too short; the message does not repeat it.
     """
     secret = os.environ.get(variable, "").strip()
     try:

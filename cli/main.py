@@ -25,10 +25,10 @@ from holdfast.cli import (
     show_commands,
 )
 from holdfast.cli.parser import Command, Parser, take_approver
-from holdfast.client.command_errors import (
+from holdfast.client.errors import (
     INTERRUPTED,
     PIPE_CLOSED,
-    CommandError,
+    HoldfastError,
     rpc_problem,
     wrong_command,
 )
@@ -49,7 +49,7 @@ def main() -> NoReturn:
 
 
 def command_line(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code (see `client.command_errors`)."""
+    """Run one command and return its exit code (see `client.errors`)."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -93,12 +93,12 @@ def _run(command: Command, **options: Any) -> int:
         if "by" in options:
             options["approver"] = take_approver(options)
         return asyncio.run(command(**options))
-    except CommandError as error:
+    except HoldfastError as error:
         problem = error
     except RPCError as error:
         problem = rpc_problem(error, options.get("run"))
     except FixableError as error:
-        problem = CommandError(error.reason, error.fix, start_error(error).code)
+        problem = HoldfastError(error.reason, error.fix, start_error(error).code)
     except StartError as error:
         print("\n".join(error.lines), file=sys.stderr)
         return error.code

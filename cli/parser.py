@@ -6,7 +6,7 @@ from typing import Any, Final, NoReturn
 
 from holdfast.cli import option_values
 from holdfast.cli.prompts.answers import Approver
-from holdfast.client.command_errors import WRONG_COMMAND, wrong_command
+from holdfast.client.errors import WRONG_COMMAND, wrong_command
 from holdfast.client.signing import load_signer
 from holdfast.runtime.command_line import CommandParser, read_by, read_name
 from holdfast.schemas.base import parse_duration

@@ -18,7 +18,7 @@ from temporalio.client import Client
 
 from holdfast.cli.parser import Commands
 from holdfast.cli.prompts.answers import AnswerSource, Approver
-from holdfast.client.command_errors import DONE, wrong_command
+from holdfast.client.errors import DONE, wrong_command
 from holdfast.client.start import StartRequest, start_workflow
 from holdfast.runtime.text_safety import shell_command
 from holdfast.schemas.run import RunRequest

@@ -18,15 +18,15 @@ from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.console import is_terminal
 from holdfast.cli.screens.follow import follow, screen_for
 from holdfast.cli.screens.json_lines import print_json_lines
-from holdfast.client.command_errors import (
+from holdfast.client.connection import connect
+from holdfast.client.errors import (
     DONE,
     RUN_FAILED,
-    CommandError,
+    HoldfastError,
     invalid_input,
     wrong_command,
 )
-from holdfast.client.connection import connect
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.run import Run
 from holdfast.client.start import StartRequest, environment_caller, start_workflow
 from holdfast.client.transcript import continue_run
 from holdfast.runtime.command_line import read_count, read_name
@@ -177,9 +177,9 @@ async def _follow(client: Client, run_id: str, *, json: bool, approver: Approver
         raise
 
 
-async def _reach(run_id: str, *, listens: bool = False) -> RunHandle:
-    """Return a run that exists; `listens` as for `RunHandle`."""
-    run = RunHandle(await connect(), run_id, listens=listens)
+async def _reach(run_id: str, *, listens: bool = False) -> Run:
+    """Return a run that exists; `listens` as for `Run`."""
+    run = Run(await connect(), run_id, listens=listens)
     await run.observe()
     return run
 
@@ -206,7 +206,7 @@ async def send(*, run: str, text: str, how: str | None, skill: str | None) -> in
             raise wrong_command(f"run {run} is no conversation", todo) from refusal
         wrong = f"run {run} gives no answer: {refusal.message}"
         todo = f"see {holdfast_command('show', run)}"
-        raise CommandError(wrong, todo, RUN_FAILED) from refusal
+        raise HoldfastError(wrong, todo, RUN_FAILED) from refusal
     except asyncio.CancelledError:
         back = holdfast_command("watch", run)
         print(f"\nThe message is with the run. To see the answer: {back}", file=sys.stderr)
@@ -248,7 +248,7 @@ async def renew(*, run: str, token: str) -> int:
 
 async def cancel(*, run: str) -> int:
     """Request the cancellation of a run."""
-    remote = RunHandle(await connect(), run)
+    remote = Run(await connect(), run)
     if (await remote.observe()).closed:
         print(f"{clean(run)} has ended already.")
         return DONE

@@ -13,18 +13,18 @@ from temporalio.client import Client
 from holdfast.cli.parser import Commands, add_run_command
 from holdfast.cli.screens.console import console_for, print_table
 from holdfast.cli.screens.live import render_line
-from holdfast.client.command_errors import (
+from holdfast.client.connection import connect
+from holdfast.client.errors import (
     DONE,
     NO_SUCH,
-    CommandError,
     EncryptedError,
+    HoldfastError,
     NoWorkerError,
     wrong_command,
 )
-from holdfast.client.connection import connect
 from holdfast.client.question_text import call_name, delegate_line, how_to_decide
 from holdfast.client.result import ending_lines, queued_line, token_counts
-from holdfast.client.run_handle import RunHandle, RunStart, delegate_approvals
+from holdfast.client.run import Run, RunStart, delegate_approvals
 from holdfast.client.run_lists import (
     MAX_RUNS,
     OPEN,
@@ -87,17 +87,17 @@ async def approvals(*, json: bool) -> int:
     except MissingAttributesError:
         runs = await list_runs(client, OPEN)  # the status of runs is not indexed
 
-    async def pending(run: RunListing) -> tuple[str, list[PendingApproval] | CommandError]:
+    async def pending(run: RunListing) -> tuple[str, list[PendingApproval] | HoldfastError]:
         try:
-            return run.id, await RunHandle(client, run.id).pending_approvals()
-        except CommandError as error:
+            return run.id, await Run(client, run.id).pending_approvals()
+        except HoldfastError as error:
             return run.id, [] if error.code == NO_SUCH else error
 
     answers = await _gather(pending(run) for run in runs)
     if len(runs) == MAX_RUNS:
         print(f"holdfast: these are of the newest {MAX_RUNS} runs", file=sys.stderr)
     waiting = [(run, one) for run, found in answers if isinstance(found, list) for one in found]
-    errors = [found for _, found in answers if isinstance(found, CommandError)]
+    errors = [found for _, found in answers if isinstance(found, HoldfastError)]
     if json:
         print(as_json([{"run": run, **one.to_json()} for run, one in waiting]))
     elif waiting:
@@ -124,7 +124,7 @@ def _print_approvals(waiting: list[tuple[str, PendingApproval]]) -> None:
     print(f"To decide:  {how_to_decide(run, one)}")
 
 
-def report_unanswered(errors: list[CommandError]) -> int:
+def report_unanswered(errors: list[HoldfastError]) -> int:
     """Print one of the errors, of a missing worker if there is one; return its exit code."""
     first = next((error for error in errors if isinstance(error, NoWorkerError)), errors[0])
     print(f"{first.line()} ({len(errors)} runs did not answer)", file=sys.stderr)
@@ -176,10 +176,10 @@ async def _row(client: Client, run: RunListing, encrypted: list[EncryptedError])
     """Return the row of a run, with its start, which Temporal's list does not have."""
     start = RunStart(run.started, None)
     try:
-        start = await RunHandle(client, run.id).start_info()
+        start = await Run(client, run.id).start_info()
     except EncryptedError as error:
         encrypted.append(error)
-    except CommandError:
+    except HoldfastError:
         pass  # it was deleted since it was listed
     return {
         "run": run.id,
@@ -192,7 +192,7 @@ async def _row(client: Client, run: RunListing, encrypted: list[EncryptedError])
 
 async def show(*, run: str, json: bool) -> int:
     """Print a run in full; report an output that is not available last."""
-    remote = RunHandle(await connect(), run)
+    remote = Run(await connect(), run)
     look = await remote.observe()
     entries = [entry async for entry in remote.entries(names.CONTEXT)]
     ending = await remote.ending() if look.closed else None
@@ -223,7 +223,7 @@ async def show(*, run: str, json: bool) -> int:
     return DONE
 
 
-async def _print_status(console: Console, remote: RunHandle) -> None:
+async def _print_status(console: Console, remote: Run) -> None:
     """Print the state, the status, the usage and the pending approvals of an open run."""
     status = await remote.status()
     if state := await remote.state():

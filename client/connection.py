@@ -14,7 +14,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import PayloadCodec
 
-from holdfast.client.command_errors import EncryptedError, wrong_settings
+from holdfast.client.errors import EncryptedError, wrong_settings
 from holdfast.runtime.connection_errors import explain_failure, read_settings
 from holdfast.runtime.encryption.codec import VARIABLE, DecryptError, EncryptionCodec, KeylessCodec
 from holdfast.runtime.encryption.key_ring import KeyRing
@@ -32,7 +32,7 @@ async def connect() -> Client:
     Settings that are ignored are reported on standard error.
 
     Raises:
-        CommandError: the keys cannot be read.
+        HoldfastError: the keys cannot be read.
         TemporalConnectionError: the settings cannot be read, or no server answers within 5 s.
     """
     file = os.environ.get(VARIABLE)

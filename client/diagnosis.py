@@ -21,10 +21,10 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.exceptions import FailureError
 
-from holdfast.client.command_errors import (
+from holdfast.client.errors import (
     UNREACHABLE,
     BusyWorkerError,
-    CommandError,
+    HoldfastError,
     NoWorkerError,
     explain_rpc_errors,
 )
@@ -40,7 +40,7 @@ _TASK_ENDS: Final = (
 )
 
 
-class StuckRunError(CommandError):
+class StuckRunError(HoldfastError):
     """The run exists, and its workflow task fails repeatedly."""
 
     def __init__(self, run_id: str, task_queue: str, cause: str) -> None:
@@ -68,7 +68,7 @@ class NoBuildError(NoWorkerError):
             *("--versioning-override-deployment-name", deployment),
             *("--versioning-override-build-id", "BUILD", "--workflow-id", run_id),
         )
-        CommandError.__init__(
+        HoldfastError.__init__(
             self,
             f"run {run_id} is on build {build} of deployment {deployment}, of which no worker"
             " answers",
@@ -85,7 +85,7 @@ class NoCurrentBuildError(NoWorkerError):
             *("temporal", "worker", "deployment", "set-current-version"),
             *("--deployment-name", deployment, "--build-id", build),
         )
-        CommandError.__init__(
+        HoldfastError.__init__(
             self,
             f"the workers on task queue {task_queue} are of no build that is current",
             f"make one so: {make}",
@@ -93,11 +93,11 @@ class NoCurrentBuildError(NoWorkerError):
         )
 
 
-async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) -> CommandError:
+async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) -> HoldfastError:
     """Return the reason why the run of this description does not answer.
 
     Raises:
-        CommandError: Temporal does not answer.
+        HoldfastError: Temporal does not answer.
     """
     is_repeated = run.raw_description.pending_workflow_task.attempt > 1
     if is_repeated:

@@ -11,7 +11,7 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.command_errors import RUN_FAILED, CommandError, wrong_command
+from holdfast.client.errors import RUN_FAILED, HoldfastError, wrong_command
 from holdfast.client.run_lists import MAX_FILTER_CHARS, RUN_TYPES, RunFilter, list_runs
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
@@ -24,7 +24,7 @@ async def forget_principal(client: Client, principal: str, *, runs: bool) -> tup
         The number of its memories, and of its finished runs.
 
     Raises:
-        CommandError: an open run could write to a memory again, or Temporal does not answer, or
+        HoldfastError: an open run could write to a memory again, or Temporal does not answer, or
             cannot search for this principal.
     """
     who = clean(principal)
@@ -39,7 +39,7 @@ async def forget_principal(client: Client, principal: str, *, runs: bool) -> tup
         first, more = running[0].id, len(running) - 1
         wrong = f"open runs of {who} could write to a memory again: {clean(first)}"
         todo = f"end them first, as with {holdfast_command('cancel', first)}"
-        raise CommandError(f"{wrong} and {more} more" if more else wrong, todo, RUN_FAILED)
+        raise HoldfastError(f"{wrong} and {more} more" if more else wrong, todo, RUN_FAILED)
     listed = await list_runs(client, f'WorkflowType = "{names.MEMORY_WORKFLOW}"', None)
     memories = [each for each in listed if names.is_memory_of(each.id, principal)]
     ended = await list_runs(client, f'{of_principal} AND ExecutionStatus != "Running"', None)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holdfast.client.command_errors import wrong_command
+from holdfast.client.errors import wrong_command
 from holdfast.runtime.narration.phrases import (
     REQUESTS,
     decided_phrase,
@@ -241,7 +241,7 @@ def strike_calls(waiting: PendingApproval, struck: Collection[str]) -> dict[str,
     """Return the arguments of an edit that strikes calls out of a plan.
 
     Raises:
-        CommandError: it is no plan, the calls do not exist, or no call would remain.
+        HoldfastError: it is no plan, the calls do not exist, or no call would remain.
     """
     if waiting.kind != "plan":
         raise wrong_command(f"{clean(waiting.call_id)} is no plan", "approve or deny it")

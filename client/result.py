@@ -13,7 +13,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 
-from holdfast.client.command_errors import DONE, RUN_FAILED, CommandError
+from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError
 from holdfast.runtime.storage.locations import VARIABLE, open_store_at, reader_store_location
 from holdfast.runtime.storage.store import StoreError, read_stored_value
 from holdfast.runtime.text_safety import (
@@ -46,7 +46,7 @@ class RunEnding:
     message: str = ""
     result: RunResult | None = None
     stored_output_note: str = ""
-    output_error: CommandError | None = None
+    output_error: HoldfastError | None = None
     spent: Spent | None = None
 
     @property
@@ -170,7 +170,7 @@ async def with_stored_output(
     except StoreError as error:
         note = _stored_note(stored, f"they cannot be had: {error}")
         wrong = f"the output of run {run_id} cannot be had: {error.reason}"
-        problem = CommandError(wrong, error.fix, RUN_FAILED)
+        problem = HoldfastError(wrong, error.fix, RUN_FAILED)
         return replace(ending, stored_output_note=note, output_error=problem)
     return replace(ending, result=ending.result.model_copy(update={"output": output}))
 

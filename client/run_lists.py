@@ -11,7 +11,7 @@ from typing import Final
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.command_errors import WRONG_COMMAND, CommandError, rpc_problem, wrong_command
+from holdfast.client.errors import WRONG_COMMAND, HoldfastError, rpc_problem, wrong_command
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 
@@ -33,7 +33,7 @@ _OWN: Final = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETE
 _SPELLINGS: Final = {"canceled": "cancelled", "continued_as_new": "running"}
 
 
-class MissingAttributesError(CommandError):
+class MissingAttributesError(HoldfastError):
     """The namespace does not have the search attributes of the query."""
 
     def __init__(self, said: str) -> None:
@@ -103,7 +103,7 @@ class RunFilter:
         """Return the filter as further terms of a query; empty without a filter.
 
         Raises:
-            CommandError: Temporal cannot search for one of the texts.
+            HoldfastError: Temporal cannot search for one of the texts.
         """
         terms = []
         if self.agent:
@@ -137,7 +137,7 @@ async def list_runs(client: Client, query: str, limit: int | None = MAX_RUNS) ->
 
     Raises:
         MissingAttributesError: the namespace does not have a search attribute of the query.
-        CommandError: Temporal does not answer.
+        HoldfastError: Temporal does not answer.
     """
     found = client.list_workflows(query, limit=limit, rpc_timeout=ANSWER)
     try:
@@ -154,7 +154,7 @@ async def count_runs(client: Client, query: str) -> int:
         raise _problem(error) from error
 
 
-def _problem(error: RPCError) -> CommandError:
+def _problem(error: RPCError) -> HoldfastError:
     if error.status == RPCStatusCode.INVALID_ARGUMENT:
         return MissingAttributesError(error.message)
     return rpc_problem(error)

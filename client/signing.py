@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from holdfast.client.command_errors import wrong_command
+from holdfast.client.errors import wrong_command
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval, digest_of
@@ -69,7 +69,7 @@ def load_signer(file: str | None, key_id: str | None) -> Signer | None:
     """Return the key in the PEM file of `--key`, with the id of `--kid`; None without both options.
 
     Raises:
-        CommandError: the file has no usable key, or no file is named.
+        HoldfastError: the file has no usable key, or no file is named.
     """
     if file is None:
         if key_id is None:

@@ -25,7 +25,7 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from holdfast.client.command_errors import RUN_FAILED, CommandError, rpc_problem
+from holdfast.client.errors import RUN_FAILED, HoldfastError, rpc_problem
 from holdfast.runtime.text_safety import (
     arguments_line,
     as_json,
@@ -48,7 +48,7 @@ _SUMMARY_CHARS = 200
 _DETAILS_CHARS = 4_000
 
 
-class RunExistsError(CommandError):
+class RunExistsError(HoldfastError):
     """A run with this id exists."""
 
     def __init__(self, run_id: str) -> None:
@@ -115,7 +115,7 @@ async def start_workflow(
 
     Raises:
         RunExistsError: a run with this id exists.
-        CommandError: Temporal rejects the start, or does not answer.
+        HoldfastError: Temporal rejects the start, or does not answer.
     """
     prefix = re.sub(r"[^A-Za-z0-9_.-]+", "-", new.name)[:100]
     run_id = run_id or run_of_token(new.payload.get("principal"))

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from temporalio.client import Client
 
-from holdfast.client.command_errors import wrong_command
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.errors import wrong_command
+from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.text_safety import holdfast_command
 from holdfast.schemas import names
@@ -36,9 +36,9 @@ async def continue_run(client: Client, run_id: str, fields: Mapping[str, Any]) -
     Where they name no agent, the request has that of the run, and its skill.
 
     Raises:
-        CommandError: the run does not exist, is not over, does not answer, or is too long.
+        HoldfastError: the run does not exist, is not over, does not answer, or is too long.
     """
-    run = RunHandle(client, run_id, listens=True)
+    run = Run(client, run_id, listens=True)
     if not (await run.observe()).closed:
         todo = f"send it a message: {holdfast_command('send', run_id)} TEXT --steer"
         raise wrong_command(f"run {run_id} has not ended", todo)

@@ -68,7 +68,7 @@ async def waiting_count_and_oldest(client: Client) -> tuple[int, datetime | None
     The time is None where there is none, or where the namespace does not index it.
 
     Raises:
-        CommandError: Temporal does not answer, or does not index the status of runs.
+        HoldfastError: Temporal does not answer, or does not index the status of runs.
     """
     query = status_query("awaiting_approval")
     count = await count_runs(client, query)
@@ -89,7 +89,7 @@ async def first_runs(
 
     Raises:
         MissingAttributesError: the namespace does not index the time.
-        CommandError: Temporal does not answer.
+        HoldfastError: Temporal does not answer.
     """
     windows, least = _Windows(client, query, order, after), count
     found: list[RunListing] = []

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from holdfast.client.command_errors import CommandError, wrong_command
+from holdfast.client.errors import HoldfastError, wrong_command
 from holdfast.client.visibility import waiting_count_and_oldest
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.telemetry.metrics import OLDEST, WAITING
@@ -44,7 +44,7 @@ async def export_metrics(client: Client, environ: Mapping[str, str]) -> AsyncIte
     """Export metrics to the collector of the environment until the block ends.
 
     Raises:
-        CommandError: a variable is invalid.
+        HoldfastError: a variable is invalid.
     """
     secrets = Secrets([*environment_secrets(environ), *telemetry_secrets(environ)])
     try:
@@ -72,7 +72,7 @@ def register_gauges(meter: Meter, client: Client) -> None:
             query = asyncio.run_coroutine_threadsafe(waiting_count_and_oldest(client), loop)
             try:
                 found = query.result(MEASURE_SECONDS)
-            except (TimeoutError, CommandError):
+            except (TimeoutError, HoldfastError):
                 query.cancel()
                 return []  # the missing value is visible in the metrics
             return [Observation(value(*found))]

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.client.command_errors import CommandError
+from holdfast.client.errors import HoldfastError
 from holdfast.runtime.text_safety import as_sentence, clean, one_line
 from holdfast.web.http.problems import RefusedRequest, problem_of
 from holdfast.web.page_text import display_time
@@ -93,7 +93,7 @@ def error_response(request: Request, error: Exception) -> Response:
 
     An unexpected error is logged.
     """
-    if isinstance(error, CommandError):
+    if isinstance(error, HoldfastError):
         text = as_sentence(clean(str(error)))
         return page(request, "shared/problem.html", problem_of(error).status, text=text)
     if isinstance(error, HTTPException):

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.run import Run
 from holdfast.client.signing import Signer
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
@@ -30,9 +30,9 @@ class Services:
     takes_definitions: bool = False
     takes_principals: bool = False
 
-    def run(self, run_id: str) -> RunHandle:
+    def run(self, run_id: str) -> Run:
         """Return a handle of a run."""
-        return RunHandle(self.client, run_id)
+        return Run(self.client, run_id)
 
     def link_to(self, run_id: str, execution: str = "") -> str | None:
         """Return the page of an execution in Temporal's UI, by default of the newest one."""
@@ -47,7 +47,7 @@ class Services:
 
         Raises:
             ApplicationError: the run rejects it; `type` is one of `names`.
-            CommandError: the run does not answer or has ended, or the decision cannot be signed.
+            HoldfastError: the run does not answer or has ended, or the decision cannot be signed.
         """
         run = self.run(run_id)
         if self.signer is not None and approval.signed and decision.token is None:

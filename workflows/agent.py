@@ -44,7 +44,7 @@ from holdfast.workflows.engine.execution_base import (
     RunCalls,
     Step,
 )
-from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import (
     FAILURES,
     MISSING_PAYLOAD,
@@ -80,7 +80,7 @@ PreviousRun = tuple[WorkflowSnapshot, list[bytes]]
 
 
 @workflow.defn(name=names.AGENT_WORKFLOW, failure_exception_types=FAILURES)
-class AgentWorkflow(BaseWorkflow[Run]):
+class AgentWorkflow(BaseWorkflow[AgentRun]):
     """One run of one agent, from a `schemas.run.RunRequest` to a `RunResult`."""
 
     signals = (names.APPROVE, names.MESSAGE, names.CLOSE)
@@ -111,7 +111,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
 
     # From step to step.
 
-    async def _begin(self) -> tuple[Run, WorkerFacts]:
+    async def _begin(self) -> tuple[AgentRun, WorkerFacts]:
         if self._previous_run is not None:
             previous, pages = self._previous_run
             self._previous_run = None
@@ -119,18 +119,20 @@ class AgentWorkflow(BaseWorkflow[Run]):
             self._origin = request, snapshot
             self._use_rules_of(snapshot.worker)
             # With its state, and the input that has arrived since.
-            run = Run(previous.run, request, snapshot.agent, workflow.now, pages)
+            run = AgentRun(previous.run, request, snapshot.agent, workflow.now, pages)
             return run, snapshot.worker
         # The next run of the chain receives the verified principal, and no token.
         request, snapshot = await self._admit(self._request, "agent", AgentSnapshot)
         self._origin = request, snapshot
         try:
-            run = Run.start(request, snapshot.agent, self._mailbox, self._pending, workflow.now)
+            run = AgentRun.start(
+                request, snapshot.agent, self._mailbox, self._pending, workflow.now
+            )
         except InvalidRequest as error:
             fail(names.INVALID_REQUEST, str(error))
         return run, snapshot.worker
 
-    async def _next_step(self, started: StartedWork[Run]) -> Step:
+    async def _next_step(self, started: StartedWork[AgentRun]) -> Step:
         """Return the next step, once every sender has received the answer that is available.
 
         Before the end, pending notifications get a moment for delivery, and people for more
@@ -145,7 +147,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
             await started.publisher.notifier.wait_for_delivery(unless=lambda: not run.is_ending)
         return run.next()
 
-    async def _execute(self, started: StartedWork[Run], step: Step) -> None:
+    async def _execute(self, started: StartedWork[AgentRun], step: Step) -> None:
         run, executor = started.work, started.executor
         match step:
             case AskModel() as request:
@@ -169,7 +171,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
             case _:
                 assert_never(step)
 
-    async def _continue_as_new_if_due(self, started: StartedWork[Run]) -> None:
+    async def _continue_as_new_if_due(self, started: StartedWork[AgentRun]) -> None:
         """Continue as new when the history is long and no sender waits for an answer.
 
         The next run could not answer those senders. If the history leaves no time to wait, their
@@ -195,7 +197,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         if workflow.all_handlers_finished():
             self._continue_as_new(run)
 
-    def _continue_as_new(self, run: Run) -> None:
+    def _continue_as_new(self, run: AgentRun) -> None:
         """Continue as a new run, unless the state is too large to pass on.
 
         Awaits nothing: input that arrived meanwhile would be lost.

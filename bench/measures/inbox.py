@@ -18,7 +18,7 @@ from temporalio.client import Client
 from bench.measures import many
 from bench.measures.many import ASKS, CACHED, MAX_SECONDS, check, each, took
 from bench.process import Program, fake_model, our_worker, running
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.run import Run
 from holdfast.client.run_lists import count_runs, list_runs, status_query
 from holdfast.schemas import names
 from holdfast.web.http.request_body import FIELD
@@ -158,4 +158,4 @@ class Bench:
         return there - began, perf_counter() - there
 
     async def _ask(self, id: str) -> None:
-        await RunHandle(self.client, id).pending_approvals()
+        await Run(self.client, id).pending_approvals()

@@ -16,7 +16,7 @@ from holdfast.cli.option_values import as_meant
 from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import question_text
-from holdfast.client.command_errors import CommandError
+from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import (
     DecisionOption,
     parse_call_ids,
@@ -76,7 +76,7 @@ async def _decision(
                 raise _Back
             try:
                 fields["arguments"] = strike_calls(waiting, struck)
-            except CommandError as error:
+            except HoldfastError as error:
                 raise _Back(f"That is not possible: {error}.") from error
         case "edit":
             fields["arguments"] = await _edited(waiting, answers, screen)

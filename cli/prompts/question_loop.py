@@ -13,9 +13,9 @@ from temporalio.exceptions import ApplicationError
 from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.prompts.decision_prompt import MAX_TRIES, ask_decision
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client.command_errors import CommandError, NoWorkerError
+from holdfast.client.errors import HoldfastError, NoWorkerError
 from holdfast.client.question_text import delegate_line, how_to_decide, title
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.run import Run
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
@@ -28,7 +28,7 @@ _LOOK_SECONDS: Final = 1.0
 class ApprovalPrompts:
     """Shows pending approvals, and asks about them while the input lasts."""
 
-    def __init__(self, run: RunHandle, screen: PlainScreen, answers: AnswerSource | None) -> None:
+    def __init__(self, run: Run, screen: PlainScreen, answers: AnswerSource | None) -> None:
         self._run = run
         self._screen = screen
         self._answers = answers
@@ -106,7 +106,7 @@ class ApprovalPrompts:
                     _key, await self._run.pending_approvals()
                 ):
                     return
-            except CommandError:
+            except HoldfastError:
                 continue  # sending the decision will meet the same error
             seen = look.position
 
@@ -124,13 +124,13 @@ class ApprovalPrompts:
         except ApplicationError as refusal:
             note(f"Rejected: {clean(refusal.message)}")
             if refusal.type == names.INVALID_DECISION:
-                with contextlib.suppress(CommandError):
+                with contextlib.suppress(HoldfastError):
                     if _key(waiting) in map(_key, await self._run.pending_approvals()):
                         return True
                 self._shown.discard(_key(waiting))  # another decision is possible
         except NoWorkerError as error:
             note(f"{clean(str(error))}, then {how_to_decide(self._run.id, waiting)}")
-        except CommandError as error:
+        except HoldfastError as error:
             # It cannot be signed; or the run has ended, and the next look draws how.
             note(clean(str(error)))
         return False

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.client.run_handle import AnswerProgress
+from holdfast.client.run import AnswerProgress
 from holdfast.client.stream.live_text import answer_text, call_lines
 from holdfast.runtime.text_safety import clean, one_line, shorten
 from holdfast.schemas.log_entry import (

@@ -16,14 +16,14 @@ from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.console import is_terminal
 from holdfast.cli.screens.live import LiveScreen
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client.command_errors import (
+from holdfast.client.errors import (
     RUN_FAILED,
     UNREACHABLE,
     BusyWorkerError,
-    CommandError,
     EncryptedError,
+    HoldfastError,
 )
-from holdfast.client.run_handle import RunDescription, RunHandle, delegate_approvals
+from holdfast.client.run import Run, RunDescription, delegate_approvals
 from holdfast.client.stream.frames import MAX_LOST_LOOKS, SLOWEST_SECONDS, PollInterval
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import clean, holdfast_command
@@ -51,10 +51,10 @@ async def follow(
     left waiting.
 
     Raises:
-        CommandError: there is no such run, Temporal does not answer for a minute, or the output of
+        HoldfastError: there is no such run, Temporal does not answer for a minute, or the output of
             the run is not available; the run is drawn to its end before.
     """
-    run = RunHandle(client, run_id)
+    run = Run(client, run_id)
     await run.observe()  # a run that cannot be reached at first is an error at once
     with out.live():
         return await RunFollower(run, out, ApprovalPrompts(run, out, ask)).follow()
@@ -81,7 +81,7 @@ class QueueNotices:
 class RunFollower:
     """Follows one run."""
 
-    def __init__(self, run: RunHandle, screen: PlainScreen, people: ApprovalPrompts) -> None:
+    def __init__(self, run: Run, screen: PlainScreen, people: ApprovalPrompts) -> None:
         self.run, self.screen, self.people = run, screen, people
         # The position up to which the run was drawn, and the number of the last entry.
         self._drawn: tuple[object, ...] = ()
@@ -122,7 +122,7 @@ class RunFollower:
         for _ in range(MAX_LOST_LOOKS - 1):
             try:
                 return await self.run.observe()
-            except CommandError as error:
+            except HoldfastError as error:
                 if error.code != UNREACHABLE:
                     raise
                 self.screen.print_note(f"{clean(str(error))}; still trying")
@@ -145,7 +145,7 @@ class RunFollower:
                 self.screen.show_entry(entry)
         except EncryptedError:
             raise  # it is permanent
-        except CommandError as error:
+        except HoldfastError as error:
             self._silent_since = self._silent_since or monotonic()
             wait_seconds = _BUSY_SECONDS if isinstance(error, BusyWorkerError) else 0
             if monotonic() >= self._silent_since + wait_seconds:

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from temporalio.client import Client
 
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.run import Run
 from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import MAX_LOST_LOOKS, frames
 from holdfast.runtime.text_safety import as_json
@@ -20,10 +20,10 @@ async def print_json_lines(client: Client, run_id: str, stream: TextIO) -> int:
     """Print a run to its end, without notes for people; return the exit code.
 
     Raises:
-        CommandError: there is no such run, Temporal does not answer for a minute, or the output of
+        HoldfastError: there is no such run, Temporal does not answer for a minute, or the output of
             the run is not available; all other lines are printed before.
     """
-    run, last = RunHandle(client, run_id), dict[str, Any]()
+    run, last = Run(client, run_id), dict[str, Any]()
     await run.observe()  # a run that cannot be reached at first is an error at once
     async for each in frames(run, StreamCursor(), most_lost=MAX_LOST_LOOKS):
         if isinstance(each, Frame):

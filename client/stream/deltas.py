@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from holdfast.client.run_handle import AnswerProgress
+from holdfast.client.run import AnswerProgress
 from holdfast.client.stream.heartbeats import CallProgress
 
 _WRITTEN: Final = re.compile(

@@ -1,6 +1,6 @@
 """A run as a stream of frames: its events, and the progress between them.
 
-    async for each in frames(RunHandle(client, run_id), StreamCursor.read(last_id)):
+    async for each in frames(Run(client, run_id), StreamCursor.read(last_id)):
         ...  # a `Frame`, or a text with the reason of a pause, which ends by itself
 
 A stream begins after any position and ends with exactly one `done` or `error`. The position of the
@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Final
 
-from holdfast.client.command_errors import UNREACHABLE, CommandError
-from holdfast.client.run_handle import RunDescription, RunHandle
+from holdfast.client.errors import UNREACHABLE, HoldfastError
+from holdfast.client.run import Run, RunDescription
 from holdfast.client.stream.deltas import AnswerStream, Frame, StreamCursor, UpdateStream
 from holdfast.schemas import names
 from holdfast.schemas.log_entry import MessageEntry, TurnStartEntry, is_event, read_record
@@ -34,12 +34,12 @@ _REMARK: Final = "remark"
 
 
 async def frames(
-    run: RunHandle, position: StreamCursor, most_lost: float = inf
+    run: Run, position: StreamCursor, most_lost: float = inf
 ) -> AsyncGenerator[Frame | str, None]:
     """Yield everything after a position, to the end of the run.
 
     Raises:
-        CommandError: the run does not exist, its data cannot be read here, or Temporal did not
+        HoldfastError: the run does not exist, its data cannot be read here, or Temporal did not
             answer `most_lost` times in a row.
     """
     reader, pace, last_notice, lost = _Reader(run, position), PollInterval(), "", 0
@@ -51,7 +51,7 @@ async def frames(
                 moved = True
                 yield frame
             last_notice = ""
-        except CommandError as error:
+        except HoldfastError as error:
             lost += look is None
             if error.code != UNREACHABLE or lost >= most_lost:
                 raise
@@ -69,7 +69,7 @@ async def frames(
 
 
 class _Reader:
-    def __init__(self, run: RunHandle, position: StreamCursor) -> None:
+    def __init__(self, run: Run, position: StreamCursor) -> None:
         self.is_over = position.ended
         self._run = run
         self._position = position

@@ -8,7 +8,7 @@ from typing import Any, Final
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.converter import DataConverter
 
-from holdfast.client.command_errors import CommandError
+from holdfast.client.errors import HoldfastError
 from holdfast.schemas import names
 
 # A longer update is left out: each heartbeat repeats it.
@@ -90,7 +90,7 @@ async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> 
         return None
     try:
         details = await converter.decode(payloads.payloads)
-    except CommandError:
+    except HoldfastError:
         raise  # it is encrypted with a key that is not known here
     except Exception:
         return None  # in a format of another program

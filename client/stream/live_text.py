@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic_core import from_json
 
-from holdfast.client.run_handle import AnswerProgress
+from holdfast.client.run import AnswerProgress
 from holdfast.client.stream.heartbeats import CallProgress
 from holdfast.runtime.text_safety import arguments_line, as_json, one_line
 

@@ -27,7 +27,7 @@ from examples.support_desk.place import OccupiedError, Place, opened, short
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.follow import follow, screen_for
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client.command_errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, CommandError
+from holdfast.client.errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, HoldfastError
 from holdfast.hosting.dev_server import HOST, DevServer, run_dev_server
 from holdfast.hosting.process_exit import StartError, exit_process
 from holdfast.schemas import names
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(error, WRONG_COMMAND)
     except NotReadyError as error:
         return _failed(error, RUN_FAILED)
-    except (StartError, CommandError) as error:
+    except (StartError, HoldfastError) as error:
         return _failed(error, error.code)
     except (KeyboardInterrupt, asyncio.CancelledError):
         return INTERRUPTED

@@ -19,10 +19,10 @@ from temporalio.client import Client
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client import run_handle as remote_run
-from holdfast.client.command_errors import CommandError
+from holdfast.client import run as remote_run
+from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import explanations, how_to_decide
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.run import Run as ClientRun
 from holdfast.client.signing import Signer as Key
 from holdfast.client.signing import load_signer
 from holdfast.schemas.base import canonical_json, sha256
@@ -228,12 +228,12 @@ def test_an_edit_of_what_was_asked_again_is_of_that_time(kind: str, round_: int)
 
 
 def test_what_is_not_shown_whole_cannot_be_edited_and_signed() -> None:
-    with pytest.raises(CommandError, match="too large to be shown whole, and so to be"):
+    with pytest.raises(HoldfastError, match="too large to be shown whole, and so to be"):
         claims("edit", asked=waiting_signing("plan", digest="0" * 64), arguments={"calls": []})
 
 
 def test_who_signs_says_who_they_are() -> None:
-    with pytest.raises(CommandError, match="name yourself with --by"):
+    with pytest.raises(HoldfastError, match="name yourself with --by"):
         claims("approve", by=None)
 
 
@@ -257,7 +257,7 @@ def test_what_is_no_key_is_told(tmp_path: Path, text: bytes | None, why: str) ->
     file = tmp_path / "key.pem"
     if text is not None:
         file.write_bytes(text)
-    with pytest.raises(CommandError) as error:
+    with pytest.raises(HoldfastError) as error:
         load_signer(str(file), None)
     assert why in error.value.line()
     assert error.value.code == 2
@@ -265,7 +265,7 @@ def test_what_is_no_key_is_told(tmp_path: Path, text: bytes | None, why: str) ->
 
 def test_an_id_without_a_key_is_told() -> None:
     assert load_signer(None, None) is None
-    with pytest.raises(CommandError, match="name its file with --key FILE"):
+    with pytest.raises(HoldfastError, match="name its file with --key FILE"):
         load_signer(None, "k1")
 
 
@@ -382,7 +382,7 @@ async def test_what_is_not_signed_or_not_well_does_not_count(
 
 async def test_whoever_cannot_sign_is_told_how_and_not_asked(client: Client) -> None:
     seen, answers = StringIO(), AnswerSource(os.open(os.devnull, os.O_RDONLY), Approver())
-    people = ApprovalPrompts(RunHandle(client, "order-7"), PlainScreen(seen, "order-7"), answers)
+    people = ApprovalPrompts(ClientRun(client, "order-7"), PlainScreen(seen, "order-7"), answers)
     assert await people.ask_new([waiting_signing(signed=True)])
     assert "holdfast decide order-7 t1c1 approve|deny|edit|respond --key FILE" in seen.getvalue()
     assert "[a]pprove" not in seen.getvalue()

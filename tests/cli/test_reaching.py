@@ -24,19 +24,19 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from holdfast.cli import serving
 from holdfast.cli.show_commands import report_unanswered
 from holdfast.client import connection
-from holdfast.client import run_handle as remote_run
-from holdfast.client.command_errors import (
+from holdfast.client import run as remote_run
+from holdfast.client.diagnosis import NoBuildError, NoCurrentBuildError
+from holdfast.client.errors import (
     NO_SUCH,
     RUN_FAILED,
     UNREACHABLE,
     WRONG_COMMAND,
-    CommandError,
     EncryptedError,
     HasEndedError,
+    HoldfastError,
     NoWorkerError,
     rpc_problem,
 )
-from holdfast.client.diagnosis import NoBuildError, NoCurrentBuildError
 from holdfast.client.start import RunExistsError
 from tests.cli.conftest import Holdfast
 from tests.support.eventually import eventually
@@ -106,7 +106,7 @@ RUN = "a run; rm -rf ~"
     ],
 )
 def test_what_is_to_be_typed_is_one_command_whoever_named_the_run(
-    error: CommandError, before: str
+    error: HoldfastError, before: str
 ) -> None:
     typed = error.line().partition(before)[2]
     assert RUN in shlex.split(typed.partition(", or choose")[0])

@@ -12,8 +12,8 @@ from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import question_text
-from holdfast.client import run_handle as remote_run
-from holdfast.client.run_handle import RunHandle
+from holdfast.client import run as remote_run
+from holdfast.client.run import Run as ClientRun
 from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.log_entry import ToolStartEntry
 from tests.cli.conftest import Holdfast, Start
@@ -148,7 +148,7 @@ async def test_an_ended_run_waits_for_nobody_though_it_could_not_say_so(launch: 
     await run.waiting()
     await run.handle.terminate()
 
-    assert await remote_run.RunHandle(backend.client, run.id).pending_approvals() == []
+    assert await remote_run.ClientRun(backend.client, run.id).pending_approvals() == []
 
 
 async def test_a_namespace_without_search_attributes_is_asked_run_by_run(
@@ -303,7 +303,7 @@ def test_below_a_live_run_it_is_said_for_as_long_as_something_waits_there() -> N
 
 async def test_what_waits_on_is_not_told_again_and_what_waits_anew_is(client: Client) -> None:
     out = io.StringIO()
-    people = ApprovalPrompts(RunHandle(client, "k3"), PlainScreen(out, "k3"), None)
+    people = ApprovalPrompts(ClientRun(client, "k3"), PlainScreen(out, "k3"), None)
     other = THERE.model_copy(update={"call_id": "t1c3"})
     for waiting in ([THERE], [THERE], [other, THERE], [other], [], [THERE]):
         people.show_delegate_approvals(waiting)

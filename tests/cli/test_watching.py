@@ -26,10 +26,11 @@ from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens import follow as following
 from holdfast.cli.screens.follow import QueueNotices, RunFollower, follow
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client import run_handle as remote_run
-from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, BusyWorkerError, CommandError
+from holdfast.client import run as remote_run
+from holdfast.client.errors import NO_SUCH, UNREACHABLE, BusyWorkerError, HoldfastError
 from holdfast.client.result import RunEnding
-from holdfast.client.run_handle import Entry, RunDescription, RunHandle, RunStart, queued_request
+from holdfast.client.run import Entry, RunDescription, RunStart, queued_request
+from holdfast.client.run import Run as ClientRun
 from holdfast.client.stream.frames import MAX_LOST_LOOKS, PollInterval
 from holdfast.runtime.text_safety import format_date
 from holdfast.schemas.base import canonical_json, sha256
@@ -245,7 +246,7 @@ def test_each_request_is_told_of_once_after_a_while(monkeypatch: pytest.MonkeyPa
 
 ASKED = {"requestedAt": "2026-01-01T10:00:00Z", "expiresAt": "2026-01-08T10:00:00Z"}
 CALL = {"callId": "t1c1", "kind": "call", "tool": "pay", "label": "Pay", **ASKED}
-AWAY = CommandError("Temporal does not answer", "check it", UNREACHABLE)
+AWAY = HoldfastError("Temporal does not answer", "check it", UNREACHABLE)
 
 
 def waiting(amount: int = 4, **more: Any) -> PendingApproval:
@@ -257,12 +258,12 @@ def waiting(amount: int = 4, **more: Any) -> PendingApproval:
 
 
 @dataclass
-class Asked(RunHandle):
+class Asked(ClientRun):
     """A run that nothing happens in but what is decided. `lost` is what comes of its next looks."""
 
     id: str = "run-1"
     waits: list[PendingApproval] = field(default_factory=list)
-    lost: list[CommandError] = field(default_factory=list)
+    lost: list[HoldfastError] = field(default_factory=list)
     decided: list[Decision] = field(default_factory=list)
 
     async def observe(self) -> RunDescription:
@@ -360,7 +361,7 @@ async def test_whoever_watches_waits_for_a_server_that_is_away_and_for_nothing_e
     monkeypatch.setattr(following, "SLOWEST_SECONDS", 0)
     out = io.StringIO()
 
-    async def looks(*lost: CommandError) -> int:
+    async def looks(*lost: HoldfastError) -> int:
         """How often it is said that the server is away, before a look at the run."""
         run, screen = Asked(lost=list(lost)), PlainScreen(out, "run-1")
         out.truncate(0)
@@ -369,10 +370,10 @@ async def test_whoever_watches_waits_for_a_server_that_is_away_and_for_nothing_e
 
     most = MAX_LOST_LOOKS
     assert await looks(*[AWAY] * (most - 1)) == most - 1
-    with pytest.raises(CommandError, match="does not answer"):
+    with pytest.raises(HoldfastError, match="does not answer"):
         await looks(*[AWAY] * most)
-    with pytest.raises(CommandError, match="there is no run"):
-        await looks(CommandError("there is no run", "see", NO_SUCH))
+    with pytest.raises(HoldfastError, match="there is no run"):
+        await looks(HoldfastError("there is no run", "see", NO_SUCH))
 
 
 TURNS = 6
@@ -432,5 +433,5 @@ async def test_it_is_watched_shown_whole_and_listed_once_as_it_began(
 
     last, config = await handle.describe(), client.config()
     config["interceptors"] = [Retention()]
-    left = await RunHandle(Client(**config), run.id).start_info()
+    left = await ClientRun(Client(**config), run.id).start_info()
     assert left == RunStart(last.start_time, None), "the latest part has to do"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.client.run_handle import AnswerProgress
+from holdfast.client.run import AnswerProgress
 from holdfast.client.stream.deltas import (
     MAX_TOKEN_CHARS,
     AnswerStream,

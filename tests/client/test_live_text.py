@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.screens.activity_line import Activity
-from holdfast.client.run_handle import AnswerProgress
+from holdfast.client.run import AnswerProgress
 from holdfast.client.stream.live_text import composed_text
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,

@@ -8,16 +8,16 @@ import pytest
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from holdfast.client.command_errors import (
+from holdfast.client.connection import ReportingCodec
+from holdfast.client.errors import (
     NO_SUCH,
     UNREACHABLE,
-    CommandError,
     EncryptedError,
+    HoldfastError,
     NoWorkerError,
 )
-from holdfast.client.connection import ReportingCodec
 from holdfast.client.result import RunEnding
-from holdfast.client.run_handle import AnswerProgress, Entry, RunDescription, RunHandle
+from holdfast.client.run import AnswerProgress, Entry, Run, RunDescription
 from holdfast.client.stream import frames as stream
 from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import (
@@ -38,7 +38,7 @@ TURN: Entry = {"type": "turn_start", "turn": 1}
 CALL: Entry = {"type": "tool_call", "callId": "t1c1"}
 NEXT: Entry = {"type": "turn_start", "turn": 2}
 DONE: Entry = {"type": "done", "status": "completed"}
-AWAY = CommandError("Temporal does not answer", "check it", UNREACHABLE)
+AWAY = HoldfastError("Temporal does not answer", "check it", UNREACHABLE)
 
 
 def said(text: str, **more: Any) -> Entry:
@@ -52,13 +52,13 @@ class Step:
 
     log: Sequence[Entry] = ()
     saying: str = ""
-    lost: CommandError | None = None
-    silent: CommandError | None = None
+    lost: HoldfastError | None = None
+    silent: HoldfastError | None = None
     closed: bool = False
 
 
 @dataclass
-class Told(RunHandle):
+class Told(Run):
     """A run that is looked at step by step; the last is seen again and again."""
 
     steps: list[Step]
@@ -128,11 +128,11 @@ async def test_why_nothing_comes_is_told_once_and_again_when_it_comes_anew() -> 
 
 
 @pytest.mark.parametrize(
-    "error", [CommandError("no run", "see", NO_SUCH), EncryptedError("no key", "name one")]
+    "error", [HoldfastError("no run", "see", NO_SUCH), EncryptedError("no key", "name one")]
 )
-async def test_what_no_time_mends_ends_it(error: CommandError) -> None:
+async def test_what_no_time_mends_ends_it(error: HoldfastError) -> None:
     for step in (Step(lost=error), Step(silent=error)):
-        with pytest.raises(CommandError, match=str(error)):
+        with pytest.raises(HoldfastError, match=str(error)):
             await told(Step([TURN]), step)
 
 
@@ -140,7 +140,7 @@ async def test_a_reader_may_give_temporal_up() -> None:
     lost = Step(lost=AWAY)
     for steps in ([lost], [lost, Step([TURN]), lost]):
         run = Told(steps)
-        with pytest.raises(CommandError, match="does not answer"):
+        with pytest.raises(HoldfastError, match="does not answer"):
             [each async for each in frames(run, StreamCursor(), most_lost=2)]
         assert run.looks == len(steps) + 1
 

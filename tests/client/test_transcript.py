@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from holdfast.client import transcript
-from holdfast.client.command_errors import CommandError
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.errors import HoldfastError
+from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.client.transcript import continue_run
 from holdfast.schemas import names
@@ -17,7 +17,7 @@ from holdfast.schemas import names
 async def test_an_agent_that_only_its_request_had_is_named_again(
     monkeypatch: pytest.MonkeyPatch, agent: str | None
 ) -> None:
-    class Ended(RunHandle):
+    class Ended(Run):
         closed = True
 
         def __init__(self, *_: Any, **__: Any) -> None: ...
@@ -34,11 +34,11 @@ async def test_an_agent_that_only_its_request_had_is_named_again(
             return {"skill": None}
 
     listing = RunListing("run-1", "desk", datetime.now(UTC), "failed", agent)
-    monkeypatch.setattr(transcript, "RunHandle", Ended)
+    monkeypatch.setattr(transcript, "Run", Ended)
     monkeypatch.setattr(RunListing, "of", lambda _: listing)
     client: Any = None
 
-    with pytest.raises(CommandError, match="name one: holdfast run AGENT --continue run-1"):
+    with pytest.raises(HoldfastError, match="name one: holdfast run AGENT --continue run-1"):
         await continue_run(client, "run-1", {})
     assert await continue_run(client, "run-1", {"agent": "desk"}) == {
         "agent": "desk",

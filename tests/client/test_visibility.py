@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from temporalio.client import Client
 
 from holdfast.client import visibility
-from holdfast.client.command_errors import CommandError
+from holdfast.client.errors import HoldfastError
 from holdfast.client.run_lists import RunFilter, RunListing, list_runs, status_query
 from holdfast.client.visibility import (
     EXPIRING,
@@ -153,9 +153,9 @@ async def test_each_filter_narrows_the_list(client: Client, crowd: Crowd) -> Non
 
 
 async def test_what_cannot_be_searched_for_is_said() -> None:
-    with pytest.raises(CommandError, match="leave out the"):
+    with pytest.raises(HoldfastError, match="leave out the"):
         RunFilter(tool='a"b').terms()
-    with pytest.raises(CommandError, match="at most 200 characters"):
+    with pytest.raises(HoldfastError, match="at most 200 characters"):
         RunFilter(agent="a" * 201).terms()
 
 

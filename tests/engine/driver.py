@@ -50,7 +50,7 @@ from holdfast.workflows.engine.execution_base import (
     Step,
 )
 from holdfast.workflows.engine.log.log import Log
-from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.run import AgentRun
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MODEL = ModelSettings(endpoint="script", name="script")
@@ -304,7 +304,7 @@ class Playing(Generic[WorkT]):
         return {end["callId"]: end.get("error", {}).get("code") for end in ends}
 
 
-class Play(Playing[Run]):
+class Play(Playing[AgentRun]):
     """One run, played to its end.
 
     `outcomes` says how calls end, by tool or call id: an outcome, a value that was returned, a
@@ -334,7 +334,7 @@ class Play(Playing[Run]):
         desk = desk or PendingApprovals()
         self.mailbox, self.clock = Mailbox(), clock
         self.definition = agent(*tools, **(definition or {}))
-        run = Run.start(self.request, self.definition, self.mailbox, desk, clock)
+        run = AgentRun.start(self.request, self.definition, self.mailbox, desk, clock)
         super().__init__(run, desk, outcomes, decisions, pick, hooks)
         self.model = list(model)
         self.summaries = list(summaries)
@@ -372,7 +372,7 @@ class Play(Playing[Run]):
         carried, pages = read_start_arguments([json.loads(json.dumps(values[0])), *values[1:]])
         self.desk, self.mailbox = carried.run.kept.desk, carried.run.mailbox
         whose = carried.snapshot.agent
-        self.run = Run(carried.run, carried.request, whose, self.clock, pages)
+        self.run = AgentRun(carried.run, carried.request, whose, self.clock, pages)
 
     def take(self, step: Any) -> None:
         """Take one step."""

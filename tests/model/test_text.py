@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from temporalio.client import WorkflowFailureError
 
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.run import Run as ClientRun
 from tests.model.mind import Desk, ended, said
 from tests.support.backend import Run
 from tests.support.eventually import eventually
@@ -19,7 +19,7 @@ ON_AND_ON = {"maxOutputTokens": 256, "options": {"ignore_eos": True}}
 
 async def streamed(desk: Desk, run: Run, before: str = "") -> str:
     """What the model has said so far, as Temporal tells anyone, once it is more than `before`."""
-    remote = RunHandle(desk.client, run.id)
+    remote = ClientRun(desk.client, run.id)
 
     async def more() -> str | None:
         look = await remote.observe()

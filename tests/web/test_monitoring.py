@@ -12,7 +12,7 @@ from starlette.requests import Request
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.command_errors import CommandError
+from holdfast.client.errors import HoldfastError
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.web import monitoring
 from holdfast.web.monitoring import InboxHealth
@@ -59,7 +59,7 @@ async def test_a_server_that_does_not_answer_in_time_is_not_measured(
     gauges: Gauges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails(_: Client) -> tuple[int, datetime | None]:
-        raise CommandError("Temporal does not answer", "start it", 3)
+        raise HoldfastError("Temporal does not answer", "start it", 3)
 
     async def never(_: Client) -> tuple[int, datetime | None]:
         await asyncio.Event().wait()
@@ -79,7 +79,7 @@ async def test_it_is_asked_of_the_server_itself(gauges: Gauges) -> None:
 
 async def test_a_wrong_variable_keeps_it_from_starting(client: Client) -> None:
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}
-    with pytest.raises(CommandError, match="OTEL_EXPORTER_OTLP_ENDPOINT holds no address"):
+    with pytest.raises(HoldfastError, match="OTEL_EXPORTER_OTLP_ENDPOINT holds no address"):
         async with monitoring.export_metrics(client, environ):
             pass
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.run import Run
 from holdfast.schemas import names
 from holdfast.schemas.base import Strict
 from holdfast.validation.lenient_json import exact_json
@@ -39,7 +39,7 @@ class ApiRequest:
         """Return the sender of the request."""
         return person_of(self.request)
 
-    async def run(self, *, listens: bool = False) -> RunHandle:
+    async def run(self, *, listens: bool = False) -> Run:
         """Return the run, if it exists; `listens`: a message is to be sent to it."""
         run = self.parts.run(self.run_id)
         found = await run.describe()

@@ -8,8 +8,8 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client.command_errors import CommandError, HasEndedError
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.errors import HasEndedError, HoldfastError
+from holdfast.client.run import Run
 from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import frames
 from holdfast.runtime.text_safety import as_json, one_line
@@ -195,7 +195,7 @@ async def cancel(asked: ApiRequest) -> Response:
     return _accepted(run)
 
 
-def _accepted(run: RunHandle) -> Response:
+def _accepted(run: Run) -> Response:
     return JSONResponse(Started(run=run.id).to_json(), 202)
 
 
@@ -226,7 +226,7 @@ async def _written(told: AsyncGenerator[Frame | str, None]) -> AsyncGenerator[st
         try:
             async for each in told:
                 yield _text(each)
-        except CommandError as error:
+        except HoldfastError as error:
             # The client repeats the request, and then receives the error as a problem.
             yield _text(problem_of(error).detail)
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from holdfast.client.command_errors import CommandError
+from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import strike_calls
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.schemas.base import canonical_json
@@ -207,7 +207,7 @@ def _plan_decision(form: DecisionForm, pending: PendingCall) -> dict[str, Any] |
         return FormProblem(describe_unusable(unusable))
     try:
         remaining = strike_calls(approval, removed)
-    except CommandError as error:
+    except HoldfastError as error:
         return FormProblem(as_sentence(str(error)))
     calls = [
         {**call, "arguments": changed[call["id"]]} if call["id"] in changed else call

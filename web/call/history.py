@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import Any, Final, Literal
 
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.run import Run
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.narration.phrases import EXPIRED, author_phrase
 from holdfast.runtime.text_safety import clean, local_time, message_after_code, one_line
@@ -102,10 +102,10 @@ class CallHistory:
     started_at: str = ""
 
 
-async def read_history(run: RunHandle, call_id: str, length: int) -> CallHistory:
+async def read_history(run: Run, call_id: str, length: int) -> CallHistory:
     """Return the history of a call from a log of `length` entries.
 
-    Raises as `RunHandle.entries`.
+    Raises as `Run.entries`.
     """
     first = max(length - MAX_ENTRIES, 0)
     entries = [entry async for entry in run.entries(names.CONTEXT, after=first)]

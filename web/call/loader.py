@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from holdfast.client.command_errors import NO_SUCH, CommandError
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.errors import NO_SUCH, HoldfastError
+from holdfast.client.run import Run
 from holdfast.client.run_lists import RunFilter, list_runs, status_query
 from holdfast.client.visibility import NEWEST, first_runs
 from holdfast.runtime.text_safety import one_line
@@ -136,7 +136,7 @@ async def load_call(parts: Services, run_id: str, call_id: str) -> PendingCall |
 
     Raises:
         NoWorkerError, StuckError: no worker answers for the run.
-        CommandError: the run or the call does not exist.
+        HoldfastError: the run or the call does not exist.
     """
     found = await _load(parts, run_id, call_id)
     if isinstance(found, ClosedCall) and found.is_unexplained:
@@ -158,11 +158,11 @@ async def _load(parts: Services, run_id: str, call_id: str) -> PendingCall | Clo
         return PendingCall(run_id, info, here, others, history, tools, status)
     if history.question is None:
         problem = f"no call {quote_value(call_id)} of run {run_id} is pending"
-        raise CommandError(problem, "see the pending approvals, or the run", NO_SUCH)
+        raise HoldfastError(problem, "see the pending approvals, or the run", NO_SUCH)
     return ClosedCall(run_id, call_id, info, history, history.question, status)
 
 
-async def load_tools(run: RunHandle, approval: PendingApproval) -> dict[str, ShownTool]:
+async def load_tools(run: Run, approval: PendingApproval) -> dict[str, ShownTool]:
     """Return the tools of a question, at most `MAX_TOOLS`."""
     if approval.kind == "budget":
         return {}
@@ -178,13 +178,13 @@ async def find_next_pending(
 
     Calls of the same run come first, then the most recently requested ones.
     """
-    with suppress(CommandError, TimeoutError):
+    with suppress(HoldfastError, TimeoutError):
         async with asyncio.timeout(NEXT_SECONDS):
             wanted = (names.FOR_ANYBODY, *person.groups)
             query = status_query("awaiting_approval") + RunFilter(groups=wanted).terms()
             runs = [run.id for run in await first_runs(parts.client, query, NEWEST, _MAX_NEXT_RUNS)]
             for one in dict.fromkeys([run_id, *runs]):
-                with suppress(CommandError):
+                with suppress(HoldfastError):
                     for approval in await parts.run(one).pending_approvals():
                         is_other = (one, approval.call_id) != (run_id, call_id)
                         has_decided = any(
@@ -217,14 +217,14 @@ async def find_similar_calls(parts: Services, pending: PendingCall) -> list[Simi
     tool, own = pending.approval.tool, canonical_json(pending.approval.arguments)
 
     async def search(run_id: str) -> None:
-        with suppress(CommandError):
+        with suppress(HoldfastError):
             for one in await parts.run(run_id).pending_approvals():
                 if one.tool == tool:
                     here = address("waiting", run_id, one.call_id)
                     is_same = canonical_json(one.arguments) == own
                     found.append(SimilarCall(here, one_line(run_id, _NAME_CHARS), is_same))
 
-    with suppress(CommandError, TimeoutError):
+    with suppress(HoldfastError, TimeoutError):
         async with asyncio.timeout(SIMILAR_SECONDS):
             info = pending.run_info
             by_agent = "" if info.principal else info.agent or ""

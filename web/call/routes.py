@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client.command_errors import UNREACHABLE, CommandError
+from holdfast.client.errors import UNREACHABLE, HoldfastError
 from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision
@@ -110,7 +110,7 @@ class CallPages:
             except ApplicationError as refusal:
                 is_sent = False
                 return await self._rejected_page(request, form, refusal)
-        except CommandError as error:
+        except HoldfastError as error:
             is_sent = is_sent and error.code == UNREACHABLE
             values = {"form": form, "sent": is_sent, "here": _here(request)}
             values["run"] = address("run", request.path_params["run"])
@@ -200,7 +200,7 @@ class CallPages:
                 now = (await self._parts.run(run_id).observe()).position
                 if now != place:
                     found, place = await load_call(self._parts, run_id, call_id), now
-            except CommandError:
+            except HoldfastError:
                 place = None  # so that the next round loads the call again
             if found is not None and found.mark != seen:
                 is_closed, had_outcome = isinstance(found, ClosedCall), seen.startswith(CLOSED_MARK)

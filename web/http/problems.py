@@ -9,16 +9,16 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.client.command_errors import (
+from holdfast.client.diagnosis import StuckRunError
+from holdfast.client.errors import (
     NO_SUCH,
     UNREACHABLE,
     WRONG_COMMAND,
-    CommandError,
     EncryptedError,
     HasEndedError,
+    HoldfastError,
     NoWorkerError,
 )
-from holdfast.client.diagnosis import StuckRunError
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.validation.problems import ValueProblem, format_place
 
@@ -138,7 +138,7 @@ def problem_of(error: Exception) -> HttpProblem:
             return HttpProblem(code, as_sentence(error.sentence), headers=error.headers)
         case HasEndedError():
             return HttpProblem("ended", "The run has ended; `GET /runs/{run}` says how.")
-        case CommandError():
+        case HoldfastError():
             by_kind = (code for kind, code in _COMMAND_CODES.items() if isinstance(error, kind))
             code = next(by_kind, None) or _EXIT_CODES.get(error.code, "refused")
             if code == "refused" and error.code == NO_SUCH:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client.command_errors import CommandError
+from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import call_name
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import one_line, shorten
@@ -86,7 +86,7 @@ async def decide_selected(
             except ApplicationError as refusal:
                 tone: Tone = "asks" if refusal.type in _MEANWHILE else "bad"
                 return _outcome(choice, approval, _not_decided(refusal.message), tone)
-            except CommandError as error:
+            except HoldfastError as error:
                 return _outcome(choice, approval, _not_decided(str(error)), "bad")
         text = f"Recorded; {receipt.missing} more must approve."
         if receipt.decided:

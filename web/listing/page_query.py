@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from temporalio.client import Client
 
-from holdfast.client.command_errors import wrong_command
+from holdfast.client.errors import wrong_command
 from holdfast.client.run_lists import (
     OPEN,
     MissingAttributesError,
@@ -62,7 +62,7 @@ class ListView:
         """Read the parameters of an address.
 
         Raises:
-            CommandError: a parameter is invalid.
+            HoldfastError: a parameter is invalid.
         """
         order = said.get("order") or "newest"
         texts = {name: said.get(name, "").strip() for name in _TEXTS}
@@ -158,7 +158,7 @@ async def read_page(client: Client, view: ListView, own_groups: tuple[str, ...])
     """Query the runs of a page by search attributes.
 
     Raises:
-        CommandError: Temporal does not answer, or cannot search for a filter.
+        HoldfastError: Temporal does not answer, or cannot search for a filter.
     """
     waiting, order = status_query("awaiting_approval"), ORDERS[view.order]
     wanted = view.run_filter(own_groups)
@@ -187,7 +187,7 @@ async def count_expiring(client: Client, view: ListView, own_groups: tuple[str, 
     """Count the runs of a view with a call that expires within the hour.
 
     Raises:
-        CommandError: as for `read_page`.
+        HoldfastError: as for `read_page`.
     """
     query = status_query("awaiting_approval") + view.run_filter(own_groups).terms()
     end = (datetime.now(UTC) + SOON).isoformat()
@@ -236,7 +236,7 @@ def parse_place(text: str) -> Place:
     """Read a position in a list.
 
     Raises:
-        CommandError: it is invalid.
+        HoldfastError: it is invalid.
     """
     microseconds, divided, run = text.partition("/")
     try:

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from holdfast.client.command_errors import CommandError, wrong_command
+from holdfast.client.errors import HoldfastError, wrong_command
 from holdfast.runtime.text_safety import one_line
 from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.request_body import read_form
@@ -195,7 +195,7 @@ class ListWatches:
         async def look() -> tuple[str, str]:
             try:
                 return await mark(), ""
-            except CommandError as error:
+            except HoldfastError as error:
                 return "", one_line(str(error), _TROUBLE_CHARS)
 
         def keep(_: object) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import quote, unquote
 
-from holdfast.client.command_errors import CommandError
+from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import call_name
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.narration.phrases import decided_phrase
@@ -105,7 +105,7 @@ def pending_rows(
     match answer:
         case None:
             yield _unanswered(run, ASKING, late=True)
-        case CommandError() as error:
+        case HoldfastError() as error:
             yield _unanswered(run, as_sentence(clean(str(error))))
         case waiting:
             for one in waiting[:MAX_OF_A_RUN]:

@@ -11,9 +11,9 @@ from typing import Final
 
 from temporalio.client import Client
 
-from holdfast.client.command_errors import NO_SUCH, CommandError, NoWorkerError
 from holdfast.client.diagnosis import NoBuildError, TaskTimedOutError
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.errors import NO_SUCH, HoldfastError, NoWorkerError
+from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas.decision import PendingApproval
 
@@ -24,7 +24,7 @@ KEPT_SECONDS: Final = 2.0
 SILENT_SECONDS: Final = 5.0
 MAX_KEPT: Final = 1_000
 
-RunAnswer = list[PendingApproval] | CommandError
+RunAnswer = list[PendingApproval] | HoldfastError
 _Key = tuple[object, ...]
 
 
@@ -70,13 +70,13 @@ class RunAnswers:
                 if silent is not None and monotonic() < silent[0]:
                     answer = silent[1]
                 else:
-                    answer = await RunHandle(self._client, run.id).pending_approvals()
+                    answer = await Run(self._client, run.id).pending_approvals()
             except NoWorkerError as error:
                 # Another run may be on another build, and another run's task may not time out.
                 if not isinstance(error, NoBuildError | TaskTimedOutError):
                     self._silent[run.task_queue] = (monotonic() + SILENT_SECONDS, error)
                 answer = error
-            except CommandError as error:
+            except HoldfastError as error:
                 answer = [] if error.code == NO_SUCH else error
-        is_error = isinstance(answer, CommandError)
+        is_error = isinstance(answer, HoldfastError)
         return answer, monotonic() + (SILENT_SECONDS if is_error else KEPT_SECONDS)

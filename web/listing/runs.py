@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.client.command_errors import CommandError
+from holdfast.client.errors import HoldfastError
 from holdfast.client.result import detail
 from holdfast.client.run_lists import RunFilter, RunListing, status_query
 from holdfast.client.visibility import STARTED, first_runs
@@ -109,7 +109,7 @@ class RunsPage:
                 ending = await remote.ending() if run.status in _ENDED_BADLY else None
         except TimeoutError:
             return RunRow(run)
-        except CommandError as error:
+        except HoldfastError as error:
             return RunRow(run, failure=one_line(str(error), _TEXT_CHARS))
         failure, code = ("", None) if ending is None else (detail(ending), ending.code)
         summary = one_line(newest.summary or "", _TEXT_CHARS)

@@ -15,8 +15,8 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from holdfast.client.command_errors import UNREACHABLE, CommandError
-from holdfast.client.run_handle import AnswerProgress, RunHandle
+from holdfast.client.errors import UNREACHABLE, HoldfastError
+from holdfast.client.run import AnswerProgress, Run
 from holdfast.client.stream.frames import PollInterval
 from holdfast.client.stream.live_text import answer_text, call_lines, progress_line
 from holdfast.runtime.text_safety import clean
@@ -24,14 +24,14 @@ from holdfast.web.http.streaming import frame
 from holdfast.web.run.snapshot import place
 
 
-async def run_frames(run: RunHandle, seen: str) -> AsyncGenerator[str, None]:
+async def run_frames(run: Run, seen: str) -> AsyncGenerator[str, None]:
     """Yield the frames of a run until it ends; `seen` is the position of the page."""
     pace, answer, updates, is_troubled = PollInterval(), SentAnswer(), dict[str, str](), False
     while True:
         events: list[tuple[str, dict[str, Any], str]] = []
         try:
             look = await run.observe()
-        except CommandError as error:
+        except HoldfastError as error:
             is_over, is_busy = error.code != UNREACHABLE, False
             if not is_troubled:
                 events = [("trouble", {"text": clean(str(error))}, "")]

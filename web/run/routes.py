@@ -19,8 +19,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client.command_errors import CommandError, HasEndedError, NoWorkerError
-from holdfast.client.run_handle import NO_WORKER_SECONDS, Entry, RunHandle
+from holdfast.client.errors import HasEndedError, HoldfastError, NoWorkerError
+from holdfast.client.run import NO_WORKER_SECONDS, Entry, Run
 from holdfast.runtime.text_safety import as_json, clean
 from holdfast.schemas.log_entry import read_record
 from holdfast.web.auth.sessions import person_of
@@ -184,7 +184,7 @@ class RunPages:
                 message_fields = {"role": "user", "content": text, "delivery": delivery}
                 message_fields |= {"audience": _PEOPLE} if how == _PEOPLE else {}
                 await run.post(message_fields)
-        except CommandError as error:
+        except HoldfastError as error:
             wrong = f"Not sent: {clean(str(error))}."
         if wrong:
             draft = {"run": run.id, "text": text, "delivery": delivery, "problem": wrong}
@@ -221,10 +221,10 @@ class RunPages:
         run = self._run(request)
         return await _done(run, run.cancel, "cancelled")
 
-    def _conversation(self, request: Request) -> RunHandle:
-        return RunHandle(self.parts.client, request.path_params["run"], listens=True)
+    def _conversation(self, request: Request) -> Run:
+        return Run(self.parts.client, request.path_params["run"], listens=True)
 
-    def _run(self, request: Request) -> RunHandle:
+    def _run(self, request: Request) -> Run:
         return self.parts.run(request.path_params["run"])
 
     async def _view(self, request: Request, span: EntryRange, seconds: float) -> dict[str, Any]:
@@ -232,7 +232,7 @@ class RunPages:
         return await build_run_view(self.parts, seen)
 
 
-async def _entry(run: RunHandle, number: int) -> Entry:
+async def _entry(run: Run, number: int) -> Entry:
     found = await read_entries(run, number - 1, number) if number > 0 else []
     if not found:
         message = f"The log of {clean(run.id)} has no entry {number}."
@@ -249,7 +249,7 @@ def _number(request: Request, name: str) -> int | None:
     return int(value)
 
 
-async def _done(run: RunHandle, act: Callable[[], Awaitable[None]], said: str) -> Response:
+async def _done(run: Run, act: Callable[[], Awaitable[None]], said: str) -> Response:
     """Act on a run that has not ended, and return to its page with the result."""
     with suppress(HasEndedError):
         if not (await run.observe()).closed:
@@ -258,5 +258,5 @@ async def _done(run: RunHandle, act: Callable[[], Awaitable[None]], said: str) -
     return _back(run, "over")
 
 
-def _back(run: RunHandle, said: str) -> Response:
+def _back(run: Run, said: str) -> Response:
     return RedirectResponse(f"{address('run', run.id)}?said={said}#now", 303)

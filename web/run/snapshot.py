@@ -12,9 +12,9 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.exceptions import FailureError
 
-from holdfast.client.command_errors import CommandError, EncryptedError
+from holdfast.client.errors import EncryptedError, HoldfastError
 from holdfast.client.result import RunEnding
-from holdfast.client.run_handle import Entry, RunHandle, attempts, queued_request
+from holdfast.client.run import Entry, Run, attempts, queued_request
 from holdfast.client.run_lists import RunListing
 from holdfast.client.stream.heartbeats import update_in
 from holdfast.client.stream.live_text import progress_line
@@ -85,7 +85,7 @@ class LoadedRun:
     earlier_entries: list[Entry] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     ending: RunEnding | None = None
-    problem: CommandError | None = None
+    problem: HoldfastError | None = None
     has_answered: bool = False
 
     @property
@@ -115,7 +115,7 @@ async def take_snapshot(
     """Describe a run and query it, for `patience_seconds` at most.
 
     Raises:
-        CommandError: the run does not exist, or Temporal does not answer.
+        HoldfastError: the run does not exist, or Temporal does not answer.
     """
     run = parts.run(run_id)
     found = await read_run_info(parts.client, await run.describe())
@@ -123,7 +123,7 @@ async def take_snapshot(
     if found.ended is not None:
         try:
             ending = await run.ending(whole=False)
-        except CommandError as error:
+        except HoldfastError as error:
             ending = RunEnding("ended", message=str(error))
     try:
         async with asyncio.timeout(patience_seconds):
@@ -133,15 +133,15 @@ async def take_snapshot(
             read = await read_entries(run, max(first - LEAD_ENTRIES, 0), last)
     except TimeoutError:
         return LoadedRun(found, ending=ending)
-    except CommandError as error:
+    except HoldfastError as error:
         return LoadedRun(found, ending=ending, problem=error)
     lead = [entry for entry in read if entry["n"] <= first]
     shown = [entry for entry in read if entry["n"] > first]
     return LoadedRun(found, status, approvals, lead, shown, ending, has_answered=True)
 
 
-async def read_entries(run: RunHandle, after: int, upto: int) -> list[Entry]:
-    """Return the entries after a number up to another; raises as `RunHandle.entries`."""
+async def read_entries(run: Run, after: int, upto: int) -> list[Entry]:
+    """Return the entries after a number up to another; raises as `Run.entries`."""
     read: list[Entry] = []
     while after < upto and (page := await run.page(names.CONTEXT, after, upto - after)):
         read += page

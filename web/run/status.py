@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, queued_line
-from holdfast.client.run_handle import delegate_approvals
+from holdfast.client.run import delegate_approvals
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import arguments_line, clean, local_time, one_line
 from holdfast.schemas import names

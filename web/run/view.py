@@ -45,7 +45,7 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
     It shows entries up to `last`, after `earlier_count` earlier ones.
 
     Raises:
-        CommandError: Temporal does not answer.
+        HoldfastError: Temporal does not answer.
     """
     delegates, has_more_delegates = await read_delegates(parts.client, seen)
     info, ending, timeline = seen.info, seen.ending, Timeline(seen.info.id, seen.earlier_entries)
@@ -143,7 +143,7 @@ async def read_delegates(client: Client, seen: LoadedRun) -> tuple[list[Delegate
     """Return the delegates of a run with theirs, and whether some were left out.
 
     Raises:
-        CommandError: Temporal does not answer.
+        HoldfastError: Temporal does not answer.
     """
     root = seen.info.root.replace("\\", "\\\\").replace('"', '\\"')
     query = (

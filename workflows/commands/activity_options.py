@@ -21,7 +21,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.engine.call.activities import call_view
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.scopes import CONTEXT, visible_messages
-from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.ui_details.markdown import arguments_line, one_line
 
@@ -112,7 +112,7 @@ def local_activity_config(
 
 
 def model_request_config(
-    run: Run, model: ModelSettings, facts: WorkerFacts, line: str, remaining: timedelta | None
+    run: AgentRun, model: ModelSettings, facts: WorkerFacts, line: str, remaining: timedelta | None
 ) -> ActivityConfig:
     """Return the options of a request to a model: retried for as long as the worker allows.
 

@@ -41,7 +41,7 @@ from holdfast.workflows.engine.delegation import (
     charge,
     delegate_outcome,
 )
-from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import payload_json
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ async def execute_delegate(
     One that `is_hook` waits for no person, and has the time of a hook.
     """
     work, own_id = executor.work, workflow.info().workflow_id
-    agent = work.agent if isinstance(work, Run) else None
+    agent = work.agent if isinstance(work, AgentRun) else None
     try:
         delegate = build_delegate(call, turn, work.state, agent, own_id)
         if is_hook:

@@ -48,7 +48,7 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.spans import Spans, SpansProgress, Subject
-from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.permits import Started, sign
 
 # The activity only fills a queue of the worker. The timeout is shorter than the time until the SDK
@@ -84,7 +84,7 @@ class Trace:
         self._tracing = facts.tracing
         if self._tracing is None:
             return
-        model = work.agent.model if isinstance(work, Run) else None
+        model = work.agent.model if isinstance(work, AgentRun) else None
         self._endpoint = None if model is None else model.endpoint
         subject = Subject(
             origin=self._origin,

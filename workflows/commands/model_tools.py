@@ -23,7 +23,7 @@ from holdfast.workflows.engine.budget.meter import BudgetExhausted
 from holdfast.workflows.engine.call.tool_call import Outcome, ToolCall, fail, refuse
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.model.model_choice import TOO_LONG
-from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import model_failure_message
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ AnswerPage = Callable[[ConversationPageRequest], ConversationPage]
 async def execute_model_tool(call: ToolCall, turn: int, executor: "StepExecutor") -> Outcome:
     """Let the model answer a call, a second time if the answer does not fit."""
     work = executor.work
-    assert isinstance(work, Run)  # a single call never has a tool that a model answers
+    assert isinstance(work, AgentRun)  # a single call never has a tool that a model answers
     meter = work.state.meter
     latent = work.settings.latents[call.id] = Latent(call, work.agent, work.state)
     try:

@@ -46,7 +46,7 @@ from holdfast.workflows.engine.call.tool_call import (
     fail,
 )
 from holdfast.workflows.engine.execution_base import AskModel, ExecutionBase
-from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.input import activity_failure, model_failure_message, payload_json
 from holdfast.workflows.permits import is_foreign_result
 from holdfast.workflows.token_verification import count_decision
@@ -82,7 +82,7 @@ class StepExecutor:
         self._groups: tuple[int, EventGroup] | None = None
         self._hooks = asyncio.Lock()
 
-    async def ask_model(self, run: Run, step: AskModel) -> None:
+    async def ask_model(self, run: AgentRun, step: AskModel) -> None:
         """Make one request to the model, and report its outcome to the run."""
         meter, pointer, model = run.state.meter, step.pointer, run.settings.agent.own_model
         if step.pause is not None:
@@ -107,7 +107,7 @@ class StepExecutor:
         take = run.requests.summary_answered if pointer.summary else run.model_answered
         take(solution)
 
-    async def ask_hook(self, run: Run, hook: Hook) -> None:
+    async def ask_hook(self, run: AgentRun, hook: Hook) -> None:
         """Run a hook around a request to the model, and report its outcome to the run."""
         with self._group(run.state.meter.turns + 1).scope():
             result = await self._ask(hook)

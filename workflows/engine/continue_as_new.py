@@ -26,7 +26,7 @@ from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.log.compressed_pages import decompress
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.log.spans import SpansProgress
-from holdfast.workflows.engine.run import Run, RunSnapshot
+from holdfast.workflows.engine.run import AgentRun, RunSnapshot
 from holdfast.workflows.engine.state.references import as_text
 
 # Far under Temporal's limits (51,200 events, 50 MB): one turn may add many events.
@@ -97,7 +97,7 @@ class HistoryLength:
         return self.events >= most or self.size_bytes >= PRESSING_BYTES
 
 
-def is_due(length: HistoryLength, run: Run, *, stored: bool) -> bool:
+def is_due(length: HistoryLength, run: AgentRun, *, stored: bool) -> bool:
     """Return whether a run between two turns has to continue as new.
 
     A run that has just moved to another build stays for a turn: otherwise two builds could move it
@@ -113,7 +113,11 @@ def is_due(length: HistoryLength, run: Run, *, stored: bool) -> bool:
 
 
 def snapshot_of(
-    run: Run, request: RunRequest, snapshot: AgentSnapshot, notes: int, spans: SpansProgress | None
+    run: AgentRun,
+    request: RunRequest,
+    snapshot: AgentSnapshot,
+    notes: int,
+    spans: SpansProgress | None,
 ) -> WorkflowSnapshot:
     """Seal the log, and return the state that a run between two turns passes on besides it.
 
@@ -137,7 +141,7 @@ def snapshot_of(
     )
 
 
-def stay_in_history(run: Run, length: HistoryLength) -> None:
+def stay_in_history(run: AgentRun, length: HistoryLength) -> None:
     """Summarise a log that cannot be passed on; fail at the limit of the history."""
     if length.events >= LAST_EVENTS or length.size_bytes >= LAST_BYTES:
         run.fail(ErrorCode.BLOCKED, _STUCK)

@@ -61,7 +61,7 @@ class RunSnapshot(RunProgress):
     plan: list[StepSnapshot] = []
 
 
-class Run(ExecutionBase):
+class AgentRun(ExecutionBase):
     """One run: its log, and the state that is a function of it."""
 
     def __init__(

@@ -16,7 +16,7 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.engine.call.tool_call import error_of
 from holdfast.workflows.engine.execution_base import ExecutionBase, Fail, Finish
-from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.ui_details.markdown import (
     code,
     cost_bytes,
@@ -101,7 +101,7 @@ class _Page:
 
 
 def _introduction(work: ExecutionBase) -> str:
-    if isinstance(work, Run):
+    if isinstance(work, AgentRun):
         name, purpose = work.agent.name, work.agent.description
         head = (
             "constant calls, without any AI, of" if work.agent.calls else "the work of an AI agent,"
@@ -118,14 +118,14 @@ def _introduction(work: ExecutionBase) -> str:
     if task is not None:
         lines.append(f"Its task: “{prose(value_text(task), _TASK_BYTES)}”")
     if state.skill is not None:
-        by_activity = isinstance(work, Run) and work.fixed is not None
+        by_activity = isinstance(work, AgentRun) and work.fixed is not None
         how = ": an activity does its work, without any AI." if by_activity else "."
         lines.append(f"It has the skill **{prose(state.skill, NAME_BYTES)}**{how}")
     if reached := state.meter.reached:
         lines.append(f"Budgets at their threshold: {', '.join(f'`{name}`' for name in reached)}.")
-    if isinstance(work, Run) and (queued := len(work.mailbox)):
+    if isinstance(work, AgentRun) and (queued := len(work.mailbox)):
         lines.append(f"Messages that it has not read: {queued}.")
-    if isinstance(work, Run) and (upto := work.summaries.progress.since):
+    if isinstance(work, AgentRun) and (upto := work.summaries.progress.since):
         lines.append(f"The AI reads a summary in place of entries 1 to {upto} of the log.")
     return "\n".join(lines)
 
@@ -140,7 +140,7 @@ def _present_state(work: ExecutionBase) -> str:
         case Fail(code_, message):
             why = prose(message, WORDS_BYTES)
             return f"**Now:** it has ended without a result (`{code_}`): {why}"
-    if isinstance(work, Run) and work.continued_as_new:
+    if isinstance(work, AgentRun) and work.continued_as_new:
         return (
             "**Now:** the run has continued as new."
             "\n**To do:** nothing here: open its latest execution."
@@ -156,13 +156,13 @@ def _present_state(work: ExecutionBase) -> str:
             " approval below in its own run. Look at it there first."
         )
     if work.status == "awaiting_message":
-        spent = work.progress.exceeded if isinstance(work, Run) else None
+        spent = work.progress.exceeded if isinstance(work, AgentRun) else None
         how = "it has answered," if spent is None else f"`{spent}` of the message is used up: it"
         return (
             f"**Now:** {how} and waits for the next message.\n**To do:** nothing, or"
             f" **More Actions → Send an Update**, `{names.SEND}`, with your words in quotes."
         )
-    in_turns = isinstance(work, Run) and work.fixed is None
+    in_turns = isinstance(work, AgentRun) and work.fixed is None
     turn = f", in turn {max(work.turn_number, 1)}" if in_turns else ""
     return f"**Now:** it is running{turn}.\n**To do:** nothing."
 

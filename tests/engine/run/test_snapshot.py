@@ -12,7 +12,7 @@ from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.continue_as_new import WorkflowSnapshot
 from holdfast.workflows.engine.execution_base import AskModel
 from holdfast.workflows.engine.log.log import Log
-from holdfast.workflows.engine.run import Run, RunSnapshot
+from holdfast.workflows.engine.run import AgentRun, RunSnapshot
 from tests.engine.driver import FACTS, agent, noon, says
 
 STATE_MODULES = ("holdfast.workflows.engine", "holdfast.schemas.internal.continue_as_new")
@@ -149,10 +149,10 @@ def a_log() -> Log:
     return log
 
 
-def taken_up(run: RunSnapshot, log: Log) -> Run:
+def taken_up(run: RunSnapshot, log: Log) -> AgentRun:
     carried = WorkflowSnapshot(request=REQUEST, snapshot=SNAPSHOT, run=run)
     pages = [page.data for page in log.pages]
-    return Run(carried.run, carried.request, carried.snapshot.agent, noon, pages)
+    return AgentRun(carried.run, carried.request, carried.snapshot.agent, noon, pages)
 
 
 def test_every_part_of_a_run_is_taken_up_and_would_be_carried_on() -> None:

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
 from holdfast.client.diagnosis import StuckRunError
+from holdfast.client.errors import RUN_FAILED, UNREACHABLE, EncryptedError, HoldfastError
 from holdfast.runtime.identity.key_sets import FileKeySet
 from holdfast.schemas.run import Principal
 from holdfast.schemas.settings.keys import KeySet
@@ -395,7 +395,7 @@ async def test_what_does_not_fit_is_told_field_by_field(stage: Stage) -> None:
 async def test_without_a_worker_it_is_said_and_what_has_ended_is_shown(
     stage: Stage, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.client.run_handle.NO_WORKER_SECONDS", 0.3)
+    monkeypatch.setattr("holdfast.client.run.NO_WORKER_SECONDS", 0.3)
     handle = await client.start_workflow("AgentWorkflow", {}, id="unheard-api", task_queue="empty")
 
     silent = await stage.http.get("/runs/unheard-api")
@@ -417,10 +417,10 @@ async def test_without_a_worker_it_is_said_and_what_has_ended_is_shown(
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (CommandError("Temporal does not answer", "check it", UNREACHABLE), (503, "no_temporal")),
+        (HoldfastError("Temporal does not answer", "check it", UNREACHABLE), (503, "no_temporal")),
         (StuckRunError("r", "q", "a bug"), (503, "stuck")),
         (EncryptedError("it is encrypted", "name its key"), (502, "encrypted")),
-        (CommandError("the run does not answer", "see its log", RUN_FAILED), (502, "refused")),
+        (HoldfastError("the run does not answer", "see its log", RUN_FAILED), (502, "refused")),
         (KeyError("a defect"), (500, "failed")),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from temporalio.client import Client
 
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.run import Run as ClientRun
 from holdfast.client.signing import Signer
 from holdfast.schemas.decision import PendingApproval
 from tests.support import signing, tools
@@ -135,13 +135,13 @@ async def test_a_call_is_shown_approved_and_closed(
     await run.waiting()
     ann = await desk.inbox("ann", "finance")
     answers: list[list[PendingApproval]] = [[]]
-    waiting = RunHandle.pending_approvals
+    waiting = ClientRun.pending_approvals
 
-    async def a_moment_before(self: RunHandle) -> list[PendingApproval]:
+    async def a_moment_before(self: ClientRun) -> list[PendingApproval]:
         return answers.pop() if answers else await waiting(self)
 
     # Requested between two queries of the page.
-    monkeypatch.setattr(RunHandle, "pending_approvals", a_moment_before)
+    monkeypatch.setattr(ClientRun, "pending_approvals", a_moment_before)
     text = words(page := await ann.open(run))
     for each in (
         "Approval needed Pay money out",

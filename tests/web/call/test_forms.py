@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.run import Run
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.tool import ShownTool
 from holdfast.web.call import routes
@@ -301,7 +301,7 @@ async def test_so_it_is_where_a_plan_was_changed_meanwhile(
 
     monkeypatch.setattr(routes, "load_call", look)
     monkeypatch.setattr(routes, "find_similar_calls", none)
-    monkeypatch.setattr(RunHandle, "pending_approvals", none)
+    monkeypatch.setattr(Run, "pending_approvals", none)
     sent = request(ANN, ("about", "deny"), ("digest", past.versions[0].digest))
     answer = await routes.CallPages(Services(nowhere)).decide(sent)
     assert answer.status_code == 409

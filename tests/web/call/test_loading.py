@@ -11,8 +11,8 @@ from starlette.requests import Request
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client.command_errors import NO_SUCH, RUN_FAILED, UNREACHABLE, CommandError
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.errors import NO_SUCH, RUN_FAILED, UNREACHABLE, HoldfastError
+from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
@@ -33,7 +33,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> list[str]:
     lists were searched for."""
     queries: list[str] = []
 
-    async def waits(self: RunHandle) -> list[PendingApproval]:
+    async def waits(self: Run) -> list[PendingApproval]:
         if self.id == "never":
             await asyncio.Event().wait()
         answer = said[self.id]
@@ -45,7 +45,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> list[str]:
         queries.append(query)
         return [run(id) for id in said]
 
-    monkeypatch.setattr(RunHandle, "pending_approvals", waits)
+    monkeypatch.setattr(Run, "pending_approvals", waits)
     monkeypatch.setattr(loader, "list_runs", found)
     monkeypatch.setattr(loader, "first_runs", found)
     return queries
@@ -55,7 +55,7 @@ async def test_what_is_alike_is_told_first_what_is_the_same_and_no_more_than_a_f
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
     other = [waiting("t1c9", arguments={"amount": 1}), waiting("t1c8", tool="tell")]
-    silent = CommandError("no", "look", UNREACHABLE)
+    silent = HoldfastError("no", "look", UNREACHABLE)
     said = {"order-7": [waiting()], "a": other, "silent": silent, "b": [waiting()]}
     answering(monkeypatch, **said)
     found = await loader.find_similar_calls(Services(nowhere), question())
@@ -96,7 +96,7 @@ async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
     given = {"decision": "approve", "by": "ann", "at": AT.isoformat(), "digest": "d"}
     said: dict[str, Any] = {
         "order-7": [waiting(), waiting("t1c2", approvers=["ops"])],
-        "silent": CommandError("no", "look", UNREACHABLE),
+        "silent": HoldfastError("no", "look", UNREACHABLE),
         "a": [waiting(quorum=2, decisions=[given]), waiting("t1c2", approvers=["finance"])],
     }
     answering(monkeypatch, **said)
@@ -121,10 +121,15 @@ def request(person: Person, *form: tuple[str, str]) -> Request:
 @pytest.mark.parametrize(
     ("where", "error", "status", "said"),
     [
-        ("read", CommandError("no worker answers", "start one", UNREACHABLE), 503, "not accepted"),
-        ("send", CommandError("no worker answers", "start one", UNREACHABLE), 503, "may still arr"),
-        ("send", CommandError("run order-7 has ended", "look", NO_SUCH), 409, "not accepted"),
-        ("send", CommandError("no key", "name one", RUN_FAILED), 409, "not accepted"),
+        ("read", HoldfastError("no worker answers", "start one", UNREACHABLE), 503, "not accepted"),
+        (
+            "send",
+            HoldfastError("no worker answers", "start one", UNREACHABLE),
+            503,
+            "may still arr",
+        ),
+        ("send", HoldfastError("run order-7 has ended", "look", NO_SUCH), 409, "not accepted"),
+        ("send", HoldfastError("no key", "name one", RUN_FAILED), 409, "not accepted"),
     ],
 )
 async def test_where_nobody_answers_it_is_said_whether_it_was_sent(
@@ -141,7 +146,7 @@ async def test_where_nobody_answers_it_is_said_whether_it_was_sent(
     async def pending(*_: Any) -> list[PendingApproval]:
         return [question().approval]
 
-    monkeypatch.setattr(RunHandle, "pending_approvals", fails if where == "read" else pending)
+    monkeypatch.setattr(Run, "pending_approvals", fails if where == "read" else pending)
     monkeypatch.setattr(Services, "decide", fails)
     digest = ("digest", question().approval.digest)
     form = [("form_token", "mine"), ("about", "deny"), digest, ("reason", "Not on a Sunday.")]
@@ -171,7 +176,7 @@ async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew
         return []
 
     monkeypatch.setattr(Services, "decide", refuses)
-    monkeypatch.setattr(RunHandle, "pending_approvals", pending)
+    monkeypatch.setattr(Run, "pending_approvals", pending)
     for name, instead in {"load_call": look, "find_similar_calls": none}.items():
         monkeypatch.setattr(routes, name, instead)
     form = [("about", "deny"), ("digest", before.approval.digest), ("reason", "Too much.")]
@@ -193,11 +198,11 @@ async def test_what_others_do_is_told_to_who_has_the_page_open(
     async def look(*_: Any) -> Any:
         return found[0]
 
-    async def observe(_: RunHandle) -> Any:
+    async def observe(_: Run) -> Any:
         return SimpleNamespace(position=len(found))
 
     monkeypatch.setattr(routes, "load_call", look)
-    monkeypatch.setattr(RunHandle, "observe", observe)
+    monkeypatch.setattr(Run, "observe", observe)
     for said, seen in (
         ("Approved with changes by grace (unverified), just now.", ""),
         ("Approved by ada (unverified), just now.", ""),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.run_handle import RunHandle
+from holdfast.client.run import Run
 from holdfast.web.http.problems import MEDIA_TYPE
 from holdfast.web.listing import routes as listing
 from holdfast.web.pages import ErrorMiddleware
@@ -42,7 +42,7 @@ async def test_who_looks_is_told_what_to_do_and_the_log_says_why(
 async def test_a_decision_that_met_it_may_have_been_taken(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RunHandle, "pending_approvals", _breaks)
+    monkeypatch.setattr(Run, "pending_approvals", _breaks)
     async with inbox(client) as stage:
         answer = await stage.post("/waiting/order-7/t1c1", {"about": "approve"})
 

@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 from temporalio.client import Client
 
-from holdfast.client.command_errors import EncryptedError
+from holdfast.client.errors import EncryptedError
 from holdfast.client.stream.deltas import Frame
 from holdfast.web.api import runs as of_runs
 from holdfast.web.api.api_request import ApiRequest

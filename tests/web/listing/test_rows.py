@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.command_errors import NoWorkerError
+from holdfast.client.errors import NoWorkerError
 from holdfast.client.run_lists import MissingAttributesError, RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval, digest_of

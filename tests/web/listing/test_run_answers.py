@@ -12,15 +12,15 @@ from starlette.requests import Request
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client.command_errors import (
+from holdfast.client.diagnosis import NoBuildError, TaskTimedOutError
+from holdfast.client.errors import (
     NO_SUCH,
     UNREACHABLE,
     BusyWorkerError,
-    CommandError,
+    HoldfastError,
     NoWorkerError,
 )
-from holdfast.client.diagnosis import NoBuildError, TaskTimedOutError
-from holdfast.client.run_handle import RunHandle, RunStart
+from holdfast.client.run import Run, RunStart
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
@@ -57,7 +57,7 @@ class Runs:
 
 def answering(monkeypatch: pytest.MonkeyPatch, say: Say) -> Runs:
     runs = Runs(say)
-    monkeypatch.setattr(RunHandle, "pending_approvals", lambda self: runs.waiting(self.id))
+    monkeypatch.setattr(Run, "pending_approvals", lambda self: runs.waiting(self.id))
     return runs
 
 
@@ -112,7 +112,7 @@ async def test_what_a_run_cannot_say_is_no_end_of_the_list(
     def say(id: str) -> list[PendingApproval]:
         match id:
             case "gone":
-                raise CommandError("there is no run gone", "see holdfast list", NO_SUCH)
+                raise HoldfastError("there is no run gone", "see holdfast list", NO_SUCH)
             case "broken" if len(asks.asked) == 2:
                 raise RuntimeError("what nobody planned")
         return []
@@ -136,18 +136,18 @@ async def test_a_few_runs_are_asked_at_a_time_and_not_more_than_are_kept(
 async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    async def beginning(self: RunHandle) -> RunStart:
+    async def beginning(self: Run) -> RunStart:
         if self.id == "silent":
             await asyncio.Event().wait()
         if self.id == "gone":
-            raise CommandError("there is no run gone", "see holdfast list", NO_SUCH)
+            raise HoldfastError("there is no run gone", "see holdfast list", NO_SUCH)
         return RunStart(AT, f"{self.id} of today")
 
-    async def ended(self: RunHandle) -> Any:
+    async def ended(self: Run) -> Any:
         raise AssertionError("how a run has ended is asked of none that goes on")
 
-    monkeypatch.setattr(RunHandle, "start_info", beginning)
-    monkeypatch.setattr(RunHandle, "ending", ended)
+    monkeypatch.setattr(Run, "start_info", beginning)
+    monkeypatch.setattr(Run, "ending", ended)
     monkeypatch.setattr(runs, "ANSWER_SECONDS", 0.01)
     async with asyncio.timeout(20):
         found = await runs.RunsPage(Services(nowhere)).rows(
@@ -165,10 +165,10 @@ async def test_a_run_whose_id_was_used_again_says_so_and_leads_to_no_other(
 ) -> None:
     """Its page would be that of the newer one, and so would all that is told of it."""
 
-    async def beginning(self: RunHandle) -> RunStart:
+    async def beginning(self: Run) -> RunStart:
         return RunStart(AT, "The newer one.")
 
-    monkeypatch.setattr(RunHandle, "start_info", beginning)
+    monkeypatch.setattr(Run, "start_info", beginning)
     before = replace(run(), status="completed", started=AT - timedelta(days=1), execution="e/1")
     parts = Services(nowhere, temporal_ui="https://ui.example")
     newer, older = await runs.RunsPage(parts).rows([run(), before])
@@ -229,7 +229,7 @@ async def test_what_is_sent_is_for_what_was_shown_and_in_the_name_of_who_decides
         (ApplicationError("bob was faster.", type=names.ALREADY_DECIDED), "asks"),
         (ApplicationError("bob was faster.", type=names.NO_SUCH_CALL), "asks"),
         (ApplicationError("bob was faster.", type=names.INVALID_DECISION), "bad"),
-        (CommandError("bob was faster", "look", NO_SUCH), "bad"),
+        (HoldfastError("bob was faster", "look", NO_SUCH), "bad"),
     ],
 )
 async def test_what_is_refused_says_why(
@@ -353,7 +353,7 @@ async def test_whoever_listens_is_told_of_trouble_and_of_its_end_from_one_look(
     assert await told(stream, "one") == "id: one\nevent: changed\ndata: changed"
     # One query serves both.
     late = watches.changes("all", mark, "before")
-    away = CommandError("<b>Temporal</b> is away", "wait", UNREACHABLE)
+    away = HoldfastError("<b>Temporal</b> is away", "wait", UNREACHABLE)
     trouble = "event: trouble\ndata: &lt;b&gt;Temporal&lt;/b&gt; is away; wait"
     assert {*await asyncio.gather(told(stream, away), told(late))} == {trouble}
     over = "event: trouble\ndata: <!-- over -->"

@@ -8,8 +8,9 @@ import httpx
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from holdfast.client.command_errors import UNREACHABLE, CommandError, HasEndedError
-from holdfast.client.run_handle import RunDescription, RunHandle
+from holdfast.client.errors import UNREACHABLE, HasEndedError, HoldfastError
+from holdfast.client.run import Run as ClientRun
+from holdfast.client.run import RunDescription
 from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
@@ -149,7 +150,7 @@ async def test_it_asks_once_more_before_it_cancels(
     ("error", "status", "where"),
     [
         (HasEndedError("x"), 303, "/run/x?said=over#now"),
-        (CommandError("Temporal does not answer", "check it", UNREACHABLE), 503, None),
+        (HoldfastError("Temporal does not answer", "check it", UNREACHABLE), 503, None),
     ],
     ids=["ended", "away"],
 )
@@ -157,18 +158,18 @@ async def test_what_ends_meanwhile_has_ended_and_what_cannot_be_reached_has_not(
     nowhere: Client,
     monkeypatch: pytest.MonkeyPatch,
     what: str,
-    error: CommandError,
+    error: HoldfastError,
     status: int,
     where: str | None,
 ) -> None:
-    async def looked(_: RunHandle) -> RunDescription:
+    async def looked(_: ClientRun) -> RunDescription:
         return RunDescription(("x", 1), closed=False, busy=False, streaming=None)
 
     async def fails(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(RunHandle, "observe", looked)
-    monkeypatch.setattr(RunHandle, what, fails)
+    monkeypatch.setattr(ClientRun, "observe", looked)
+    monkeypatch.setattr(ClientRun, what, fails)
     async with inbox(nowhere) as stage:
         answer = await stage.post(f"/run/x/{what}")
     assert (answer.status_code, answer.headers.get("location")) == (status, where)

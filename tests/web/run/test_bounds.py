@@ -13,7 +13,7 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.command_errors import CommandError, EncryptedError, NoWorkerError
+from holdfast.client.errors import EncryptedError, HoldfastError, NoWorkerError
 from holdfast.client.result import RunEnding
 from holdfast.runtime.data_converter import data_converter
 from holdfast.schemas import names
@@ -99,7 +99,7 @@ async def test_a_delegate_that_was_ended_from_outside_is_not_at_work(
 
 
 async def test_a_server_that_is_away_is_named() -> None:
-    with pytest.raises(CommandError, match="Temporal does not answer"):
+    with pytest.raises(HoldfastError, match="Temporal does not answer"):
         await read_delegates(lists(refuses=RPCStatusCode.UNAVAILABLE), of("a"))
 
 

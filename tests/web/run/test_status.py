@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.command_errors import CommandError, EncryptedError, NoWorkerError
+from holdfast.client.errors import EncryptedError, HoldfastError, NoWorkerError
 from holdfast.client.result import RunEnding
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.solution import Usage
@@ -135,7 +135,7 @@ def test_a_request_that_waits_for_its_turn_says_so() -> None:
     ],
 )
 def test_of_a_run_that_cannot_be_read_the_lists_still_know_what_it_waits_for(
-    problem: CommandError, why: str
+    problem: HoldfastError, why: str
 ) -> None:
     known = replace(KNOWN, tools=("pay", "mail"), since=AT)
     seen = LoadedRun(known, problem=problem)

@@ -11,8 +11,8 @@ import pytest
 from starlette.requests import Request
 from temporalio.client import Client
 
-from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError, EncryptedError
-from holdfast.client.run_handle import AnswerProgress, RunDescription, RunHandle
+from holdfast.client.errors import NO_SUCH, UNREACHABLE, EncryptedError, HoldfastError
+from holdfast.client.run import AnswerProgress, Run, RunDescription
 from holdfast.client.stream.heartbeats import CallProgress
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.streaming import SessionEnd
@@ -93,16 +93,16 @@ def test_an_answer_is_over_once() -> None:
 
 
 @dataclass
-class Seen(RunHandle):
+class Seen(Run):
     """A run that looks as a test wants it; the last look is seen again and again."""
 
-    looks: list[RunDescription | CommandError]
+    looks: list[RunDescription | HoldfastError]
     looked: int = field(default=0)
 
     async def observe(self) -> RunDescription:
         look = self.looks[min(self.looked, len(self.looks) - 1)]
         self.looked += 1
-        if isinstance(look, CommandError):
+        if isinstance(look, HoldfastError):
             raise look
         return look
 
@@ -112,7 +112,7 @@ def look(length: int, *, closed: bool = False, text: str = "", attempts: int = 0
     return RunDescription(("r", length), closed, not closed, said, attempts=attempts)
 
 
-async def frames(seen: str, *looks: RunDescription | CommandError) -> list[tuple[str, Any]]:
+async def frames(seen: str, *looks: RunDescription | HoldfastError) -> list[tuple[str, Any]]:
     found = []
     async for frame in run_frames(Seen(list(looks)), seen):
         parts = dict(line.split(": ", 1) for line in frame.strip().splitlines() if line[0] != ":")
@@ -158,9 +158,9 @@ async def test_what_a_call_tells_of_itself_is_told_when_it_is_another() -> None:
 
 
 async def test_trouble_is_told_once_each_time_and_the_stream_goes_on() -> None:
-    gone = CommandError("Temporal does not answer", "check it", UNREACHABLE)
+    gone = HoldfastError("Temporal does not answer", "check it", UNREACHABLE)
     trouble = ("trouble", {"text": "Temporal does not answer; check it"})
-    looks: list[RunDescription | CommandError] = [gone, gone, look(2), gone]
+    looks: list[RunDescription | HoldfastError] = [gone, gone, look(2), gone]
     changed = ("changed", "r:2:0")
     found = await frames("r:1:0", *looks, look(2, closed=True))
     assert found == [trouble, changed, trouble, ("over", {})]
@@ -198,9 +198,10 @@ async def test_a_page_that_stays_open_asks_again_after_a_while(
 
 
 @pytest.mark.parametrize(
-    "error", [CommandError("there is no run", "see", NO_SUCH), EncryptedError("no key", "name one")]
+    "error",
+    [HoldfastError("there is no run", "see", NO_SUCH), EncryptedError("no key", "name one")],
 )
-async def test_what_no_time_mends_ends_it(error: CommandError) -> None:
+async def test_what_no_time_mends_ends_it(error: HoldfastError) -> None:
     assert [event for event, _ in await frames("r:1:0", error)] == ["trouble", "over"]
 
 

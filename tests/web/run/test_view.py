@@ -8,7 +8,7 @@ import pytest
 from starlette.requests import Request
 from temporalio.client import Client
 
-from holdfast.client.command_errors import NoWorkerError
+from holdfast.client.errors import NoWorkerError
 from holdfast.web.run import routes
 from holdfast.web.run.routes import RunPages
 from holdfast.web.run.snapshot import LoadedRun, RunInfo

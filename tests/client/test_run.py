@@ -23,17 +23,17 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutType
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client import run_handle as remote_run
-from holdfast.client.command_errors import (
+from holdfast.client import run as remote_run
+from holdfast.client.errors import (
     RUN_FAILED,
     UNREACHABLE,
     WRONG_COMMAND,
     BusyWorkerError,
-    CommandError,
+    HoldfastError,
     NoWorkerError,
 )
 from holdfast.client.result import RunEnding, ending_of_failure, ending_of_result
-from holdfast.client.run_handle import NO_WORKER_SECONDS, RunHandle
+from holdfast.client.run import NO_WORKER_SECONDS, Run
 from holdfast.client.run_lists import (
     ANSWER,
     MissingAttributesError,
@@ -83,8 +83,8 @@ class Answering:
         return self.said
 
 
-def run(temporal: Answering) -> RunHandle:
-    return RunHandle(cast(Client, temporal), "run-1")
+def run(temporal: Answering) -> Run:
+    return Run(cast(Client, temporal), "run-1")
 
 
 async def test_a_query_that_got_lost_is_asked_again_within_its_time() -> None:
@@ -98,28 +98,28 @@ async def test_a_run_that_its_worker_replays_is_asked_again_and_not_for_ever() -
     replayed = WorkflowQueryFailedError(names.AHEAD_MESSAGE)
     assert await run(Answering([replayed])).status() == {"status": "running"}
     always = Answering([replayed] * 100)
-    with pytest.raises(CommandError, match="does not answer `status`: a query moved"):
+    with pytest.raises(HoldfastError, match="does not answer `status`: a query moved"):
         await run(always).status()
     assert len(always.given) == remote_run._UNSEEN_TRIES
 
 
 async def test_a_server_that_is_asked_too_much_is_no_reason_to_give_the_run_up() -> None:
-    with pytest.raises(CommandError, match="has too much to do: no; try again") as refused:
+    with pytest.raises(HoldfastError, match="has too much to do: no; try again") as refused:
         await run(Answering([RPCStatusCode.RESOURCE_EXHAUSTED])).status()
     assert refused.value.code == UNREACHABLE
 
 
 async def test_nothing_can_be_said_to_a_single_call() -> None:
     temporal = cast(Client, Answering([]))
-    await RunHandle(temporal, "call-1").describe()
-    with pytest.raises(CommandError, match="call-1 is a single call, to which nothing") as refused:
-        await RunHandle(temporal, "call-1", listens=True).describe()
+    await Run(temporal, "call-1").describe()
+    with pytest.raises(HoldfastError, match="call-1 is a single call, to which nothing") as refused:
+        await Run(temporal, "call-1", listens=True).describe()
     assert refused.value.line().endswith("; see holdfast show call-1")
     assert refused.value.code == WRONG_COMMAND
 
 
 async def test_what_waits_in_a_run_of_another_version_is_told_as_such() -> None:
-    with pytest.raises(CommandError, match="run run-1 are of another version") as refused:
+    with pytest.raises(HoldfastError, match="run run-1 are of another version") as refused:
         await run(Answering([], said=[{"kind": "of tomorrow"}])).pending_approvals()
     assert refused.value.code == RUN_FAILED
 
@@ -146,9 +146,9 @@ class Overlooking(Interceptor):
         return Queries(next_)
 
 
-def overlooked(client: Client, run_id: str, overlooking: Overlooking) -> RunHandle:
+def overlooked(client: Client, run_id: str, overlooking: Overlooking) -> Run:
     """A run, by a client whose server overlooks workers."""
-    return RunHandle(Client(**(client.config() | {"interceptors": [overlooking]})), run_id)
+    return Run(Client(**(client.config() | {"interceptors": [overlooking]})), run_id)
 
 
 async def test_a_worker_that_is_overlooked_is_asked_again_and_not_for_ever(
@@ -284,7 +284,7 @@ async def test_where_nobody_knows_since_when_it_is_known_how_many_wait() -> None
     with pytest.raises(MissingAttributesError, match="AgentStatus is not there"):
         await waiting_count_and_oldest(client(Lists(lacks=names.AGENT_STATUS)))
     away = Lists(lacks=names.PENDING_SINCE, status=RPCStatusCode.UNAVAILABLE)
-    with pytest.raises(CommandError, match="Temporal does not answer"):
+    with pytest.raises(HoldfastError, match="Temporal does not answer"):
         await waiting_count_and_oldest(client(away))
 
 

@@ -27,7 +27,7 @@ PIPE_CLOSED: Final = 141
 _LINE_CHARS = 2000
 
 
-class CommandError(Exception):
+class HoldfastError(Exception):
     """A failed command: `wrong` names the problem, `todo` is the fix."""
 
     def __init__(self, wrong: str, todo: str, code: int) -> None:
@@ -39,7 +39,7 @@ class CommandError(Exception):
         return f"holdfast: {one_line(str(self), _LINE_CHARS)}"
 
 
-class NoWorkerError(CommandError):
+class NoWorkerError(HoldfastError):
     """The run exists, and no worker answers its queries."""
 
     def __init__(self, task_queue: str) -> None:
@@ -61,7 +61,7 @@ class BusyWorkerError(NoWorkerError):
         self, task_queue: str, polled_seconds: float, wrong: str = "a worker does not answer"
     ) -> None:
         command = shell_command("holdfast", "worker", "--task-queue", task_queue)
-        CommandError.__init__(
+        HoldfastError.__init__(
             self,
             f"{wrong}, though one polled task queue {task_queue} {polled_seconds:.0f} s ago",
             f"wait if it is busy; if it has stopped, start one: {command}",
@@ -69,14 +69,14 @@ class BusyWorkerError(NoWorkerError):
         )
 
 
-class EncryptedError(CommandError):
+class EncryptedError(HoldfastError):
     """The requested data exists, and this command does not have the key to decrypt it."""
 
     def __init__(self, wrong: str, todo: str) -> None:
         super().__init__(wrong, todo, WRONG_COMMAND)
 
 
-class HasEndedError(CommandError):
+class HasEndedError(HoldfastError):
     """The run has ended and accepts no messages."""
 
     def __init__(self, run_id: str) -> None:
@@ -85,12 +85,12 @@ class HasEndedError(CommandError):
         )
 
 
-def wrong_command(wrong: str, todo: str) -> CommandError:
+def wrong_command(wrong: str, todo: str) -> HoldfastError:
     """Return the error for invalid usage of the command: exit code 2."""
-    return CommandError(wrong, todo, WRONG_COMMAND)
+    return HoldfastError(wrong, todo, WRONG_COMMAND)
 
 
-def wrong_settings(named_by: str, problems: Sequence[object]) -> CommandError:
+def wrong_settings(named_by: str, problems: Sequence[object]) -> HoldfastError:
     """Return the error for an invalid settings file: its first problem and the number of others."""
     more = len(problems) - 1
     message = f"{problems[0]}{f' (and {more} more)' if more else ''}"
@@ -100,7 +100,7 @@ def wrong_settings(named_by: str, problems: Sequence[object]) -> CommandError:
 
 def invalid_input(
     what: str, error: ValidationError, value: Any, model: type[BaseModel], todo: str
-) -> CommandError:
+) -> HoldfastError:
     """Return the error for invalid input: its first problem, its place, and how to fix it.
 
     `todo` is the fix where the problem has none.
@@ -112,35 +112,35 @@ def invalid_input(
 
 @contextmanager
 def explain_rpc_errors(run_id: str | None = None) -> Iterator[None]:
-    """Raise what the Temporal server answers instead of a result as a `CommandError`."""
+    """Raise what the Temporal server answers instead of a result as a `HoldfastError`."""
     try:
         yield
     except RPCError as error:
         raise rpc_problem(error, run_id) from error
 
 
-def rpc_problem(error: RPCError, run_id: str | None = None) -> CommandError:
+def rpc_problem(error: RPCError, run_id: str | None = None) -> HoldfastError:
     """Return the error for an answer of the Temporal server, worded for the user of the command."""
     message = error.message
     match error.status:
         case RPCStatusCode.NOT_FOUND if message.startswith("Namespace"):
-            return CommandError(message.rstrip("."), "set TEMPORAL_NAMESPACE", UNREACHABLE)
+            return HoldfastError(message.rstrip("."), "set TEMPORAL_NAMESPACE", UNREACHABLE)
         case RPCStatusCode.NOT_FOUND if run_id and "already completed" in message:
             return HasEndedError(run_id)
         case RPCStatusCode.NOT_FOUND:
-            return CommandError(
+            return HoldfastError(
                 f"there is no run {run_id}", "holdfast list shows the runs", NO_SUCH
             )
         case RPCStatusCode.PERMISSION_DENIED | RPCStatusCode.UNAUTHENTICATED:
             todo = "check TEMPORAL_API_KEY, TEMPORAL_NAMESPACE and the TLS settings"
-            return CommandError(f"Temporal refuses: {message}", todo, UNREACHABLE)
+            return HoldfastError(f"Temporal refuses: {message}", todo, UNREACHABLE)
         case RPCStatusCode.UNAVAILABLE | RPCStatusCode.DEADLINE_EXCEEDED | RPCStatusCode.CANCELLED:
             todo = "check that the server runs, and TEMPORAL_ADDRESS"
-            return CommandError(f"Temporal does not answer: {message}", todo, UNREACHABLE)
+            return HoldfastError(f"Temporal does not answer: {message}", todo, UNREACHABLE)
         case RPCStatusCode.RESOURCE_EXHAUSTED:
             wrong = f"Temporal has too much to do: {message}"
-            return CommandError(wrong, "try again in a moment", UNREACHABLE)
+            return HoldfastError(wrong, "try again in a moment", UNREACHABLE)
         case RPCStatusCode.INVALID_ARGUMENT:
             return wrong_command(f"Temporal refuses: {message}", "see holdfast --help")
         case _:
-            return CommandError(f"Temporal refuses: {message}", "see its log", RUN_FAILED)
+            return HoldfastError(f"Temporal refuses: {message}", "see its log", RUN_FAILED)

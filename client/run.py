@@ -33,16 +33,16 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client import result
-from holdfast.client.command_errors import (
+from holdfast.client.diagnosis import diagnose_silence
+from holdfast.client.errors import (
     NO_SUCH,
     RUN_FAILED,
     BusyWorkerError,
-    CommandError,
+    HoldfastError,
     explain_rpc_errors,
     rpc_problem,
     wrong_command,
 )
-from holdfast.client.diagnosis import diagnose_silence
 from holdfast.client.result import RunEnding
 from holdfast.client.stream.heartbeats import AnswerProgress as AnswerProgress  # a look has it
 from holdfast.client.stream.heartbeats import CallProgress, read_answer_progress, update_in
@@ -97,7 +97,7 @@ class RunStart:
     summary: str | None
 
 
-class RunHandle:
+class Run:
     """A run by its id, through continue-as-new.
 
     `listens` requires a run that accepts messages; a single call accepts none.
@@ -113,7 +113,7 @@ class RunHandle:
         """Return the server's view of the run.
 
         Raises:
-            CommandError: the run does not exist, is not a run of Holdfast, or Temporal does not
+            HoldfastError: the run does not exist, is not a run of Holdfast, or Temporal does not
                 answer.
         """
         description = await self.describe()
@@ -137,7 +137,7 @@ class RunHandle:
         workflow = description.workflow_type
         if workflow not in names.WORKFLOWS:
             wrong = f"{self.id} is a {workflow}, not an agent's run or a call"
-            raise CommandError(wrong, "holdfast list shows the runs", NO_SUCH)
+            raise HoldfastError(wrong, "holdfast list shows the runs", NO_SUCH)
         if self._listens and workflow != names.AGENT_WORKFLOW:
             wrong = f"{self.id} is a single call, to which nothing can be said"
             raise wrong_command(wrong, f"see {holdfast_command('show', self.id)}")
@@ -165,7 +165,7 @@ class RunHandle:
         Raises:
             NoWorkerError: no worker answers.
             StuckRunError: the worker cannot continue the run.
-            CommandError: the run does not answer, or does not exist.
+            HoldfastError: the run does not answer, or does not exist.
         """
         while page := await self.page(log, after, _PAGE_ENTRIES):
             for entry in page:
@@ -190,7 +190,7 @@ class RunHandle:
             return [PendingApproval.read(item) for item in found]
         except ValidationError:
             wrong = f"the pending approvals of run {self.id} are of another version of Holdfast"
-            raise CommandError(wrong, "take that of its worker", RUN_FAILED) from None
+            raise HoldfastError(wrong, "take that of its worker", RUN_FAILED) from None
 
     async def status(self) -> dict[str, Any]:
         """Return status, turn, pending calls, usage and budget; raises as `entries` does."""
@@ -223,7 +223,7 @@ class RunHandle:
 
         Raises:
             ApplicationError: the run rejects it; `type` is one of `names`.
-            CommandError: the run does not answer, does not exist, or has ended.
+            HoldfastError: the run does not answer, does not exist, or has ended.
         """
         answer = await self._update(names.DECIDE, decision.to_json(), WorkflowUpdateStage.COMPLETED)
         return Receipt.read(answer)
@@ -249,7 +249,7 @@ class RunHandle:
         """Send the run a message, and wait for no answer.
 
         Raises:
-            CommandError: the run does not exist, or has ended.
+            HoldfastError: the run does not exist, or has ended.
         """
         await self._check_keys()
         with explain_rpc_errors(self.id):
@@ -281,7 +281,7 @@ class RunHandle:
                 unseen_tries -= 1
                 if not (names.AHEAD_MESSAGE in error.message and unseen_tries):
                     wrong = f"run {self.id} does not answer `{name}`: {error.message}"
-                    raise CommandError(wrong, "see the worker's log", RUN_FAILED) from error
+                    raise HoldfastError(wrong, "see the worker's log", RUN_FAILED) from error
             except RPCError as error:
                 if error.status in _LATE and len(shares) > 1:
                     del shares[0]
@@ -329,11 +329,11 @@ class RunHandle:
                 raise error.cause from error
             wrong = f"run {self.id} ended before it answered: {error.cause}"
             todo = f"see {holdfast_command('show', self.id)}"
-            raise CommandError(wrong, todo, RUN_FAILED) from error
+            raise HoldfastError(wrong, todo, RUN_FAILED) from error
         except RPCError as error:
             raise await self._unanswered(error) from error
 
-    async def _unanswered(self, error: RPCError) -> CommandError:
+    async def _unanswered(self, error: RPCError) -> HoldfastError:
         # A run that no worker has started yet, or never will, is not ready for a query.
         if error.status in (*_LATE, RPCStatusCode.FAILED_PRECONDITION):
             return await diagnose_silence(self._client, await self.describe())
