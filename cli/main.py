@@ -111,7 +111,7 @@ def _run(command: Command, **options: Any) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     print(problem.line(), file=sys.stderr)
-    return problem.code
+    return problem.exit_code
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ async def approvals(*, json: bool) -> int:
         try:
             return run.id, await Run(client, run.id).pending_approvals()
         except HoldfastError as error:
-            return run.id, [] if error.code == NO_SUCH else error
+            return run.id, [] if error.exit_code == NO_SUCH else error
 
     answers = await _gather(pending(run) for run in runs)
     if len(runs) == MAX_RUNS:
@@ -128,7 +128,7 @@ def report_unanswered(errors: list[HoldfastError]) -> int:
     """Print one of the errors, of a missing worker if there is one; return its exit code."""
     first = next((error for error in errors if isinstance(error, NoWorkerError)), errors[0])
     print(f"{first.line()} ({len(errors)} runs did not answer)", file=sys.stderr)
-    return first.code
+    return first.exit_code
 
 
 async def _gather(work: Iterable[Awaitable[_T]]) -> list[_T]:

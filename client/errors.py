@@ -30,9 +30,9 @@ _LINE_CHARS = 2000
 class HoldfastError(Exception):
     """A failed command: `wrong` names the problem, `todo` is the fix."""
 
-    def __init__(self, wrong: str, todo: str, code: int) -> None:
+    def __init__(self, wrong: str, todo: str, exit_code: int) -> None:
         super().__init__(f"{wrong}; {todo}")
-        self.code = code
+        self.exit_code = exit_code
 
     def line(self) -> str:
         """Return the line for standard error."""

@@ -123,7 +123,7 @@ class RunFollower:
             try:
                 return await self.run.observe()
             except HoldfastError as error:
-                if error.code != UNREACHABLE:
+                if error.exit_code != UNREACHABLE:
                     raise
                 self.screen.print_note(f"{clean(str(error))}; still trying")
                 await asyncio.sleep(SLOWEST_SECONDS)

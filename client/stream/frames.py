@@ -53,7 +53,7 @@ async def frames(
             last_notice = ""
         except HoldfastError as error:
             lost += look is None
-            if error.code != UNREACHABLE or lost >= most_lost:
+            if error.exit_code != UNREACHABLE or lost >= most_lost:
                 raise
             if (notice := str(error)) != last_notice:
                 last_notice = notice

@@ -52,8 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(error, WRONG_COMMAND)
     except NotReadyError as error:
         return _failed(error, RUN_FAILED)
-    except (StartError, HoldfastError) as error:
+    except StartError as error:
         return _failed(error, error.code)
+    except HoldfastError as error:
+        return _failed(error, error.exit_code)
     except (KeyboardInterrupt, asyncio.CancelledError):
         return INTERRUPTED
 

@@ -260,7 +260,7 @@ def test_what_is_no_key_is_told(tmp_path: Path, text: bytes | None, why: str) ->
     with pytest.raises(HoldfastError) as error:
         load_signer(str(file), None)
     assert why in error.value.line()
-    assert error.value.code == 2
+    assert error.value.exit_code == 2
 
 
 def test_an_id_without_a_key_is_told() -> None:

@@ -129,7 +129,7 @@ def test_an_answer_of_the_server_says_what_to_do(
     status: RPCStatusCode, message: str, code: int, todo: str
 ) -> None:
     problem = rpc_problem(RPCError(message, status, b""), "a-run")
-    assert (problem.code, todo in problem.line()) == (code, True)
+    assert (problem.exit_code, todo in problem.line()) == (code, True)
 
 
 def test_of_several_runs_that_do_not_answer_the_worker_that_lacks_is_told(

@@ -148,7 +148,7 @@ async def test_an_ended_run_waits_for_nobody_though_it_could_not_say_so(launch: 
     await run.waiting()
     await run.handle.terminate()
 
-    assert await remote_run.ClientRun(backend.client, run.id).pending_approvals() == []
+    assert await remote_run.Run(backend.client, run.id).pending_approvals() == []
 
 
 async def test_a_namespace_without_search_attributes_is_asked_run_by_run(

@@ -106,7 +106,7 @@ async def test_a_run_that_its_worker_replays_is_asked_again_and_not_for_ever() -
 async def test_a_server_that_is_asked_too_much_is_no_reason_to_give_the_run_up() -> None:
     with pytest.raises(HoldfastError, match="has too much to do: no; try again") as refused:
         await run(Answering([RPCStatusCode.RESOURCE_EXHAUSTED])).status()
-    assert refused.value.code == UNREACHABLE
+    assert refused.value.exit_code == UNREACHABLE
 
 
 async def test_nothing_can_be_said_to_a_single_call() -> None:
@@ -115,13 +115,13 @@ async def test_nothing_can_be_said_to_a_single_call() -> None:
     with pytest.raises(HoldfastError, match="call-1 is a single call, to which nothing") as refused:
         await Run(temporal, "call-1", listens=True).describe()
     assert refused.value.line().endswith("; see holdfast show call-1")
-    assert refused.value.code == WRONG_COMMAND
+    assert refused.value.exit_code == WRONG_COMMAND
 
 
 async def test_what_waits_in_a_run_of_another_version_is_told_as_such() -> None:
     with pytest.raises(HoldfastError, match="run run-1 are of another version") as refused:
         await run(Answering([], said=[{"kind": "of tomorrow"}])).pending_approvals()
-    assert refused.value.code == RUN_FAILED
+    assert refused.value.exit_code == RUN_FAILED
 
 
 UNSEEN = "no poller seen for task queue recently, worker may be down"

@@ -111,11 +111,11 @@ class CallPages:
                 is_sent = False
                 return await self._rejected_page(request, form, refusal)
         except HoldfastError as error:
-            is_sent = is_sent and error.code == UNREACHABLE
+            is_sent = is_sent and error.exit_code == UNREACHABLE
             values = {"form": form, "sent": is_sent, "here": _here(request)}
             values["run"] = address("run", request.path_params["run"])
             values["problem"] = as_sentence(clean(str(error)))
-            status = 503 if error.code == UNREACHABLE else 409
+            status = 503 if error.exit_code == UNREACHABLE else 409
             return page(request, "call/not_sent.html", status, **values)
         return RedirectResponse(_here(request), 303)
 

@@ -140,8 +140,8 @@ def problem_of(error: Exception) -> HttpProblem:
             return HttpProblem("ended", "The run has ended; `GET /runs/{run}` says how.")
         case HoldfastError():
             by_kind = (code for kind, code in _COMMAND_CODES.items() if isinstance(error, kind))
-            code = next(by_kind, None) or _EXIT_CODES.get(error.code, "refused")
-            if code == "refused" and error.code == NO_SUCH:
+            code = next(by_kind, None) or _EXIT_CODES.get(error.exit_code, "refused")
+            if code == "refused" and error.exit_code == NO_SUCH:
                 todo = "use the `run` that `POST /runs` answered, percent-encoded"
                 return HttpProblem("no_such_run", f"There is no such run; {todo}.")
             return HttpProblem(code, as_sentence(str(error)))

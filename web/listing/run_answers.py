@@ -77,6 +77,6 @@ class RunAnswers:
                     self._silent[run.task_queue] = (monotonic() + SILENT_SECONDS, error)
                 answer = error
             except HoldfastError as error:
-                answer = [] if error.code == NO_SUCH else error
+                answer = [] if error.exit_code == NO_SUCH else error
         is_error = isinstance(answer, HoldfastError)
         return answer, monotonic() + (SILENT_SECONDS if is_error else KEPT_SECONDS)

@@ -32,7 +32,7 @@ async def run_frames(run: Run, seen: str) -> AsyncGenerator[str, None]:
         try:
             look = await run.observe()
         except HoldfastError as error:
-            is_over, is_busy = error.code != UNREACHABLE, False
+            is_over, is_busy = error.exit_code != UNREACHABLE, False
             if not is_troubled:
                 events = [("trouble", {"text": clean(str(error))}, "")]
             is_troubled = True
