@@ -25,10 +25,13 @@ from holdfast.catalog.limits import limit_advice, load_limits
 from holdfast.catalog.python_module import (
     DefinitionReader,
     PythonActivity,
+    PythonDefinitions,
+    agent_definitions,
     read_module,
 )
 from holdfast.catalog.registry import DefinitionRegistry, unstated_effects
 from holdfast.catalog.tool_reader import resolve_tool
+from holdfast.definitions.agent import Agent as PythonAgent
 from holdfast.runtime.addresses import AddressPrefix
 from holdfast.runtime.settings_files.file_problems import (
     FileProblem,
@@ -46,11 +49,11 @@ from holdfast.validation.problems import ValueProblem
 
 @dataclass(frozen=True)
 class Catalog:
-    """Tools and agents by name, and the activities of the Python modules."""
+    """Tools and agents by name, and what Python defines of them."""
 
     definitions: DefinitionRegistry
     agents: dict[str, Agent] = field(default_factory=dict)
-    python_activities: tuple[PythonActivity, ...] = ()
+    python: PythonDefinitions = field(default_factory=PythonDefinitions)
     advice: tuple[FileProblem, ...] = ()
 
     @cached_property
@@ -90,6 +93,7 @@ class CurrentCatalog:
 def load_catalog(
     folder: Path | None = None,
     modules: Sequence[str] = (),
+    agents: Iterable[PythonAgent[Any]] = (),
     *,
     endpoints: Collection[str] | None = (),
     task_queue: str = names.TASK_QUEUE,
@@ -97,7 +101,7 @@ def load_catalog(
     read_definition: DefinitionReader,
     activities: Collection[str] = (),
 ) -> Catalog:
-    """Load a folder's tools and agents, and the tools of Python modules.
+    """Load a folder's tools and agents, those of Python modules, and agents with their tools.
 
     `modules` are dotted names or paths of `.py` files. Activities on `task_queue` must be among
     theirs, or among the other `activities` of the worker. Without `endpoints` (None), it is unknown
@@ -113,7 +117,7 @@ def load_catalog(
         knowledge_urls=knowledge_urls,
     )
     before = Path.cwd()
-    found: list[PythonActivity] = []
+    found = sum(map(agent_definitions, agents), PythonDefinitions())
     problems: list[FileProblem] = []
     for name in dict.fromkeys(modules):
         try:
@@ -134,7 +138,7 @@ def reload_catalog(catalog: Catalog, folder: Path) -> Catalog:
     Raises:
         LoadError: a tool or an agent does not load.
     """
-    return _Loading(catalog.definitions, catalog.python_activities, [], folder).catalog()
+    return _Loading(catalog.definitions, catalog.python, [], folder).catalog()
 
 
 class _Loading:
@@ -143,12 +147,13 @@ class _Loading:
     def __init__(
         self,
         world: DefinitionRegistry,
-        activities: Iterable[PythonActivity],
+        python: PythonDefinitions,
         problems: list[FileProblem],
         folder: Path | None,
     ) -> None:
-        """Add the modules' activities, all of them before any tool is read."""
+        """Add the activities of Python, all of them before any tool is read."""
         self._problems = problems
+        self._python_agents = python.agents
         self._folder = folder
         self._tools: dict[str, Tool] = {}
         self._broken: set[str] = set()
@@ -156,7 +161,7 @@ class _Loading:
         self._sources: dict[tuple[str, str], Source] = {}
         self._activities: dict[str, PythonActivity] = {}
         self._advice: list[FileProblem] = []
-        for found in activities:
+        for found in python.activities:
             if found.name in names.RESERVED_ACTIVITIES:
                 reason = f"the activity name `{found.name}` is the worker's own"
                 fix = 'give it another: `@activity.defn(name="…")`'
@@ -180,18 +185,40 @@ class _Loading:
                 self._add_tool(found.source, found.name)
 
     def catalog(self) -> Catalog:
-        """Return the catalog, with the folder's tools and agents."""
-        if self._folder is not None:
-            self._read_folder(self._folder)
+        """Return the catalog, with the folder's tools and agents.
+
+        Agents name tools, and tools need only the names of agents.
+        """
+        count = len(self._problems)
+        tools, agents = ((), ()) if self._folder is None else self._read_folder(self._folder)
+        agents = [*self._python_agents, *agents]
+        named = {_name_in(each.value, "name") or Path(each.file).stem for each in agents}
+        # Unknown if one cannot be read.
+        known = None if len(self._problems) > count else frozenset(named)
+        self._world = replace(self._world, agents=known)
+        for source in tools:
+            if isinstance(source.value, list):
+                for n, value in enumerate(source.value):
+                    self._add_tool(replace(source, value=value, base_path=(n,)), None)
+            else:
+                self._add_tool(source, Path(source.file).stem)
+        for name, tool in self._tools.items():
+            source = self._sources["tool", name]
+            faults = unstated_effects(source.value, tool, self._tools.values(), self._world)
+            self._problems += source.problems(faults)
+        for source in agents:
+            self._add_agent(source)
+        for name, fault in cycle_problems(self._agents):
+            self._problems.append(self._sources["agent", name].problem(fault))
         if self._problems:
             raise LoadError(self._problems)
         world = replace(self._world, agents=frozenset(self._agents))
-        activities = tuple(self._activities.values())
-        return Catalog(world, self._agents, activities, tuple(self._advice))
+        python = PythonDefinitions(tuple(self._activities.values()), self._python_agents)
+        return Catalog(world, self._agents, python, tuple(self._advice))
 
-    def _read_folder(self, folder: Path) -> None:
-        """Read the folder; agents name tools, and tools need only the names of agents."""
-        count = len(self._problems)
+    def _read_folder(self, folder: Path) -> tuple[Iterable[Source], Sequence[Source]]:
+        """Return the folder's tools and agents as they are written; the tools are read later."""
+        self._world = replace(self._world, folder=folder.absolute())
         tools = self._files(folder / TOOLS, TOOL_SUFFIXES)
         agents = self._files(folder / AGENTS, AGENT_SUFFIXES)
         lost = list(unread_file_problems(folder))
@@ -202,27 +229,7 @@ class _Loading:
             fix = "make one of them, or name another folder with `--catalog`"
             self._problems.append(FileProblem(str(folder), None, reason, fix))
         written = [source for path in agents or () if (source := self._read(path)) is not None]
-        # Unknown if one cannot be read.
-        named = (
-            None
-            if len(self._problems) > count
-            else frozenset(_name_in(each.value, "name") or Path(each.file).stem for each in written)
-        )
-        self._world = replace(self._world, agents=named, folder=folder.absolute())
-        for source in filter(None, map(self._read, tools or ())):
-            if isinstance(source.value, list):
-                for n, value in enumerate(source.value):
-                    self._add_tool(replace(source, value=value, base_path=(n,)), None)
-            else:
-                self._add_tool(source, Path(source.file).stem)
-        for name, tool in self._tools.items():
-            source = self._sources["tool", name]
-            faults = unstated_effects(source.value, tool, self._tools.values(), self._world)
-            self._problems += source.problems(faults)
-        for source in written:
-            self._add_agent(source)
-        for name, fault in cycle_problems(self._agents):
-            self._problems.append(self._sources["agent", name].problem(fault))
+        return filter(None, map(self._read, tools or ())), written
 
     def _files(self, folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
         try:

@@ -1,8 +1,9 @@
-"""The activities of a user's Python modules, and the tools that are derived from them.
+"""The agents and activities of a user's Python modules, and the tools that are derived from them.
 
-A module imports `temporalio` and `pydantic` and nothing of Holdfast. Each function in it with
-`@activity.defn` is registered; one whose single parameter is a pydantic model is a tool too. A
-module that cannot be imported is reported with the line at which it fails.
+A module has agents and tools of `definitions`, or imports `temporalio` and `pydantic` and nothing
+of Holdfast: each function in it with `@activity.defn` is registered; one whose single parameter is
+a pydantic model is a tool too. A module that cannot be imported is reported with the line at which
+it fails.
 """
 
 import hashlib
@@ -26,10 +27,12 @@ from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from holdfast.definitions.agent import Agent, AnyTool
+from holdfast.definitions.json_form import arguments_schema
+from holdfast.definitions.tool import Tool
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import Source, path_suggestion
 from holdfast.schemas.base import format_duration
-from holdfast.schemas.json_schema import UntitledSchema
 from holdfast.schemas.names import ErrorCode
 
 MAX_MESSAGE_CHARS = 300
@@ -59,39 +62,74 @@ class PythonActivity:
     is_tool: bool
 
 
-def read_module(module_name: str, read_definition: DefinitionReader) -> list[PythonActivity]:
-    """Import a module, by dotted name or by the path of its `.py` file, and list its activities.
+@dataclass(frozen=True)
+class PythonDefinitions:
+    """The activities and the agents that Python modules define."""
+
+    activities: Sequence[PythonActivity] = ()
+    agents: Sequence[Source] = ()
+
+    def __add__(self, other: "PythonDefinitions") -> "PythonDefinitions":
+        return PythonDefinitions(
+            (*self.activities, *other.activities), (*self.agents, *other.agents)
+        )
+
+
+def read_module(module_name: str, read_definition: DefinitionReader) -> PythonDefinitions:
+    """Import a module, by dotted name or by the path of its `.py` file, and list its definitions.
 
     Raises:
         LoadError: the module cannot be imported, or one of its activities cannot be read.
     """
     module = import_module(module_name)
     own_file = module.__file__ or module_name
-    found = []
-    for run in vars(module).values():
-        definition = None if inspect.isclass(run) else read_definition(run)
-        if definition is None:
+    found = PythonDefinitions()
+    for value in vars(module).values():
+        if isinstance(value, Agent | Tool):
+            found += agent_definitions(value) if isinstance(value, Agent) else _of_tool(value)
             continue
-        code = getattr(inspect.unwrap(getattr(run, "__func__", run)), "__code__", None)
-        # An activity that the module imports is in another file.
-        file, line = (own_file, 1) if code is None else (code.co_filename, code.co_firstlineno)
-        try:
-            name, types = definition.name, definition.arg_types or []
-            if name is None:
-                reason = "this activity is dynamic"
-                fix = "give it a name: it would answer for every activity that this worker lacks"
-                raise UnreadableError(line, reason, fix)
-            source, is_tool = Source(file, None, {(): line}), False
-            if len(types) == 1 and inspect.isclass(types[0]) and issubclass(types[0], BaseModel):
-                schema = _tool_schema(name, run, types[0], line)
-                source, is_tool = Source(file, schema, {(): line}), True
-            found.append(PythonActivity(name, run, source, is_tool))
-        except UnreadableError as error:
-            raise LoadError([error.in_file(file)]) from error
-    if not found:
-        fix = "decorate a function with `@activity.defn`, or leave the module out"
-        raise LoadError([FileProblem(own_file, None, "it has no activities", fix)])
+        definition = None if inspect.isclass(value) else read_definition(value)
+        if definition is not None:
+            found += PythonDefinitions([_read_activity(value, definition, own_file)])
+    if not (found.activities or found.agents):
+        fix = "decorate a function with `@tool` or `@activity.defn`, or leave the module out"
+        raise LoadError([FileProblem(own_file, None, "it has no tools and no agents", fix)])
     return found
+
+
+def agent_definitions(agent: Agent[Any]) -> PythonDefinitions:
+    """Return an agent and its tools that are functions."""
+    own = PythonDefinitions(agents=[_source(agent)])
+    return sum((_of_tool(each) for each in agent.tools), own)
+
+
+def _of_tool(tool: AnyTool) -> PythonDefinitions:
+    return PythonDefinitions([PythonActivity(tool.name, tool.activity, _source(tool), True)])
+
+
+def _source(written: Agent[Any] | AnyTool) -> Source:
+    file, line = written.place
+    return Source(file, written.to_json(), {(): line})
+
+
+def _read_activity(
+    run: Callable[..., Any], definition: ActivityDefinition, own_file: str
+) -> PythonActivity:
+    code = getattr(inspect.unwrap(getattr(run, "__func__", run)), "__code__", None)
+    # An activity that the module imports is in another file.
+    file, line = (own_file, 1) if code is None else (code.co_filename, code.co_firstlineno)
+    try:
+        name, types = definition.name, definition.arg_types or []
+        if name is None:
+            reason = "this activity is dynamic"
+            fix = "give it a name: it would answer for every activity that this worker lacks"
+            raise UnreadableError(line, reason, fix)
+        if len(types) == 1 and inspect.isclass(types[0]) and issubclass(types[0], BaseModel):
+            schema = _tool_schema(name, run, types[0], line)
+            return PythonActivity(name, run, Source(file, schema, {(): line}), is_tool=True)
+    except UnreadableError as error:
+        raise LoadError([error.in_file(file)]) from error
+    return PythonActivity(name, run, Source(file, None, {(): line}), is_tool=False)
 
 
 def import_module(name: str) -> ModuleType:
@@ -186,7 +224,7 @@ def _tool_schema(
     name: str, run: Callable[..., Any], model: type[BaseModel], line: int
 ) -> dict[str, Any]:
     try:
-        schema = model.model_json_schema(schema_generator=UntitledSchema)
+        schema = arguments_schema(model)
     except PydanticUserError as error:
         reason = f"`{model.__name__}` has no JSON Schema: {str(error).splitlines()[0]}"
         raise UnreadableError(line, reason, "use types that JSON has") from error
@@ -196,15 +234,6 @@ def _tool_schema(
     except (TypeError, ValueError) as error:
         reason = f"the `json_schema_extra` of `{model.__name__}` is no JSON: {error}"
         raise UnreadableError(line, reason, "use texts, numbers, lists and dictionaries") from error
-    # A model that contains itself is a reference to one of its own `$defs`.
-    reference = schema.pop("$ref", None)
-    if reference is not None:
-        schema = {**schema["$defs"][reference.removeprefix("#/$defs/")], **schema}
-    for inner in schema.get("$defs", {}).values():
-        for key in [key for key in inner if key.startswith("_")]:
-            del inner[key]  # a nested model is not a tool, even if it is one elsewhere
-    if model.model_config.get("title") is None:
-        schema.pop("title", None)
     description = inspect.getdoc(run) or schema.get("description")
     if description:
         schema["description"] = description

@@ -7,14 +7,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.definitions.agent import Agent as Agent
+    from holdfast.definitions.agent import Skill as Skill
+    from holdfast.definitions.run_request import execute_agent as execute_agent
+    from holdfast.definitions.tool import Approval as Approval
+    from holdfast.definitions.tool import tool as tool
     from holdfast.hosting.plugin import HoldfastPlugin as HoldfastPlugin
+    from holdfast.schemas.budget import Budget as Budget
     from holdfast.schemas.run import CallContext as CallContext
 
-__all__ = ["CallContext", "HoldfastPlugin"]
-
 _MODULES = {
+    "Agent": "holdfast.definitions.agent",
+    "Approval": "holdfast.definitions.tool",
+    "Budget": "holdfast.schemas.budget",
     "CallContext": "holdfast.schemas.run",
     "HoldfastPlugin": "holdfast.hosting.plugin",
+    "Skill": "holdfast.definitions.agent",
+    "execute_agent": "holdfast.definitions.run_request",
+    "tool": "holdfast.definitions.tool",
 }
 
 

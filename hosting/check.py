@@ -94,10 +94,10 @@ def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) ->
     catalog = resources.current_catalog.catalog
     notes = [
         each.source.problem(ValueProblem((), f"activity `{each.name}` {reason}", fix))
-        for each in catalog.python_activities
+        for each in catalog.python.activities
         if each.name not in catalog.bound_activities and each.name != settings.notify
     ]
-    own = {each.name for each in catalog.python_activities}
+    own = {each.name for each in catalog.python.activities}
     once = {
         f"`{tool.name}`": None
         for tool in catalog.all_tools

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from temporalio.common import WorkerDeploymentVersion
 
+from holdfast.definitions.agent import Agent
 from holdfast.hosting.deployment import read_version_name, version_of
 from holdfast.hosting.dev_server import DevServer
 from holdfast.hosting.probes import ProbeAddress, read_probe_address
@@ -46,11 +47,13 @@ MAX_CACHED_RUNS = 100_000
 class WorkerSettings:
     """The settings of a worker; its options describe them.
 
-    `between_looks` is the time between two checks of the catalog's files; a change takes two.
+    `agents` are those of a program, with their tools. `between_looks` is the time between two
+    checks of the catalog's files; a change takes two.
     """
 
     catalog: Path | None = None
     tools: Sequence[str] = ()
+    agents: Sequence[Agent[Any]] = ()
     endpoints: Path | None = None
     task_queue: str = names.TASK_QUEUE
     knowledge_urls: Sequence[str] = ()

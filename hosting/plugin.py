@@ -22,6 +22,7 @@ from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import ReplayerConfig, Worker, WorkerConfig, WorkflowRunner
 
+from holdfast.definitions.agent import Agent
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.resources import WorkerResources, load_key_ring, load_resources
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name
@@ -48,6 +49,7 @@ class PluginSettings(TypedDict, total=False):
 
     catalog: str | Path | None
     tools: Sequence[str]
+    agents: Sequence[Agent[Any]]
     endpoints: str | Path | None
     knowledge_urls: Sequence[str]
     knowledge_networks: Sequence[str]

@@ -148,6 +148,7 @@ def _load_catalog(
     catalog = load_catalog(
         settings.catalog,
         settings.tools,
+        settings.agents,
         endpoints=endpoints,
         task_queue=settings.task_queue,
         knowledge_urls=_read_each("--knowledge-url", AddressPrefix.read, settings.knowledge_urls),
@@ -160,7 +161,8 @@ def _load_catalog(
         reason = f"this worker has no activity `{settings.notify}`"
         raise LoadError([FileProblem("--notify", None, reason, todo)])
     current = CurrentCatalog(catalog)
-    modules = sorted({each.source.file for each in catalog.python_activities})
+    python = (*(each.source for each in catalog.python.activities), *catalog.python.agents)
+    modules = sorted({each.file for each in python})
     return current, CatalogReloader(current, folder, before, once=(*modules, *files))
 
 

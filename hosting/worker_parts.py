@@ -62,7 +62,7 @@ class WorkerParts:
         self._theirs = {activity_name(each): each for each in config.get("activities") or ()}
         self._modules = [
             each
-            for each in resources.current_catalog.catalog.python_activities
+            for each in resources.current_catalog.catalog.python.activities
             if each.name not in self._theirs
         ]
         self._request_workers: list[Worker] = []

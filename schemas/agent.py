@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from holdfast.schemas.base import Duration, Json, Lenient, OneOf, SettingsFile, Strict
 from holdfast.schemas.budget import (
@@ -72,6 +72,19 @@ class ModelSettings(Strict):
     def label(self) -> str:
         """Return the model in one word, with its endpoint: `openai/gpt-5`."""
         return f"{self.endpoint}/{self.name}" if self.name else self.endpoint
+
+
+def _model_of_text(written: Any) -> Any:
+    """Read a model that is written as one text: `openai:gpt-5`."""
+    if not isinstance(written, str):
+        return written
+    endpoint, _, name = written.partition(":")
+    return {"endpoint": endpoint, "name": name}
+
+
+ModelRef = Annotated[
+    ModelSettings, BeforeValidator(_model_of_text, json_schema_input_type=str | ModelSettings)
+]
 
 
 class AgentApproval(ApprovalPolicy):
@@ -187,12 +200,10 @@ class AgentDefinition(SettingsFile):
     instructions: str = ""
     """The system prompt; in a Markdown file, the text below the front matter."""
     model: (
-        ModelSettings
-        | Annotated[list[ModelSettings], Field(min_length=1, max_length=MAX_MODELS)]
-        | None
+        ModelRef | Annotated[list[ModelRef], Field(min_length=1, max_length=MAX_MODELS)] | None
     ) = None
-    """Which model is asked; of a list, the next one where one fails, for the rest of the run. None
-    with `calls`, or where each skill is an activity."""
+    """Which model is asked: its settings, or `endpoint:name`; of a list, the next one where one
+    fails, for the rest of the run. None with `calls`, or where each skill is an activity."""
     calls: Annotated[list[ConstantCall], Field(min_length=1, max_length=MAX_CONSTANT_CALLS)] = []
     """Constant calls in place of a model, each with its tool in `_tool` and its arguments beside
     it: they refer to the input, and to what others write."""

@@ -100,7 +100,7 @@ def test_other_activities_are_registered_and_are_no_tools(shop: Folder) -> None:
     catalog = shop.load()
     assert set(catalog.definitions.activities) == {"look_up", "charge"}
     assert set(catalog.definitions.tools) == {"look_up"}
-    assert len(catalog.python_activities) == 2
+    assert len(catalog.python.activities) == 2
 
 
 def test_a_module_is_found_by_dotted_name(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,13 +187,13 @@ def test_what_says_the_same_as_before_is_not_told(place: Place) -> None:
 
 
 def test_the_modules_keep_what_they_had_when_they_were_imported(place: Place) -> None:
-    activities = place.shelf.catalog.python_activities
+    activities = place.shelf.catalog.python.activities
     module = Path(place.folder.modules[0])
     module.write_text(module.read_text().replace("look_up", "look_down"))
     place.refund("charge")
     place.settle()
     assert place.tools == {"look_up", "pay", "refund"}
-    assert place.shelf.catalog.python_activities == activities
+    assert place.shelf.catalog.python.activities == activities
 
 
 # What is not taken up.

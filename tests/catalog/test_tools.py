@@ -382,5 +382,5 @@ def test_an_activity_that_a_hook_or_a_skill_names_is_bound(shop: Folder) -> None
     """
     shop.write("agents/a.yaml", text)
     catalog = shop.load()
-    named = {each.name for each in catalog.python_activities}
+    named = {each.name for each in catalog.python.activities}
     assert named - catalog.bound_activities == {"charge", "unused"}

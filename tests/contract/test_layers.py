@@ -18,6 +18,7 @@ ENGINE = ("workflows", "engine")
 THIRD_PARTY = {
     "schemas": {"pydantic", "pydantic_core"},
     "validation": {"pydantic", "pydantic_core", "re2"},
+    "definitions": {"pydantic", "pydantic_core", "temporalio"},
     "runtime": {
         *("pydantic", "temporalio", "google", "httpx", "yaml", "jwt", "cryptography"),
         *("opentelemetry", "aioboto3"),

@@ -107,7 +107,7 @@ async def carry(
             workflows=[Carry],
             activities=[
                 *(long_text, long_error, long_final_error),
-                *(with_raw_arguments(each.run) for each in folder.load().python_activities),
+                *(with_raw_arguments(each.run) for each in folder.load().python.activities),
             ],
             activity_executor=threads,
             interceptors=[ActivityInterceptors(CheckedResults)],

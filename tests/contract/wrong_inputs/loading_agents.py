@@ -10,9 +10,15 @@ AGENTS = [
         editor=False,
     ),
     agent(
-        "a model that is a text",
+        "a model that is a number",
+        "model: 5\n",
+        "1: `model`: `5` does not fit; write an object, or a list",
+    ),
+    agent(
+        "a model without its endpoint",
         "model: gpt-5\n",
-        "1: `model`: `gpt-5` does not fit; write an object, or a list",
+        "1: `model.endpoint`: there is no endpoint `gpt-5`; known: `m`",
+        editor=False,
     ),
     agent(
         "a reasoning that no model has",

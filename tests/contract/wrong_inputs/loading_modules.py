@@ -26,7 +26,8 @@ MODULES = [
     module(
         "a module without activities",
         "def charge() -> None: ...\n",
-        " it has no activities; decorate a function with `@activity.defn`, or leave the module out",
+        " it has no tools and no agents; decorate a function with `@tool` or `@activity.defn`, or"
+        " leave the module out",
     ),
     module(
         "a module with an activity twice",

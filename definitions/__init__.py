@@ -1,0 +1,1 @@
+"""Agents and tools written in Python: typed views of what their files state."""

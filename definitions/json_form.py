@@ -1,0 +1,85 @@
+"""Python values as the files of a catalog have them: schemas, durations, models, names."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Literal
+
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+
+from holdfast.schemas.base import format_duration
+from holdfast.schemas.json_schema import UntitledSchema
+from holdfast.schemas.phrases import suggest_names
+from holdfast.validation.problems import problems_of
+
+
+def type_schema(kind: Any, mode: Literal["validation", "serialization"] = "validation") -> Any:
+    """Return the JSON Schema of a type, or the schema that is given in its place.
+
+    Raises:
+        PydanticUserError: JSON lacks some of the type's values.
+    """
+    if isinstance(kind, Mapping | bool):
+        return kind
+    return TypeAdapter(kind).json_schema(mode=mode, schema_generator=UntitledSchema)
+
+
+def arguments_schema(kind: type[Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's arguments from their model or dataclass.
+
+    Raises:
+        PydanticUserError: as `type_schema` does.
+    """
+    schema: dict[str, Any] = type_schema(kind)
+    # A model that contains itself is a reference to one of its own `$defs`.
+    reference = schema.pop("$ref", None)
+    if reference is not None:
+        schema = {**schema["$defs"][reference.removeprefix("#/$defs/")], **schema}
+    for inner in schema.get("$defs", {}).values():
+        for key in [key for key in inner if key.startswith("_")]:
+            del inner[key]  # a nested model is not a tool, even if it is one elsewhere
+    if getattr(kind, "model_config", {}).get("title") is None:
+        schema.pop("title", None)
+    return schema
+
+
+def as_written(value: Any) -> Any:
+    """Return a value as a file has it."""
+    match value:
+        case timedelta():
+            return format_duration(value)
+        case BaseModel():
+            return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        case Mapping():
+            return {str(name): as_written(each) for name, each in value.items()}
+        case str():
+            return value
+        case Sequence():
+            return [as_written(each) for each in value]
+    return value
+
+
+def check_form(model: type[BaseModel], form: Mapping[str, Any], what: str) -> None:
+    """Check a definition by itself; the catalog checks what it refers to.
+
+    Raises:
+        ValueError: a field does not fit; the error names it and its fix.
+    """
+    try:
+        model.model_validate(form, by_alias=True, by_name=False, strict=True)
+    except ValidationError as error:
+        raise ValueError(f"{what}: {problems_of(error, form, model)[0]}") from None
+
+
+def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Check the names of keyword arguments.
+
+    Raises:
+        TypeError: one is unknown.
+    """
+    for name in {*given} - {*known}:
+        raise TypeError(f"{what}: unknown argument `{name}`; {suggest_names(name, known)}")
+
+
+def no_schema(what: str, error: PydanticUserError) -> TypeError:
+    """Return the error for a type that has no JSON Schema."""
+    return TypeError(f"{what} has no JSON Schema: {str(error).splitlines()[0]}; use types of JSON")

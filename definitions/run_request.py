@@ -1,0 +1,79 @@
+"""The request of a run, typed by its agent, and a run as a child of another workflow."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_jsonable_python
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+from holdfast.definitions.agent import Agent
+from holdfast.definitions.json_form import as_written
+from holdfast.definitions.tool import JsonObject
+from holdfast.schemas import names
+from holdfast.schemas.agent import ToolChoice
+from holdfast.schemas.budget import Budget
+from holdfast.schemas.message import ContextMessage
+from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.run import Conversation, Principal, PrincipalToken, RunRequest, RunResult
+
+OutputT = TypeVar("OutputT")
+RunInput = str | JsonObject | BaseModel | None
+
+
+class RequestFields(TypedDict, total=False):
+    """The fields of a request beside its agent and its input, as `RunRequest` describes them."""
+
+    context: Sequence[ContextMessage | JsonObject]
+    state: JsonObject
+    skill: str
+    tool_choice: ToolChoice
+    budget: Budget | JsonObject
+    principal: Principal | PrincipalToken | JsonObject
+    approvals: Literal["ask", "deny"]
+    conversation: bool | Conversation | JsonObject
+
+
+def run_request(
+    agent: Agent[Any] | str | JsonObject, task: RunInput, fields: RequestFields
+) -> dict[str, Any]:
+    """Return a request as JSON. An `Agent` is named: the worker has its definition."""
+    written = {RunRequest.model_fields[name].alias or name: each for name, each in fields.items()}
+    return {
+        "agent": agent.name if isinstance(agent, Agent) else as_written(agent),
+        **({} if task is None else {"input": to_jsonable_python(task)}),
+        **{name: as_written(each) for name, each in written.items()},
+    }
+
+
+async def execute_agent(
+    agent: Agent[OutputT],
+    task: RunInput,
+    *,
+    id: str | None = None,
+    task_queue: str | None = None,
+    execution_timeout: timedelta | None = None,
+    **fields: Unpack[RequestFields],
+) -> OutputT:
+    """Run an agent as a child of the current workflow and return its output.
+
+    Raises:
+        ChildWorkflowError: the run failed; its cause has the code.
+        ApplicationError: the run stopped before it had an output of the agent's type.
+    """
+    value = await workflow.execute_child_workflow(
+        names.AGENT_WORKFLOW,
+        run_request(agent, task, fields),
+        id=id,
+        task_queue=task_queue,
+        execution_timeout=execution_timeout,
+        result_type=dict[str, Any],
+    )
+    result = RunResult.read(value)
+    try:
+        return agent.read_output(result.output)
+    except ValidationError as error:
+        wrong = f"the run of agent `{agent.name}` is {result.status}; its output does not fit"
+        raise ApplicationError(f"{wrong}: {error}", type=ErrorCode.INVALID_OUTPUT) from error

@@ -1,0 +1,222 @@
+"""A Python function as a tool: `@tool`.
+
+    @tool(side_effects=True, approval={"timeout": "24h"}, title="Refund an order")
+    async def refund(order_id: str, amount: Annotated[float, Gt(0)]) -> Receipt: ...
+
+The decorator makes an activity of Temporal and the tool's JSON Schema, as a file would have it. The
+parameters are those of the tool; a single one that is a pydantic model or a dataclass holds them. A
+parameter that is annotated `CallContext` receives the call's context, and is none of the tool's.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, get_type_hints, overload
+
+from pydantic import BaseModel, PydanticUserError, create_model
+from pydantic_core import to_jsonable_python
+from temporalio import activity
+
+from holdfast.definitions.json_form import (
+    arguments_schema,
+    as_written,
+    check_form,
+    check_names,
+    no_schema,
+    type_schema,
+)
+from holdfast.schemas.run import CallContext
+from holdfast.schemas.tool import (
+    ApprovalPolicy,
+    CallLimits,
+    HookRef,
+    OutputMethod,
+    RepairRef,
+    Show,
+    ToolDefinition,
+)
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+JsonObject = Mapping[str, object]
+Approval = ApprovalPolicy
+Place = tuple[str, int]
+"""A file, and a line from 1."""
+_ONE_EACH = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class ToolFields(TypedDict, total=False):
+    """The meta-properties of a tool, as `ToolDefinition` describes them.
+
+    `activity` has options alone, such as `{"startToCloseTimeout": "5m"}`.
+    """
+
+    name: str
+    title: str
+    label: str
+    description: str
+    output_path: str
+    output_method: OutputMethod
+    scopes: Sequence[str]
+    instance: str
+    activity: JsonObject
+    side_effects: bool
+    idempotent: bool
+    approval: Approval | JsonObject
+    requires: Sequence[str]
+    sequential: bool
+    limits: CallLimits | JsonObject
+    untrusted: bool
+    show: Show
+    prepare: HookRef | JsonObject
+    repair: RepairRef | JsonObject
+    before: HookRef | JsonObject
+    after: HookRef | JsonObject
+
+
+class _Parameters:
+    """The parameters of a function: `model` holds those of the tool, as one object.
+
+    `whole` is the name of a single parameter that is that object.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        hints = get_type_hints(function, include_extras=True)
+        self.result = hints.pop("return", None)
+        self._context = next((one for one, kind in hints.items() if kind is CallContext), None)
+        own = [
+            each
+            for each in inspect.signature(function).parameters.values()
+            if each.name != self._context
+        ]
+        for each in own:
+            if each.kind not in _ONE_EACH:
+                raise TypeError(f"tool `{name}`: `{each}` has no name of its own; give it one")
+        kinds = [hints.get(each.name, Any) for each in own]
+        self._whole = own[0].name if len(own) == 1 and _has_fields(kinds[0]) else None
+        self._fields: dict[str, Any] = {
+            each.name: (kind, ... if each.default is each.empty else each.default)
+            for each, kind in zip(own, kinds, strict=True)
+        }
+        self.model: type[Any] = kinds[0] if self._whole else create_model(name, **self._fields)
+
+    def for_function(self, arguments: Any, context: CallContext | None) -> dict[str, Any]:
+        """Return the keyword arguments of the function."""
+        whole = {self._whole: arguments} if self._whole else None
+        given = whole or {name: getattr(arguments, name) for name in self._fields}
+        return given | ({self._context: context} if self._context else {})
+
+    def as_json(self, signature: inspect.Signature, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the arguments of a call of the function as a model writes them."""
+        given = signature.bind_partial(*args, **kwargs).arguments
+        given.pop(self._context or "", None)
+        written: dict[str, Any] = to_jsonable_python(given.get(self._whole or "", given))
+        return written
+
+    @property
+    def wants_context(self) -> bool:
+        """Return whether the function receives the context of the call."""
+        return self._context is not None
+
+
+class Tool(Generic[P, R_co]):
+    """A function that agents call as a tool, and programs as before.
+
+    `activity` is the activity that runs it, `place` the line of the function.
+    """
+
+    def __init__(self, function: Callable[P, R_co], fields: ToolFields) -> None:
+        self._function = function
+        self.name = fields.get("name", function.__name__)
+        check_names(fields, ToolFields.__annotations__, f"tool `{self.name}`")
+        code = inspect.unwrap(function).__code__
+        self.place: Place = code.co_filename, code.co_firstlineno
+        self._parameters = _Parameters(function, self.name)
+        self._form = _form(self.name, self._parameters, function, fields)
+        check_form(ToolDefinition, self._form, f"tool `{self.name}`")
+        self.activity = _activity(self.name, self._parameters, function)
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function."""
+        return self._function(*args, **kwargs)
+
+    def arguments(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
+        """Return the arguments of a call as a model writes them."""
+        return self._parameters.as_json(inspect.signature(self._function), *args, **kwargs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the tool as its file would have it."""
+        return dict(self._form)
+
+
+def _has_fields(kind: Any) -> bool:
+    return inspect.isclass(kind) and (issubclass(kind, BaseModel) or is_dataclass(kind))
+
+
+def _form(
+    name: str, parameters: _Parameters, function: Callable[..., Any], given: ToolFields
+) -> dict[str, Any]:
+    """Return the tool as its file would have it."""
+    try:
+        form: dict[str, Any] = {"_tool": name, **arguments_schema(parameters.model)}
+        if parameters.result not in (None, type(None)):
+            form["_output"] = type_schema(parameters.result, "serialization")
+    except PydanticUserError as error:
+        raise no_schema(f"a parameter or the result of tool `{name}`", error) from error
+    form["description"] = inspect.getdoc(function) or form.get("description", "")
+    context = {"input": "call"} if parameters.wants_context else {}
+    form["_activity"] = {**as_written(given.get("activity", {})), **context, "type": name}
+    for field, value in given.items():
+        if field not in ("name", "activity"):
+            form[ToolDefinition.model_fields[field].alias or field] = as_written(value)
+    return form
+
+
+def _activity(
+    name: str, parameters: _Parameters, function: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return an activity that calls the function; its first parameter holds the tool's."""
+
+    def for_function(given: Sequence[Any]) -> dict[str, Any]:
+        return parameters.for_function(given[0], given[2] if len(given) > 2 else None)
+
+    async def run(*given: Any) -> Any:
+        return await function(**for_function(given))
+
+    def run_sync(*given: Any) -> Any:
+        return function(**for_function(given))
+
+    made = run if inspect.iscoroutinefunction(function) else run_sync
+    made.__doc__, made.__module__ = function.__doc__, function.__module__
+    kinds = {"arguments": parameters.model}
+    if parameters.wants_context:
+        kinds |= {"tool": dict[str, Any], "context": CallContext}
+    made.__annotations__ = {**kinds, "return": parameters.result or Any}
+    one = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = [inspect.Parameter(each, one, annotation=kind) for each, kind in kinds.items()]
+    made.__dict__["__signature__"] = inspect.Signature(signature)
+    return activity.defn(name=name)(made)
+
+
+@overload
+def tool(function: Callable[P, R_co], /) -> Tool[P, R_co]: ...
+
+
+@overload
+def tool(**fields: Unpack[ToolFields]) -> Callable[[Callable[P, R_co]], Tool[P, R_co]]: ...
+
+
+def tool(function: Callable[..., Any] | None = None, /, **fields: Unpack[ToolFields]) -> Any:
+    """Make a function a tool. Its docstring describes it to the model.
+
+    A synchronous function runs in a thread.
+
+    Raises:
+        TypeError: a parameter or the result has a type that JSON lacks.
+        ValueError: a meta-property does not fit.
+    """
+    if function is None:
+        return lambda decorated: Tool(decorated, fields)
+    return Tool(function, fields)

@@ -1,0 +1,168 @@
+"""A tool in Python is its file, and an activity."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import pytest
+from annotated_types import Gt
+from pydantic import BaseModel
+from pydantic.alias_generators import to_camel
+from temporalio.testing import ActivityEnvironment
+
+from holdfast import CallContext, tool
+from holdfast.definitions.tool import Approval, ToolFields
+from holdfast.schemas.base import parse_duration
+from holdfast.schemas.tool import ToolDefinition
+
+
+class Receipt(BaseModel):
+    """What a refund returns."""
+
+    refund_id: str
+    amount: float = 0
+
+
+@dataclass
+class Mail:
+    """What is sent."""
+
+    to: str
+    text: str = "hello"
+
+
+@tool(side_effects=True, approval={"timeout": "24h"}, title="Refund an order")
+async def refund(order_id: str, amount: Annotated[float, Gt(0)] = 3) -> Receipt:
+    """Refund an order."""
+    return Receipt(refund_id=f"R-{order_id}", amount=amount)
+
+
+@tool(name="send_mail", idempotent=False)
+def mail(what: Mail) -> None:
+    """Send mail."""
+
+
+@tool(activity={"startToCloseTimeout": "5m"})
+def whoami(call: CallContext, greeting: str) -> str:
+    """Name the principal."""
+    return f"{greeting} {call.principal and call.principal.id}"
+
+
+def test_a_function_is_the_file_that_a_person_would_write() -> None:
+    assert refund.to_json() == {
+        "_tool": "refund",
+        "title": "Refund an order",
+        "description": "Refund an order.",
+        "type": "object",
+        "properties": {
+            "order_id": {"type": "string"},
+            "amount": {"type": "number", "exclusiveMinimum": 0, "default": 3},
+        },
+        "required": ["order_id"],
+        "_output": {
+            "title": "Receipt",
+            "description": "What a refund returns.",
+            "type": "object",
+            "properties": {
+                "refund_id": {"type": "string"},
+                "amount": {"type": "number", "default": 0},
+            },
+            "required": ["refund_id"],
+        },
+        "_sideEffects": True,
+        "_approval": {"timeout": "24h"},
+        "_activity": {"type": "refund"},
+    }
+    assert mail.to_json() == {
+        "_tool": "send_mail",
+        "description": "Send mail.",
+        "type": "object",
+        "properties": {"to": {"type": "string"}, "text": {"type": "string", "default": "hello"}},
+        "required": ["to"],
+        "_idempotent": False,
+        "_activity": {"type": "send_mail"},
+    }
+    assert whoami.to_json()["properties"] == {"greeting": {"type": "string"}}
+    assert whoami.to_json()["_activity"] == {
+        "type": "whoami",
+        "input": "call",
+        "startToCloseTimeout": "5m",
+    }
+
+
+async def test_a_function_is_called_as_before_and_by_its_activity() -> None:
+    assert await refund("7", 2) == await refund(order_id="7", amount=2)
+    run = ActivityEnvironment().run
+    arguments = refund.arguments("7", amount=2)
+    assert arguments == {"order_id": "7", "amount": 2}
+    [kind] = refund.activity.__annotations__.keys() - {"return"}
+    model: Any = refund.activity.__annotations__[kind]
+    assert await run(refund.activity, model(**arguments)) == Receipt(refund_id="R-7", amount=2)
+    assert mail.arguments(Mail("ada")) == {"to": "ada", "text": "hello"}
+    assert run(mail.activity, Mail("ada")) is None
+    context = CallContext.read(
+        {"runId": "r", "callId": "c", "idempotencyKey": "k", "principal": {"id": "ada"}}
+    )
+    greeted = whoami.activity.__annotations__["arguments"](greeting="hi")
+    assert run(whoami.activity, greeted, {}, context) == "hi ada"
+    assert whoami.arguments(context, "hi") == {"greeting": "hi"}
+
+
+def test_every_meta_property_is_an_argument() -> None:
+    from_function = {"type", "properties", "required", "parameters", "output", "tool"}
+    without_function = {"delegate", "person"}
+    known = ToolDefinition.model_fields.keys() - from_function - without_function
+    assert ToolFields.__annotations__.keys() == known | {"name"}
+    written: dict[str, Any] = {
+        "label": "L",
+        "output_path": "†state.a",
+        "output_method": "merge",
+        "scopes": ["state"],
+        "instance": "i",
+        "requires": ["a"],
+        "sequential": True,
+        "limits": {"perRun": 2},
+        "untrusted": True,
+        "show": "preview",
+        "approval": Approval(timeout=parse_duration("1h")),
+        **dict.fromkeys(("prepare", "repair", "before", "after"), "look"),
+    }
+    form = tool(name="t", **written)(_nothing).to_json()
+    assert form.keys() >= {f"_{to_camel(name)}" for name in written}
+    assert form["_outputPath"] == "†state.a"
+    assert form["_limits"] == {"perRun": 2}
+    assert form["_approval"] == {"timeout": "1h"}
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _many(*texts: str) -> None:
+    """Take many."""
+
+
+def _unfit(value: type) -> complex:
+    """Take a type."""
+    return 1j
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (lambda: tool(_many), "tool `_many`: `*texts: str` has no name of its own"),
+        (lambda: tool(_unfit), "a parameter or the result of tool `_unfit` has no JSON Schema"),
+        (
+            lambda: tool(shw="full")(_nothing),  # type: ignore[call-overload]
+            "tool `_nothing`: unknown argument `shw`; did you mean `show`?",
+        ),
+        (
+            lambda: tool(approval={"timeot": "1h"})(_nothing),
+            "tool `_nothing`: `_approval.timeot`: unknown field `timeot`; did you mean `timeout`?",
+        ),
+    ],
+)
+def test_a_wrong_tool_is_refused_in_a_line(make: Any, wrong: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as refused:
+        make()
+    assert str(refused.value).startswith(wrong)
+    assert "\n" not in str(refused.value)
