@@ -69,10 +69,11 @@ LOST_REPLIES: Final = "outcome-unknown"  # an error can state that the outcome i
 STRICTER_CALLS: Final = "stricter-calls"
 IDLE_REPAIRS: Final = "idle-repairs"  # `_repair` ends once it changes nothing
 MESSAGE_BUDGETS: Final = "message-budgets"  # the budgets of a conversation count per message
+CALL_CONTEXT: Final = "call-context"  # `input: call` passes the run, its principal, the approver
 # The version of the rules with which a run begins now, and of each the one that it came with,
 # where it is not the first.
-RULES_VERSION: Final = 3
-RULES_SINCE: Final = {FINAL_ANSWERS: 2, IDLE_REPAIRS: 2, MESSAGE_BUDGETS: 3}
+RULES_VERSION: Final = 4
+RULES_SINCE: Final = {FINAL_ANSWERS: 2, IDLE_REPAIRS: 2, MESSAGE_BUDGETS: 3, CALL_CONTEXT: 4}
 
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"

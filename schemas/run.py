@@ -1,6 +1,6 @@
 """The interface of a run: the request that starts it, its result, and its status."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AwareDatetime, Discriminator, Field, JsonValue, Tag, model_validator
 
@@ -144,10 +144,6 @@ class CallApprover(Lenient):
     """Whether a checked token proves `by` and `groups`; otherwise any client may have sent them."""
 
 
-# No kind of data begins with an underscore.
-CALL_CONTEXT = "_call"
-
-
 class CallContext(Lenient):
     """What an activity with `input: call` receives of its run, besides the call and the tool.
 
@@ -157,6 +153,7 @@ class CallContext(Lenient):
 
     writes_defaults = True
     left_out_if_empty = ("data",)
+    key: ClassVar = "_call"  # no kind of data begins with an underscore
 
     run_id: str
     """The run, by its workflow id."""
@@ -178,10 +175,10 @@ class CallContext(Lenient):
     @model_validator(mode="before")
     @classmethod
     def _read_scoped(cls, value: Any) -> Any:
-        if not (isinstance(value, dict) and CALL_CONTEXT in value):
+        if not (isinstance(value, dict) and cls.key in value):
             return value
-        data = {kind: each for kind, each in value.items() if kind != CALL_CONTEXT}
-        return {**value[CALL_CONTEXT], "data": data}
+        data = {kind: each for kind, each in value.items() if kind != cls.key}
+        return {**value[cls.key], "data": data}
 
 
 class ModelUsage(Lenient):

@@ -65,7 +65,7 @@ class ActivityBinding(Strict):
     local: bool = False
     """Run it on the run's own worker at once: for what is short and repeatable."""
     input: Literal["arguments", "call"] = "arguments"
-    """What it is given: the arguments alone, or the call, the tool and the scoped context."""
+    """What it is given: the arguments alone, or the call, the tool and the call's context."""
     start_to_close_timeout: Duration | None = None
     """The longest that one attempt may take (default: 30s)."""
     schedule_to_close_timeout: Duration | None = None

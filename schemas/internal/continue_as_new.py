@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.names import CallError
+from holdfast.schemas.run import CallApprover
 from holdfast.schemas.tool import Schema
 
 Steps = list[str | int]
@@ -75,3 +76,4 @@ class StepSnapshot(Lenient):
     held: bool = False
     key: str | None = None
     error: CallError | None = None
+    approver: CallApprover | None = None

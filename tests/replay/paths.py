@@ -145,6 +145,7 @@ PAYS = [Answer(calls=[call("pay", amount=5, _reasoningForCall="they asked")]), D
 TWO_PAYMENTS = [Answer(calls=[call("pay", amount=1), call("pay", amount=2)]), DONE]
 LOST = [Answer(calls=[call("held_payment", name="rent")]), DONE]
 LOOK = Answer(calls=[call("look_up", id=1)])
+WHOLE_CALL = [Answer(calls=[call("whole", text="x")]), DONE]
 ASKS = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
 CHECK, CHECK_LONG = (Answer(calls=[call("check", text="x" * size)]) for size in (1, 50))
 CHECKED = {
@@ -231,7 +232,16 @@ PATHS: dict[str, Path] = {
         ["look_up", "in_order"],
     ),
     "local_call": Path([Answer(calls=[call("quick", text="x")]), DONE], ["quick"]),
-    "whole_call": Path([Answer(calls=[call("whole", text="x")]), DONE], ["whole"]),
+    "whole_call_before": Path(WHOLE_CALL, ["whole"]),
+    "whole_call": Path(
+        WHOLE_CALL,
+        ["whole"],
+        {
+            "agent": {"approval": {"require": "always"}},
+            "principal": {"id": "ann", "scopes": ["orders"]},
+        },
+        decides(says("t1c1", "approve", by="ada", groups=["desk"])),
+    ),
     "references": Path(
         [LOOK, Answer(calls=[call("echo", text="†state.item.name")]), DONE], ["look_up", "echo"]
     ),

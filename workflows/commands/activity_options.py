@@ -16,13 +16,15 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import ModelSettings, WorkerFacts
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.internal.model_request import ConversationPointer
+    from holdfast.schemas.run import CallContext, CallPrincipal
     from holdfast.schemas.tool import ACTIVITY_TIMEOUT, ActivityBinding, Retry
 
+from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.call.activities import call_view
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.scopes import CONTEXT, visible_messages
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import AgentRun
-from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.ui_details.markdown import arguments_line, one_line
 
 # The timeline cuts the beginning of a longer one.
@@ -41,13 +43,15 @@ OVERTIME = parse_duration("10s")
 _FINAL_ERRORS = (names.STOP_RUN, names.ACTIVITY_NOT_FOUND, names.RESULT_TOO_LARGE)
 
 
-def activity_arguments(call: ToolCall, binding: ActivityBinding, state: RunState) -> list[Any]:
+def activity_arguments(
+    call: ToolCall, binding: ActivityBinding, work: ExecutionBase, run_id: str
+) -> list[Any]:
     """Return the arguments of a tool's activity.
 
-    They are the model's arguments, or the call, the tool and the scoped context. An activity of the
+    They are the model's arguments, or the call, the tool and the call's context. An activity of the
     worker itself also receives values that no model may choose.
     """
-    tool = call.tool
+    tool, state = call.tool, work.state
     if tool.knowledge is not None and tool.knowledge.kind != "activity":
         return [tool.knowledge.to_json()]
     if tool.memory is not None:
@@ -63,7 +67,22 @@ def activity_arguments(call: ToolCall, binding: ActivityBinding, state: RunState
         else data.visible_value(scope, instance)
         for scope in call.meta.scopes
     }
+    if applies(names.CALL_CONTEXT):
+        scopes[CallContext.key] = _call_context(call, work, run_id).to_json()
     return [call_view(call), tool.to_json(), scopes]
+
+
+def _call_context(call: ToolCall, work: ExecutionBase, run_id: str) -> CallContext:
+    whose, state = work.state.principal, work.state
+    return CallContext(
+        run_id=run_id,
+        call_id=call.id,
+        idempotency_key=f"{run_id}/{call.id}",
+        agent=work.agent_name,
+        instance=call.meta.instance,
+        principal=None if whose is None else CallPrincipal(id=whose.id, scopes=state.scopes()),
+        approver=call.approver or state.pending.approvers.get(call.name),
+    )
 
 
 def activity_config(

@@ -246,7 +246,8 @@ class StepExecutor:
         """Execute a call as an activity; `None` if its principal's token expired before."""
         activity = call.tool.activity
         assert activity is not None  # only an activity is left to execute it
-        arguments = activity_options.activity_arguments(call, activity, self.work.state)
+        run_id = workflow.info().workflow_id
+        arguments = activity_options.activity_arguments(call, activity, self.work, run_id)
         size = json_size(arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES

@@ -30,10 +30,9 @@ def peeked(*model: Solution, **more: Any) -> tuple[list[str], list[dict[str, Any
     found: dict[str, Any] = {}
 
     def peek(one: ToolCall) -> Outcome:
-        state = play.run.state
         assert one.tool.activity is not None
-        found["told"] = [message.content for message in scopes.transcript(one, state)]
-        [_, _, given] = activity_options.activity_arguments(one, one.tool.activity, state)
+        found["told"] = [message.content for message in scopes.transcript(one, play.run.state)]
+        [_, _, given] = activity_options.activity_arguments(one, one.tool.activity, play.run, "r")
         found["given"] = [record["message"] for record in given["context"]]
         return Succeeded("seen")
 

@@ -46,10 +46,12 @@ METER = {
     "worked": "PT90.5S",
     "reached": ["maxTurns"],
 }
+APPROVER = {"by": "ann", "groups": ["desk"], "at": "2026-03-01T12:00:00Z", "signed": True}
 DESK = {
     "early": [{"callId": "t9c1", "decision": "approve", "by": "ann"}],
     "closed": {"t1c1": "deny by bob"},
     "remembered": ["pay"],
+    "approvers": {"pay": APPROVER},
     "tokens": {"5e": "t1c1 deny"},
 }
 MAILBOX = {
@@ -69,6 +71,7 @@ STEP = {
     "held": True,
     "key": "abc",
     "error": {"code": "cancelled", "message": "a message came"},
+    "approver": APPROVER,
 }
 
 

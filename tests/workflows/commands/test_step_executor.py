@@ -62,6 +62,8 @@ async def test_an_activity_can_be_given_the_whole_call(launch: Launch) -> None:
     assert said["call"]["id"] == "t1c1"
     assert said["call"]["arguments"] == {"text": "x"}
     assert said["tool"] == "whole"
+    context = said["scoped"].pop("_call")
+    assert (context["runId"], context["idempotencyKey"]) == (run.id, f"{run.id}/t1c1")
     assert said["scoped"] == {"input": "hello", "state": {"a": 1}}
 
 

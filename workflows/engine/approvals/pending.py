@@ -10,8 +10,9 @@ from typing import Any
 
 from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.decision import Decided, Decision
-from holdfast.schemas.names import ALREADY_DECIDED, NO_SUCH_CALL, STRICTER_CALLS
+from holdfast.schemas.names import ALREADY_DECIDED, CALL_CONTEXT, NO_SUCH_CALL, STRICTER_CALLS
 from holdfast.schemas.phrases import first_names, quote_value
+from holdfast.schemas.run import CallApprover
 from holdfast.validation.rule_changes import applies
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.approvals.signed_decision import (
@@ -33,12 +34,13 @@ class PendingApprovals(Lenient, frozen=False):
 
     As JSON, it is its own snapshot while no question is open. `early` holds decisions without a
     question yet, `closed` the outcomes by call, `remembered` the tools that people approved for the
-    rest of the run, and `tokens` the use of each token.
+    rest of the run, `approvers` who approved each of these, and `tokens` the use of each token.
     """
 
     early: list[Decision] = []
     closed: dict[str, str] = {}
     remembered: list[str] = []
+    approvers: dict[str, CallApprover] = {}
     tokens: dict[str, str] = {}
     _open: dict[str, Question] = {}
 
@@ -138,6 +140,7 @@ class PendingApprovals(Lenient, frozen=False):
         """Forget that people approved tools of these names for the rest of the run."""
         gone = set(names)
         self.remembered = [name for name in self.remembered if name not in gone]
+        self.approvers = {name: by for name, by in self.approvers.items() if name not in gone}
 
     def expire(self, question: Question) -> None:
         """End a wait whose timeout passed."""
@@ -162,3 +165,5 @@ class PendingApprovals(Lenient, frozen=False):
             del self.closed[next(iter(self.closed))]
         if question.approves_always and question.kind == "call":
             self.remembered = list(dict.fromkeys([*self.remembered, question.tool]))
+            if applies(CALL_CONTEXT):
+                self.approvers = {**self.approvers, question.tool: question.approver}

@@ -22,7 +22,7 @@ from holdfast.schemas.decision import (
     digest_of,
 )
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, UNUSED_FIELDS
-from holdfast.schemas.run import Principal
+from holdfast.schemas.run import CallApprover, Principal
 from holdfast.schemas.tool import ApprovalPolicy, Schema
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.rule_changes import applies
@@ -262,6 +262,12 @@ class Question:
     def brief(self) -> dict[str, Any]:
         """Return a summary of the arguments, if there is one."""
         return brief_arguments(self.kind, self.arguments)
+
+    @property
+    def approver(self) -> CallApprover:
+        """Return who decided last, as the activity of an approved call receives it."""
+        decided = dict(self.decisions[-1][0])
+        return CallApprover(**{name: decided[name] for name in CallApprover.model_fields})
 
     def agreeing_decisions(self) -> list[Decided]:
         """List the decisions that led to the ruling, one for each person."""

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from holdfast.schemas.message import AskedCall, Message
 from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.reference import OutputPath, Path
+from holdfast.schemas.run import CallApprover
 from holdfast.schemas.tool import OutputMethod, Tool
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.workflows.engine.state.data import MISSING, Data
@@ -175,8 +176,8 @@ class ToolCall:
     `unreadable` is the reason why the arguments are not a JSON object. `raw_arguments` hold
     references, unless the call `is_literal`; `arguments` hold their values. A call is
     `resolved_late` if its arguments were resolved after it was pending and no person has
-    seen them since; it is `is_approved` if the approval of its plan, or of an edit, covers it, and
-    `is_counted` if it counts against the limits of its tool.
+    seen them since; it is `is_approved` if the approval of its plan, or of an edit, covers it. Its
+    `approver` has approved these arguments. It `is_counted` if it counts against its tool's limits.
     """
 
     proposal: AskedCall
@@ -194,6 +195,7 @@ class ToolCall:
     edited_by: str | None = None
     is_counted: bool = False
     is_approved: bool = False
+    approver: CallApprover | None = None
     bound: dict[str, Any] | None = None
     stage: CallStage = CallStage.PROPOSED
     resolved_late: bool = False
@@ -319,9 +321,15 @@ class ToolCall:
         """Set the schema that resolved arguments have to fit, for the plan's approval to hold."""
         self.bound = bound
 
+    def set_approver(self, approver: CallApprover | None) -> None:
+        """Set who approved the call, if anybody did."""
+        self.approver = approver
+
     def cover(self, *, is_approved: bool) -> None:
         """Set whether an approval of its plan, or of a person's edit, covers the call."""
         self.is_approved = is_approved
+        if not is_approved:
+            self.approver = None
 
     def mark_counted(self, *, is_counted: bool) -> None:
         """Set whether the call counts against the limits of its tool."""

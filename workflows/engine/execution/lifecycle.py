@@ -176,6 +176,8 @@ class CallLifecycle:
         self._questions.close(call)
         if isinstance(ruling, Expired):
             self._questions.log_expiry(question)
+        if isinstance(ruling, Approved) and question.kind != "principal_expired":
+            call.set_approver(question.approver)
         if call.stage is CallStage.UNSURE:
             self._reconcile(turn, call, ruling)
         else:

@@ -26,7 +26,7 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Plan
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.message import AskedCall
-from holdfast.schemas.names import STRICTER_CALLS, ErrorCode, plan_id
+from holdfast.schemas.names import CALL_CONTEXT, STRICTER_CALLS, ErrorCode, plan_id
 from holdfast.schemas.phrases import first_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy
@@ -189,6 +189,7 @@ class Planning:
                 held=call in self._held,
                 key=self._held.get(call),
                 error=error_of(call.ended),
+                approver=call.approver if call.approver and applies(CALL_CONTEXT) else None,
             )
             for call in self._approved
         ]
@@ -198,6 +199,7 @@ class Planning:
         for step in steps:
             proposal = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
             call = ToolCall(proposal, raw_arguments=step.given, is_approved=step.covered)
+            call.set_approver(step.approver)
             call.end(Succeeded(None) if step.error is None else Refused(step.error))
             self._approved[call] = None
             if step.held:
@@ -212,6 +214,7 @@ class Planning:
                 return False
             taken[old] = call
         for old, call in taken.items():
+            call.set_approver(old.approver)
             call.cover(is_approved=old.is_approved and old.bound is None)
         self._held = {call: key for call, key in self._held.items() if call not in taken}
         self._approved = {taken.get(call, call): None for call in self._approved}
@@ -273,6 +276,7 @@ class Planning:
             if is_covered and is_unseen(call):
                 is_bound = call.bound is not None or not applies(STRICTER_CALLS)
                 is_covered = is_bound and not policy.signed
+            call.set_approver(question.approver)
             call.cover(is_approved=is_covered)
 
     def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
