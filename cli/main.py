@@ -18,6 +18,7 @@ from holdfast.cli import (
     check_command,
     codec_command,
     decide_command,
+    export_command,
     forget_command,
     inbox_command,
     project_commands,
@@ -80,6 +81,7 @@ def client_parser() -> Parser:
     show_commands.add_parsers(commands)
     decide_command.add_parser(commands)
     check_command.add_parser(commands)
+    export_command.add_parser(commands)
     codec_command.add_parser(commands)
     inbox_command.add_parser(commands)
     forget_command.add_parser(commands)
