@@ -182,7 +182,7 @@ def test_arguments_that_a_hook_has_changed_have_no_approver() -> None:
 
 def test_a_run_that_began_before_passes_the_data_alone() -> None:
     found: list[Any] = []
-    play = asks(outcomes={"pay": lambda one: found.append(passed(play, one))})
+    play: Play = asks(outcomes={"pay": lambda one: found.append(passed(play, one))})
     as_before(play.to_end)
 
     assert found == [{}]
