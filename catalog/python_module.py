@@ -2,8 +2,9 @@
 
 A module has agents and tools of `definitions`, or imports `temporalio` and `pydantic` and nothing
 of Holdfast: each function in it with `@activity.defn` is registered; one whose single parameter is
-a pydantic model is a tool too. A module that cannot be imported is reported with the line at which
-it fails.
+a pydantic model is a tool too. So is one with the parameters `(arguments, tool, context)`, if the
+first is such a model and the last is a `CallContext`. A module that cannot be imported is reported
+with the line at which it fails.
 """
 
 import hashlib
@@ -34,6 +35,7 @@ from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError
 from holdfast.runtime.settings_files.source import Source, path_suggestion
 from holdfast.schemas.base import format_duration
 from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.run import CallContext
 
 MAX_MESSAGE_CHARS = 300
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
@@ -124,8 +126,9 @@ def _read_activity(
             reason = "this activity is dynamic"
             fix = "give it a name: it would answer for every activity that this worker lacks"
             raise UnreadableError(line, reason, fix)
-        if len(types) == 1 and inspect.isclass(types[0]) and issubclass(types[0], BaseModel):
-            schema = _tool_schema(name, run, types[0], line)
+        is_callable = len(types) == 1 or takes_context(types)
+        if is_callable and inspect.isclass(types[0]) and issubclass(types[0], BaseModel):
+            schema = _tool_schema(name, run, types, line)
             return PythonActivity(name, run, Source(file, schema, {(): line}), is_tool=True)
     except UnreadableError as error:
         raise LoadError([error.in_file(file)]) from error
@@ -221,8 +224,9 @@ def _user_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSumm
 
 
 def _tool_schema(
-    name: str, run: Callable[..., Any], model: type[BaseModel], line: int
+    name: str, run: Callable[..., Any], types: Sequence[type], line: int
 ) -> dict[str, Any]:
+    model = types[0]
     try:
         schema = arguments_schema(model)
     except PydanticUserError as error:
@@ -241,21 +245,34 @@ def _tool_schema(
     if options is not None and (not isinstance(options, dict) or "type" in options):
         reason = f"`_activity` of `{name}` names an activity, but the function is the activity"
         raise UnreadableError(line, reason, "give options alone, such as startToCloseTimeout")
-    if options and options.get("input") == "call":
+    if takes_context(types):
+        options = {**(options or {}), "input": "call"}
+    elif options and options.get("input") == "call":
         reason = f"`{name}` takes one parameter, and `input: call` passes three"
-        raise UnreadableError(line, reason, "leave out `input`")
+        fix = "leave out `input`, or take `(arguments, tool, context: CallContext)`"
+        raise UnreadableError(line, reason, fix)
     return {**schema, "_activity": {**(options or {}), "type": name}}
 
 
+def takes_context(types: Sequence[type] | None) -> bool:
+    """Return whether an activity with such parameters receives a call, its tool and its context."""
+    return types is not None and list(types[2:]) == [CallContext]
+
+
 def decode_arguments(payloads: Sequence[Payload], types: list[type]) -> list[Any]:
-    """Return the arguments of an activity.
+    """Return the arguments of an activity; where it takes a context, those of the call first.
 
     Raises:
         ApplicationError: a pydantic model rejects them; it names the field, and is not retried. The
             SDK would retry, and report no more than `Failed decoding arguments`.
     """
+    converter = activity.payload_converter()
+    if takes_context(types):
+        call, _, context = converter.from_payloads(payloads)
+        if CallContext.key in context:  # a workflow of theirs passes the arguments themselves
+            payloads = [*converter.to_payloads([call["arguments"]]), *payloads[1:]]
     try:
-        return activity.payload_converter().from_payloads(payloads, types)
+        return converter.from_payloads(payloads, types)
     except ValidationError as error:
         wrong = "; ".join(
             f"`{'.'.join(map(str, each['loc'])) or 'arguments'}`: {each['msg']}"

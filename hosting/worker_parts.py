@@ -28,6 +28,7 @@ from holdfast.hosting.own_runs import OwnRunsInterceptor
 from holdfast.hosting.resources import WorkerResources
 from holdfast.hosting.sdk_workarounds.activity_definitions import (
     activity_name,
+    receives_context,
     with_raw_arguments,
 )
 from holdfast.hosting.sdk_workarounds.worker_shutdown import shutdown_requested
@@ -89,10 +90,12 @@ class WorkerParts:
 
     def activities(self) -> list[Callable[..., Any]]:
         """Return all activities of the worker, with its own."""
-        theirs = list(self._theirs.values())
         # A permit is of the bytes of the arguments.
-        if self._resources.permit_keys is not None:
-            theirs = [with_raw_arguments(each) for each in theirs]
+        has_permits = self._resources.permit_keys is not None
+        theirs = [
+            with_raw_arguments(each) if has_permits or receives_context(each) else each
+            for each in self._theirs.values()
+        ]
         memories = MemoryActivities(self._client, RunQueries(self._client))
         world = self._resources.current_catalog.catalog.definitions
         knowledge = FetchKnowledgeActivity(

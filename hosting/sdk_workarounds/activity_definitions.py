@@ -7,7 +7,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.common import RawValue
 
-from holdfast.catalog.python_module import ActivityDefinition, decode_arguments
+from holdfast.catalog.python_module import ActivityDefinition, decode_arguments, takes_context
 
 
 def activity_definition(value: Any) -> ActivityDefinition | None:
@@ -25,6 +25,12 @@ def activity_name(run: Callable[..., Any]) -> str:
     """Return the name of an activity; empty for a dynamic one."""
     definition = activity_definition(run)
     return "" if definition is None else definition.name or ""
+
+
+def receives_context(run: Callable[..., Any]) -> bool:
+    """Return whether an activity receives the context of its call."""
+    definition = activity_definition(run)
+    return definition is not None and takes_context(definition.arg_types)
 
 
 def with_raw_arguments(run: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.catalog.loader import load_catalog
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
-from holdfast.schemas.tool import Tool
+from holdfast.schemas.tool import ActivityBinding, Tool
 from tests.catalog.catalog_folder import Folder
 
 HEAD = """\
@@ -132,6 +132,36 @@ def activity_of(meta: str) -> str:
     """Return a module with an activity whose model has these meta-properties."""
     model = f"class A(BaseModel):\n  model_config = {{'json_schema_extra': {meta}}}\n"
     return HEAD + model + "@activity.defn\ndef f(a: A) -> None: ..."
+
+
+WITH_CONTEXT = (
+    HEAD
+    + """
+from holdfast import CallContext
+
+class Orders(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"_activity": {"startToCloseTimeout": "5s"}})
+    status: str
+
+@activity.defn
+def find_orders(arguments: Orders, tool: dict[str, object], context: CallContext) -> list[str]:
+    'Find the orders of the customer.'
+    return []
+"""
+)
+
+
+def test_an_activity_with_a_model_and_the_context_of_its_call_is_a_tool(folder: Folder) -> None:
+    tool = derived(folder, WITH_CONTEXT)
+    assert tool.activity == ActivityBinding.model_validate(
+        {"type": "find_orders", "input": "call", "startToCloseTimeout": "5s"}
+    )
+    assert list(tool.parameters["properties"]) == ["status"]
+
+
+def test_without_the_context_an_activity_of_three_parameters_is_no_tool(folder: Folder) -> None:
+    folder.module("module.py", WITH_CONTEXT.replace("context: CallContext", "context: str"))
+    assert not folder.load().definitions.tools
 
 
 TAKES_A = "@activity.defn\ndef f(a: A) -> None: ..."

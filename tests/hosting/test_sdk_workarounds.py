@@ -32,6 +32,7 @@ from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
 from holdfast.hosting.sdk_workarounds.workflow_runner import HoldfastRunner
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas.names import AHEAD_OF_HISTORY
+from holdfast.schemas.run import CallContext, CallPrincipal
 from tests.replay import replay as replaying
 from tests.support.backend import Launch
 from tests.support.eventually import eventually
@@ -79,18 +80,42 @@ def move(transfer: Transfer, principal: str) -> int:
     return transfer.amount
 
 
+@activity.defn
+def move_own(transfer: Transfer, tool: dict[str, Any], context: CallContext) -> str:
+    whose = context.principal
+    return f"{transfer.amount} of {whose and whose.id} for {context.run_id}"
+
+
+def carried_out(run: Any, *values: Any) -> Any:
+    """What an activity returns that decodes these values itself."""
+    environment, converter = ActivityEnvironment(), PydanticPayloadConverter()
+    environment.payload_converter = converter
+    raw = [RawValue(each) for each in converter.to_payloads(values)]
+    return environment.run(with_raw_arguments(run), *raw)
+
+
 def test_arguments_that_a_model_rejects_are_an_error_with_the_field_and_no_retry() -> None:
-    environment = ActivityEnvironment()
-    environment.payload_converter = PydanticPayloadConverter()
-    run = with_raw_arguments(move)
-
-    def given(*values: Any) -> list[RawValue]:
-        return [RawValue(each) for each in PydanticPayloadConverter().to_payloads(values)]
-
-    assert environment.run(run, *given({"amount": 5}, "ada")) == 5
+    assert carried_out(move, {"amount": 5}, "ada") == 5
     with pytest.raises(ApplicationError, match="`amount`: Input should be") as refused:
-        environment.run(run, *given({"amount": "much"}, "ada"))
+        carried_out(move, {"amount": "much"}, "ada")
     assert (refused.value.type, refused.value.non_retryable) == ("invalid_arguments", True)
+
+
+def test_the_arguments_of_a_call_stand_before_its_context() -> None:
+    context = CallContext(
+        run_id="r", call_id="t1c1", idempotency_key="r/t1c1", principal=CallPrincipal(id="ann")
+    )
+    call = {"id": "t1c1", "tool": "move_own", "arguments": {"amount": 5}, "reasoning": None}
+
+    assert carried_out(move_own, call, {}, {"_call": context.to_json()}) == "5 of ann for r"
+    with pytest.raises(ApplicationError, match="`amount`: Field required"):
+        carried_out(move_own, {**call, "arguments": {}}, {}, {"_call": context.to_json()})
+
+
+def test_a_workflow_of_theirs_passes_the_arguments_themselves() -> None:
+    context = CallContext(run_id="r", call_id="a1", idempotency_key="r/a1")
+
+    assert carried_out(move_own, Transfer(amount=5), {}, context) == "5 of None for r"
 
 
 def _is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
