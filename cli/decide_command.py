@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 from pydantic import ValidationError
-from temporalio.exceptions import ApplicationError
 
 from holdfast.cli import option_values
 from holdfast.cli.parser import CALL, OBJECT, Commands, add_person, add_run_command
@@ -14,8 +13,6 @@ from holdfast.client.connection import connect
 from holdfast.client.errors import (
     DONE,
     NO_SUCH,
-    RUN_FAILED,
-    WRONG_COMMAND,
     HoldfastError,
     invalid_input,
     wrong_command,
@@ -24,16 +21,8 @@ from holdfast.client.question_text import parse_call_ids, strike_calls
 from holdfast.client.run import Run
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import clean, holdfast_command
-from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Verdict
 from holdfast.schemas.phrases import quote_value
-
-_LIST = "holdfast approvals lists the pending approvals"
-_REFUSALS = {
-    names.NO_SUCH_CALL: (NO_SUCH, _LIST),
-    names.INVALID_DECISION: (WRONG_COMMAND, "holdfast approvals shows the call"),
-    names.ALREADY_DECIDED: (RUN_FAILED, "nothing was changed"),
-}
 
 
 def add_parser(commands: Commands) -> None:
@@ -98,11 +87,7 @@ async def decide(
             todo = f"look at it again: the digest for --digest is in {look}"
             raise wrong_command("the arguments were changed since this was asked", todo)
         meant = approver.signer.sign(meant, waiting, run)
-    try:
-        receipt = await remote.decide(meant)
-    except ApplicationError as refusal:
-        code, todo = _REFUSALS.get(refusal.type or "", (RUN_FAILED, "see the worker's log"))
-        raise HoldfastError(f"run {run} refuses: {refusal.message}", todo, code) from refusal
+    receipt = await remote.decide(meant)
     done = f"approved without {', '.join(strike)}" if strike else decision_phrase(receipt.decision)
     outcome = f"{clean(done)}. See {holdfast_command('watch', run)}"
     if not receipt.decided:
@@ -118,8 +103,8 @@ def without_calls(meant: Decision, waiting: PendingApproval, struck: Sequence[st
 
 
 async def _pending(remote: Run, call_id: str) -> PendingApproval:
-    for one in await remote.pending_approvals():
+    for one in await remote.approvals():
         if one.call_id == call_id:
             return one
     wrong = f"no call {quote_value(call_id)} of run {remote.id} waits for a decision"
-    raise HoldfastError(wrong, _LIST, NO_SUCH)
+    raise HoldfastError(wrong, "holdfast approvals lists the pending approvals", NO_SUCH)

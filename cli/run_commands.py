@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import ValidationError
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
 
 from holdfast.cli import option_values
 from holdfast.cli.parser import NAME, OBJECT, TIME, Commands, add_person, add_run_command
@@ -23,6 +22,7 @@ from holdfast.client.errors import (
     DONE,
     RUN_FAILED,
     HoldfastError,
+    RejectedError,
     invalid_input,
     wrong_command,
 )
@@ -32,14 +32,15 @@ from holdfast.client.transcript import continue_run
 from holdfast.runtime.command_line import read_count, read_name
 from holdfast.runtime.text_safety import as_json, as_text, clean, format_date, holdfast_command
 from holdfast.schemas import names
+from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, RunRequest
 
 _TOKEN_HELP = "the principal as a signed token: a JWT, @FILE, or -"
 _TIMEOUT_HELP = "the time limit of the run, with the time of approvals, such as 24h (default: none)"
 
 # By the way in which a message is sent: what it is sent with, and what becomes of it.
-_SENT = {
-    "steer": ({"delivery": "steer"}, "The model reads it at its next turn"),
+_SENT: dict[str, tuple[dict[str, str], str]] = {
+    "steer": ({}, "The model reads it at its next turn"),
     "follow-up": ({"delivery": "followUp"}, "The model reads it when the run would end"),
     "people": ({"audience": "people"}, "It is in the log, for people only"),
 }
@@ -192,19 +193,19 @@ async def send(*, run: str, text: str, how: str | None, skill: str | None) -> in
     if how == "people" and skill is not None:
         raise wrong_command("--skill is for a message that the model reads", "leave out --people")
     remote = await _reach(run, listens=True)
-    message = {"role": "user", "content": text, **({} if skill is None else {"skill": skill})}
+    message = Delivered(content=text, skill=skill)
     if how is not None:
         fields, sent = _SENT[how]
-        await remote.post({**message, **fields})
+        await remote.post(message.model_copy(update=fields))
         print(f"{sent}. See {holdfast_command('show' if how == 'people' else 'watch', run)}")
         return DONE
     try:
         print(as_text(await remote.send(message)))
-    except ApplicationError as refusal:
-        if refusal.type == names.NOT_A_CONVERSATION:
+    except RejectedError as refusal:
+        if refusal.code == names.NOT_A_CONVERSATION:
             todo = f"say it before the next turn with {holdfast_command('send', run)} TEXT --steer"
             raise wrong_command(f"run {run} is no conversation", todo) from refusal
-        wrong = f"run {run} gives no answer: {refusal.message}"
+        wrong = f"run {run} gives no answer: {refusal.reason}"
         todo = f"see {holdfast_command('show', run)}"
         raise HoldfastError(wrong, todo, RUN_FAILED) from refusal
     except asyncio.CancelledError:
@@ -217,11 +218,7 @@ async def send(*, run: str, text: str, how: str | None, skill: str | None) -> in
 async def withdraw(*, run: str, message: int) -> int:
     """Take back a message that the run has not read."""
     remote = await _reach(run, listens=True)
-    try:
-        await remote.withdraw(message)
-    except ApplicationError as refusal:
-        todo = f"see {holdfast_command('show', run)}"
-        raise wrong_command(f"run {run} refuses: {refusal.message}", todo) from refusal
+    await remote.withdraw(message)
     print(f"Message {message} is withdrawn: {clean(run)} never reads it.")
     return DONE
 
@@ -237,11 +234,7 @@ async def close(*, run: str) -> int:
 async def renew(*, run: str, token: str) -> int:
     """Send a new token of the principal to a run."""
     remote = await _reach(run)
-    try:
-        renewed = await remote.renew(token)
-    except ApplicationError as refusal:
-        todo = f"see {holdfast_command('show', run)}"
-        raise wrong_command(f"run {run} refuses: {refusal.message}", todo) from refusal
+    renewed = await remote.renew(token)
     print(f"{clean(run)} acts for {clean(renewed.id)} until {format_date(renewed.expires_at)}.")
     return DONE
 

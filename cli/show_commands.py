@@ -11,7 +11,7 @@ from rich.text import Text
 from temporalio.client import Client
 
 from holdfast.cli.parser import Commands, add_run_command
-from holdfast.cli.screens.console import console_for, print_table
+from holdfast.cli.screens.console import console_for, print_table, unread_output
 from holdfast.cli.screens.live import render_line
 from holdfast.client.connection import connect
 from holdfast.client.errors import (
@@ -23,8 +23,9 @@ from holdfast.client.errors import (
     wrong_command,
 )
 from holdfast.client.question_text import call_name, delegate_line, how_to_decide
+from holdfast.client.remote_run import RunStart
 from holdfast.client.result import ending_lines, queued_line, token_counts
-from holdfast.client.run import Run, RunStart, delegate_approvals
+from holdfast.client.run import Run
 from holdfast.client.run_lists import (
     MAX_RUNS,
     OPEN,
@@ -47,9 +48,7 @@ from holdfast.runtime.text_safety import (
 )
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval, brief_arguments
-from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.log_entry import read_record
-from holdfast.schemas.message import QueuedMessage
 from holdfast.schemas.run import RunStatus
 
 _DEFAULT_LIMIT_RUNS = 50
@@ -89,7 +88,7 @@ async def approvals(*, json: bool) -> int:
 
     async def pending(run: RunListing) -> tuple[str, list[PendingApproval] | HoldfastError]:
         try:
-            return run.id, await Run(client, run.id).pending_approvals()
+            return run.id, [*await Run(client, run.id).approvals()]
         except HoldfastError as error:
             return run.id, [] if error.exit_code == NO_SUCH else error
 
@@ -195,7 +194,7 @@ async def show(*, run: str, json: bool) -> int:
     remote = Run(await connect(), run)
     look = await remote.observe()
     entries = [entry async for entry in remote.entries(names.CONTEXT)]
-    ending = await remote.ending() if look.closed else None
+    ending = await remote.ending(unread=unread_output(run)) if look.closed else None
     if json:
         print(as_json([ending.whole(entry) if ending else entry for entry in entries], indent=2))
     else:
@@ -228,25 +227,24 @@ async def _print_status(console: Console, remote: Run) -> None:
     status = await remote.status()
     if state := await remote.state():
         _print_field(console, "state", as_text(state))
-    instances = status.get("instances", [])
+    instances = status.instances
     for name in instances[:_MAX_INSTANCES]:
         _print_field(console, f"state of {clean(name)}", as_json(await remote.state(name)))
     if len(instances) > _MAX_INSTANCES:
         _print_field(console, "instances", f"{len(instances)} in all")
-    parts = [clean(str(status.get("status")))]
-    if skill := status.get("skill"):
-        parts.append(f"skill {one_line(skill, 100)}")
-    if turn := status.get("turn"):
-        parts += [f"turn {turn}", *token_counts(Usage.read(status.get("usage") or {}))]
+    parts: list[str] = [status.status]
+    if status.skill:
+        parts.append(f"skill {one_line(status.skill, 100)}")
+    if status.turn:
+        parts += [f"turn {status.turn}", *token_counts(status.usage)]
     _print_field(console, "status", ", ".join(parts))
-    for pending in status.get("pending", []):
-        call_id = pending["callId"]
-        name = one_line(f"{call_id} {pending.get('label') or pending['tool']}", 100)
-        command = holdfast_command("decide", remote.id, call_id)
+    for pending in status.pending:
+        name = one_line(f"{pending.call_id} {pending.label or pending.tool}", 100)
+        command = holdfast_command("decide", remote.id, pending.call_id)
         _print_field(console, "waiting", f"{name}: {command} …")
-    for message in status.get("queued", []):
-        _print_field(console, "queued", queued_line(QueuedMessage.read(message)))
-    for there in delegate_approvals(status):
+    for message in status.queued:
+        _print_field(console, "queued", queued_line(message))
+    for there in status.delegate_approvals:
         _print_field(console, "waiting", delegate_line(there))
 
 

@@ -1,7 +1,7 @@
-"""The errors of the commands: one line and an exit code.
+"""The errors of a client of runs: what is wrong, and what to do.
 
-Every error line reads `holdfast: what is wrong; what to do`. The exit codes are part of the
-contract with scripts that call the command.
+The command prints them as `holdfast: what is wrong; what to do` and exits with their `exit_code`,
+which is part of the contract with scripts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.runtime.text_safety import holdfast_command, one_line, shell_command
+from holdfast.schemas import names
 from holdfast.validation.problems import problems_of
 
 DONE: Final = 0
@@ -25,10 +26,15 @@ INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
 _LINE_CHARS = 2000
+_REJECTIONS: Final = {
+    names.NO_SUCH_CALL: ("holdfast approvals lists the pending approvals", NO_SUCH),
+    names.INVALID_DECISION: ("holdfast approvals shows the call", WRONG_COMMAND),
+    names.ALREADY_DECIDED: ("nothing was changed", RUN_FAILED),
+}
 
 
 class HoldfastError(Exception):
-    """A failed command: `wrong` names the problem, `todo` is the fix."""
+    """The base of these errors: `wrong` names the problem, `todo` is the fix."""
 
     def __init__(self, wrong: str, todo: str, exit_code: int) -> None:
         super().__init__(f"{wrong}; {todo}")
@@ -74,6 +80,35 @@ class EncryptedError(HoldfastError):
 
     def __init__(self, wrong: str, todo: str) -> None:
         super().__init__(wrong, todo, WRONG_COMMAND)
+
+
+class NoSuchRunError(HoldfastError):
+    """There is no run with this id."""
+
+    def __init__(self, run_id: str | None) -> None:
+        super().__init__(f"there is no run {run_id}", "holdfast list shows the runs", NO_SUCH)
+
+
+class RejectedError(HoldfastError):
+    """The run rejects a message or a token; `code` is one of `schemas.names`, `reason` why."""
+
+    def __init__(
+        self, run_id: str, code: str, reason: str, todo: str = "", exit_code: int = WRONG_COMMAND
+    ) -> None:
+        todo = todo or f"see {holdfast_command('show', run_id)}"
+        super().__init__(f"run {run_id} refuses: {reason}", todo, exit_code)
+        self.code, self.reason = code, reason
+
+
+class DecisionRejectedError(RejectedError):
+    """The run rejects a decision: it is made already, or the call is not pending, or has changed.
+
+    The `code` is `already_decided`, `no_such_call` or `invalid_decision`.
+    """
+
+    def __init__(self, run_id: str, code: str, reason: str) -> None:
+        todo, exit_code = _REJECTIONS.get(code, ("see the worker's log", RUN_FAILED))
+        super().__init__(run_id, code, reason, todo, exit_code)
 
 
 class HasEndedError(HoldfastError):
@@ -128,9 +163,7 @@ def rpc_problem(error: RPCError, run_id: str | None = None) -> HoldfastError:
         case RPCStatusCode.NOT_FOUND if run_id and "already completed" in message:
             return HasEndedError(run_id)
         case RPCStatusCode.NOT_FOUND:
-            return HoldfastError(
-                f"there is no run {run_id}", "holdfast list shows the runs", NO_SUCH
-            )
+            return NoSuchRunError(run_id)
         case RPCStatusCode.PERMISSION_DENIED | RPCStatusCode.UNAUTHENTICATED:
             todo = "check TEMPORAL_API_KEY, TEMPORAL_NAMESPACE and the TLS settings"
             return HoldfastError(f"Temporal refuses: {message}", todo, UNREACHABLE)

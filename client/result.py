@@ -1,7 +1,6 @@
 """The end of a run for its caller: the status, the result or the error, the exit code."""
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -49,6 +48,10 @@ class RunEnding:
     output_error: HoldfastError | None = None
     spent: Spent | None = None
 
+    def error(self, run_id: str) -> "RunFailedError":
+        """Return the error for a caller who needs the result of the run."""
+        return _ERRORS.get(self.status, RunFailedError)(run_id, self)
+
     @property
     def exit_code(self) -> int:
         """Return 0 for a run that completed or stopped, 1 for every other."""
@@ -66,6 +69,45 @@ class RunEnding:
         if stored and self.result is not None:
             return {**entry, "output": self.result.output}
         return entry
+
+
+class RunFailedError(HoldfastError):
+    """The run ended without its result: `ending` has the status, the `code` and the message."""
+
+    def __init__(self, run_id: str, ending: RunEnding) -> None:
+        wrong = f"run {run_id} ended as {ending.status}: {detail(ending)}"
+        super().__init__(wrong, f"see {holdfast_command('show', run_id)}", RUN_FAILED)
+        self.code = ending.code or ending.status
+        self.ending = ending
+
+
+class RunCancelledError(RunFailedError):
+    """The run was cancelled."""
+
+
+class RunTerminatedError(RunFailedError):
+    """The run was terminated with Temporal's tools."""
+
+
+class RunTimedOutError(RunFailedError):
+    """The run took longer than its timeout."""
+
+
+class OutputError(HoldfastError):
+    """The output of the run does not fit the type that the caller expects."""
+
+    def __init__(self, run_id: str, error: ValidationError) -> None:
+        first = error.errors()[0]
+        where = "".join(f"{each}: " for each in first["loc"])
+        wrong = f"the output of run {run_id} is no {error.title}: {where}{first['msg']}"
+        super().__init__(wrong, f"see {holdfast_command('show', run_id)}", RUN_FAILED)
+
+
+_ERRORS: Final = {
+    "cancelled": RunCancelledError,
+    "terminated": RunTerminatedError,
+    "timed_out": RunTimedOutError,
+}
 
 
 def ending_of_result(value: Any) -> RunEnding:
@@ -149,17 +191,17 @@ def token_counts(usage: Usage) -> Iterator[str]:
 
 
 async def with_stored_output(
-    ending: RunEnding, run_id: str, converter: DataConverter, *, whole: bool
+    ending: RunEnding, run_id: str, converter: DataConverter, unread: str = ""
 ) -> RunEnding:
-    """Return the ending with the output in place of the reference to it, or its beginning."""
+    """Return the ending with the output in place of the reference to it.
+
+    With `unread`, the reason not to read it, the beginning of the output represents it.
+    """
     stored = None if ending.result is None else Stored.of(ending.result.output)
     if ending.result is None or stored is None:
         return ending
-    if not whole:
-        return replace(ending, stored_output_note=_stored_note(stored, "not read here"))
-    if sys.stdout.isatty():
-        all_of_it = f"all of them: {holdfast_command('watch', run_id)} | cat"
-        return replace(ending, stored_output_note=_stored_note(stored, all_of_it))
+    if unread:
+        return replace(ending, stored_output_note=_stored_note(stored, unread))
     try:
         place = reader_store_location(os.environ)
         if place is None:

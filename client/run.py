@@ -1,374 +1,202 @@
-"""One run, as a remote client sees it: Temporal's description, and the answers of the run.
+"""One run: read it, follow it, decide in it, send it messages, and wait for its result.
 
-A single call (`CallWorkflow`) is observed, decided on and ended as a run is.
+    run = client.run("order-7", output=Answer)
+    async for record in run.events():
+        print(record.entry.type)
+    answer = await run.result()
 
-`observe` queries the server alone and works without a worker. The queries and updates are answered
-by a worker. If no worker answers within 10 s, they raise `NoWorkerError`, or `StuckRunError` if
-there is a worker that cannot continue the run.
+A single call (`CallWorkflow`) is read, decided on and ended as a run is. Everything raises
+`HoldfastError` where the run does not exist, or Temporal or the worker does not answer.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+import json
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Generic, cast
 
-from pydantic import ValidationError
-from temporalio.api.enums.v1 import PendingActivityState
-from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.client import (
-    Client,
-    WorkflowExecutionDescription,
-    WorkflowExecutionStatus,
-    WorkflowFailureError,
-    WorkflowQueryFailedError,
-    WorkflowQueryRejectedError,
-    WorkflowUpdateFailedError,
-    WorkflowUpdateRPCTimeoutOrCancelledError,
-    WorkflowUpdateStage,
-)
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from temporalio.client import Client, WorkflowQueryRejectedError, WorkflowUpdateStage
 from temporalio.common import QueryRejectCondition
-from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError, RPCStatusCode
+from typing_extensions import TypeVar
 
-from holdfast.client import result
-from holdfast.client.diagnosis import diagnose_silence
 from holdfast.client.errors import (
-    NO_SUCH,
     RUN_FAILED,
-    BusyWorkerError,
+    DecisionRejectedError,
     HoldfastError,
     explain_rpc_errors,
-    rpc_problem,
-    wrong_command,
 )
-from holdfast.client.result import RunEnding
-from holdfast.client.stream.heartbeats import AnswerProgress as AnswerProgress  # a look has it
-from holdfast.client.stream.heartbeats import CallProgress, read_answer_progress, update_in
-from holdfast.runtime.text_safety import holdfast_command
+from holdfast.client.pending_call import PendingCall
+from holdfast.client.remote_run import RemoteRun
+from holdfast.client.result import OutputError
+from holdfast.client.stream.deltas import BETWEEN_EVENTS, Frame, StreamCursor
+from holdfast.client.stream.frames import MAX_LOST_LOOKS, frames
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision, PendingApproval, Receipt
-from holdfast.schemas.internal.delegate import DelegatePending, DelegateView
-from holdfast.schemas.run import Principal
+from holdfast.schemas.decision import Decision, Receipt
+from holdfast.schemas.log_entry import LogRecord, read_record
+from holdfast.schemas.message import Delivered
+from holdfast.schemas.run import Principal, RunReport
 from holdfast.schemas.tool import ShownTool
 
-_PAGE_ENTRIES = 200
-NO_WORKER_SECONDS = 10.0
-# A query can get lost when a worker evicts a run: it is repeated before its time is over.
-_QUERY_TRIES: Final = (0.2, 0.3, 0.5)
-# If Temporal does not see a worker that exists, or a worker replays the run, the query is repeated
-# at once.
-_UNSEEN_TRIES: Final = 6
-_UNSEEN_PAUSE_SECONDS: Final = 0.1
-_CLOSED: Final = frozenset(WorkflowExecutionStatus) - {
-    WorkflowExecutionStatus.RUNNING,
-    WorkflowExecutionStatus.CONTINUED_AS_NEW,
-}
-# Statuses of an RPC that exceeded its time limit.
-_LATE: Final = (RPCStatusCode.CANCELLED, RPCStatusCode.DEADLINE_EXCEEDED)
-
-Entry = dict[str, Any]
+OutputT = TypeVar("OutputT", default=JsonValue)
 
 
 @dataclass(frozen=True)
-class RunDescription:
-    """Temporal's description of a run. `position` changes with each step of the run.
+class AnswerPart:
+    """A part of the model's text in a turn, after `offset` characters.
 
-    `queued_request` is the request that waits for the rate limit of an endpoint. `attempts` counts
-    the attempts of running activities: a failed attempt leaves no other trace. `updates` is the
-    progress that the running calls reported.
+    Another `attempt` at the same turn begins again: what was read of the one before is void.
     """
 
-    position: tuple[str, int]
-    closed: bool
-    busy: bool
-    streaming: AnswerProgress | None
-    queued_request: str | None = None
-    attempts: int = 0
-    updates: Sequence[CallProgress] = ()
+    turn: int
+    attempt: int
+    offset: int
+    text: str
 
 
-@dataclass(frozen=True)
-class RunStart:
-    """The start of a run: its time and its summary."""
+class Run(RemoteRun, Generic[OutputT]):
+    """A run by its id, whose result is an `OutputT`."""
 
-    started: datetime
-    summary: str | None
+    def __init__(
+        self,
+        client: Client,
+        run_id: str,
+        output: type[OutputT] | None = None,
+        *,
+        listens: bool = False,
+    ) -> None:
+        super().__init__(client, run_id, listens=listens)
+        self._output = output
 
+    async def events(self, after: int = 0) -> AsyncIterator[LogRecord]:
+        """Yield the events after number `after`, and those that follow until the run has ended.
 
-class Run:
-    """A run by its id, through continue-as-new.
+        The number of the last one is 0 if the run could not write it: it was terminated.
+        """
+        async for frame in self._frames(after):
+            if frame.type not in BETWEEN_EVENTS:
+                yield read_record(frame.data)
 
-    `listens` requires a run that accepts messages; a single call accepts none.
-    """
+    async def tokens(self, after: int = 0) -> AsyncIterator[AnswerPart]:
+        """Yield the text of the model after event `after` as it is written, until the run's end."""
+        async for frame in self._frames(after):
+            if frame.type == "token":
+                data = frame.data
+                yield AnswerPart(data["turn"], data["attempt"], data["offset"], data["text"])
 
-    def __init__(self, client: Client, run_id: str, *, listens: bool = False) -> None:
-        self.id = run_id
-        self._listens = listens
-        self._client = client
-        self._handle = client.get_workflow_handle(run_id)
+    async def _frames(self, after: int) -> AsyncIterator[Frame]:
+        async for each in frames(self, StreamCursor(after), most_lost=MAX_LOST_LOOKS):
+            if isinstance(each, Frame):  # the other is a notice of a pause
+                yield each
 
-    async def observe(self) -> RunDescription:
-        """Return the server's view of the run.
+    async def result(self) -> OutputT:
+        """Wait for the end of the run, and return its output.
 
         Raises:
-            HoldfastError: the run does not exist, is not a run of Holdfast, or Temporal does not
-                answer.
+            RunFailedError: the run failed, has used up a budget, or was cancelled, terminated or
+                timed out.
+            OutputError: the output is of another type.
+            HoldfastError: the output is in a store that cannot be read here.
         """
-        description = await self.describe()
-        running = description.raw_description.pending_activities
-        converter = self._client.data_converter
-        updates = [await update_in(one, converter) for one in running]
-        return RunDescription(
-            position=(description.run_id, description.history_length),
-            closed=description.status in _CLOSED,
-            busy=bool(running),
-            streaming=await read_answer_progress(running, converter),
-            queued_request=queued_request(description.task_queue, running),
-            attempts=attempts(description),
-            updates=[update for update in updates if update is not None],
-        )
+        ending = await self.ending()
+        if ending.output_error is not None:
+            raise ending.output_error
+        if ending.result is None or ending.exit_code:
+            raise ending.error(self.id)
+        if self._output is None:
+            return cast(OutputT, ending.result.output)
+        try:
+            return TypeAdapter(self._output).validate_json(json.dumps(ending.result.output))
+        except ValidationError as error:
+            raise OutputError(self.id, error) from error
 
-    async def describe(self) -> WorkflowExecutionDescription:
-        """Return Temporal's own description of the run; raises as `observe` does."""
-        with explain_rpc_errors(self.id):
-            description = await self._handle.describe()
-        workflow = description.workflow_type
-        if workflow not in names.WORKFLOWS:
-            wrong = f"{self.id} is a {workflow}, not an agent's run or a call"
-            raise HoldfastError(wrong, "holdfast list shows the runs", NO_SUCH)
-        if self._listens and workflow != names.AGENT_WORKFLOW:
-            wrong = f"{self.id} is a single call, to which nothing can be said"
-            raise wrong_command(wrong, f"see {holdfast_command('show', self.id)}")
-        return description
-
-    async def start_info(self) -> RunStart:
-        """Return the start of the run; raises as `observe` does.
-
-        For a run that has continued as new, only its first part has the start. If retention has
-        removed that part, the latest part is used.
-        """
-        run = await self.describe()
-        first = run.raw_description.workflow_execution_info.first_run_id
-        if first and first != run.run_id:
-            try:
-                run = await self._client.get_workflow_handle(self.id, run_id=first).describe()
-            except RPCError as error:
-                if error.status != RPCStatusCode.NOT_FOUND:
-                    raise rpc_problem(error, self.id) from error
-        return RunStart(run.start_time, await run.static_summary())
-
-    async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
-        """Yield the entries of a log (`context` or `events`) after number `after`, to its end.
-
-        Raises:
-            NoWorkerError: no worker answers.
-            StuckRunError: the worker cannot continue the run.
-            HoldfastError: the run does not answer, or does not exist.
-        """
-        while page := await self.page(log, after, _PAGE_ENTRIES):
-            for entry in page:
-                after = entry["n"]
-                yield entry
-
-    async def page(self, log: str, after: int, limit: int) -> list[Entry]:
-        """Return at most `limit` entries after number `after`; raises as `entries` does."""
-        found: list[Entry] = await self._query(log, {"after": after, "limit": limit})
-        return found
-
-    async def pending_approvals(self) -> list[PendingApproval]:
-        """Return the pending approvals; none once the run has ended.
-
-        Raises as `entries` does, and for an approval of another version.
-        """
+    async def approvals(self) -> list[PendingCall]:
+        """Return the pending calls; none once the run has ended."""
         try:
             found = await self._query(names.APPROVALS, unless=QueryRejectCondition.NOT_OPEN)
         except WorkflowQueryRejectedError:
             return []
+        with self._same_version():
+            return [PendingCall.of(each, self.id, self.decide) for each in found]
+
+    async def status(self) -> RunReport:
+        """Return the status, the pending and the running calls, the usage and the budget."""
+        found = await self._query(names.STATUS)
+        with self._same_version():
+            return RunReport.read(found)
+
+    @contextmanager
+    def _same_version(self) -> Iterator[None]:
         try:
-            return [PendingApproval.read(item) for item in found]
+            yield
         except ValidationError:
-            wrong = f"the pending approvals of run {self.id} are of another version of Holdfast"
+            wrong = f"the answers of run {self.id} are of another version of Holdfast"
             raise HoldfastError(wrong, "take that of its worker", RUN_FAILED) from None
 
-    async def status(self) -> dict[str, Any]:
-        """Return status, turn, pending calls, usage and budget; raises as `entries` does."""
-        answer: dict[str, Any] = await self._query(names.STATUS)
-        return answer
-
     async def tool(self, name: str) -> ShownTool:
-        """Return a tool of the run, as screens show it; raises as `entries` does."""
+        """Return a tool of the run, as screens show it."""
         return ShownTool.read(await self._query(names.TOOL, name))
 
-    async def state(self, instance: str | None = None) -> Any:
-        """Return the run's state, or that of an instance; raises as `entries` does."""
-        return await self._query(names.STATE, *([] if instance is None else [instance]))
-
-    async def ending(self, *, whole: bool = True) -> RunEnding:
-        """Return the ending of a closed run; needs no worker.
-
-        With `whole=False`, an output in the store is represented by its beginning.
-        """
-        try:
-            with explain_rpc_errors(self.id):
-                end = result.ending_of_result(await self._handle.result())
-        except WorkflowFailureError as error:
-            return result.ending_of_failure(error)
-        converter = self._client.data_converter
-        return await result.with_stored_output(end, self.id, converter, whole=whole)
+    async def state(self, instance: str | None = None) -> JsonValue:
+        """Return the run's state, or that of an instance."""
+        state: JsonValue = await self._query(names.STATE, *([] if instance is None else [instance]))
+        return state
 
     async def decide(self, decision: Decision) -> Receipt:
         """Send a decision and return its receipt.
 
         Raises:
-            ApplicationError: the run rejects it; `type` is one of `names`.
-            HoldfastError: the run does not answer, does not exist, or has ended.
+            DecisionRejectedError: the run rejects it.
         """
-        answer = await self._update(names.DECIDE, decision.to_json(), WorkflowUpdateStage.COMPLETED)
+        stage, rejected = WorkflowUpdateStage.COMPLETED, DecisionRejectedError
+        answer = await self._update(names.DECIDE, decision.to_json(), stage, rejected=rejected)
         return Receipt.read(answer)
 
     async def renew(self, token: str) -> Principal:
-        """Send a new token of the run's principal; raises as `decide` does."""
+        """Send a new token of the run's principal.
+
+        Raises:
+            RejectedError: the run rejects it.
+        """
         answer = await self._update(names.RENEW, {"token": token}, WorkflowUpdateStage.COMPLETED)
         return Principal.model_validate(answer)
 
-    async def send(self, message: dict[str, Any], wait_seconds: float | None = None) -> Any:
-        """Send a conversation its next message and return the answer; raises as `decide` does.
+    async def send(self, message: str | Delivered, wait_seconds: float | None = None) -> JsonValue:
+        """Send a conversation its next message, and return the answer.
 
         Raises:
+            RejectedError: the run is no conversation, or gives no answer.
             TimeoutError: there is no answer yet; the run has the message.
         """
-        return await self._update(names.SEND, message, WorkflowUpdateStage.ACCEPTED, wait_seconds)
+        stage = WorkflowUpdateStage.ACCEPTED
+        answer: JsonValue = await self._update(names.SEND, _sent(message), stage, wait_seconds)
+        return answer
 
-    async def withdraw(self, message: int) -> None:
-        """Take back a queued message, by its number; raises as `decide` does."""
-        await self._update(names.WITHDRAW, {"message": message}, WorkflowUpdateStage.COMPLETED)
-
-    async def post(self, message: dict[str, Any]) -> None:
-        """Send the run a message, and wait for no answer.
-
-        Raises:
-            HoldfastError: the run does not exist, or has ended.
-        """
+    async def post(self, message: str | Delivered) -> None:
+        """Send the run a message, and wait for no answer."""
         await self._check_keys()
         with explain_rpc_errors(self.id):
-            await self._handle.signal(names.MESSAGE, message)
+            await self._handle.signal(names.MESSAGE, _sent(message))
+
+    async def withdraw(self, message: int) -> None:
+        """Take back a queued message, by its number.
+
+        Raises:
+            RejectedError: it is not queued.
+        """
+        await self._update(names.WITHDRAW, {"message": message}, WorkflowUpdateStage.COMPLETED)
 
     async def close(self) -> None:
-        """End a conversation after its turn; raises as `post` does."""
+        """End a conversation after its turn."""
         with explain_rpc_errors(self.id):
             await self._handle.signal(names.CLOSE)
 
     async def cancel(self) -> None:
-        """Request cancellation of the run; raises as `post` does."""
+        """Request cancellation of the run."""
         with explain_rpc_errors(self.id):
             await self._handle.cancel()
 
-    async def _query(
-        self, name: str, *args: Any, unless: QueryRejectCondition | None = None
-    ) -> Any:
-        shares, unseen_tries = list(_QUERY_TRIES), _UNSEEN_TRIES
-        while True:
-            try:
-                return await self._handle.query(
-                    name,
-                    args=args,
-                    reject_condition=unless,
-                    rpc_timeout=timedelta(seconds=NO_WORKER_SECONDS * shares[0]),
-                )
-            except WorkflowQueryFailedError as error:
-                unseen_tries -= 1
-                if not (names.AHEAD_MESSAGE in error.message and unseen_tries):
-                    wrong = f"run {self.id} does not answer `{name}`: {error.message}"
-                    raise HoldfastError(wrong, "see the worker's log", RUN_FAILED) from error
-            except RPCError as error:
-                if error.status in _LATE and len(shares) > 1:
-                    del shares[0]
-                    continue
-                problem, unseen_tries = await self._unanswered(error), unseen_tries - 1
-                is_unseen = isinstance(problem, BusyWorkerError) and error.status not in _LATE
-                if not (is_unseen and unseen_tries):
-                    raise problem from error
-            await asyncio.sleep(_UNSEEN_PAUSE_SECONDS)
 
-    async def _check_keys(self) -> None:
-        """Check that the run's own input can be decrypted, before a message is sent to it.
-
-        Without its keys, the message would be in history unencrypted, and its answer would be lost.
-        """
-        with explain_rpc_errors(self.id):
-            async for start in self._handle.fetch_history_events(page_size=1):
-                payloads = start.workflow_execution_started_event_attributes.input.payloads
-                codec = self._client.data_converter.payload_codec
-                if codec is not None:
-                    await codec.decode(payloads)
-                return
-
-    async def _update(
-        self,
-        name: str,
-        argument: Any,
-        stage: WorkflowUpdateStage,
-        wait_seconds: float | None = None,
-    ) -> Any:
-        await self._check_keys()
-        limit = timedelta(seconds=NO_WORKER_SECONDS)
-        try:
-            with _own_cancellation():
-                handle = await self._handle.start_update(
-                    name, argument, wait_for_stage=stage, rpc_timeout=limit
-                )
-            async with asyncio.timeout(wait_seconds):
-                with _own_cancellation():
-                    return await handle.result()
-        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-            raise await diagnose_silence(self._client, await self.describe()) from error
-        except WorkflowUpdateFailedError as error:
-            if isinstance(error.cause, ApplicationError):
-                raise error.cause from error
-            wrong = f"run {self.id} ended before it answered: {error.cause}"
-            todo = f"see {holdfast_command('show', self.id)}"
-            raise HoldfastError(wrong, todo, RUN_FAILED) from error
-        except RPCError as error:
-            raise await self._unanswered(error) from error
-
-    async def _unanswered(self, error: RPCError) -> HoldfastError:
-        # A run that no worker has started yet, or never will, is not ready for a query.
-        if error.status in (*_LATE, RPCStatusCode.FAILED_PRECONDITION):
-            return await diagnose_silence(self._client, await self.describe())
-        return rpc_problem(error, self.id)
-
-
-@contextmanager
-def _own_cancellation() -> Iterator[None]:
-    """Raise the cancellation of this process, such as Ctrl-C or a timeout, as a cancellation."""
-    try:
-        yield
-    except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-        if isinstance(error.__cause__, asyncio.CancelledError):
-            raise asyncio.CancelledError from error
-        raise
-
-
-def delegate_approvals(status: dict[str, Any]) -> list[DelegatePending]:
-    """Return the pending approvals in the delegates of a run, by its status."""
-    views = [DelegateView.read(view) for view in status.get("delegates", [])]
-    return [there for view in views for there in view.pending]
-
-
-def attempts(description: WorkflowExecutionDescription) -> int:
-    """Return the sum of the attempts of all running activities and the workflow task."""
-    raw = description.raw_description
-    return sum(one.attempt for one in raw.pending_activities) + raw.pending_workflow_task.attempt
-
-
-def queued_request(task_queue: str, activities: Iterable[PendingActivityInfo]) -> str | None:
-    """Return the id of a request that no worker has started because of its rate limit."""
-    queues = names.request_queue(task_queue, "")
-    for one in activities:
-        limited = one.activity_options.task_queue.name.startswith(queues)
-        scheduled = one.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
-        if limited and scheduled and one.attempt == 1:
-            return one.activity_id
-    return None
+def _sent(message: str | Delivered) -> dict[str, JsonValue]:
+    message = Delivered(content=message) if isinstance(message, str) else message
+    return {"role": message.role, **message.to_json()}

@@ -53,7 +53,7 @@ async def continue_run(client: Client, run_id: str, fields: Mapping[str, Any]) -
         raise wrong_command(f"the transcript of run {run_id} has {size} bytes", todo)
     if "agent" in fields:
         return {**fields, "context": context}
-    agent, skill = RunListing.of(await run.describe()).agent, (await run.status())["skill"]
+    agent, skill = RunListing.of(await run.describe()).agent, (await run.status()).skill
     if agent in (None, names.UNNAMED_AGENT):
         todo = f"name one: {holdfast_command('run', 'AGENT', '--continue', run_id)}"
         raise wrong_command(f"run {run_id} has no agent of a catalog", todo)

@@ -7,7 +7,8 @@ from pydantic import AwareDatetime, Discriminator, Field, JsonValue, Tag, model_
 from holdfast.schemas.agent import AgentDefinition, ToolChoice
 from holdfast.schemas.base import Duration, Json, Lenient, Strict
 from holdfast.schemas.budget import Budget
-from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS
+from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, Kind
+from holdfast.schemas.internal.delegate import DelegatePending, DelegateView
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import ContextMessage, QueuedMessage
 from holdfast.schemas.tool import ToolDefinition
@@ -239,6 +240,79 @@ class Spent(Lenient):
     """How many calls there were, those refused included."""
     usage: Usage
     """What it used."""
+
+
+class ReportedCall(Lenient):
+    """A call of the current turn, as a run reports it."""
+
+    writes_defaults = True
+
+    call_id: str
+    """The call."""
+    tool: str
+    """The tool."""
+    stage: str
+    """Its stage: `pending`, `queued`, `waiting`, `unsure`, `running` or `ended`."""
+
+
+class ReportedApproval(Lenient):
+    """A pending approval, as a run reports it; the query `approvals` has all of it."""
+
+    writes_defaults = True
+
+    call_id: str
+    """The call."""
+    kind: Kind
+    """Why it waits."""
+    tool: str
+    """The tool."""
+    label: str
+    """Its name for people."""
+
+
+class LogEnd(Lenient):
+    """How far the log of a run goes."""
+
+    writes_defaults = True
+
+    entries: int = 0
+    """The number of its entries."""
+    digest: str = ""
+    """The digest of the last one."""
+
+
+class RunReport(Lenient):
+    """What a run is doing: the answer of the query `status`."""
+
+    writes_defaults = True
+
+    status: RunStatus
+    """How it is."""
+    turn: int = 0
+    """The current turn, or the last one."""
+    skill: str | None = None
+    """The skill that it uses."""
+    instances: list[str] = []
+    """The instances, in a run with some."""
+    pending: list[ReportedApproval] = []
+    """The pending approvals."""
+    calls: list[ReportedCall] = []
+    """The calls of the turn."""
+    usage: Usage = Usage()
+    """What it has used."""
+    budget: dict[str, dict[str, JsonValue]] = {}
+    """Of each budget, what is `used` and its `limit`."""
+    delegates: list[DelegateView] = []
+    """The running delegates."""
+    queued: list[QueuedMessage] = []
+    """The messages that no model has read."""
+    log: LogEnd = LogEnd()
+    """How far the log goes."""
+
+    @property
+    def delegate_approvals(self) -> list[DelegatePending]:
+        """Return the pending approvals in the delegates."""
+        return [there for delegate in self.delegates for there in delegate.pending]
 
 
 class PageRequest(Strict):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
 
+from holdfast.client.errors import RejectedError
 from holdfast.client.run import Run
 from holdfast.client.signing import Signer
 from holdfast.schemas import names
@@ -46,7 +46,7 @@ class Services:
         """Sign a decision where the inbox signs, and send it to the run.
 
         Raises:
-            ApplicationError: the run rejects it; `type` is one of `names`.
+            DecisionRejectedError: the run rejects it.
             HoldfastError: the run does not answer or has ended, or the decision cannot be signed.
         """
         run = self.run(run_id)
@@ -54,11 +54,11 @@ class Services:
             decision = self.signer.sign(decision, approval, run_id)
         try:
             return await run.decide(decision)
-        except ApplicationError as refusal:
+        except RejectedError as refusal:
             # After a crash, a run that replays may not know its pending call for a moment.
-            if refusal.type != names.NO_SUCH_CALL:
+            if refusal.code != names.NO_SUCH_CALL:
                 raise
-            pending = [(one.call_id, one.digest) for one in await run.pending_approvals()]
+            pending = [(one.call_id, one.digest) for one in await run.approvals()]
             if (decision.call_id, decision.digest) not in pending:
                 raise
         return await run.decide(decision)

@@ -158,4 +158,4 @@ class Bench:
         return there - began, perf_counter() - there
 
     async def _ask(self, id: str) -> None:
-        await Run(self.client, id).pending_approvals()
+        await Run(self.client, id).approvals()

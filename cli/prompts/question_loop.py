@@ -8,12 +8,10 @@ import asyncio
 import contextlib
 from typing import Final
 
-from temporalio.exceptions import ApplicationError
-
 from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.prompts.decision_prompt import MAX_TRIES, ask_decision
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client.errors import HoldfastError, NoWorkerError
+from holdfast.client.errors import HoldfastError, NoWorkerError, RejectedError
 from holdfast.client.question_text import delegate_line, how_to_decide, title
 from holdfast.client.run import Run
 from holdfast.runtime.text_safety import clean
@@ -103,7 +101,7 @@ class ApprovalPrompts:
                 if look.closed:
                     return
                 if look.position != seen and _key(waiting) not in map(
-                    _key, await self._run.pending_approvals()
+                    _key, await self._run.approvals()
                 ):
                     return
             except HoldfastError:
@@ -121,11 +119,11 @@ class ApprovalPrompts:
             receipt = await self._run.decide(decision)
             if not receipt.decided:
                 note(f"Counted: {receipt.missing} more must agree.")
-        except ApplicationError as refusal:
-            note(f"Rejected: {clean(refusal.message)}")
-            if refusal.type == names.INVALID_DECISION:
+        except RejectedError as refusal:
+            note(f"Rejected: {clean(refusal.reason)}")
+            if refusal.code == names.INVALID_DECISION:
                 with contextlib.suppress(HoldfastError):
-                    if _key(waiting) in map(_key, await self._run.pending_approvals()):
+                    if _key(waiting) in map(_key, await self._run.approvals()):
                         return True
                 self._shown.discard(_key(waiting))  # another decision is possible
         except NoWorkerError as error:

@@ -1,9 +1,8 @@
 """The current activity of a run in a few words, for the line beside the spinner."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from holdfast.client.run import AnswerProgress
+from holdfast.client.stream.heartbeats import AnswerProgress
 from holdfast.client.stream.live_text import answer_text, call_lines
 from holdfast.runtime.text_safety import clean, one_line, shorten
 from holdfast.schemas.log_entry import (
@@ -14,6 +13,7 @@ from holdfast.schemas.log_entry import (
     ToolStartEntry,
     TurnStartEntry,
 )
+from holdfast.schemas.run import ReportedCall
 
 _NAME_CHARS = 40
 _LAST_LINES = 10
@@ -58,12 +58,12 @@ class Activity:
         """Set whether delegates have pending approvals."""
         self.waits_elsewhere = waits
 
-    def show_calls(self, calls: Sequence[Mapping[str, Any]]) -> None:
+    def show_calls(self, calls: Sequence[ReportedCall]) -> None:
         """Set the stages of the calls of the turn.
 
         The log has their results when all of them have ended.
         """
-        self._stages = {str(call["callId"]): str(call["stage"]) for call in calls}
+        self._stages = {call.call_id: call.stage for call in calls}
 
     def text(self) -> str:
         """Return the activity, and the numbers of ended and delayed calls of the turn."""

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from rich.console import Console
 
-from holdfast.runtime.text_safety import clean, shorten
+from holdfast.runtime.text_safety import clean, holdfast_command, shorten
 
 _GAP = "  "
 _LEAST_COLUMNS = 20
@@ -24,6 +24,11 @@ class _Console(Console):
 def is_terminal(stream: TextIO) -> bool:
     """Check whether the stream is a terminal that can draw."""
     return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
+def unread_output(run_id: str) -> str:
+    """Return how to read an output in the store: a terminal shows its beginning only."""
+    return f"all of them: {holdfast_command('watch', run_id)} | cat" if sys.stdout.isatty() else ""
 
 
 def console_for(stream: TextIO) -> Console:

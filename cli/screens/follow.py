@@ -7,13 +7,13 @@ progressed.
 import asyncio
 from math import inf
 from time import monotonic
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 from temporalio.client import Client
 
 from holdfast.cli.prompts.answers import AnswerSource
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
-from holdfast.cli.screens.console import is_terminal
+from holdfast.cli.screens.console import is_terminal, unread_output
 from holdfast.cli.screens.live import LiveScreen
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.errors import (
@@ -23,7 +23,8 @@ from holdfast.client.errors import (
     EncryptedError,
     HoldfastError,
 )
-from holdfast.client.run import Run, RunDescription, delegate_approvals
+from holdfast.client.remote_run import RunDescription
+from holdfast.client.run import Run
 from holdfast.client.stream.frames import MAX_LOST_LOOKS, SLOWEST_SECONDS, PollInterval
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import clean, holdfast_command
@@ -100,7 +101,7 @@ class RunFollower:
                 await self._catch_up(look)
             moved = self._last_entry > before
             if look.closed:
-                ending = await self.run.ending()
+                ending = await self.run.ending(unread=unread_output(self.run.id))
                 self.screen.show_ending(ending)
                 if ending.output_error is not None:
                     raise ending.output_error
@@ -134,12 +135,11 @@ class RunFollower:
         try:
             # Pending approvals are read first, so that everything that led to them is drawn before
             # the question.
-            status: dict[str, Any] = {}
+            status = None
             if not look.closed:
                 status = await self.run.status()
-                self.screen.activity.show_calls(status.get("calls") or [])
-                pending = bool(status.get("pending"))
-                self._waiting = await self.run.pending_approvals() if pending else []
+                self.screen.activity.show_calls(status.calls)
+                self._waiting = [*await self.run.approvals()] if status.pending else []
             async for entry in self.run.entries(names.CONTEXT, self._last_entry):
                 self._last_entry = entry["n"]
                 self.screen.show_entry(entry)
@@ -153,8 +153,8 @@ class RunFollower:
                 self._silent_since = inf
             return
         self._silent_since, self._drawn = 0.0, look.position
-        self.people.show_delegate_approvals(delegate_approvals(status))
-        takes_messages = status.get("status") == "awaiting_message"
+        self.people.show_delegate_approvals(status.delegate_approvals if status else [])
+        takes_messages = status is not None and status.status == "awaiting_message"
         if takes_messages and not self._takes_messages:
             self.screen.print_note(
                 f"It waits for a message: {holdfast_command('send', self.run.id)} TEXT"

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from temporalio.client import Client
 
+from holdfast.cli.screens.console import unread_output
 from holdfast.client.run import Run
 from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import MAX_LOST_LOOKS, frames
@@ -30,7 +31,7 @@ async def print_json_lines(client: Client, run_id: str, stream: TextIO) -> int:
             last = each.data
             if each.type not in ("done", "error"):
                 print(as_json(last), file=stream, flush=True)
-    ending = await run.ending()
+    ending = await run.ending(unread=unread_output(run_id))
     print(as_json(ending.whole(last)), file=stream, flush=True)
     if ending.output_error is not None:
         raise ending.output_error

@@ -14,14 +14,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from holdfast.client.run import AnswerProgress
-from holdfast.client.stream.heartbeats import CallProgress
+from holdfast.client.stream.heartbeats import AnswerProgress, CallProgress
 
 _WRITTEN: Final = re.compile(
     r"([0-9]{1,12})(?:\.([0-9]{1,9})\.([0-9]{1,9})\.([0-9a-f]{8})|(\.end))?"
 )
 
 MAX_TOKEN_CHARS: Final = 16_000
+BETWEEN_EVENTS: Final = ("token", "tool_call_delta", "tool_update")
+"""The types of the frames that are no events."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from math import inf
 from typing import Any, Final
 
 from holdfast.client.errors import UNREACHABLE, HoldfastError
-from holdfast.client.run import Run, RunDescription
+from holdfast.client.remote_run import RemoteRun, RunDescription
 from holdfast.client.stream.deltas import AnswerStream, Frame, StreamCursor, UpdateStream
 from holdfast.schemas import names
 from holdfast.schemas.log_entry import MessageEntry, TurnStartEntry, is_event, read_record
@@ -34,7 +34,7 @@ _REMARK: Final = "remark"
 
 
 async def frames(
-    run: Run, position: StreamCursor, most_lost: float = inf
+    run: RemoteRun, position: StreamCursor, most_lost: float = inf
 ) -> AsyncGenerator[Frame | str, None]:
     """Yield everything after a position, to the end of the run.
 
@@ -69,7 +69,7 @@ async def frames(
 
 
 class _Reader:
-    def __init__(self, run: Run, position: StreamCursor) -> None:
+    def __init__(self, run: RemoteRun, position: StreamCursor) -> None:
         self.is_over = position.ended
         self._run = run
         self._position = position
@@ -93,7 +93,7 @@ class _Reader:
             self._is_placed = True
             self._seen = look.position
         if look.closed:
-            ending = await self._run.ending(whole=False)
+            ending = await self._run.ending(unread="not read here")
             self.is_over = True
             yield Frame(replace(self._position, ended=True), ending.event())
 

@@ -5,8 +5,7 @@ from typing import Final
 
 from pydantic_core import from_json
 
-from holdfast.client.run import AnswerProgress
-from holdfast.client.stream.heartbeats import CallProgress
+from holdfast.client.stream.heartbeats import AnswerProgress, CallProgress
 from holdfast.runtime.text_safety import arguments_line, as_json, one_line
 
 _NAME_CHARS = 80

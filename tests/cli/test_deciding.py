@@ -19,7 +19,7 @@ from temporalio.client import Client
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client import run as remote_run
+from holdfast.client import remote_run
 from holdfast.client.errors import HoldfastError
 from holdfast.client.question_text import explanations, how_to_decide
 from holdfast.client.run import Run as ClientRun

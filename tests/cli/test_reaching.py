@@ -23,8 +23,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from holdfast.cli import serving
 from holdfast.cli.show_commands import report_unanswered
-from holdfast.client import connection
-from holdfast.client import run as remote_run
+from holdfast.client import connection, remote_run
 from holdfast.client.diagnosis import NoBuildError, NoCurrentBuildError
 from holdfast.client.errors import (
     NO_SUCH,

@@ -11,8 +11,7 @@ from temporalio.client import Client
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client import question_text
-from holdfast.client import run as remote_run
+from holdfast.client import question_text, remote_run
 from holdfast.client.run import Run as ClientRun
 from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.log_entry import ToolStartEntry
@@ -148,7 +147,7 @@ async def test_an_ended_run_waits_for_nobody_though_it_could_not_say_so(launch: 
     await run.waiting()
     await run.handle.terminate()
 
-    assert await remote_run.Run(backend.client, run.id).pending_approvals() == []
+    assert await ClientRun(backend.client, run.id).approvals() == []
 
 
 async def test_a_namespace_without_search_attributes_is_asked_run_by_run(

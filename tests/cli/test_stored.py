@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from holdfast.cli.screens.console import unread_output
 from holdfast.client.result import RunEnding, with_stored_output
 from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
@@ -116,7 +117,10 @@ async def test_a_screen_is_shown_how_it_begins_and_how_to_have_all_of_it(
     )
     monkeypatch.setattr(sys, "stdout", Terminal())
     ending = await with_stored_output(
-        RunEnding("completed", result=result), "run-1", client.data_converter, whole=True
+        RunEnding("completed", result=result),
+        "run-1",
+        client.data_converter,
+        unread_output("run-1"),
     )
     assert ending.output_error is None
     assert ending.stored_output_note == (

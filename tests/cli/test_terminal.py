@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.cli.screens.live import LiveScreen
-from holdfast.client.run import AnswerProgress
+from holdfast.client.stream.heartbeats import AnswerProgress
 from tests.cli.conftest import Start
 from tests.cli.program import COLUMNS, CURSOR_UP, HIDE_CURSOR, SHOW_CURSOR
 from tests.support.backend import Launch

@@ -26,16 +26,18 @@ from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens import follow as following
 from holdfast.cli.screens.follow import QueueNotices, RunFollower, follow
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client import run as remote_run
+from holdfast.client import remote_run
 from holdfast.client.errors import NO_SUCH, UNREACHABLE, BusyWorkerError, HoldfastError
+from holdfast.client.pending_call import PendingCall
+from holdfast.client.remote_run import Entry, RunDescription, RunStart, queued_request
 from holdfast.client.result import RunEnding
-from holdfast.client.run import Entry, RunDescription, RunStart, queued_request
 from holdfast.client.run import Run as ClientRun
 from holdfast.client.stream.frames import MAX_LOST_LOOKS, PollInterval
 from holdfast.runtime.text_safety import format_date
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.names import request_queue
+from holdfast.schemas.run import RunReport
 from tests.cli.conftest import Holdfast
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
@@ -126,13 +128,13 @@ async def test_a_busy_worker_has_time_to_repeat_a_task_before_it_is_told(
         async def observe(self) -> RunDescription:
             return RunDescription(("r", 1), next(looks) == 4, busy=True, streaming=None)
 
-        async def status(self) -> dict[str, Any]:
+        async def status(self) -> RunReport:
             raise BusyWorkerError("desk", 7)
 
         async def page(self, log: str, after: int, limit: int) -> list[Entry]:
             return []
 
-        async def ending(self, *, whole: bool = True) -> RunEnding:
+        async def ending(self, *, unread: str = "") -> RunEnding:
             return RunEnding("cancelled")
 
     run, screen = Busy(), PlainScreen(out, "run-1")
@@ -262,7 +264,7 @@ class Asked(ClientRun):
     """A run that nothing happens in but what is decided. `lost` is what comes of its next looks."""
 
     id: str = "run-1"
-    waits: list[PendingApproval] = field(default_factory=list)
+    waits: list[PendingCall] = field(default_factory=list)
     lost: list[HoldfastError] = field(default_factory=list)
     decided: list[Decision] = field(default_factory=list)
 
@@ -271,7 +273,7 @@ class Asked(ClientRun):
             raise self.lost.pop()
         return RunDescription(("r", 1), closed=False, busy=False, streaming=None)
 
-    async def pending_approvals(self) -> list[PendingApproval]:
+    async def approvals(self) -> list[PendingCall]:
         return self.waits
 
     async def decide(self, decision: Decision) -> Receipt:
@@ -339,13 +341,13 @@ async def test_a_request_that_waits_long_for_its_turn_is_told_once(
             closed = looks < 0
             return RunDescription(("r", 1), closed, busy=True, streaming=None, queued_request="7")
 
-        async def status(self) -> dict[str, Any]:
-            return {}
+        async def status(self) -> RunReport:
+            return RunReport(status="running")
 
         async def page(self, log: str, after: int, limit: int) -> list[Entry]:
             return []
 
-        async def ending(self, *, whole: bool = True) -> RunEnding:
+        async def ending(self, *, unread: str = "") -> RunEnding:
             return RunEnding("cancelled")
 
     run, screen = Queued(), PlainScreen(out, "run-1")

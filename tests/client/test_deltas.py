@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.client.run import AnswerProgress
 from holdfast.client.stream.deltas import (
     MAX_TOKEN_CHARS,
     AnswerStream,
@@ -14,7 +13,7 @@ from holdfast.client.stream.deltas import (
     StreamCursor,
     UpdateStream,
 )
-from holdfast.client.stream.heartbeats import CallProgress
+from holdfast.client.stream.heartbeats import AnswerProgress, CallProgress
 
 WINDOW_CHARS = 8
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.screens.activity_line import Activity
-from holdfast.client.run import AnswerProgress
+from holdfast.client.stream.heartbeats import AnswerProgress
 from holdfast.client.stream.live_text import composed_text
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
@@ -14,6 +14,7 @@ from holdfast.schemas.log_entry import (
     ToolStartEntry,
     TurnStartEntry,
 )
+from holdfast.schemas.run import ReportedCall
 from tests.cli.test_asking import waiting
 
 ANSWER = json.dumps(
@@ -111,8 +112,8 @@ def test_it_is_said_what_is_going_on() -> None:
     assert activity.text() == "waiting for a person's decision"
 
 
-def stands(**stages: str) -> list[dict[str, str]]:
-    return [{"callId": call, "tool": "look", "stage": stage} for call, stage in stages.items()]
+def stands(**stages: str) -> list[ReportedCall]:
+    return [ReportedCall(call_id=call, tool="look", stage=stage) for call, stage in stages.items()]
 
 
 def test_only_what_runs_is_said_to_be_carried_out_before_the_ends_of_a_turn_are_told() -> None:

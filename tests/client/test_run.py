@@ -23,7 +23,7 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutType
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client import run as remote_run
+from holdfast.client import remote_run
 from holdfast.client.errors import (
     RUN_FAILED,
     UNREACHABLE,
@@ -32,8 +32,9 @@ from holdfast.client.errors import (
     HoldfastError,
     NoWorkerError,
 )
+from holdfast.client.remote_run import NO_WORKER_SECONDS
 from holdfast.client.result import RunEnding, ending_of_failure, ending_of_result
-from holdfast.client.run import NO_WORKER_SECONDS, Run
+from holdfast.client.run import Run
 from holdfast.client.run_lists import (
     ANSWER,
     MissingAttributesError,
@@ -56,7 +57,7 @@ from holdfast.client.stream.frames import (
 from holdfast.client.visibility import waiting_count_and_oldest
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.run import CallRequest, RunRequest, Spent
+from holdfast.schemas.run import CallRequest, RunReport, RunRequest, Spent
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.model_server import Answer
 
@@ -89,14 +90,14 @@ def run(temporal: Answering) -> Run:
 
 async def test_a_query_that_got_lost_is_asked_again_within_its_time() -> None:
     temporal = Answering([RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED])
-    assert await run(temporal).status() == {"status": "running"}
+    assert await run(temporal).status() == RunReport(status="running")
     assert len(temporal.given) == 3
     assert sum(temporal.given, timedelta()) == timedelta(seconds=NO_WORKER_SECONDS)
 
 
 async def test_a_run_that_its_worker_replays_is_asked_again_and_not_for_ever() -> None:
     replayed = WorkflowQueryFailedError(names.AHEAD_MESSAGE)
-    assert await run(Answering([replayed])).status() == {"status": "running"}
+    assert await run(Answering([replayed])).status() == RunReport(status="running")
     always = Answering([replayed] * 100)
     with pytest.raises(HoldfastError, match="does not answer `status`: a query moved"):
         await run(always).status()
@@ -119,8 +120,8 @@ async def test_nothing_can_be_said_to_a_single_call() -> None:
 
 
 async def test_what_waits_in_a_run_of_another_version_is_told_as_such() -> None:
-    with pytest.raises(HoldfastError, match="run run-1 are of another version") as refused:
-        await run(Answering([], said=[{"kind": "of tomorrow"}])).pending_approvals()
+    with pytest.raises(HoldfastError, match="of run run-1 are of another version") as refused:
+        await run(Answering([], said=[{"kind": "of tomorrow"}])).approvals()
     assert refused.value.exit_code == RUN_FAILED
 
 
@@ -159,7 +160,7 @@ async def test_a_worker_that_is_overlooked_is_asked_again_and_not_for_ever(
         run = await made.start([])
         await run.result()
         seen = overlooked(client, run.id, Overlooking(remote_run._UNSEEN_TRIES - 1))
-        assert (await seen.status())["status"] == "completed"
+        assert (await seen.status()).status == "completed"
         overlooking = Overlooking(1000)
         with pytest.raises(BusyWorkerError, match="a worker does not answer, though one polled"):
             await overlooked(client, run.id, overlooking).status()

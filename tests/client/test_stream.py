@@ -16,8 +16,9 @@ from holdfast.client.errors import (
     HoldfastError,
     NoWorkerError,
 )
+from holdfast.client.remote_run import Entry, RunDescription
 from holdfast.client.result import RunEnding
-from holdfast.client.run import AnswerProgress, Entry, Run, RunDescription
+from holdfast.client.run import Run
 from holdfast.client.stream import frames as stream
 from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import (
@@ -26,6 +27,7 @@ from holdfast.client.stream.frames import (
 )
 from holdfast.client.stream.heartbeats import (
     MAX_UPDATE_BYTES,
+    AnswerProgress,
     CallProgress,
     read_answer_progress,
     update_in,
@@ -84,7 +86,7 @@ class Told(Run):
     async def page(self, log: str, after: int, limit: int) -> list[Entry]:
         return [entry async for entry in self.entries(log, after)][:limit]
 
-    async def ending(self, *, whole: bool = True) -> RunEnding:
+    async def ending(self, *, unread: str = "") -> RunEnding:
         return RunEnding("terminated", "terminated", "the run was terminated")
 
 

@@ -11,6 +11,7 @@ from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.client.transcript import continue_run
 from holdfast.schemas import names
+from holdfast.schemas.run import RunReport
 
 
 @pytest.mark.parametrize("agent", [None, names.UNNAMED_AGENT])
@@ -30,8 +31,8 @@ async def test_an_agent_that_only_its_request_had_is_named_again(
         async def page(self, *_: Any) -> list[Any]:
             return []
 
-        async def status(self) -> dict[str, Any]:
-            return {"skill": None}
+        async def status(self) -> RunReport:
+            return RunReport(status="failed")
 
     listing = RunListing("run-1", "desk", datetime.now(UTC), "failed", agent)
     monkeypatch.setattr(transcript, "Run", Ended)

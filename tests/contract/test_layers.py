@@ -32,7 +32,10 @@ THIRD_PARTY = {
     "workflows": {"pydantic", "temporalio"},
     "activities": {"pydantic", "temporalio", "httpx", "jwt", "opentelemetry"},
     "hosting": {"temporalio", "httpx"},
-    "client": {"pydantic", "pydantic_core", "temporalio", "google", "jwt", "cryptography"},
+    "client": {
+        *("pydantic", "pydantic_core", "typing_extensions", "temporalio", "google"),
+        *("jwt", "cryptography"),
+    },
     "web": {
         *("pydantic", "temporalio", "google", "httpx", "jwt"),
         *("cryptography", "starlette", "jinja2", "opentelemetry"),

@@ -11,7 +11,7 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from holdfast.client import run as remote_run
+from holdfast.client import remote_run
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.runtime.encryption.codec import DecryptError
 from tests.encryption.conftest import Holdfast, Keyed

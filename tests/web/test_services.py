@@ -7,8 +7,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.requests import Request
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
 
+from holdfast.client.errors import DecisionRejectedError
 from holdfast.client.signing import Signer
 from holdfast.schemas.decision import Decided, Decision, PendingApproval, Receipt
 from holdfast.schemas.names import NO_SUCH_CALL
@@ -36,7 +36,7 @@ class Hearing:
     async def describe(self) -> None:
         """It is there."""
 
-    async def pending_approvals(self) -> list[PendingApproval]:
+    async def approvals(self) -> list[PendingApproval]:
         return [self.one]
 
     async def decide(self, decision: Decision) -> Receipt:
@@ -140,7 +140,7 @@ class Forgetful(Hearing):
     async def decide(self, decision: Decision) -> Receipt:
         self.heard.append(decision)
         if len(self.heard) == 1:
-            raise ApplicationError("no call t1c1 waits", type=NO_SUCH_CALL)
+            raise DecisionRejectedError("r", NO_SUCH_CALL, "no call t1c1 waits")
         return Receipt(call_id="t1c1", decision="approve", decided=True)
 
 
@@ -153,6 +153,6 @@ async def test_a_decision_is_sent_again_to_a_run_that_replays(
     assert (await Services(nowhere).decide("r", run.one, one)).decided
     assert len(run.heard) == 2
     run.heard = []
-    with pytest.raises(ApplicationError, match="no call t1c1 waits"):
+    with pytest.raises(DecisionRejectedError, match="no call t1c1 waits"):
         await Services(nowhere).decide("r", run.one, one.model_copy(update={"digest": "another"}))
     assert len(run.heard) == 1

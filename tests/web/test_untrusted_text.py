@@ -21,7 +21,7 @@ from holdfast.web.api.operations import Resource
 from holdfast.web.app import application
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory
-from holdfast.web.call.loader import PendingCall
+from holdfast.web.call.loader import OpenCall
 from holdfast.web.call.view_model import build_call_page
 from holdfast.web.pages import ENVIRONMENT, HERE
 from holdfast.web.run.snapshot import RunInfo
@@ -214,7 +214,7 @@ def page_of(waiting: dict[str, Any], run_id: str = "run") -> str:
         **waiting,
     }
     known = RunInfo(run_id, "desk", datetime.now(UTC), "running")
-    asked = PendingCall(run_id, known, PendingApproval.read(given), [], CallHistory())
+    asked = OpenCall(run_id, known, PendingApproval.read(given), [], CallHistory())
     ann = Person("ann")
     values = build_call_page(asked, ann, signs=False)
     template = ENVIRONMENT.get_template("call/page.html")

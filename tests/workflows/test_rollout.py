@@ -16,7 +16,7 @@ from temporalio.client import Client
 from temporalio.common import WorkerDeploymentVersion
 from temporalio.service import RPCError
 
-from holdfast.client import run as remote_run
+from holdfast.client import remote_run
 from holdfast.hosting.deployment import routing_advice
 from holdfast.hosting.dev_server import temporal_binary
 from holdfast.hosting.worker import WorkerSettings, build_worker

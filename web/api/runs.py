@@ -6,9 +6,8 @@ from contextlib import aclosing
 from typing import Final
 
 from starlette.responses import JSONResponse, Response
-from temporalio.exceptions import ApplicationError
 
-from holdfast.client.errors import HasEndedError, HoldfastError
+from holdfast.client.errors import HasEndedError, HoldfastError, RejectedError
 from holdfast.client.run import Run
 from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import frames
@@ -59,9 +58,9 @@ async def show(asked: ApiRequest) -> Response:
     run = asked.parts.run(asked.run_id)
     if not (await run.observe()).closed:
         status = await run.status()
-        view = RunView.read({**status, "run": run.id})
+        view = RunView.read({**status.to_json(), "run": run.id})
     else:
-        end = await run.ending(whole=False)
+        end = await run.ending(unread="not read here")
         error = FailureResponse(code=end.code or end.status, message=end.message)
         view = RunView(
             run=run.id,
@@ -84,7 +83,7 @@ async def context(asked: ApiRequest) -> Response:
 
 async def approvals(asked: ApiRequest) -> Response:
     """Return the pending approvals of a run."""
-    pending = await (await asked.run()).pending_approvals()
+    pending = await (await asked.run()).approvals()
     return JSONResponse({"approvals": [one.to_json() for one in pending]})
 
 
@@ -96,18 +95,16 @@ async def decide(asked: ApiRequest) -> Response:
     meant = decision.model_copy(
         update=own if decision.token is None else {"by": None, "groups": []}
     )
-    waiting = next(
-        (one for one in await run.pending_approvals() if one.call_id == meant.call_id), None
-    )
+    waiting = next((one for one in await run.approvals() if one.call_id == meant.call_id), None)
     try:
         if waiting is None:
             receipt = await run.decide(meant)  # raises the reason of a rejection
         else:
             _check_seen(meant, waiting)
             receipt = await asked.parts.decide(run.id, waiting, meant)
-    except ApplicationError as refusal:
-        code, todo = _REFUSALS.get(refusal.type or "", ("refused", "see the worker's log"))
-        wrong = refusal.message.rstrip(".")
+    except RejectedError as refusal:
+        code, todo = _REFUSALS.get(refusal.code, ("refused", "see the worker's log"))
+        wrong = refusal.reason.rstrip(".")
         raise HttpProblem(code, f"The run refuses: {wrong}; {todo}.") from None
     return JSONResponse(receipt.to_json())
 
@@ -133,27 +130,26 @@ async def say(asked: ApiRequest) -> Response:
     """
     new_message, _ = await asked.read_json(NewMessage, "message")
     run = await asked.run(listens=True)
-    message = {"role": "user", **new_message.to_json()}
     wait = _WAIT.search(asked.request.headers.get("prefer", ""))
     wait_seconds = min(int(wait[1]), MAX_WAIT_SECONDS) if wait else 0
     try:
         if wait_seconds and new_message.audience == "model":
-            answer = {"run": run.id, "answer": await run.send(message, wait_seconds)}
+            answer = {"run": run.id, "answer": await run.send(new_message, wait_seconds)}
             return JSONResponse(answer, headers={"Preference-Applied": f"wait={wait_seconds}"})
-        await run.post(message)
+        await run.post(new_message)
     except TimeoutError:
         pass
-    except ApplicationError as refusal:
-        match refusal.type:
+    except RejectedError as refusal:
+        match refusal.code:
             case names.CONTINUED:
                 pass
             case names.NOT_A_CONVERSATION:
-                await run.post(message)
+                await run.post(new_message)
             case ErrorCode.CANCELLED | names.BUDGET_EXCEEDED | names.WITHDRAWN:
-                raise HttpProblem("no_answer", f"There is no answer: {refusal.message}.") from None
+                raise HttpProblem("no_answer", f"There is no answer: {refusal.reason}.") from None
             case why:
                 code = "invalid_request" if why == names.INVALID_REQUEST else "refused"
-                raise HttpProblem(code, f"The run refuses: {refusal.message}.") from None
+                raise HttpProblem(code, f"The run refuses: {refusal.reason}.") from None
     return _accepted(run)
 
 
@@ -163,8 +159,8 @@ async def withdraw(asked: ApiRequest) -> Response:
     run = await asked.run(listens=True)
     try:
         await run.withdraw(which.message)
-    except ApplicationError as refusal:
-        raise HttpProblem("no_such_message", f"The run refuses: {refusal.message}.") from None
+    except RejectedError as refusal:
+        raise HttpProblem("no_such_message", f"The run refuses: {refusal.reason}.") from None
     return JSONResponse(Started(run=run.id).to_json())
 
 
@@ -174,8 +170,8 @@ async def renew(asked: ApiRequest) -> Response:
     run = await asked.run()
     try:
         await run.renew(token.token)
-    except ApplicationError as refusal:
-        raise HttpProblem("invalid_request", f"The run refuses: {refusal.message}.") from None
+    except RejectedError as refusal:
+        raise HttpProblem("invalid_request", f"The run refuses: {refusal.reason}.") from None
     return JSONResponse(Started(run=run.id).to_json())
 
 

@@ -1,6 +1,6 @@
 """Load one call with everything that its page shows, from Temporal and from the run.
 
-A `PendingCall` needs a decision; a `ClosedCall` no longer does, and has an outcome.
+A `OpenCall` needs a decision; a `ClosedCall` no longer does, and has an outcome.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ CLOSED_MARK: Final = "over:"
 
 
 @dataclass(frozen=True)
-class PendingCall:
+class OpenCall:
     """A call that needs a decision; `tools` are the tools of its calls by name."""
 
     run_id: str
@@ -131,7 +131,7 @@ class ClosedCall:
         return f"{CLOSED_MARK}{self.question.number}:{one.stage}:{lines}:{steps}:{self.run_ended}"
 
 
-async def load_call(parts: Services, run_id: str, call_id: str) -> PendingCall | ClosedCall:
+async def load_call(parts: Services, run_id: str, call_id: str) -> OpenCall | ClosedCall:
     """Load a call as it is now.
 
     Raises:
@@ -145,17 +145,17 @@ async def load_call(parts: Services, run_id: str, call_id: str) -> PendingCall |
     return found
 
 
-async def _load(parts: Services, run_id: str, call_id: str) -> PendingCall | ClosedCall:
+async def _load(parts: Services, run_id: str, call_id: str) -> OpenCall | ClosedCall:
     run = parts.run(run_id)
     info = await read_run_info(parts.client, await run.describe())
-    pending = await run.pending_approvals()
-    status = await run.status()
-    history = await read_history(run, call_id, int(status.get("log", {}).get("entries", 0)))
+    pending = await run.approvals()
+    status = (await run.status()).to_json()
+    history = await read_history(run, call_id, status["log"]["entries"])
     here = next((one for one in pending if one.call_id == call_id), None)
     if here is not None:
-        others = [one for one in pending if one is not here]
+        others: list[PendingApproval] = [one for one in pending if one is not here]
         tools = await load_tools(run, here)
-        return PendingCall(run_id, info, here, others, history, tools, status)
+        return OpenCall(run_id, info, here, others, history, tools, status)
     if history.question is None:
         problem = f"no call {quote_value(call_id)} of run {run_id} is pending"
         raise HoldfastError(problem, "see the pending approvals, or the run", NO_SUCH)
@@ -185,7 +185,7 @@ async def find_next_pending(
             runs = [run.id for run in await first_runs(parts.client, query, NEWEST, _MAX_NEXT_RUNS)]
             for one in dict.fromkeys([run_id, *runs]):
                 with suppress(HoldfastError):
-                    for approval in await parts.run(one).pending_approvals():
+                    for approval in await parts.run(one).approvals():
                         is_other = (one, approval.call_id) != (run_id, call_id)
                         has_decided = any(
                             is_same_person(each.by, person.name) for each in approval.decisions
@@ -205,7 +205,7 @@ class SimilarCall:
     same_arguments: bool
 
 
-async def find_similar_calls(parts: Services, pending: PendingCall) -> list[SimilarCall]:
+async def find_similar_calls(parts: Services, pending: OpenCall) -> list[SimilarCall]:
     """Return pending calls of the same tool, or plans, for the same principal in other runs.
 
     Calls with the same arguments come first. The search ends after `SIMILAR_SECONDS`: the result is
@@ -218,7 +218,7 @@ async def find_similar_calls(parts: Services, pending: PendingCall) -> list[Simi
 
     async def search(run_id: str) -> None:
         with suppress(HoldfastError):
-            for one in await parts.run(run_id).pending_approvals():
+            for one in await parts.run(run_id).approvals():
                 if one.tool == tool:
                     here = address("waiting", run_id, one.call_id)
                     is_same = canonical_json(one.arguments) == own

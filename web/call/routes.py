@@ -16,19 +16,18 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
-from temporalio.exceptions import ApplicationError
 
-from holdfast.client.errors import UNREACHABLE, HoldfastError
+from holdfast.client.errors import UNREACHABLE, HoldfastError, RejectedError
 from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision
+from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.web.auth.sessions import Person, person_of
 from holdfast.web.call import phrases
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, build_decision, read_decision
 from holdfast.web.call.loader import (
     CLOSED_MARK,
     ClosedCall,
-    PendingCall,
+    OpenCall,
     find_next_pending,
     find_similar_calls,
     load_call,
@@ -83,11 +82,12 @@ class CallPages:
         """Send a decision, or change the fields of a form."""
         form, person, is_sent = DecisionForm.of(await read_form(request)), person_of(request), False
         run, call_id = self._parts.run(request.path_params["run"]), request.path_params["call"]
-        approval, decision = None, None
+        approval: PendingApproval | None = None
+        decision: Decision | FormProblem | None = None
         try:
             # Only values need the schemas of the tools, and only a page needs the log.
             if not form.action and form.verdict not in ("edit", "respond", "happened"):
-                pending = await run.pending_approvals()
+                pending = await run.approvals()
                 approval = next((one for one in pending if one.call_id == call_id), None)
             if approval is not None and form.is_about(approval):
                 decision = build_decision(form, approval, person, {})
@@ -107,7 +107,7 @@ class CallPages:
             try:
                 is_sent = True
                 await self._parts.decide(run.id, approval, decision)
-            except ApplicationError as refusal:
+            except RejectedError as refusal:
                 is_sent = False
                 return await self._rejected_page(request, form, refusal)
         except HoldfastError as error:
@@ -129,13 +129,13 @@ class CallPages:
         frames = self._frames(run, call, seen, person)
         return EventStream(self._room, person.name, frames, MAX_PAGE_SECONDS)
 
-    async def _load(self, request: Request) -> PendingCall | ClosedCall:
+    async def _load(self, request: Request) -> OpenCall | ClosedCall:
         return await load_call(self._parts, request.path_params["run"], request.path_params["call"])
 
     async def _page(
         self,
         request: Request,
-        pending: PendingCall,
+        pending: OpenCall,
         status: int = 200,
         *,
         form: DecisionForm | None = None,
@@ -154,7 +154,7 @@ class CallPages:
         return page(request, "call/page.html", status, call=values, similar=similar)
 
     async def _changed_page(
-        self, request: Request, pending: PendingCall, form: DecisionForm
+        self, request: Request, pending: OpenCall, form: DecisionForm
     ) -> Response:
         """Show the changes since the page of a form was opened, and the input."""
         now, versions = pending.approval, pending.history.versions
@@ -167,16 +167,16 @@ class CallPages:
         return await self._page(request, pending, 409, form=form, problem=problem)
 
     async def _rejected_page(
-        self, request: Request, form: DecisionForm, refusal: ApplicationError
+        self, request: Request, form: DecisionForm, refusal: RejectedError
     ) -> Response:
         """Show why the run rejected a decision, on the page of the call as it is now."""
         found = await self._load(request)
         if isinstance(found, ClosedCall):
             return await self._closed_page(request, found, form)
-        if refusal.type == names.INVALID_DECISION and not form.is_about(found.approval):
+        if refusal.code == names.INVALID_DECISION and not form.is_about(found.approval):
             return await self._changed_page(request, found, form)
-        status = 422 if refusal.type == names.INVALID_DECISION else 409
-        problem = FormProblem(f"Decision rejected: {clean(refusal.message).rstrip('.')}.")
+        status = 422 if refusal.code == names.INVALID_DECISION else 409
+        problem = FormProblem(f"Decision rejected: {clean(refusal.reason).rstrip('.')}.")
         return await self._page(request, found, status, form=form, problem=problem)
 
     async def _closed_page(
@@ -195,7 +195,7 @@ class CallPages:
         place: Any = None
         follows_outcome = seen.startswith(CLOSED_MARK)
         while True:
-            found: PendingCall | ClosedCall | None = None
+            found: OpenCall | ClosedCall | None = None
             try:
                 now = (await self._parts.run(run_id).observe()).position
                 if now != place:
@@ -220,11 +220,11 @@ def _here(request: Request) -> str:
     return address("waiting", request.path_params["run"], request.path_params["call"])
 
 
-def is_last_event(found: PendingCall | ClosedCall, *, follows_outcome: bool) -> bool:
+def is_last_event(found: OpenCall | ClosedCall, *, follows_outcome: bool) -> bool:
     """Report whether a page needs no more events.
 
     A page that follows an outcome needs them until it is settled, or a decision is needed again.
     """
-    if isinstance(found, PendingCall):
+    if isinstance(found, OpenCall):
         return follows_outcome
     return found.is_settled or not follows_outcome

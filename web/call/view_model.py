@@ -27,7 +27,7 @@ from holdfast.web.call.decision_form import (
     FormProblem,
     read_decision,
 )
-from holdfast.web.call.loader import ClosedCall, PendingCall
+from holdfast.web.call.loader import ClosedCall, OpenCall
 from holdfast.web.call.plan import PlanRow, argument_differences, plan_rows, side_effect_warnings
 from holdfast.web.forms.field_builder import MAX_FIELDS, build_fields
 from holdfast.web.forms.fields import Field
@@ -51,7 +51,7 @@ class Notice:
 
 
 def build_call_page(
-    pending: PendingCall,
+    pending: OpenCall,
     person: Person,
     *,
     signs: bool,
@@ -126,7 +126,7 @@ def build_call_page(
 
 
 def _edit_form(
-    pending: PendingCall, form: DecisionForm, wrong: FormProblem, *, may_edit: bool
+    pending: OpenCall, form: DecisionForm, wrong: FormProblem, *, may_edit: bool
 ) -> tuple[Field | None, list[PlanRow]]:
     """Return the fields of the arguments, or the steps of a plan; None if they are not edited."""
     approval, is_edit = pending.approval, form.verdict == "edit"
@@ -148,7 +148,7 @@ def _edit_form(
 
 
 def _notice(
-    pending: PendingCall,
+    pending: OpenCall,
     form: DecisionForm,
     forms: Sequence[Field],
     decision: Decision | FormProblem | None,

@@ -5,9 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from temporalio.exceptions import ApplicationError
-
-from holdfast.client.errors import HoldfastError
+from holdfast.client.errors import HoldfastError, RejectedError
 from holdfast.client.question_text import call_name
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import one_line, shorten
@@ -66,7 +64,7 @@ async def decide_selected(
         approval = None
         async with gate:
             try:
-                pending = await parts.run(choice.run).pending_approvals()
+                pending = await parts.run(choice.run).approvals()
                 approval = next((one for one in pending if one.call_id == choice.call), None)
                 if approval is None:
                     return _outcome(choice, None, _NOT_PENDING, "asks")
@@ -83,9 +81,9 @@ async def decide_selected(
                     digest=choice.digest,
                 )
                 receipt = await parts.decide(choice.run, approval, decision)
-            except ApplicationError as refusal:
-                tone: Tone = "asks" if refusal.type in _MEANWHILE else "bad"
-                return _outcome(choice, approval, _not_decided(refusal.message), tone)
+            except RejectedError as refusal:
+                tone: Tone = "asks" if refusal.code in _MEANWHILE else "bad"
+                return _outcome(choice, approval, _not_decided(refusal.reason), tone)
             except HoldfastError as error:
                 return _outcome(choice, approval, _not_decided(str(error)), "bad")
         text = f"Recorded; {receipt.missing} more must approve."

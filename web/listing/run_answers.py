@@ -70,7 +70,7 @@ class RunAnswers:
                 if silent is not None and monotonic() < silent[0]:
                     answer = silent[1]
                 else:
-                    answer = await Run(self._client, run.id).pending_approvals()
+                    answer = [*await Run(self._client, run.id).approvals()]
             except NoWorkerError as error:
                 # Another run may be on another build, and another run's task may not time out.
                 if not isinstance(error, NoBuildError | TaskTimedOutError):

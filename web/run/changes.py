@@ -16,8 +16,9 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from holdfast.client.errors import UNREACHABLE, HoldfastError
-from holdfast.client.run import AnswerProgress, Run
+from holdfast.client.run import Run
 from holdfast.client.stream.frames import PollInterval
+from holdfast.client.stream.heartbeats import AnswerProgress
 from holdfast.client.stream.live_text import answer_text, call_lines, progress_line
 from holdfast.runtime.text_safety import clean
 from holdfast.web.http.streaming import frame

@@ -17,12 +17,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
-from temporalio.exceptions import ApplicationError
 
-from holdfast.client.errors import HasEndedError, HoldfastError, NoWorkerError
-from holdfast.client.run import NO_WORKER_SECONDS, Entry, Run
+from holdfast.client.errors import HasEndedError, HoldfastError, NoWorkerError, RejectedError
+from holdfast.client.remote_run import NO_WORKER_SECONDS, Entry
+from holdfast.client.run import Run
 from holdfast.runtime.text_safety import as_json, clean
 from holdfast.schemas.log_entry import read_record
+from holdfast.schemas.message import Delivered
 from holdfast.web.auth.sessions import person_of
 from holdfast.web.http.request_body import read_form
 from holdfast.web.http.routing import NUMBER, RunRoute
@@ -156,16 +157,16 @@ class RunPages:
         run = self._run(request)
         description = await run.describe()
         try:
-            instances = (await run.status()).get("instances", [])
-            own = {name: await run.state(name) for name in instances[:MAX_INSTANCES]}
-            shared = await run.state()
+            names = (await run.status()).instances
+            own = {name: await run.state(name) for name in names[:MAX_INSTANCES]}
+            shared, more = await run.state(), len(names) - len(own)
         except NoWorkerError:
             if description.close_time is None:
                 raise
-            result = (await run.ending(whole=False)).result
+            result = (await run.ending(unread="not read here")).result
             shared, instances = (None, {}) if result is None else (result.state, result.instances)
             own = dict(islice(instances.items(), MAX_INSTANCES))
-        more = len(instances) - len(own)
+            more = len(instances) - len(own)
         return page(
             request, "run/state.html", run=run.id, states=state_sections(shared, own), more=more
         )
@@ -181,9 +182,9 @@ class RunPages:
             if not wrong and (await run.observe()).closed:
                 wrong = _ENDED
             if not wrong:
-                message_fields = {"role": "user", "content": text, "delivery": delivery}
-                message_fields |= {"audience": _PEOPLE} if how == _PEOPLE else {}
-                await run.post(message_fields)
+                audience = _PEOPLE if how == _PEOPLE else "model"
+                message = {"content": text, "delivery": delivery, "audience": audience}
+                await run.post(Delivered.model_validate(message))
         except HoldfastError as error:
             wrong = f"Not sent: {clean(str(error))}."
         if wrong:
@@ -199,7 +200,7 @@ class RunPages:
             raise HTTPException(400, "message must be the number of a queued message, such as 3.")
         try:
             return await _done(run, partial(run.withdraw, int(number)), "withdrawn")
-        except ApplicationError:
+        except RejectedError:
             return _back(run, "read")
 
     async def close(self, request: Request) -> Response:

@@ -1,6 +1,7 @@
 """A run at a moment: its description by Temporal, and its own answers if they arrive in time."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,8 +14,9 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExec
 from temporalio.exceptions import FailureError
 
 from holdfast.client.errors import EncryptedError, HoldfastError
+from holdfast.client.remote_run import Entry, attempts, queued_request
 from holdfast.client.result import RunEnding
-from holdfast.client.run import Entry, Run, attempts, queued_request
+from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.client.stream.heartbeats import update_in
 from holdfast.client.stream.live_text import progress_line
@@ -81,7 +83,7 @@ class LoadedRun:
 
     info: RunInfo
     status: dict[str, Any] = field(default_factory=dict)
-    approvals: list[PendingApproval] = field(default_factory=list)
+    approvals: Sequence[PendingApproval] = ()
     earlier_entries: list[Entry] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     ending: RunEnding | None = None
@@ -122,14 +124,14 @@ async def take_snapshot(
     ending = None
     if found.ended is not None:
         try:
-            ending = await run.ending(whole=False)
+            ending = await run.ending(unread="not read here")
         except HoldfastError as error:
             ending = RunEnding("ended", message=str(error))
     try:
         async with asyncio.timeout(patience_seconds):
-            status = await run.status()
-            approvals = await run.pending_approvals() if status["pending"] else []
-            first, last = span.bounds(int(status.get("log", {}).get("entries", 0)))
+            status = (await run.status()).to_json()
+            approvals = await run.approvals() if status["pending"] else []
+            first, last = span.bounds(status["log"]["entries"])
             read = await read_entries(run, max(first - LEAD_ENTRIES, 0), last)
     except TimeoutError:
         return LoadedRun(found, ending=ending)

@@ -7,11 +7,11 @@ from typing import Final, Literal
 
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, queued_line
-from holdfast.client.run import delegate_approvals
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import arguments_line, clean, local_time, one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import brief_arguments
+from holdfast.schemas.internal.delegate import DelegateView
 from holdfast.schemas.names import ErrorCode
 from holdfast.web.page_text import status_label
 from holdfast.web.pages import address
@@ -77,7 +77,8 @@ def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
         text = f"{question_text.heading(one)}."
         brief = arguments_line(brief_arguments(one.kind, one.arguments))
         items.append(StatusItem(text, "asks", local_time(one.requested_at), brief, link=link))
-    for there in delegate_approvals(seen.status):
+    delegates = map(DelegateView.read, seen.status.get("delegates", []))
+    for there in (each for delegate in delegates for each in delegate.pending):
         link = PageLink(address("waiting", there.workflow_id, there.call_id), "Review and decide")
         tool = one_line(there.label or there.tool, _NAME_CHARS)
         text = f"A delegate is waiting for approval: {tool} ({clean(there.call_id)})."

@@ -395,7 +395,7 @@ async def test_what_does_not_fit_is_told_field_by_field(stage: Stage) -> None:
 async def test_without_a_worker_it_is_said_and_what_has_ended_is_shown(
     stage: Stage, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.client.run.NO_WORKER_SECONDS", 0.3)
+    monkeypatch.setattr("holdfast.client.remote_run.NO_WORKER_SECONDS", 0.3)
     handle = await client.start_workflow("AgentWorkflow", {}, id="unheard-api", task_queue="empty")
 
     silent = await stage.http.get("/runs/unheard-api")

@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
 
+from holdfast.client.errors import RejectedError
 from holdfast.schemas import names
 from holdfast.schemas.names import ErrorCode
 from holdfast.web.api.api_request import ApiRequest
+from holdfast.web.api.models import NewMessage
 from holdfast.web.api.runs import say
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.problems import HttpProblem
 from holdfast.web.services import Services
 
-MESSAGE = {"role": "user", "content": "Hurry."}
+MESSAGE = NewMessage(content="Hurry.")
 
 
 class Listening:
@@ -51,8 +52,8 @@ def asked(parts: Services, prefer: bytes) -> ApiRequest:
     return ApiRequest(Request(scope, receive), parts, "r")
 
 
-def refusal(kind: str) -> ApplicationError:
-    return ApplicationError("so it is", type=kind)
+def refusal(kind: str) -> RejectedError:
+    return RejectedError("r", kind, "so it is")
 
 
 async def said(

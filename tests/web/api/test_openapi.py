@@ -197,7 +197,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
 async def test_whatever_is_sent_nothing_falls_over(
     stage: Stage, desk: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.client.run.NO_WORKER_SECONDS", 0.2)
+    monkeypatch.setattr("holdfast.client.remote_run.NO_WORKER_SECONDS", 0.2)
     run = await desk.start(["pay"])
     await run.waiting()
     loop, begun = asyncio.get_running_loop(), []

@@ -15,9 +15,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from temporalio.client import Client
 
+from holdfast.client.pending_call import PendingCall
 from holdfast.client.run import Run as ClientRun
 from holdfast.client.signing import Signer
-from holdfast.schemas.decision import PendingApproval
 from tests.support import signing, tools
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.inbox import Stage, inbox
@@ -134,14 +134,14 @@ async def test_a_call_is_shown_approved_and_closed(
     run = await (await desk.backend()).start([PAY], principal={"id": "customer-9"})
     await run.waiting()
     ann = await desk.inbox("ann", "finance")
-    answers: list[list[PendingApproval]] = [[]]
-    waiting = ClientRun.pending_approvals
+    answers: list[list[PendingCall]] = [[]]
+    waiting = ClientRun.approvals
 
-    async def a_moment_before(self: ClientRun) -> list[PendingApproval]:
+    async def a_moment_before(self: ClientRun) -> list[PendingCall]:
         return answers.pop() if answers else await waiting(self)
 
     # Requested between two queries of the page.
-    monkeypatch.setattr(ClientRun, "pending_approvals", a_moment_before)
+    monkeypatch.setattr(ClientRun, "approvals", a_moment_before)
     text = words(page := await ann.open(run))
     for each in (
         "Approval needed Pay money out",

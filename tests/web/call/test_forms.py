@@ -13,7 +13,7 @@ from holdfast.schemas.tool import ShownTool
 from holdfast.web.call import routes
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
-from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedCall, PendingCall
+from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedCall, OpenCall
 from holdfast.web.call.view_model import build_call_page, build_closed_page
 from holdfast.web.pages import ENVIRONMENT
 from holdfast.web.run.snapshot import RunInfo
@@ -35,7 +35,7 @@ MORE = [*FORM, ("text:/arguments/amount", "9")]
 CHECK = ("do", "check")
 
 
-def page(one: PendingCall, said: DecisionForm | None = None) -> str:
+def page(one: OpenCall, said: DecisionForm | None = None) -> str:
     drawn = said.redraw(one) if said and said.action else said
     values = build_call_page(one, ANN, signs=False, form=drawn)
     template = ENVIRONMENT.get_template("call/page.html")
@@ -47,7 +47,7 @@ def form(html: str, about: str) -> str:
     return str(found)
 
 
-def pays() -> PendingCall:
+def pays() -> OpenCall:
     return question(arguments={"amount": 7}, tool=PAYS)
 
 
@@ -90,7 +90,7 @@ def test_what_a_check_finds_wrong_stands_there_too_and_warns_of_nothing() -> Non
     ],
 )
 def test_what_is_said_of_another_form_or_of_none_stands_above_all(
-    one: PendingCall, about: str
+    one: OpenCall, about: str
 ) -> None:
     html = page(one, typed(about, ("object:/arguments", ""), CHECK))
     assert html.index('role="alert"') < html.index("<h1>")
@@ -111,7 +111,7 @@ def test_what_was_not_sent_is_said_above_it_and_approved_as_it_was_asked_only_be
 # --- plans -------------------------------------------------------------------------------
 
 
-def plan() -> PendingCall:
+def plan() -> OpenCall:
     tools = ("pay", "pay", "look", "gone")
     calls = [
         {"id": f"t1c{n}", "tool": tool, "arguments": {"amount": n}}
@@ -293,7 +293,7 @@ async def test_so_it_is_where_a_plan_was_changed_meanwhile(
     past = edited_plan([{"id": "t1c1"}, {"id": "t1c2"}])
     one = question(kind="plan", arguments=past.versions[-1].arguments, past=past, tool={})
 
-    async def look(*_: Any) -> PendingCall:
+    async def look(*_: Any) -> OpenCall:
         return one
 
     async def none(*_: Any) -> list[Any]:
@@ -301,7 +301,7 @@ async def test_so_it_is_where_a_plan_was_changed_meanwhile(
 
     monkeypatch.setattr(routes, "load_call", look)
     monkeypatch.setattr(routes, "find_similar_calls", none)
-    monkeypatch.setattr(Run, "pending_approvals", none)
+    monkeypatch.setattr(Run, "approvals", none)
     sent = request(ANN, ("about", "deny"), ("digest", past.versions[0].digest))
     answer = await routes.CallPages(Services(nowhere)).decide(sent)
     assert answer.status_code == 409

@@ -9,9 +9,14 @@ import pytest
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
 
-from holdfast.client.errors import NO_SUCH, RUN_FAILED, UNREACHABLE, HoldfastError
+from holdfast.client.errors import (
+    NO_SUCH,
+    RUN_FAILED,
+    UNREACHABLE,
+    DecisionRejectedError,
+    HoldfastError,
+)
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
@@ -19,7 +24,7 @@ from holdfast.schemas.decision import PendingApproval
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call import decision_form, loader, routes
 from holdfast.web.call.decision_form import DecisionForm
-from holdfast.web.call.loader import PendingCall, find_next_pending
+from holdfast.web.call.loader import OpenCall, find_next_pending
 from holdfast.web.forms.form_values import SubmittedForm
 from holdfast.web.services import Services
 from tests.web.call.test_page import over, question
@@ -45,7 +50,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> list[str]:
         queries.append(query)
         return [run(id) for id in said]
 
-    monkeypatch.setattr(Run, "pending_approvals", waits)
+    monkeypatch.setattr(Run, "approvals", waits)
     monkeypatch.setattr(loader, "list_runs", found)
     monkeypatch.setattr(loader, "first_runs", found)
     return queries
@@ -146,7 +151,7 @@ async def test_where_nobody_answers_it_is_said_whether_it_was_sent(
     async def pending(*_: Any) -> list[PendingApproval]:
         return [question().approval]
 
-    monkeypatch.setattr(Run, "pending_approvals", fails if where == "read" else pending)
+    monkeypatch.setattr(Run, "approvals", fails if where == "read" else pending)
     monkeypatch.setattr(Services, "decide", fails)
     digest = ("digest", question().approval.digest)
     form = [("form_token", "mine"), ("about", "deny"), digest, ("reason", "Not on a Sunday.")]
@@ -166,17 +171,17 @@ async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew
     async def pending(*_: Any) -> list[PendingApproval]:
         return [before.approval]
 
-    async def look(*_: Any) -> PendingCall:
+    async def look(*_: Any) -> OpenCall:
         return after
 
     async def refuses(*_: Any) -> Any:
-        raise ApplicationError("the digest is another", type=names.INVALID_DECISION)
+        raise DecisionRejectedError("r", names.INVALID_DECISION, "the digest is another")
 
     async def none(*_: Any) -> list[Any]:
         return []
 
     monkeypatch.setattr(Services, "decide", refuses)
-    monkeypatch.setattr(Run, "pending_approvals", pending)
+    monkeypatch.setattr(Run, "approvals", pending)
     for name, instead in {"load_call": look, "find_similar_calls": none}.items():
         monkeypatch.setattr(routes, name, instead)
     form = [("about", "deny"), ("digest", before.approval.digest), ("reason", "Too much.")]

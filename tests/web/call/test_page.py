@@ -13,7 +13,7 @@ from holdfast.web.auth.sessions import Person
 from holdfast.web.call import phrases
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
 from holdfast.web.call.history import CallHistory, history_of
-from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedCall, PendingCall
+from holdfast.web.call.loader import MAX_EDIT_BYTES, ClosedCall, OpenCall
 from holdfast.web.call.view_model import build_call_page, build_closed_page
 from holdfast.web.pages import ENVIRONMENT
 from holdfast.web.run.snapshot import RunInfo
@@ -26,18 +26,18 @@ NOT_BY: dict[str, Any] = {"approval": {"notBy": "principal"}}
 
 def question(
     principal: str = "Ada", past: CallHistory | None = None, tool: Any = None, **said: Any
-) -> PendingCall:
+) -> OpenCall:
     told = {"name": "pay", "parameters": {"type": "object"}, "approval": {}, **(tool or {})}
     tools = {} if tool is None else {"pay": ShownTool.read(told)}
     known = RunInfo("order-7", "desk", AT, "running", principal=principal)
-    return PendingCall("order-7", known, waiting(**said), [], past or CallHistory(), tools)
+    return OpenCall("order-7", known, waiting(**said), [], past or CallHistory(), tools)
 
 
 def typed(about: str, *items: tuple[str, str]) -> DecisionForm:
     return DecisionForm.of(FormData([("about", about), *items]))
 
 
-def page(one: PendingCall, person: Person = ANN, *, signs: bool = False) -> str:
+def page(one: OpenCall, person: Person = ANN, *, signs: bool = False) -> str:
     values = build_call_page(one, person, signs=signs)
     template = ENVIRONMENT.get_template("call/page.html")
     return template.render(person=person, path="/", call=values, similar=[])
@@ -60,7 +60,7 @@ def page(one: PendingCall, person: Person = ANN, *, signs: bool = False) -> str:
     ],
 )
 def test_who_may_not_decide_is_told_why_and_has_no_form(
-    one: PendingCall, who: Person, why_not: str
+    one: OpenCall, who: Person, why_not: str
 ) -> None:
     text = page(one, who)
     assert ("You cannot decide this." in text) is bool(why_not)

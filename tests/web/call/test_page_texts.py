@@ -13,7 +13,7 @@ from holdfast.client.question_text import explanations
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.web.call.decision_form import read_decision
 from holdfast.web.call.history import CallHistory
-from holdfast.web.call.loader import PendingCall
+from holdfast.web.call.loader import OpenCall
 from holdfast.web.call.view_model import build_closed_page
 from holdfast.web.listing.rows import pending_rows
 from holdfast.web.pages import ENVIRONMENT
@@ -86,7 +86,7 @@ def test_a_row_says_at_any_distance_that_it_is_carried_out_by_itself() -> None:
 # --- the limits of a budget --------------------------------------------------------------
 
 
-def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") -> PendingCall:
+def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") -> OpenCall:
     known = RunInfo("order-7", "desk", AT, "running", agent=agent)
     one = waiting(kind="budget", tool="maxCost", label="budget maxCost", arguments={"maxCost": 1.0})
     budget = {
@@ -94,7 +94,7 @@ def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") ->
         "maxTurns": {"used": 2, "limit": 8},
         "maxTokens": {"used": 9, "limit": None},
     }
-    return PendingCall(
+    return OpenCall(
         "order-7", known, one, [], CallHistory(first_limit=granted), {}, {"budget": budget}
     )
 

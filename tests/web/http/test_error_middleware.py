@@ -42,7 +42,7 @@ async def test_who_looks_is_told_what_to_do_and_the_log_says_why(
 async def test_a_decision_that_met_it_may_have_been_taken(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Run, "pending_approvals", _breaks)
+    monkeypatch.setattr(Run, "approvals", _breaks)
     async with inbox(client) as stage:
         answer = await stage.post("/waiting/order-7/t1c1", {"about": "approve"})
 

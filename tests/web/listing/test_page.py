@@ -156,7 +156,7 @@ async def test_a_form_decides_nothing_that_does_not_say_what(stage: Stage) -> No
 async def test_without_a_worker_everything_is_listed_and_says_so_in_time(
     crowd: Crowd, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.client.run.NO_WORKER_SECONDS", 4)
+    monkeypatch.setattr("holdfast.client.remote_run.NO_WORKER_SECONDS", 4)
     await crowd.start(Asks(f"{n:02}", timedelta(minutes=n), tools=["ship.it"]) for n in range(30))
     page = await stage.get(f"/?agent={crowd.agent}")
     rows = rows_of(page)

@@ -10,17 +10,18 @@ import pytest
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
 
 from holdfast.client.diagnosis import NoBuildError, TaskTimedOutError
 from holdfast.client.errors import (
     NO_SUCH,
     UNREACHABLE,
     BusyWorkerError,
+    DecisionRejectedError,
     HoldfastError,
     NoWorkerError,
 )
-from holdfast.client.run import Run, RunStart
+from holdfast.client.remote_run import RunStart
+from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
@@ -57,7 +58,7 @@ class Runs:
 
 def answering(monkeypatch: pytest.MonkeyPatch, say: Say) -> Runs:
     runs = Runs(say)
-    monkeypatch.setattr(Run, "pending_approvals", lambda self: runs.waiting(self.id))
+    monkeypatch.setattr(Run, "approvals", lambda self: runs.waiting(self.id))
     return runs
 
 
@@ -226,9 +227,9 @@ async def test_what_is_sent_is_for_what_was_shown_and_in_the_name_of_who_decides
 @pytest.mark.parametrize(
     ("refusal", "tone"),
     [
-        (ApplicationError("bob was faster.", type=names.ALREADY_DECIDED), "asks"),
-        (ApplicationError("bob was faster.", type=names.NO_SUCH_CALL), "asks"),
-        (ApplicationError("bob was faster.", type=names.INVALID_DECISION), "bad"),
+        (DecisionRejectedError("r", names.ALREADY_DECIDED, "bob was faster."), "asks"),
+        (DecisionRejectedError("r", names.NO_SUCH_CALL, "bob was faster."), "asks"),
+        (DecisionRejectedError("r", names.INVALID_DECISION, "bob was faster."), "bad"),
         (HoldfastError("bob was faster", "look", NO_SUCH), "bad"),
     ],
 )

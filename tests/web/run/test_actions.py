@@ -9,8 +9,8 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 
 from holdfast.client.errors import UNREACHABLE, HasEndedError, HoldfastError
+from holdfast.client.remote_run import RunDescription
 from holdfast.client.run import Run as ClientRun
-from holdfast.client.run import RunDescription
 from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox

@@ -18,7 +18,7 @@ from holdfast.client.result import RunEnding
 from holdfast.runtime.data_converter import data_converter
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.run import RunResult
+from holdfast.schemas.run import RunReport, RunResult
 from holdfast.web.run.routes import MAX_INSTANCES, RunPages
 from holdfast.web.run.snapshot import MAX_ACTIVITIES, LoadedRun, RunInfo, read_run_info
 from holdfast.web.run.view import MAX_DELEGATES, MAX_OUTPUT_CHARS, build_run_view, read_delegates
@@ -188,12 +188,12 @@ class Instances:
     async def status(self) -> Any:
         if self._silent:
             raise NoWorkerError("q")
-        return {"instances": list(self._own)}
+        return RunReport(status="running", instances=list(self._own))
 
     async def state(self, instance: str | None = None) -> Any:
         return {} if instance is None else self._own[instance]
 
-    async def ending(self, *, whole: bool) -> RunEnding:
+    async def ending(self, *, unread: str) -> RunEnding:
         result = RunResult(**DONE, instances=self._own)
         return RunEnding("completed", result=result)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.client import run as run_asked
+from holdfast.client import remote_run as run_asked
 from holdfast.web.run import routes
 from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.eventually import eventually

@@ -12,8 +12,9 @@ from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.client.errors import NO_SUCH, UNREACHABLE, EncryptedError, HoldfastError
-from holdfast.client.run import AnswerProgress, Run, RunDescription
-from holdfast.client.stream.heartbeats import CallProgress
+from holdfast.client.remote_run import RunDescription
+from holdfast.client.run import Run
+from holdfast.client.stream.heartbeats import AnswerProgress, CallProgress
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.streaming import SessionEnd
 from holdfast.web.run import routes

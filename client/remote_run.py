@@ -1,0 +1,291 @@
+"""One run, as Temporal describes it and its worker answers for it.
+
+`observe` queries the server alone and works without a worker. The queries and updates are answered
+by a worker. If no worker answers within 10 s, they raise `NoWorkerError`, or `StuckRunError` if
+there is a worker that cannot continue the run.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+    WorkflowUpdateStage,
+)
+from temporalio.common import QueryRejectCondition
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from holdfast.client import result
+from holdfast.client.diagnosis import diagnose_silence
+from holdfast.client.errors import (
+    NO_SUCH,
+    RUN_FAILED,
+    BusyWorkerError,
+    HoldfastError,
+    RejectedError,
+    explain_rpc_errors,
+    rpc_problem,
+    wrong_command,
+)
+from holdfast.client.result import RunEnding
+from holdfast.client.stream.heartbeats import (
+    AnswerProgress,
+    CallProgress,
+    read_answer_progress,
+    update_in,
+)
+from holdfast.runtime.text_safety import holdfast_command
+from holdfast.schemas import names
+
+_PAGE_ENTRIES = 200
+NO_WORKER_SECONDS = 10.0
+# A query can get lost when a worker evicts a run: it is repeated before its time is over.
+_QUERY_TRIES: Final = (0.2, 0.3, 0.5)
+# If Temporal does not see a worker that exists, or a worker replays the run, the query is repeated
+# at once.
+_UNSEEN_TRIES: Final = 6
+_UNSEEN_PAUSE_SECONDS: Final = 0.1
+_CLOSED: Final = frozenset(WorkflowExecutionStatus) - {
+    WorkflowExecutionStatus.RUNNING,
+    WorkflowExecutionStatus.CONTINUED_AS_NEW,
+}
+# Statuses of an RPC that exceeded its time limit.
+_LATE: Final = (RPCStatusCode.CANCELLED, RPCStatusCode.DEADLINE_EXCEEDED)
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunDescription:
+    """Temporal's description of a run. `position` changes with each step of the run.
+
+    `queued_request` is the request that waits for the rate limit of an endpoint. `attempts` counts
+    the attempts of running activities: a failed attempt leaves no other trace. `updates` is the
+    progress that the running calls reported.
+    """
+
+    position: tuple[str, int]
+    closed: bool
+    busy: bool
+    streaming: AnswerProgress | None
+    queued_request: str | None = None
+    attempts: int = 0
+    updates: Sequence[CallProgress] = ()
+
+
+@dataclass(frozen=True)
+class RunStart:
+    """The start of a run: its time and its summary."""
+
+    started: datetime
+    summary: str | None
+
+
+class RemoteRun:
+    """A run by its id, through continue-as-new.
+
+    `listens` requires a run that accepts messages; a single call accepts none.
+    """
+
+    def __init__(self, client: Client, run_id: str, *, listens: bool = False) -> None:
+        self.id = run_id
+        self._listens = listens
+        self._client = client
+        self._handle = client.get_workflow_handle(run_id)
+
+    async def observe(self) -> RunDescription:
+        """Return the server's view of the run.
+
+        Raises:
+            HoldfastError: the run does not exist, is not a run of Holdfast, or Temporal does not
+                answer.
+        """
+        description = await self.describe()
+        running = description.raw_description.pending_activities
+        converter = self._client.data_converter
+        updates = [await update_in(one, converter) for one in running]
+        return RunDescription(
+            position=(description.run_id, description.history_length),
+            closed=description.status in _CLOSED,
+            busy=bool(running),
+            streaming=await read_answer_progress(running, converter),
+            queued_request=queued_request(description.task_queue, running),
+            attempts=attempts(description),
+            updates=[update for update in updates if update is not None],
+        )
+
+    async def describe(self) -> WorkflowExecutionDescription:
+        """Return Temporal's own description of the run; raises as `observe` does."""
+        with explain_rpc_errors(self.id):
+            description = await self._handle.describe()
+        workflow = description.workflow_type
+        if workflow not in names.WORKFLOWS:
+            wrong = f"{self.id} is a {workflow}, not an agent's run or a call"
+            raise HoldfastError(wrong, "holdfast list shows the runs", NO_SUCH)
+        if self._listens and workflow != names.AGENT_WORKFLOW:
+            wrong = f"{self.id} is a single call, to which nothing can be said"
+            raise wrong_command(wrong, f"see {holdfast_command('show', self.id)}")
+        return description
+
+    async def start_info(self) -> RunStart:
+        """Return the start of the run; raises as `observe` does.
+
+        For a run that has continued as new, only its first part has the start. If retention has
+        removed that part, the latest part is used.
+        """
+        run = await self.describe()
+        first = run.raw_description.workflow_execution_info.first_run_id
+        if first and first != run.run_id:
+            try:
+                run = await self._client.get_workflow_handle(self.id, run_id=first).describe()
+            except RPCError as error:
+                if error.status != RPCStatusCode.NOT_FOUND:
+                    raise rpc_problem(error, self.id) from error
+        return RunStart(run.start_time, await run.static_summary())
+
+    async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
+        """Yield the entries of a log (`context` or `events`) after number `after`, to its end.
+
+        Raises:
+            NoWorkerError: no worker answers.
+            StuckRunError: the worker cannot continue the run.
+            HoldfastError: the run does not answer, or does not exist.
+        """
+        while page := await self.page(log, after, _PAGE_ENTRIES):
+            for entry in page:
+                after = entry["n"]
+                yield entry
+
+    async def page(self, log: str, after: int, limit: int) -> list[Entry]:
+        """Return at most `limit` entries after number `after`; raises as `entries` does."""
+        found: list[Entry] = await self._query(log, {"after": after, "limit": limit})
+        return found
+
+    async def ending(self, *, unread: str = "") -> RunEnding:
+        """Wait for the end of the run and return it; needs no worker.
+
+        `unread` is the reason not to read an output in the store: its beginning represents it.
+        """
+        try:
+            with explain_rpc_errors(self.id):
+                end = result.ending_of_result(await self._handle.result())
+        except WorkflowFailureError as error:
+            return result.ending_of_failure(error)
+        converter = self._client.data_converter
+        return await result.with_stored_output(end, self.id, converter, unread)
+
+    async def _query(
+        self, name: str, *args: Any, unless: QueryRejectCondition | None = None
+    ) -> Any:
+        shares, unseen_tries = list(_QUERY_TRIES), _UNSEEN_TRIES
+        while True:
+            try:
+                return await self._handle.query(
+                    name,
+                    args=args,
+                    reject_condition=unless,
+                    rpc_timeout=timedelta(seconds=NO_WORKER_SECONDS * shares[0]),
+                )
+            except WorkflowQueryFailedError as error:
+                unseen_tries -= 1
+                if not (names.AHEAD_MESSAGE in error.message and unseen_tries):
+                    wrong = f"run {self.id} does not answer `{name}`: {error.message}"
+                    raise HoldfastError(wrong, "see the worker's log", RUN_FAILED) from error
+            except RPCError as error:
+                if error.status in _LATE and len(shares) > 1:
+                    del shares[0]
+                    continue
+                problem, unseen_tries = await self._unanswered(error), unseen_tries - 1
+                is_unseen = isinstance(problem, BusyWorkerError) and error.status not in _LATE
+                if not (is_unseen and unseen_tries):
+                    raise problem from error
+            await asyncio.sleep(_UNSEEN_PAUSE_SECONDS)
+
+    async def _check_keys(self) -> None:
+        """Check that the run's own input can be decrypted, before a message is sent to it.
+
+        Without its keys, the message would be in history unencrypted, and its answer would be lost.
+        """
+        with explain_rpc_errors(self.id):
+            async for start in self._handle.fetch_history_events(page_size=1):
+                payloads = start.workflow_execution_started_event_attributes.input.payloads
+                codec = self._client.data_converter.payload_codec
+                if codec is not None:
+                    await codec.decode(payloads)
+                return
+
+    async def _update(
+        self,
+        name: str,
+        argument: Any,
+        stage: WorkflowUpdateStage,
+        wait_seconds: float | None = None,
+        rejected: type[RejectedError] = RejectedError,
+    ) -> Any:
+        await self._check_keys()
+        limit = timedelta(seconds=NO_WORKER_SECONDS)
+        try:
+            with _own_cancellation():
+                handle = await self._handle.start_update(
+                    name, argument, wait_for_stage=stage, rpc_timeout=limit
+                )
+            async with asyncio.timeout(wait_seconds):
+                with _own_cancellation():
+                    return await handle.result()
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            raise await diagnose_silence(self._client, await self.describe()) from error
+        except WorkflowUpdateFailedError as error:
+            if isinstance(error.cause, ApplicationError):
+                raise rejected(self.id, error.cause.type or "", error.cause.message) from error
+            wrong = f"run {self.id} ended before it answered: {error.cause}"
+            todo = f"see {holdfast_command('show', self.id)}"
+            raise HoldfastError(wrong, todo, RUN_FAILED) from error
+        except RPCError as error:
+            raise await self._unanswered(error) from error
+
+    async def _unanswered(self, error: RPCError) -> HoldfastError:
+        # A run that no worker has started yet, or never will, is not ready for a query.
+        if error.status in (*_LATE, RPCStatusCode.FAILED_PRECONDITION):
+            return await diagnose_silence(self._client, await self.describe())
+        return rpc_problem(error, self.id)
+
+
+@contextmanager
+def _own_cancellation() -> Iterator[None]:
+    """Raise the cancellation of this process, such as Ctrl-C or a timeout, as a cancellation."""
+    try:
+        yield
+    except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+        if isinstance(error.__cause__, asyncio.CancelledError):
+            raise asyncio.CancelledError from error
+        raise
+
+
+def attempts(description: WorkflowExecutionDescription) -> int:
+    """Return the sum of the attempts of all running activities and the workflow task."""
+    raw = description.raw_description
+    return sum(one.attempt for one in raw.pending_activities) + raw.pending_workflow_task.attempt
+
+
+def queued_request(task_queue: str, activities: Iterable[PendingActivityInfo]) -> str | None:
+    """Return the id of a request that no worker has started because of its rate limit."""
+    queues = names.request_queue(task_queue, "")
+    for one in activities:
+        limited = one.activity_options.task_queue.name.startswith(queues)
+        scheduled = one.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+        if limited and scheduled and one.attempt == 1:
+            return one.activity_id
+    return None
