@@ -21,21 +21,26 @@ from datetime import timedelta
 from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, PydanticUserError, ValidationError
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
+from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from holdfast.definitions.agent import Agent, AnyTool
 from holdfast.definitions.json_form import arguments_schema
 from holdfast.definitions.tool import Tool
+from holdfast.runtime.data_converter import with_pydantic
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import Source, path_suggestion
 from holdfast.schemas.base import format_duration
 from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.run import CallContext
+
+T = TypeVar("T")
 
 MAX_MESSAGE_CHARS = 300
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
@@ -159,6 +164,46 @@ def import_module(name: str) -> ModuleType:
         raise LoadError([_import_problem(name, error)]) from error
 
 
+def load_object(place: str, kind: type[T]) -> T:
+    """Return the object `MODULE:NAME`; a class or a function of that name is called for it.
+
+    Raises:
+        LoadError: there is no such module or name, or the object is of another kind.
+    """
+    module_name, _, name = place.rpartition(":")
+    if not module_name:
+        fix = "write MODULE:NAME, with the module's dotted name or the path of its `.py` file"
+        raise LoadError([FileProblem(place or '""', None, "it names no object of a module", fix)])
+    known = vars(import_module(module_name))
+    if name not in known:
+        fix = suggest_names(name, [each for each in known if isinstance(known[each], kind)])
+        raise LoadError([FileProblem(module_name, None, f"it has no `{name}`", fix)])
+    found = known[name]
+    try:
+        found = found() if callable(found) and not isinstance(found, kind) else found
+    except Exception as error:
+        raise LoadError([_import_problem(place, error, "called")]) from error
+    if not isinstance(found, kind):
+        reason = f"it is `{type(found).__name__}`, and no `{kind.__name__}`"
+        fix = "name an object of that class, or a function without parameters that returns one"
+        raise LoadError([FileProblem(place, None, reason, fix)])
+    return found
+
+
+def load_converter(place: str) -> DataConverter:
+    """Return the data converter `MODULE:NAME`.
+
+    Raises:
+        LoadError: it does not load, or runs cannot use it.
+    """
+    converter = load_object(place, DataConverter)
+    try:
+        with_pydantic(converter)
+    except ValueError as error:
+        raise LoadError([FileProblem(place, None, str(error), "")]) from None
+    return converter
+
+
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise FileNotFoundError("there is no such file")
@@ -179,14 +224,14 @@ def _import_file(path: Path) -> ModuleType:
     return module
 
 
-def _import_problem(name: str, error: BaseException) -> FileProblem:
+def _import_problem(name: str, error: BaseException, use: str = "imported") -> FileProblem:
     try:
         # Without the place, which is reported separately.
         text = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:
         text = "it has no message"
     message = " ".join(text.split())[:MAX_MESSAGE_CHARS]
-    reason = f"it cannot be imported: {type(error).__name__}: {message}"
+    reason = f"it cannot be {use}: {type(error).__name__}: {message}"
     if isinstance(error, SyntaxError) and error.filename:
         return FileProblem(error.filename, error.lineno, reason, "fix it there")
     if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):

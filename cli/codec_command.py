@@ -23,10 +23,10 @@ from holdfast.cli.listen_address import (
     public_origin,
 )
 from holdfast.cli.parser import NAME, Commands
-from holdfast.client.connection import load_codec
+from holdfast.client.connection import client_converter
 from holdfast.client.errors import DONE, wrong_command
 from holdfast.runtime.command_line import read_by
-from holdfast.runtime.encryption.codec import VARIABLE, DecryptError
+from holdfast.runtime.encryption.codec import CONVERTER_VARIABLE, VARIABLE, DecryptError
 from holdfast.runtime.storage.locations import (
     StoreLocation,
     open_store_at,
@@ -119,9 +119,10 @@ async def codec(
         wrong = f"the variable {token_env}, which is to hold the endpoint's secret, is not set"
         raise wrong_command(wrong, HOW_TO_SET)
     file = encryption or os.environ.get(VARIABLE)
-    if not file:
+    if not (file or os.environ.get(CONVERTER_VARIABLE)):
         raise wrong_command("no keys are named", f"name them with `--encryption` or {VARIABLE}")
-    keys = load_codec(file, "`--encryption`" if encryption else VARIABLE)
+    converter = client_converter(file, "`--encryption`" if encryption else VARIABLE)
+    assert converter.payload_codec is not None  # there is one with and without keys
     async with AsyncExitStack() as stack:
         references = None
         place = store[0] if store else reader_store_location(os.environ)
@@ -131,7 +132,7 @@ async def codec(
         socket = stack.enter_context(open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], url)
         access = CodecAccess(secret, frozenset(origins), own)
-        endpoint = CodecEndpoint(Protocol(keys, references), access)
+        endpoint = CodecEndpoint(Protocol(converter.payload_codec, references), access)
         shown = f"{public_origin(own)} for {', '.join(sorted(origins))}; sign in there"
         await serve(endpoint.app(), socket, f"codec endpoint ready: {shown}")
     return DONE

@@ -1,25 +1,27 @@
 """The connection to Temporal: configured as for every Temporal program, with a time limit.
 
-Payloads are encrypted with the keys that `HOLDFAST_ENCRYPTION` names, as by the worker.
+Payloads are encrypted with the keys that `HOLDFAST_ENCRYPTION` names, and converted and encoded by
+the data converter that `HOLDFAST_CONVERTER` names, as by the worker.
 """
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.converter import PayloadCodec
+from temporalio.converter import DataConverter, PayloadCodec
 
 from holdfast.client.errors import EncryptedError, wrong_settings
 from holdfast.runtime.connection_errors import explain_failure, read_settings
-from holdfast.runtime.encryption.codec import VARIABLE, DecryptError, EncryptionCodec, KeylessCodec
+from holdfast.runtime.data_converter import with_encryption, with_pydantic
+from holdfast.runtime.encryption.codec import CONVERTER_VARIABLE, VARIABLE, DecryptError
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import one_line
+from holdfast.schemas.phrases import quote_value
 
 CONNECT_TIMEOUT_SECONDS = 5
 _START_ONE = "start one (holdfast worker --dev) or set TEMPORAL_ADDRESS"
@@ -35,9 +37,11 @@ async def connect() -> Client:
         HoldfastError: the keys cannot be read.
         TemporalConnectionError: the settings cannot be read, or no server answers within 5 s.
     """
-    file = os.environ.get(VARIABLE)
-    codec = ReportingCodec(load_codec(file, VARIABLE) if file else KeylessCodec())
-    converter = replace(pydantic_data_converter, payload_codec=codec)
+    converter = client_converter(os.environ.get(VARIABLE), VARIABLE)
+    codec = converter.payload_codec
+    known = getattr(converter.payload_converter_class(), "converters", ())
+    assert codec is not None  # there is one with and without keys
+    converter = replace(converter, payload_codec=ReportingCodec(codec, known))
     settings = read_settings(
         lambda text: print(f"holdfast: {one_line(text, _WARNING_CHARS)}", file=sys.stderr)
     )
@@ -45,19 +49,33 @@ async def connect() -> Client:
         return await Client.connect(**settings, data_converter=converter)
 
 
-def load_codec(file: str, named_by: str) -> EncryptionCodec:
-    """Return the codec with the keys of a file; `named_by` is the setting that names the file."""
+def client_converter(keys: str | None, named_by: str) -> DataConverter:
+    """Return the converter of `HOLDFAST_CONVERTER`, if that is set, with the keys of a file.
+
+    `named_by` is the setting that names the file.
+    """
+    setting, theirs = CONVERTER_VARIABLE, DataConverter.default
     try:
-        return EncryptionCodec(KeyRing.load(Path(file), os.environ))
+        if place := os.environ.get(setting):
+            # Imported here: no other client needs modules of the user's.
+            from holdfast.catalog.python_module import load_converter
+
+            theirs = load_converter(place)
+        setting = named_by
+        ring = None if keys is None else KeyRing.load(Path(keys), os.environ)
     except LoadError as error:
-        raise wrong_settings(named_by, error.problems) from None
+        raise wrong_settings(setting, error.problems) from None
+    return with_encryption(with_pydantic(theirs), ring)
 
 
 class ReportingCodec(PayloadCodec):
-    """A codec that raises `EncryptedError` where a payload cannot be decrypted."""
+    """A codec that raises `EncryptedError` where a payload cannot be decrypted.
 
-    def __init__(self, inner: PayloadCodec) -> None:
-        self._inner = inner
+    `encodings` are those that the payload converter reads; if there are none, it reads any.
+    """
+
+    def __init__(self, inner: PayloadCodec, encodings: Collection[bytes] = ()) -> None:
+        self._inner, self._encodings = inner, encodings
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Encrypt the payloads that the command sends; the SDK calls this."""
@@ -66,6 +84,12 @@ class ReportingCodec(PayloadCodec):
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Decrypt the payloads that the command receives; the SDK calls this."""
         try:
-            return await self._inner.decode(payloads)
+            decoded = await self._inner.decode(payloads)
         except DecryptError as error:
             raise EncryptedError(error.reason, error.fix) from None
+        for each in decoded:
+            encoding = each.metadata.get("encoding", b"")
+            if self._encodings and encoding not in self._encodings:
+                wrong = f"this has the encoding {quote_value(encoding.decode())}, unknown here"
+                raise EncryptedError(wrong, f"set {CONVERTER_VARIABLE} to that of the workers")
+        return decoded

@@ -47,8 +47,9 @@ MAX_CACHED_RUNS = 100_000
 class WorkerSettings:
     """The settings of a worker; its options describe them.
 
-    `agents` are those of a program, with their tools. `between_looks` is the time between two
-    checks of the catalog's files; a change takes two.
+    `agents` are those of a program, with their tools. `plugins` and `converter` are those of the
+    Temporal client that the program makes. `between_looks` is the time between two checks of the
+    catalog's files; a change takes two.
     """
 
     catalog: Path | None = None
@@ -77,6 +78,8 @@ class WorkerSettings:
     # A cached run holds about 140 KB. Few runs work at once; an evicted run is replayed when it is
     # queried, which costs some milliseconds.
     cached_runs: int = 500
+    plugins: Sequence[str] = ()
+    converter: str | None = None
     between_looks: timedelta = timedelta(seconds=1)
 
 
@@ -222,6 +225,10 @@ def _settings_parser() -> CommandParser:
     deployment = read_by(partial(read_version_name, dividers=".:"))
     add("--deployment", metavar="NAME", type=deployment, help=about)
     add("--build", metavar="ID", type=read_by(read_version_name), help="the id of this build")
+    about = "a plugin of Temporal's SDK that the worker has beside ours; repeatable"
+    add("--plugin", dest="plugins", metavar="MODULE:NAME", help=about, **several)
+    about = "the data converter, with its codec, that this worker shares with other programs"
+    add("--converter", metavar="MODULE:NAME", type=read_name, help=about)
     about = "serve the probes /live and /ready, on this machine or at this address; default: none"
     add("--health", metavar="[ADDRESS:]PORT", type=read_by(read_probe_address), help=about)
     return parser

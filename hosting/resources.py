@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import httpx
+from temporalio.client import Plugin
+from temporalio.converter import DataConverter
 
 from holdfast.activities.notify.channels import NotificationChannels
 from holdfast.activities.notify.notifier_settings import load_notifiers
@@ -18,10 +20,11 @@ from holdfast.activities.ssrf_guard import knowledge_client, read_network
 from holdfast.catalog.catalog_files import folder_signature
 from holdfast.catalog.endpoints import ModelEndpoints, http_client, load_models
 from holdfast.catalog.loader import CurrentCatalog, load_catalog
+from holdfast.catalog.python_module import load_converter, load_object
 from holdfast.catalog.reload import CatalogReloader
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.process_exit import StartError
-from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition, activity_name
 from holdfast.providers.ollama.host import with_local_ollama
 from holdfast.runtime.addresses import AddressError, AddressPrefix
 from holdfast.runtime.encryption.key_ring import KeyRing
@@ -59,6 +62,8 @@ class WorkerResources:
     channels: NotificationChannels = field(default_factory=NotificationChannels)
     telemetry_settings: TelemetrySettings = field(default_factory=TelemetrySettings)
     telemetry: Telemetry | None = None
+    plugins: Sequence[Plugin] = ()
+    converter: DataConverter = DataConverter.default
 
 
 class ResourcesError(StartError):
@@ -125,8 +130,15 @@ def load_resources(
         lambda: load_notifiers(settings.notifiers, os.environ, http), default=NotificationChannels()
     )
     telemetry_settings = attempt(lambda: read_telemetry(os.environ), default=TelemetrySettings())
+    plugins = [
+        attempt(partial(load_object, each, Plugin), default=None) for each in settings.plugins
+    ]
+    converter = DataConverter.default
+    if settings.converter is not None:
+        converter = attempt(partial(load_converter, settings.converter), default=converter)
+    more = [name for each in plugins if each is not None for name in _activities_of(each)]
     try:
-        current_catalog, reloader = _load_catalog(settings, endpoints, activities)
+        current_catalog, reloader = _load_catalog(settings, endpoints, [*activities, *more])
     except LoadError as error:
         raise ResourcesError([*problems, *error.problems]) from None
     if problems:
@@ -135,7 +147,15 @@ def load_resources(
     return WorkerResources(
         *(current_catalog, models, http, knowledge_http, reloader, secrets),
         *(key_ring, permit_keys, key_sets, channels, telemetry_settings),
+        plugins=[each for each in plugins if each is not None],
+        converter=converter,
     )
+
+
+def _activities_of(plugin: Plugin) -> list[str]:
+    """Return the activities that a plugin adds, as far as `SimplePlugin` describes them."""
+    given = getattr(plugin, "activities", None) or ()
+    return [activity_name(each) for each in (given(None) if callable(given) else given)]
 
 
 def _load_catalog(

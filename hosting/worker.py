@@ -92,7 +92,8 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
             where = {"target_host": await stack.enter_async_context(run_dev_server(dev))}
             where["namespace"] = dev.namespace
         plugin = HoldfastPlugin.of(settings, resources)
-        client = await connect(where, [plugin], core_metrics(resources))
+        plugins = [*resources.plugins, plugin]
+        client = await connect(where, plugins, resources.converter, core_metrics(resources))
         worker = await stack.enter_async_context(build_worker(client, settings))
         parts = worker_parts(worker)
         while not (worker.is_running and parts.is_running):

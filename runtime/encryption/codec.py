@@ -24,6 +24,7 @@ from holdfast.schemas.phrases import quote_value
 from holdfast.validation.problems import FixableError
 
 VARIABLE = "HOLDFAST_ENCRYPTION"
+CONVERTER_VARIABLE = "HOLDFAST_CONVERTER"
 ENCODING = "encoding"
 KEY_ID = "encryption-key-id"
 ENCRYPTED = b"binary/encrypted"

@@ -72,6 +72,35 @@ SETTINGS = [
         "./shop: this is no Python module; write its dotted name, or the path of its `.py` file",
     ),
     option(
+        "a plugin without its module",
+        f"{GOOD} --plugin Tracing",
+        "Tracing: it names no object of a module; write MODULE:NAME, with the module's dotted name "
+        "or the path of its `.py` file",
+    ),
+    option(
+        "a plugin of a module that is not there",
+        f"{GOOD} --plugin shop.plugins:Tracing",
+        "shop.plugins: there is no such module; check the name, and where it is run",
+    ),
+    option(
+        "a converter that its module has not",
+        f"{GOOD} --converter temporalio.contrib.pydantic:pydantic_converter",
+        "temporalio.contrib.pydantic: it has no `pydantic_converter`; did you mean "
+        "`pydantic_data_converter`?",
+    ),
+    option(
+        "a converter that is none",
+        f"{GOOD} --converter json:JSONDecoder",
+        "json:JSONDecoder: it is `JSONDecoder`, and no `DataConverter`; name an object of that "
+        "class, or a function without parameters that returns one",
+    ),
+    option(
+        "a plugin that cannot be made",
+        f"{GOOD} --plugin json:loads",
+        "json:loads: it cannot be called: TypeError: loads() missing 1 required positional "
+        "argument: 's'; fix the module",
+    ),
+    option(
         "an activity that tells nobody",
         f"{GOOD} --notify chrge",
         "--notify: this worker has no activity `chrge`; did you mean `charge`?",
