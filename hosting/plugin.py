@@ -9,18 +9,25 @@ plugin alone.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self, TypedDict, Unpack, cast
 
-from temporalio.client import ClientConfig
+from temporalio.client import ClientConfig, WorkflowHistory
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import ReplayerConfig, Worker, WorkerConfig, WorkflowRunner
+from temporalio.worker import (
+    Replayer,
+    ReplayerConfig,
+    Worker,
+    WorkerConfig,
+    WorkflowReplayResult,
+    WorkflowRunner,
+)
 
 from holdfast.definitions.agent import Agent
 from holdfast.hosting.options import WorkerSettings
@@ -28,7 +35,7 @@ from holdfast.hosting.resources import WorkerResources, load_key_ring, load_reso
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name
 from holdfast.hosting.sdk_workarounds.workflow_runner import HoldfastRunner
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES, WorkerParts
-from holdfast.runtime.data_converter import with_encryption, with_pydantic, with_store
+from holdfast.runtime.data_converter import encrypts, with_encryption, with_pydantic, with_store
 from holdfast.runtime.storage.locations import StoreLocation, open_store_at, parse_store_location
 from holdfast.runtime.storage.store import DeferredStore
 from holdfast.workflows.agent import AgentWorkflow
@@ -41,6 +48,10 @@ HEARTBEAT_INTERVAL: Final = timedelta(milliseconds=200)
 # The delay after a crash before other workers receive its runs. A run whose busy worker exceeds the
 # delay is replayed.
 STICKY_TIMEOUT: Final = timedelta(seconds=1)
+_Replay = Callable[
+    [Replayer, AsyncIterator[WorkflowHistory]],
+    AbstractAsyncContextManager[AsyncIterator[WorkflowReplayResult]],
+]
 _PARAMETERS: Final = inspect.signature(Worker).parameters
 
 
@@ -98,33 +109,41 @@ class HoldfastPlugin(SimplePlugin):
     def configure_client(self, config: ClientConfig) -> ClientConfig:
         """Add our converter, codec and store to the client's; Temporal calls this.
 
-        The payload converter of a plugin that follows takes the place of the SDK's default alone.
+        A plugin that follows may refuse another payload converter than the SDK's default, and
+        bring its own.
         """
-        plugins = list(config["plugins"])
-        followers = plugins[plugins.index(self) + 1 :]
-        before = config["data_converter"]
         config = super().configure_client(config)
-        if any(getattr(each, "data_converter", None) for each in followers):
-            kept = before.payload_converter_class
-            ours = config["data_converter"]
-            config["data_converter"] = replace(ours, payload_converter_class=kept)
-        return config
+        plugins = list(config["plugins"])
+        converter = with_pydantic(config["data_converter"])
+        try:
+            for each in plugins[plugins.index(self) + 1 :]:
+                change = getattr(each, "data_converter", None)
+                if callable(change):
+                    change(converter)
+        except ValueError:
+            return config
+        return {**config, "data_converter": converter}
 
     def _converter(self, theirs: DataConverter | None) -> DataConverter:
         file = self._settings.encryption
         ring = None if file is None else load_key_ring(file)
-        converter = with_pydantic(theirs or DataConverter.default)
-        return with_store(with_encryption(converter, ring), self._store)
+        return with_store(with_encryption(theirs or DataConverter.default, ring), self._store)
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
         """Add our workflows, activities and interceptors to the worker's; Temporal calls this.
 
         Raises:
-            ValueError: the client's converter does not leave JSON values to JSON.
+            ValueError: the client's converter does not leave JSON values to JSON, or does not
+                encrypt though it should.
         """
         config = super().configure_worker(config)
         client = config["client"]
         with_pydantic(client.data_converter)
+        if self._settings.encryption is not None and not encrypts(client.data_converter):
+            raise ValueError(
+                "payloads would not be encrypted: another plugin has replaced the codec of"
+                " Holdfast; name `HoldfastPlugin` after it"
+            )
         settings = replace(self._settings, task_queue=config["task_queue"])
         resources = self._resources
         if resources is None:
@@ -157,6 +176,22 @@ class HoldfastPlugin(SimplePlugin):
         interceptor = CommandInterceptor((), self._settings.heartbeat_timeout)
         config["interceptors"] = [*(config.get("interceptors") or ()), interceptor]
         return config
+
+    @asynccontextmanager
+    async def run_replayer(
+        self,
+        replayer: Replayer,
+        histories: AsyncIterator[WorkflowHistory],
+        next: _Replay,  # noqa: A002  # the SDK's name
+    ) -> AsyncIterator[AsyncIterator[WorkflowReplayResult]]:
+        """Replay with the payload converter of a worker; Temporal calls this.
+
+        Only now has each plugin changed the converter: see `configure_client`.
+        """
+        config = replayer.config(active_config=True)
+        config["data_converter"] = with_pydantic(config["data_converter"])
+        async with super().run_replayer(Replayer(**config), histories, next) as results:
+            yield results
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:  # noqa: A002  # the SDK's name
         """Run a worker, with what its activities need; Temporal calls this.

@@ -61,11 +61,11 @@ class WorkerParts:
         self._client, self._settings, self._resources = config["client"], settings, resources
         self._task_queue = config["task_queue"]
         self._theirs = {activity_name(each): each for each in config.get("activities") or ()}
-        self._modules = [
-            each
+        self._modules = {
+            each.name: each
             for each in resources.current_catalog.catalog.python.activities
             if each.name not in self._theirs
-        ]
+        }
         self._request_workers: list[Worker] = []
         self._prefetch = PagePrefetch(ConversationCache())
         self._generate = GenerateActivity(
@@ -104,7 +104,7 @@ class WorkerParts:
         spans = SpanRecorder(self._resources.telemetry, self._resources.models)
         return [
             *theirs,
-            *(with_raw_arguments(each.run) for each in self._modules),
+            *(with_raw_arguments(each.run) for each in self._modules.values()),
             self._generate.generate,
             knowledge.fetch_knowledge,
             CheckTokenActivity(self._resources.key_sets).check_token,
@@ -121,8 +121,8 @@ class WorkerParts:
         """
         resources, keys = self._resources, self._resources.permit_keys
         # `generate` sends heartbeats of its own.
-        own = [name for name in names.RESERVED_ACTIVITIES if name != names.GENERATE]
-        in_process = frozenset([*own, *(each.name for each in self._modules), *self._theirs])
+        ours = frozenset([*names.RESERVED_ACTIVITIES, *self._modules])
+        in_process = (ours | self._theirs.keys()) - {names.GENERATE}
         writer = payload_writer(self._client.data_converter)
         externs: dict[str, Callable[..., Any]] = {
             HAND_OVER: self._prefetch.store,
@@ -137,18 +137,18 @@ class WorkerParts:
                 partial(AutoHeartbeat, activity_types=in_process, outlived=self.outlived),
                 partial(CheckedResults, store=writer, secrets=resources.secrets, permit_keys=keys),
                 OnceCheck,
-                only_in_runs=frozenset(self._theirs),
+                ours=ours,
             ),
             *([] if keys is None else [OwnRunsInterceptor(self._client)]),
             CommandInterceptor(in_process, self._settings.heartbeat_timeout, externs),
         ]
 
     def _is_exempt(self, activity_type: str) -> bool:
-        """Return whether an activity needs no permit: the worker's own, which no tool uses."""
+        """Return whether an activity needs no permit: the program's own, which no tool uses."""
         if activity_type in (*names.RESERVED_ACTIVITIES, self._settings.notify):
             return True
         bound = self._resources.current_catalog.catalog.bound_activities
-        return activity_type in self._theirs and activity_type not in bound
+        return activity_type not in bound and activity_type not in self._modules
 
     @asynccontextmanager
     async def around(self, worker: Worker) -> AsyncIterator[None]:

@@ -127,6 +127,12 @@ def with_encryption(converter: DataConverter, ring: KeyRing | None) -> DataConve
     return replace(converter, payload_codec=codec, failure_converter_class=errors)
 
 
+def encrypts(converter: DataConverter) -> bool:
+    """Return whether the data converter has our codec with keys."""
+    codec = converter.payload_codec
+    return isinstance(codec.ours if isinstance(codec, ComposedCodec) else codec, EncryptionCodec)
+
+
 def with_pydantic(converter: DataConverter) -> DataConverter:
     """Return the data converter with Pydantic's JSON in place of the SDK's own.
 
@@ -170,11 +176,11 @@ class ComposedCodec(PayloadCodec):
     """
 
     def __init__(self, ours: PayloadCodec, theirs: PayloadCodec) -> None:
-        self._ours, self._theirs = ours, theirs
+        self.ours, self._theirs = ours, theirs
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Encode with both; the SDK calls this."""
-        ours = await self._ours.encode(payloads)
+        ours = await self.ours.encode(payloads)
         encoded = await self._theirs.encode(ours)
         for before, after in zip(ours, encoded, strict=False):  # a codec may join payloads
             mark_for_store(before, after)
@@ -182,7 +188,7 @@ class ComposedCodec(PayloadCodec):
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Decode with both; the SDK calls this."""
-        return await self._ours.decode(await self._theirs.decode(payloads))
+        return await self.ours.decode(await self._theirs.decode(payloads))
 
 
 data_converter = with_encryption(with_pydantic(DataConverter()), None)

@@ -14,16 +14,16 @@ WrapActivity = Callable[[ActivityInboundInterceptor], ActivityInboundInterceptor
 class ActivityInterceptors(Interceptor):
     """Wraps each execution in several interceptors, the outermost first.
 
-    Activities with names of `only_in_runs` are wrapped in runs of Holdfast alone.
+    With `ours`, activities of other names are wrapped in runs of Holdfast alone.
     """
 
-    def __init__(self, *wraps: WrapActivity, only_in_runs: Collection[str] = ()) -> None:
-        self.wraps, self._only_in_runs = wraps, only_in_runs
+    def __init__(self, *wraps: WrapActivity, ours: Collection[str] | None = None) -> None:
+        self.wraps, self._ours = wraps, ours
 
     def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Wrap one execution; the SDK calls this."""
         info = activity.info()
-        is_theirs = info.activity_type in self._only_in_runs
+        is_theirs = self._ours is not None and info.activity_type not in self._ours
         if is_theirs and info.workflow_type not in names.WORKFLOWS:
             return inner
         for wrap in reversed(self.wraps):

@@ -1,4 +1,4 @@
-"""Holdfast in the worker of a company that has workflows, activities and a codec of its own."""
+"""Holdfast in the worker of a company that has work, plugins and a codec of its own."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -11,47 +11,23 @@ import pytest
 from temporalio.client import Client
 from temporalio.worker import Replayer, Worker
 
-from holdfast import HoldfastPlugin
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.plugin import PluginSettings
-from tests.library.acme.activities import REFUNDS, look_up_customer, refund_order
-from tests.library.acme.encoding import ENCODING, CountingInterceptor, converter
-from tests.library.acme.workflows import ImpureWorkflow, OrderWorkflow
+from tests.library.acme.encoding import ENCODING, converter
+from tests.library.acme.plugins import ACTIVITIES, WORKFLOWS, CompanyPlugin
+from tests.library.acme.worker import READY, plugins
+from tests.library.acme.workflows.orders import ImpureWorkflow, OrderWorkflow
+from tests.library.acme.workflows.triage import TriageWorkflow
 from tests.support.backend import Run
 from tests.support.eventually import eventually
-from tests.support.model_server import Answer, call, serve
-
-AGENT = """---
-model: {endpoint: fake, name: any}
-tools: [refund]
----
-Refund broken orders.
-"""
-TOOL = """
-_tool: refund
-_activity: refund_order
-_sideEffects: true
-properties: {orderId: {type: string}}
-required: [orderId]
-"""
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Path:
-    """The folder of the company's agents."""
-    for name, text in {"agents/support.md": AGENT, "tools/refund.yaml": TOOL}.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    return tmp_path
+from tests.support.process import Process
 
 
 class Company:
-    """A worker of the company, and its client."""
+    """A client of the company."""
 
     def __init__(self, client: Client, task_queue: str) -> None:
         self.client, self.task_queue = client, task_queue
-        self.interceptor = CountingInterceptor()
 
     async def start(self, workflow: Any, *args: Any) -> Run:
         """Start a workflow of the company."""
@@ -60,73 +36,90 @@ class Company:
         )
         return Run(handle, self.client)
 
+    async def support(self, order: Run) -> Run:
+        """Return the agent that is the child of an order, once it waits for its approval."""
+        agent = Run(self.client.get_workflow_handle(f"{order.id}.support"), self.client)
+        assert await eventually(lambda: _is_waiting(agent))
+        return agent
+
 
 @asynccontextmanager
-async def company(client: Client, catalog: Path, **more: Any) -> AsyncIterator[Company]:
-    """Run the company's worker, with an agent that refunds order 7."""
-    answers = [Answer(calls=[call("refund", orderId="7")]), Answer("It is refunded.")]
-    with serve(answers) as model:
-        endpoints = catalog / "endpoints.yaml"
-        endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")
-        plugin = HoldfastPlugin(catalog=catalog, endpoints=endpoints, **more.pop("settings", {}))
-        theirs = await Client.connect(
-            client.service_client.config.target_host, data_converter=converter, plugins=[plugin]
+async def company(
+    client: Client, endpoints: Path, *, is_first: bool = False
+) -> AsyncIterator[tuple[Company, CompanyPlugin]]:
+    """Run the company's worker; with `is_first`, its other plugins follow that of Holdfast."""
+    with_plugins = plugins(endpoints, is_first=is_first)
+    [own] = [each for each in with_plugins if isinstance(each, CompanyPlugin)]
+    theirs = await Client.connect(
+        client.service_client.config.target_host, data_converter=converter, plugins=with_plugins
+    )
+    found = Company(theirs, f"company-{uuid.uuid4().hex[:8]}")
+    async with Worker(
+        theirs, task_queue=found.task_queue, workflows=WORKFLOWS, activities=ACTIVITIES
+    ):
+        yield found, own
+
+
+async def replay(*runs: Run, is_first: bool = False) -> None:
+    """Replay the histories of runs with all plugins."""
+    for run in runs:
+        history = await run.handle.fetch_history()
+        started = history.events[0].workflow_execution_started_event_attributes
+        assert {each.metadata["encoding"] for each in started.input.payloads} == {ENCODING}
+        replayer = Replayer(
+            workflows=WORKFLOWS, plugins=plugins(is_first=is_first), data_converter=converter
         )
-        found = Company(theirs, f"company-{uuid.uuid4().hex[:8]}")
-        async with Worker(
-            theirs,
-            task_queue=found.task_queue,
-            workflows=[OrderWorkflow, ImpureWorkflow],
-            activities=[look_up_customer, refund_order],
-            interceptors=[found.interceptor],
-            **more,
-        ):
-            yield found
+        await replayer.replay_workflow(history)
 
 
-async def test_an_agent_is_a_child_of_the_company_s_workflow(client: Client, catalog: Path) -> None:
-    REFUNDS.clear()
-    async with company(client, catalog) as found:
+@pytest.mark.parametrize("is_first", [False, True], ids=["after-the-others", "before-the-others"])
+async def test_agents_of_both_kinds_run_on_the_company_s_worker(
+    client: Client, endpoints: Path, refunds: Path, is_first: bool
+) -> None:
+    async with company(client, endpoints, is_first=is_first) as (found, own):
         order = await found.start(OrderWorkflow.run, "7")
-        agent = Run(found.client.get_workflow_handle(f"{order.id}.support"), found.client)
-        [pending] = await eventually(lambda: _pending(agent))
-        assert pending["tool"] == "refund"
-        assert REFUNDS == []
+        triage = await found.start(TriageWorkflow.run, "It is broken!")
+        agent = await found.support(order)
+        [pending] = await agent.waiting()
+        assert refunds.read_text() == ""
         await agent.decide(pending["callId"], "approve", by="ada")
-        assert await order.result() == {
-            "customer": "the customer of 7",
-            "output": "It is refunded.",
-        }
-        assert REFUNDS == ["7"]
-        assert found.interceptor.counts["look_up_customer"] == 1
-        assert found.interceptor.counts["refund_order"] == 1
-        for run in (order, agent):
-            history = await run.handle.fetch_history()
-            started = history.events[0].workflow_execution_started_event_attributes
-            assert [each.metadata["encoding"] for each in started.input.payloads] == [ENCODING]
-            replayer = Replayer(
-                workflows=[OrderWorkflow], plugins=[HoldfastPlugin()], data_converter=converter
-            )
-            await replayer.replay_workflow(history)
+        assert await triage.handle.result() == "urgent"
+        customer = {"customer": "the customer of 7", "row": 7.0}
+        assert await order.result() == {**customer, "output": "It is refunded."}
+        assert refunds.read_text() == "7\n"
+        for kind in ("look_up_customer", "refund_order", "invoke_model_activity"):
+            assert own.interceptor.counts[kind] == 1
+        await replay(order, triage, agent, is_first=is_first)
 
 
-def test_the_plugin_has_all_settings_but_those_that_temporal_s_worker_has() -> None:
-    named = {each.name for each in fields(WorkerSettings)} - PluginSettings.__annotations__.keys()
-    assert named == {"task_queue", "graceful_timeout", "version", "health", "cached_runs"}
-
-
-async def _pending(run: Run) -> list[dict[str, Any]]:
-    try:
-        found: list[dict[str, Any]] = await run.handle.query("approvals")
-    except Exception:  # it has not started yet
-        return []
-    return found
+async def test_a_run_goes_on_in_a_new_worker_of_the_company(
+    client: Client, endpoints: Path, refunds: Path
+) -> None:
+    theirs = await Client.connect(
+        client.service_client.config.target_host, data_converter=converter, plugins=plugins()
+    )
+    found = Company(theirs, f"company-{uuid.uuid4().hex[:8]}")
+    worker = Process(
+        READY,
+        *("-m", "tests.library.acme.worker", str(endpoints), found.task_queue),
+        TEMPORAL_ADDRESS=theirs.service_client.config.target_host,
+    )
+    with worker:
+        order = await found.start(OrderWorkflow.run, "7")
+        agent = await found.support(order)
+        [pending] = await agent.waiting()
+        worker.kill()
+        worker.start()
+        await agent.decide(pending["callId"], "approve", by="ada")
+        assert (await order.result())["output"] == "It is refunded."
+    assert refunds.read_text() == "7\n"
+    await replay(order, agent)
 
 
 async def test_the_company_s_sandbox_refuses_an_impure_line_as_before(
-    client: Client, catalog: Path
+    client: Client, endpoints: Path
 ) -> None:
-    async with company(client, catalog) as found:
+    async with company(client, endpoints) as (found, _):
         run = await found.start(ImpureWorkflow.run)
 
         async def is_refused() -> bool:
@@ -138,3 +131,17 @@ async def test_the_company_s_sandbox_refuses_an_impure_line_as_before(
 
         await eventually(is_refused)
         await run.handle.terminate()
+
+
+def test_the_plugin_has_all_settings_but_those_that_temporal_s_worker_has() -> None:
+    named = {each.name for each in fields(WorkerSettings)} - PluginSettings.__annotations__.keys()
+    of_client = {"converter", "plugins"}
+    of_worker = {"task_queue", "graceful_timeout", "version", "health", "cached_runs"}
+    assert named == of_client | of_worker
+
+
+async def _is_waiting(run: Run) -> bool:
+    try:
+        return bool(await run.handle.query("approvals"))
+    except Exception:  # it has not started yet
+        return False

@@ -1,18 +1,15 @@
-"""The company's codec, converter and interceptor: what a worker has that was there before."""
+"""The company's codec and converters."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
-    CompositePayloadConverter,
     DataConverter,
-    DefaultPayloadConverter,
     EncodingPayloadConverter,
     PayloadCodec,
 )
-from temporalio.worker import ActivityInboundInterceptor, Interceptor
+from temporalio.openai_agents import OpenAIPayloadConverter
 
 ENCODING = b"binary/company"
 
@@ -54,26 +51,13 @@ class ComplexConverter(EncodingPayloadConverter):
         return complex(payload.data.decode())
 
 
-class CompanyConverter(CompositePayloadConverter):
-    """The SDK's own conversions after the company's."""
+class CompanyConverter(OpenAIPayloadConverter):
+    """The conversions of the OpenAI Agents SDK after the company's."""
 
     def __init__(self) -> None:
-        super().__init__(
-            ComplexConverter(), *DefaultPayloadConverter.default_encoding_payload_converters
-        )
+        super().__init__()
+        ours = ComplexConverter()
+        self.converters = {ours.encoding.encode(): ours, **self.converters}
 
 
-class CountingInterceptor(Interceptor):
-    """Counts the executions of activities by type."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-
-    def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
-        """Count one execution."""
-        kind = activity.info().activity_type
-        self.counts[kind] = self.counts.get(kind, 0) + 1
-        return inner
-
-
-converter = DataConverter(payload_converter_class=CompanyConverter, payload_codec=CompanyCodec())
+converter = DataConverter(payload_codec=CompanyCodec())

@@ -1,4 +1,4 @@
-"""The company's own workflows."""
+"""Workflows on orders; one has an agent of Holdfast as its child."""
 
 import time
 from datetime import timedelta
@@ -7,7 +7,9 @@ from typing import Any
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from tests.library.acme.activities import look_up_customer
+    from tests.library.acme.activities.orders import locate_order, look_up_customer
+
+TEN_SECONDS = timedelta(seconds=10)
 
 
 @workflow.defn
@@ -16,16 +18,19 @@ class OrderWorkflow:
 
     @workflow.run
     async def run(self, order_id: str) -> dict[str, Any]:
-        """Return the customer, and the output of the agent."""
+        """Return the customer, the place, and the output of the agent."""
         customer = await workflow.execute_activity(
-            look_up_customer, order_id, start_to_close_timeout=timedelta(seconds=10)
+            look_up_customer, order_id, start_to_close_timeout=TEN_SECONDS
+        )
+        place = await workflow.execute_activity(
+            locate_order, order_id, start_to_close_timeout=TEN_SECONDS
         )
         answered: dict[str, Any] = await workflow.execute_child_workflow(
             "AgentWorkflow",
             {"agent": "support", "input": f"Order {order_id} arrived broken"},
             id=f"{workflow.info().workflow_id}.support",
         )
-        return {"customer": customer, "output": answered["output"]}
+        return {"customer": customer, "row": place.real, "output": answered["output"]}
 
 
 @workflow.defn
