@@ -74,7 +74,7 @@ async def decide(
     except ValidationError as error:
         todo = "see holdfast decide --help"
         raise invalid_input("decision", error, request, Decision, todo) from error
-    remote = Run(await connect(), run)
+    remote = (await connect()).run(run)
     await remote.observe()
     if strike:
         strike = [call for text in strike for call in parse_call_ids(text) or [text]]

@@ -96,7 +96,7 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
         access = RequestAccess(own, sign_in.method, sign_in.bearer)
         at = public_origin(own)
         await serve(
-            AuthMiddleware(application(parts), access, InboxHealth(parts.client)),
+            AuthMiddleware(application(parts), access, InboxHealth(parts.client.temporal)),
             socket,
             f"inbox ready: {link.address(at) if sign_in.method is link else at}",
             stopping=access.stopping,

@@ -19,9 +19,8 @@ from temporalio.client import Client
 from holdfast.cli.parser import Commands
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.client.errors import DONE, wrong_command
-from holdfast.client.start import StartRequest, start_workflow
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.text_safety import shell_command
-from holdfast.schemas.run import RunRequest
 
 TEMPLATE: Final = Path(__file__).with_name("template")
 AGENT: Final = "support"
@@ -95,16 +94,15 @@ async def demo() -> int:
         await stack.enter_async_context(build_worker(client, settings))
         ui = f"http://{HOST}:{server.ui_port}"
         inbox = await stack.enter_async_context(_inbox(client, ui))
-        request = {"agent": AGENT, "input": REQUEST}
-        new = StartRequest.of(RunRequest.model_validate(request), request)
-        run = await start_workflow(client, new, None, settings.task_queue)
+        agents = HoldfastClient(client, settings.task_queue)
+        run = await agents.start(AGENT, REQUEST)
         print(f"inbox, to decide in a browser: {inbox}")
-        print(f"Temporal UI: {ui}/namespaces/{server.namespace}/workflows/{run}")
+        print(f"Temporal UI: {ui}/namespaces/{server.namespace}/workflows/{run.id}")
         if server.port != DevServer.port:
             print(f"commands in another terminal need: export TEMPORAL_ADDRESS={address}")
-        print(f"run {run}", flush=True)
+        print(f"run {run.id}", flush=True)
         answers = AnswerSource(sys.stdin.fileno(), Approver())
-        code = await follow(client, run, out=screen_for(sys.stdout, run), ask=answers)
+        code = await follow(run, out=screen_for(sys.stdout, run.id), ask=answers)
     again = shell_command("holdfast", "worker", "--dev", "--dev-db", str(DATABASE))
     print(f"The server has stopped. To start it again, with this run: {again}")
     return code
@@ -128,7 +126,7 @@ async def _inbox(client: Client, temporal_ui: str) -> AsyncIterator[str]:
     with open_listener(DEFAULT_HOST, 0) as socket:
         port = socket.getsockname()[1]
         access = RequestAccess(own_origins(DEFAULT_HOST, port, None), link, BearerTokens(seal, ()))
-        pages = application(Services(client, temporal_ui=temporal_ui))
+        pages = application(Services(HoldfastClient(client), temporal_ui=temporal_ui))
         http = server(AuthMiddleware(pages, access, InboxHealth(client)))
         task = asyncio.create_task(http.serve([socket]))
         try:

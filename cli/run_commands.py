@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
-from temporalio.client import Client
 
 from holdfast.cli import option_values
 from holdfast.cli.parser import NAME, OBJECT, TIME, Commands, add_person, add_run_command
@@ -27,7 +26,7 @@ from holdfast.client.errors import (
     wrong_command,
 )
 from holdfast.client.run import Run
-from holdfast.client.start import StartRequest, environment_caller, start_workflow
+from holdfast.client.start import StartRequest, environment_caller
 from holdfast.client.transcript import continue_run
 from holdfast.runtime.command_line import read_count, read_name
 from holdfast.runtime.text_safety import as_json, as_text, clean, format_date, holdfast_command
@@ -138,7 +137,7 @@ async def start(
     fields = {name: value for name, value in request.items() if value is not None}
     client = None
     if continued is not None:
-        client = await connect()
+        client = await connect(task_queue)
         fields = await continue_run(client, continued, fields)
     elif model is RunRequest and "agent" not in fields:
         raise wrong_command("there is no AGENT", "name one, or a run with --continue RUN")
@@ -149,38 +148,38 @@ async def start(
         raise invalid_input(what, error, fields, model, f"see holdfast {what} --help") from error
     if isinstance(checked, RunRequest) and (lack := checked.lack_of_input()):
         raise wrong_command(lack, "say what with --input TEXT, @FILE or -")
-    client = client or await connect()
+    client = client or await connect(task_queue)
     new = StartRequest.of(checked, fields, caller=environment_caller(os.environ))
-    run_id = await start_workflow(client, new, run_id, task_queue, timeout)
-    text = run_id if detach else f"run {clean(run_id)}"
-    print(as_json({"type": "run", "run": run_id}) if json else text, flush=True)
+    run = await client.start_request(new, run_id, timeout)
+    text = run.id if detach else f"run {clean(run.id)}"
+    print(as_json({"type": "run", "run": run.id}) if json else text, flush=True)
     if detach:
         return DONE
-    return await _follow(client, run_id, json=json, approver=approver)
+    return await _follow(run, json=json, approver=approver)
 
 
 async def watch(*, run: str, json: bool, approver: Approver) -> int:
     """Follow a run to its end, or draw one that has ended. The exit code is the run's."""
-    return await _follow(await connect(), run, json=json, approver=approver)
+    return await _follow((await connect()).run(run), json=json, approver=approver)
 
 
-async def _follow(client: Client, run_id: str, *, json: bool, approver: Approver) -> int:
+async def _follow(run: Run, *, json: bool, approver: Approver) -> int:
     answers = None
     if sys.stdin.isatty() and is_terminal(sys.stdout):
         answers = AnswerSource(sys.stdin.fileno(), approver)
     try:
         if json:
-            return await print_json_lines(client, run_id, sys.stdout)
-        return await follow(client, run_id, out=screen_for(sys.stdout, run_id), ask=answers)
+            return await print_json_lines(run, sys.stdout)
+        return await follow(run, out=screen_for(sys.stdout, run.id), ask=answers)
     except asyncio.CancelledError:
-        back = holdfast_command("watch", run_id)
+        back = holdfast_command("watch", run.id)
         print(f"\nThe run continues. To follow it again: {back}", file=sys.stderr)
         raise
 
 
 async def _reach(run_id: str, *, listens: bool = False) -> Run:
     """Return a run that exists; `listens` as for `Run`."""
-    run = Run(await connect(), run_id, listens=listens)
+    run = Run((await connect()).temporal, run_id, listens=listens)
     await run.observe()
     return run
 
@@ -241,7 +240,7 @@ async def renew(*, run: str, token: str) -> int:
 
 async def cancel(*, run: str) -> int:
     """Request the cancellation of a run."""
-    remote = Run(await connect(), run)
+    remote = (await connect()).run(run)
     if (await remote.observe()).closed:
         print(f"{clean(run)} has ended already.")
         return DONE

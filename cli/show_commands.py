@@ -8,7 +8,6 @@ from typing import Any, TypeVar, get_args
 
 from rich.console import Console
 from rich.text import Text
-from temporalio.client import Client
 
 from holdfast.cli.parser import Commands, add_run_command
 from holdfast.cli.screens.console import console_for, print_table, unread_output
@@ -16,23 +15,21 @@ from holdfast.cli.screens.live import render_line
 from holdfast.client.connection import connect
 from holdfast.client.errors import (
     DONE,
-    NO_SUCH,
     EncryptedError,
     HoldfastError,
-    NoWorkerError,
+    UnansweredRunsError,
     wrong_command,
 )
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.pending_call import PendingCall
 from holdfast.client.question_text import call_name, delegate_line, how_to_decide
 from holdfast.client.remote_run import RunStart
 from holdfast.client.result import ending_lines, queued_line, token_counts
 from holdfast.client.run import Run
 from holdfast.client.run_lists import (
-    MAX_RUNS,
-    OPEN,
     MissingAttributesError,
+    RunFilter,
     RunListing,
-    list_runs,
-    status_query,
 )
 from holdfast.runtime.command_line import read_count
 from holdfast.runtime.narration.log_narration import LogNarration
@@ -47,7 +44,7 @@ from holdfast.runtime.text_safety import (
     one_line,
 )
 from holdfast.schemas import names
-from holdfast.schemas.decision import PendingApproval, brief_arguments
+from holdfast.schemas.decision import brief_arguments
 from holdfast.schemas.log_entry import read_record
 from holdfast.schemas.run import RunStatus
 
@@ -80,54 +77,38 @@ def add_parsers(commands: Commands) -> None:
 
 async def approvals(*, json: bool) -> int:
     """List the pending approvals of every run; report the runs that do not answer last."""
-    client = await connect()
+    client, waiting, unanswered = await connect(), list[PendingCall](), None
     try:
-        runs = await list_runs(client, status_query("awaiting_approval"))
-    except MissingAttributesError:
-        runs = await list_runs(client, OPEN)  # the status of runs is not indexed
-
-    async def pending(run: RunListing) -> tuple[str, list[PendingApproval] | HoldfastError]:
-        try:
-            return run.id, [*await Run(client, run.id).approvals()]
-        except HoldfastError as error:
-            return run.id, [] if error.exit_code == NO_SUCH else error
-
-    answers = await _gather(pending(run) for run in runs)
-    if len(runs) == MAX_RUNS:
-        print(f"holdfast: these are of the newest {MAX_RUNS} runs", file=sys.stderr)
-    waiting = [(run, one) for run, found in answers if isinstance(found, list) for one in found]
-    errors = [found for _, found in answers if isinstance(found, HoldfastError)]
+        async for call in client.approvals():
+            waiting.append(call)
+    except UnansweredRunsError as error:
+        unanswered = error
     if json:
-        print(as_json([{"run": run, **one.to_json()} for run, one in waiting]))
+        print(as_json([{"run": one.run_id, **one.to_json()} for one in waiting]))
     elif waiting:
         _print_approvals(waiting)
-    elif not errors:
+    elif unanswered is None:
         print("There are no pending approvals.")
-    return report_unanswered(errors) if errors else DONE
+    if unanswered is not None:
+        raise unanswered
+    return DONE
 
 
-def _print_approvals(waiting: list[tuple[str, PendingApproval]]) -> None:
+def _print_approvals(waiting: list[PendingCall]) -> None:
     rows = [
         (
-            run,
+            one.run_id,
             one.call_id,
             call_name(one),
             format_age(one.requested_at),
             arguments_line(brief_arguments(one.kind, one.arguments)),
         )
-        for run, one in waiting
+        for one in waiting
     ]
     print_table(["RUN", "CALL", "TOOL", "WAITING", "ARGUMENTS"], rows, cut=False)
-    run, one = waiting[0]
-    print(f"\nTo see one: {holdfast_command('watch', run)}")
-    print(f"To decide:  {how_to_decide(run, one)}")
-
-
-def report_unanswered(errors: list[HoldfastError]) -> int:
-    """Print one of the errors, of a missing worker if there is one; return its exit code."""
-    first = next((error for error in errors if isinstance(error, NoWorkerError)), errors[0])
-    print(f"{first.line()} ({len(errors)} runs did not answer)", file=sys.stderr)
-    return first.exit_code
+    one = waiting[0]
+    print(f"\nTo see one: {holdfast_command('watch', one.run_id)}")
+    print(f"To decide:  {how_to_decide(one.run_id, one)}")
 
 
 async def _gather(work: Iterable[Awaitable[_T]]) -> list[_T]:
@@ -141,11 +122,11 @@ async def _gather(work: Iterable[Awaitable[_T]]) -> list[_T]:
     return await asyncio.gather(*map(one, work))
 
 
-async def list_command(*, status: str | None, limit: int, json: bool) -> int:
+async def list_command(*, status: RunStatus | None, limit: int, json: bool) -> int:
     """List the newest runs: id, agent, status, start and summary."""
     client = await connect()
     try:
-        found = await list_runs(client, status_query(status), limit)
+        found = await client.list_runs(RunFilter(status=status), limit)
     except MissingAttributesError as error:
         wrong = f"the namespace has no search attribute {names.AGENT_STATUS}"
         raise wrong_command(wrong, f"list without --status, or make it: {_CREATE}") from error
@@ -171,11 +152,13 @@ async def list_command(*, status: str | None, limit: int, json: bool) -> int:
     return DONE
 
 
-async def _row(client: Client, run: RunListing, encrypted: list[EncryptedError]) -> dict[str, Any]:
+async def _row(
+    client: HoldfastClient, run: RunListing, encrypted: list[EncryptedError]
+) -> dict[str, Any]:
     """Return the row of a run, with its start, which Temporal's list does not have."""
     start = RunStart(run.started, None)
     try:
-        start = await Run(client, run.id).start_info()
+        start = await client.run(run.id).start_info()
     except EncryptedError as error:
         encrypted.append(error)
     except HoldfastError:
@@ -191,7 +174,7 @@ async def _row(client: Client, run: RunListing, encrypted: list[EncryptedError])
 
 async def show(*, run: str, json: bool) -> int:
     """Print a run in full; report an output that is not available last."""
-    remote = Run(await connect(), run)
+    remote = (await connect()).run(run)
     look = await remote.observe()
     entries = [entry async for entry in remote.entries(names.CONTEXT)]
     ending = await remote.ending(unread=unread_output(run)) if look.closed else None

@@ -1,4 +1,5 @@
 """A client of runs: start, follow, decide, list.
 
-A `Run` is one run by its id; `stream/` follows it; errors are `HoldfastError`s with an exit code.
+`HoldfastClient` starts and finds runs, a `Run` is one of them by its id, a `PendingCall` one that
+waits in it; `stream/` follows a run; errors are `HoldfastError`s with an exit code.
 """

@@ -15,12 +15,14 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter, PayloadCodec
 
 from holdfast.client.errors import EncryptedError, wrong_settings
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.connection_errors import explain_failure, read_settings
 from holdfast.runtime.data_converter import with_encryption, with_pydantic
 from holdfast.runtime.encryption.codec import CONVERTER_VARIABLE, VARIABLE, DecryptError
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import one_line
+from holdfast.schemas import names
 from holdfast.schemas.phrases import quote_value
 
 CONNECT_TIMEOUT_SECONDS = 5
@@ -28,7 +30,7 @@ _START_ONE = "start one (holdfast worker --dev) or set TEMPORAL_ADDRESS"
 _WARNING_CHARS = 500
 
 
-async def connect() -> Client:
+async def connect(task_queue: str = names.TASK_QUEUE) -> HoldfastClient:
     """Return a client for the server that the environment or `temporal.toml` names.
 
     Settings that are ignored are reported on standard error.
@@ -46,7 +48,8 @@ async def connect() -> Client:
         lambda text: print(f"holdfast: {one_line(text, _WARNING_CHARS)}", file=sys.stderr)
     )
     async with explain_failure(settings["target_host"], CONNECT_TIMEOUT_SECONDS, _START_ONE):
-        return await Client.connect(**settings, data_converter=converter)
+        client = await Client.connect(**settings, data_converter=converter)
+    return HoldfastClient(client, task_queue)
 
 
 def client_converter(keys: str | None, named_by: str) -> DataConverter:

@@ -120,6 +120,16 @@ class HasEndedError(HoldfastError):
         )
 
 
+class UnansweredRunsError(HoldfastError):
+    """Some of many runs did not answer: `errors` has the error of each."""
+
+    def __init__(self, errors: Sequence[HoldfastError]) -> None:
+        first = next((each for each in errors if isinstance(each, NoWorkerError)), errors[0])
+        wrong, _, todo = str(first).partition("; ")
+        super().__init__(wrong, f"{todo} ({len(errors)} runs did not answer)", first.exit_code)
+        self.errors = errors
+
+
 def wrong_command(wrong: str, todo: str) -> HoldfastError:
     """Return the error for invalid usage of the command: exit code 2."""
     return HoldfastError(wrong, todo, WRONG_COMMAND)

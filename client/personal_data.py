@@ -8,16 +8,18 @@ lag behind by a moment.
 
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.errors import RUN_FAILED, HoldfastError, wrong_command
-from holdfast.client.run_lists import MAX_FILTER_CHARS, RUN_TYPES, RunFilter, list_runs
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.run_lists import MAX_FILTER_CHARS, RUN_TYPES, RunFilter
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
 
 
-async def forget_principal(client: Client, principal: str, *, runs: bool) -> tuple[int, int]:
+async def forget_principal(
+    client: HoldfastClient, principal: str, *, runs: bool
+) -> tuple[int, int]:
     """Delete the memories of a principal, and its finished runs if `runs`.
 
     Returns:
@@ -34,23 +36,23 @@ async def forget_principal(client: Client, principal: str, *, runs: bool) -> tup
         raise wrong_command(f"Temporal cannot search for the principal {who!r}", todo)
     of_principal = RUN_TYPES + RunFilter(principal=principal).terms()
     # Before the memories: a run that ends meanwhile has written to its own before they are listed.
-    running = await list_runs(client, f'{of_principal} AND ExecutionStatus = "Running"', None)
+    running = await client.list_runs(f'{of_principal} AND ExecutionStatus = "Running"', None)
     if running:
         first, more = running[0].id, len(running) - 1
         wrong = f"open runs of {who} could write to a memory again: {clean(first)}"
         todo = f"end them first, as with {holdfast_command('cancel', first)}"
         raise HoldfastError(f"{wrong} and {more} more" if more else wrong, todo, RUN_FAILED)
-    listed = await list_runs(client, f'WorkflowType = "{names.MEMORY_WORKFLOW}"', None)
+    listed = await client.list_runs(f'WorkflowType = "{names.MEMORY_WORKFLOW}"', None)
     memories = [each for each in listed if names.is_memory_of(each.id, principal)]
-    ended = await list_runs(client, f'{of_principal} AND ExecutionStatus != "Running"', None)
+    ended = await client.list_runs(f'{of_principal} AND ExecutionStatus != "Running"', None)
     for each in [*memories, *ended] if runs else memories:
         # With its history; an open memory is terminated first.
         execution = WorkflowExecution(workflow_id=each.id, run_id=each.execution)
         request = DeleteWorkflowExecutionRequest(
-            namespace=client.namespace, workflow_execution=execution
+            namespace=client.temporal.namespace, workflow_execution=execution
         )
         try:
-            await client.workflow_service.delete_workflow_execution(request, retry=True)
+            await client.temporal.workflow_service.delete_workflow_execution(request, retry=True)
         except RPCError as error:
             if error.status != RPCStatusCode.NOT_FOUND:  # a list may still have it
                 raise

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.errors import WRONG_COMMAND, HoldfastError, rpc_problem, wrong_command
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
+from holdfast.schemas.run import RunStatus
 
 MAX_RUNS: Final = 10_000
 MAX_FILTER_CHARS: Final = 200
@@ -91,13 +92,20 @@ class RunListing:
 
 @dataclass(frozen=True)
 class RunFilter:
-    """A filter for runs: all its fields must match; of `groups`, one is enough."""
+    """A filter for runs: all its fields must match; of `groups`, one is enough.
+
+    As a text it is a query of Temporal.
+    """
 
     agent: str = ""
     tool: str = ""
     principal: str = ""
     groups: tuple[str, ...] = ()
     id_prefix: str = ""
+    status: RunStatus | None = None
+
+    def __str__(self) -> str:
+        return status_query(self.status) + self.terms()
 
     def terms(self) -> str:
         """Return the filter as further terms of a query; empty without a filter.
@@ -119,7 +127,10 @@ class RunFilter:
         return "".join(f" AND {term}" for term in terms)
 
 
-def status_query(status: str | None) -> str:
+EVERY_RUN: Final = RunFilter()
+
+
+def status_query(status: RunStatus | None) -> str:
     """Return the query of every run with a status; without a status, of every run."""
     match status:
         case None:
@@ -132,29 +143,8 @@ def status_query(status: str | None) -> str:
             return f'{RUNS} AND ExecutionStatus = "Completed" AND {names.AGENT_STATUS} = "{status}"'
 
 
-async def list_runs(client: Client, query: str, limit: int | None = MAX_RUNS) -> list[RunListing]:
-    """Return the runs that a query finds, in the server's own order; without a limit, all.
-
-    Raises:
-        MissingAttributesError: the namespace does not have a search attribute of the query.
-        HoldfastError: Temporal does not answer.
-    """
-    found = client.list_workflows(query, limit=limit, rpc_timeout=ANSWER)
-    try:
-        return [RunListing.of(run) async for run in found]
-    except RPCError as error:
-        raise _problem(error) from error
-
-
-async def count_runs(client: Client, query: str) -> int:
-    """Return the number of runs that a query finds; raises as `list_runs` does."""
-    try:
-        return (await client.count_workflows(query, rpc_timeout=ANSWER)).count
-    except RPCError as error:
-        raise _problem(error) from error
-
-
-def _problem(error: RPCError) -> HoldfastError:
+def list_problem(error: RPCError) -> HoldfastError:
+    """Return the error for the answer of the Temporal server to a query for a list."""
     if error.status == RPCStatusCode.INVALID_ARGUMENT:
         return MissingAttributesError(error.message)
     return rpc_problem(error)

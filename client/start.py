@@ -1,15 +1,13 @@
-"""Start a run or a single call: its id, and its texts for lists.
+"""The start of a run or a single call: its input, its id, and its texts for lists.
 
 An id is used once: a call is identified by the run's id and its own, so a second run with the same
 id would find the results of the first.
 """
 
 import re
-import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any, Final, Self
 
 import jwt
@@ -20,12 +18,9 @@ from temporalio.client import (
     StartWorkflowInput,
     WorkflowHandle,
 )
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.converter import DataConverter
-from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
 
-from holdfast.client.errors import RUN_FAILED, HoldfastError, rpc_problem
+from holdfast.client.errors import RUN_FAILED, HoldfastError
 from holdfast.runtime.text_safety import (
     arguments_line,
     as_json,
@@ -98,46 +93,6 @@ class StartRequest:
         return f"Started with {self.started_by}" + (
             f", on this:\n\n    {summary}" if summary else "."
         )
-
-
-async def start_workflow(
-    client: Client,
-    new: StartRequest,
-    run_id: str | None,
-    task_queue: str,
-    timeout: timedelta | None = None,
-) -> str:
-    """Start a run or a call and return its id, a new one where none is given.
-
-    Without `run_id`, that of the principal's token is used, or else a new one. After `timeout`
-    (Temporal's workflow execution timeout), the server ends the run, also while it waits for
-    people.
-
-    Raises:
-        RunExistsError: a run with this id exists.
-        HoldfastError: Temporal rejects the start, or does not answer.
-    """
-    prefix = re.sub(r"[^A-Za-z0-9_.-]+", "-", new.name)[:100]
-    run_id = run_id or run_of_token(new.payload.get("principal"))
-    run_id = run_id or f"{prefix}-{uuid.uuid4().hex[:8]}"
-    try:
-        await client_in_trace(client, new.caller).start_workflow(
-            new.workflow,
-            new.payload,
-            id=run_id,
-            task_queue=task_queue,
-            execution_timeout=timeout,
-            memo=new.memo or None,
-            static_summary=new.summary,
-            static_details=new.details,
-            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-        )
-    except WorkflowAlreadyStartedError as error:
-        raise RunExistsError(run_id) from error
-    except RPCError as error:
-        raise rpc_problem(error, run_id) from error
-    return run_id
 
 
 def run_of_token(principal: Mapping[str, Any] | None) -> str | None:

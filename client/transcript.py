@@ -7,9 +7,8 @@ it. A call without a result, such as one of a terminated run, gets an error as i
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from temporalio.client import Client
-
 from holdfast.client.errors import wrong_command
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.text_safety import holdfast_command
@@ -30,7 +29,9 @@ MAX_TRANSCRIPT_BYTES: Final = 1_500_000
 _NO_RESULT: Final = "the run ended before its result; whether it took effect is unknown"
 
 
-async def continue_run(client: Client, run_id: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+async def continue_run(
+    client: HoldfastClient, run_id: str, fields: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the fields of a request, with the transcript of a run before their own `context`.
 
     Where they name no agent, the request has that of the run, and its skill.
@@ -38,7 +39,7 @@ async def continue_run(client: Client, run_id: str, fields: Mapping[str, Any]) -
     Raises:
         HoldfastError: the run does not exist, is not over, does not answer, or is too long.
     """
-    run = Run(client, run_id, listens=True)
+    run = Run(client.temporal, run_id, listens=True)
     if not (await run.observe()).closed:
         todo = f"send it a message: {holdfast_command('send', run_id)} TEXT --steer"
         raise wrong_command(f"run {run_id} has not ended", todo)

@@ -13,15 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from temporalio.client import Client
-
-from holdfast.client.run_lists import (
-    MissingAttributesError,
-    RunListing,
-    count_runs,
-    list_runs,
-    status_query,
-)
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.run_lists import MissingAttributesError, RunListing, status_query
 from holdfast.schemas import names
 
 # Up to this multiple of the page is read: the search for a narrower window would take longer.
@@ -62,7 +55,7 @@ EXPIRING: Final = ListOrder(names.PENDING_UNTIL, lambda run: run.until)
 STARTED: Final = ListOrder("StartTime", lambda run: run.started, latest_first=True)
 
 
-async def waiting_count_and_oldest(client: Client) -> tuple[int, datetime | None]:
+async def waiting_count_and_oldest(client: HoldfastClient) -> tuple[int, datetime | None]:
     """Count the runs with pending approvals, and return when the oldest was requested.
 
     The time is None where there is none, or where the namespace does not index it.
@@ -71,7 +64,7 @@ async def waiting_count_and_oldest(client: Client) -> tuple[int, datetime | None
         HoldfastError: Temporal does not answer, or does not index the status of runs.
     """
     query = status_query("awaiting_approval")
-    count = await count_runs(client, query)
+    count = await client.count_runs(query)
     try:
         oldest = await first_runs(client, query, OLDEST, 1)
     except MissingAttributesError:
@@ -80,7 +73,7 @@ async def waiting_count_and_oldest(client: Client) -> tuple[int, datetime | None
 
 
 async def first_runs(
-    client: Client, query: str, order: ListOrder, count: int, after: Place | None = None
+    client: HoldfastClient, query: str, order: ListOrder, count: int, after: Place | None = None
 ) -> list[RunListing]:
     """Return the first runs of a query, after a place of the list.
 
@@ -95,7 +88,7 @@ async def first_runs(
     found: list[RunListing] = []
     for _ in range(_MAX_ROUNDS):
         edge = await windows.edge(least)
-        found = sort_runs(await list_runs(client, windows.within(edge)), order, after)
+        found = sort_runs(await client.list_runs(windows.within(edge)), order, after)
         if edge is None or len(found) >= count:
             break
         least *= 2  # some have the time of the cursor, and were on the page before
@@ -118,7 +111,9 @@ class _Windows:
     An edge is in seconds from the place, or from now without a place; `None` is no edge.
     """
 
-    def __init__(self, client: Client, query: str, order: ListOrder, after: Place | None) -> None:
+    def __init__(
+        self, client: HoldfastClient, query: str, order: ListOrder, after: Place | None
+    ) -> None:
         self._client, self._order = client, order
         self._begun = after is not None
         self._origin = datetime.now(UTC) if after is None else after[0]
@@ -138,11 +133,11 @@ class _Windows:
     async def edge(self, least: int) -> float | None:
         """Return the edge of a window with at least this many runs, and not many times more."""
         most = least * _PLENTY
-        if await count_runs(self._client, self.within(None)) <= most:
+        if await self._client.count_runs(self.within(None)) <= most:
             return None
 
         async def count(edge: float) -> int:
-            return await count_runs(self._client, self.within(edge))
+            return await self._client.count_runs(self.within(edge))
 
         return await find_edge(count, least, most, begun=self._begun)
 

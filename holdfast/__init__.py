@@ -7,6 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.client.errors import DecisionRejectedError as DecisionRejectedError
+    from holdfast.client.errors import HoldfastError as HoldfastError
+    from holdfast.client.holdfast_client import HoldfastClient as HoldfastClient
+    from holdfast.client.pending_call import PendingCall as PendingCall
+    from holdfast.client.result import RunFailedError as RunFailedError
+    from holdfast.client.run import Run as Run
     from holdfast.definitions.agent import Agent as Agent
     from holdfast.definitions.agent import Skill as Skill
     from holdfast.definitions.run_request import execute_agent as execute_agent
@@ -21,7 +27,13 @@ _MODULES = {
     "Approval": "holdfast.definitions.tool",
     "Budget": "holdfast.schemas.budget",
     "CallContext": "holdfast.schemas.run",
+    "DecisionRejectedError": "holdfast.client.errors",
+    "HoldfastClient": "holdfast.client.holdfast_client",
+    "HoldfastError": "holdfast.client.errors",
     "HoldfastPlugin": "holdfast.hosting.plugin",
+    "PendingCall": "holdfast.client.pending_call",
+    "Run": "holdfast.client.run",
+    "RunFailedError": "holdfast.client.result",
     "Skill": "holdfast.definitions.agent",
     "execute_agent": "holdfast.definitions.run_request",
     "tool": "holdfast.definitions.tool",

@@ -19,6 +19,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from holdfast.client.errors import HoldfastError, wrong_command
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.visibility import waiting_count_and_oldest
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.telemetry.metrics import OLDEST, WAITING
@@ -40,7 +41,7 @@ MEASURE_SECONDS: Final = 5.0
 
 
 @asynccontextmanager
-async def export_metrics(client: Client, environ: Mapping[str, str]) -> AsyncIterator[None]:
+async def export_metrics(client: HoldfastClient, environ: Mapping[str, str]) -> AsyncIterator[None]:
     """Export metrics to the collector of the environment until the block ends.
 
     Raises:
@@ -61,7 +62,7 @@ async def export_metrics(client: Client, environ: Mapping[str, str]) -> AsyncIte
             await asyncio.to_thread(telemetry.close)
 
 
-def register_gauges(meter: Meter, client: Client) -> None:
+def register_gauges(meter: Meter, client: HoldfastClient) -> None:
     """Register the gauges, which query Temporal on every export."""
     loop = asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""The dependencies of all pages: the Temporal client, the signer, and the settings.
+"""The dependencies of all pages: the client, the signer, and the settings.
 
 The page of a call, the list and the HTTP API send their decisions through `Services.decide`.
 """
@@ -6,9 +6,8 @@ The page of a call, the list and the HTTP API send their decisions through `Serv
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from temporalio.client import Client
-
 from holdfast.client.errors import RejectedError
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run import Run
 from holdfast.client.signing import Signer
 from holdfast.schemas import names
@@ -17,14 +16,14 @@ from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 
 @dataclass(frozen=True)
 class Services:
-    """The connection to Temporal and the settings of the inbox.
+    """The client and the settings of the inbox.
 
     `signer` signs decisions, where the worker trusts this inbox to name the approver.
     `temporal_ui` is the origin of Temporal's UI. `takes_definitions` lets programs start runs of
     agents and tools that they define; `takes_principals` lets them act on behalf of others.
     """
 
-    client: Client
+    client: HoldfastClient
     signer: Signer | None = None
     temporal_ui: str | None = None
     takes_definitions: bool = False
@@ -32,13 +31,13 @@ class Services:
 
     def run(self, run_id: str) -> Run:
         """Return a handle of a run."""
-        return Run(self.client, run_id)
+        return self.client.run(run_id)
 
     def link_to(self, run_id: str, execution: str = "") -> str | None:
         """Return the page of an execution in Temporal's UI, by default of the newest one."""
         if self.temporal_ui is None:
             return None
-        where = f"namespaces/{quote(self.client.namespace, safe='')}/workflows"
+        where = f"namespaces/{quote(self.client.temporal.namespace, safe='')}/workflows"
         one = f"/{quote(execution, safe='')}" if execution else ""
         return f"{self.temporal_ui}/{where}/{quote(run_id, safe='')}{one}"
 

@@ -18,14 +18,15 @@ from temporalio.client import Client
 from bench.measures import many
 from bench.measures.many import ASKS, CACHED, MAX_SECONDS, check, each, took
 from bench.process import Program, fake_model, our_worker, running
-from holdfast.client.run import Run
-from holdfast.client.run_lists import count_runs, list_runs, status_query
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.run_lists import RunFilter
 from holdfast.schemas import names
 from holdfast.web.http.request_body import FIELD
 from tests.support.eventually import eventually
 
 # As `holdfast approvals` does: a worker answers one query after the other.
 ASKED_AT_ONCE = 32
+WAITING = RunFilter(status="awaiting_approval")
 PRINCIPALS = 10
 TAKEN = 9
 # Of the naive way, so many runs are asked: all of ten thousand would take as many times longer.
@@ -126,7 +127,7 @@ class Bench:
         await self.client.start_workflow(names.CALL_WORKFLOW, request, id=id, task_queue=self.queue)
 
     async def _all_wait(self) -> bool:
-        return await count_runs(self.client, status_query("awaiting_approval")) == self.calls
+        return await HoldfastClient(self.client).count_runs(WAITING) == self.calls
 
     async def _page(self, path: str) -> str:
         """A page with all its rows answered."""
@@ -152,10 +153,10 @@ class Bench:
 
     async def _naively(self) -> tuple[float, float]:
         began = perf_counter()
-        runs = await list_runs(self.client, status_query("awaiting_approval"))
+        runs = await HoldfastClient(self.client).list_runs(WAITING)
         there = perf_counter()
         await each(self._ask, [run.id for run in runs[:MAX_ASKED]], ASKED_AT_ONCE)
         return there - began, perf_counter() - there
 
     async def _ask(self, id: str) -> None:
-        await Run(self.client, id).approvals()
+        await HoldfastClient(self.client).run(id).approvals()

@@ -9,8 +9,6 @@ from math import inf
 from time import monotonic
 from typing import Final, TextIO
 
-from temporalio.client import Client
-
 from holdfast.cli.prompts.answers import AnswerSource
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.console import is_terminal, unread_output
@@ -43,9 +41,7 @@ def screen_for(stream: TextIO, run_id: str) -> PlainScreen:
     return LiveScreen(stream, run_id) if is_terminal(stream) else PlainScreen(stream, run_id)
 
 
-async def follow(
-    client: Client, run_id: str, *, out: PlainScreen, ask: AnswerSource | None = None
-) -> int:
+async def follow(run: Run, *, out: PlainScreen, ask: AnswerSource | None = None) -> int:
     """Follow a run to its end; with `ask`, ask for decisions. Return the exit code.
 
     The code is 0 for a run that completed or stopped, 1 for any other end and for a run that was
@@ -55,7 +51,6 @@ async def follow(
         HoldfastError: there is no such run, Temporal does not answer for a minute, or the output of
             the run is not available; the run is drawn to its end before.
     """
-    run = Run(client, run_id)
     await run.observe()  # a run that cannot be reached at first is an error at once
     with out.live():
         return await RunFollower(run, out, ApprovalPrompts(run, out, ask)).follow()

@@ -8,8 +8,6 @@ worker's store is whole in `done`, where it is available.
 
 from typing import Any, TextIO
 
-from temporalio.client import Client
-
 from holdfast.cli.screens.console import unread_output
 from holdfast.client.run import Run
 from holdfast.client.stream.deltas import Frame, StreamCursor
@@ -17,21 +15,21 @@ from holdfast.client.stream.frames import MAX_LOST_LOOKS, frames
 from holdfast.runtime.text_safety import as_json
 
 
-async def print_json_lines(client: Client, run_id: str, stream: TextIO) -> int:
+async def print_json_lines(run: Run, stream: TextIO) -> int:
     """Print a run to its end, without notes for people; return the exit code.
 
     Raises:
         HoldfastError: there is no such run, Temporal does not answer for a minute, or the output of
             the run is not available; all other lines are printed before.
     """
-    run, last = Run(client, run_id), dict[str, Any]()
+    last = dict[str, Any]()
     await run.observe()  # a run that cannot be reached at first is an error at once
     async for each in frames(run, StreamCursor(), most_lost=MAX_LOST_LOOKS):
         if isinstance(each, Frame):
             last = each.data
             if each.type not in ("done", "error"):
                 print(as_json(last), file=stream, flush=True)
-    ending = await run.ending(unread=unread_output(run_id))
+    ending = await run.ending(unread=unread_output(run.id))
     print(as_json(ending.whole(last)), file=stream, flush=True)
     if ending.output_error is not None:
         raise ending.output_error

@@ -28,9 +28,9 @@ from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.screens.follow import follow, screen_for
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, HoldfastError
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.hosting.dev_server import HOST, DevServer, run_dev_server
 from holdfast.hosting.process_exit import StartError, exit_process
-from holdfast.schemas import names
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -105,10 +105,10 @@ class _Demo:
         worker = await self._start_worker(**slow)
         _say(f"worker: pid {worker.pid}, log {short(worker.log)}")
         client = await Client.connect(self.place.address, data_converter=pydantic_data_converter)
-        await _start_run(client, self.played.request)
+        run = await HoldfastClient(client).start(AGENT, self.played.request, id=RUN)
         _tell_where_to_look(self.place, await _ready(inbox, INBOX_READY, "inbox"))
         answers = AnswerSource(sys.stdin.fileno(), Approver())
-        following = follow(client, RUN, out=self.screen, ask=answers)
+        following = follow(run, out=self.screen, ask=answers)
         try:
             return await (_beside(following, self._kill(worker)) if kill_worker else following)
         finally:
@@ -160,17 +160,6 @@ async def _ready(child: Child, beginning: str, what: str) -> str:
         return await child.ready(beginning, START_TIMEOUT_SECONDS)
     except NotReadyError as error:
         raise NotReadyError(f"the {what} does not start: {error}") from error
-
-
-async def _start_run(client: Client, request: str) -> None:
-    """Start the run as any Temporal client does: a workflow's name, and one JSON object."""
-    await client.start_workflow(
-        names.AGENT_WORKFLOW,
-        {"agent": AGENT, "input": request},
-        id=RUN,
-        task_queue=names.TASK_QUEUE,
-        static_summary=f"{AGENT}: broken espresso machine",
-    )
 
 
 async def _beside(following: Coroutine[Any, Any, int], other: Coroutine[Any, Any, None]) -> int:

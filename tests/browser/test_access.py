@@ -13,6 +13,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 from temporalio.client import Client
 
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.web.auth.auth_middleware import BearerTokens, SignInMethod
 from holdfast.web.auth.oidc import OidcProvider, OidcSignIn
@@ -31,7 +32,9 @@ pytestmark = pytest.mark.browser
 async def inbox(way: SignInMethod, seal: TextSealer) -> AsyncIterator[Stage]:
     """An inbox to which nobody is signed in."""
     nowhere = await Client.connect(f"{HOST}:1", lazy=True)
-    async with opened(Services(nowhere), way, BearerTokens(seal, []), app=pages()) as at:
+    async with opened(
+        Services(HoldfastClient(nowhere)), way, BearerTokens(seal, []), app=pages()
+    ) as at:
         yield at
 
 

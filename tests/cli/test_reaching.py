@@ -22,7 +22,6 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from holdfast.cli import serving
-from holdfast.cli.show_commands import report_unanswered
 from holdfast.client import connection, remote_run
 from holdfast.client.diagnosis import NoBuildError, NoCurrentBuildError
 from holdfast.client.errors import (
@@ -34,6 +33,7 @@ from holdfast.client.errors import (
     HasEndedError,
     HoldfastError,
     NoWorkerError,
+    UnansweredRunsError,
     rpc_problem,
 )
 from holdfast.client.start import RunExistsError
@@ -131,14 +131,13 @@ def test_an_answer_of_the_server_says_what_to_do(
     assert (problem.exit_code, todo in problem.line()) == (code, True)
 
 
-def test_of_several_runs_that_do_not_answer_the_worker_that_lacks_is_told(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_of_several_runs_that_do_not_answer_the_worker_that_lacks_is_told() -> None:
     no_key = EncryptedError("this is encrypted", "name a key")
-    assert report_unanswered([no_key, NoWorkerError("desk"), no_key]) == UNREACHABLE
-    told = capsys.readouterr().err
+    error = UnansweredRunsError([no_key, NoWorkerError("desk"), no_key])
+    assert error.exit_code == UNREACHABLE
+    told = error.line()
     assert told.startswith("holdfast: no worker answers queries on task queue desk; start one: ")
-    assert told.endswith(" (3 runs did not answer)\n")
+    assert told.endswith(" (3 runs did not answer)")
 
 
 GONE = "the store /srv/runs has no file 5f/5f00\x1b[2J;\nis it the right one?"

@@ -107,7 +107,9 @@ async def test_a_run_that_nobody_works_on_is_watched_all_the_same(
         await written(out, "no worker answers queries")
         await run.terminate(reason="enough")
 
-    code, _ = await asyncio.gather(follow(client, run.id, out=PlainScreen(out, run.id)), end())
+    code, _ = await asyncio.gather(
+        follow(ClientRun(client, run.id), out=PlainScreen(out, run.id)), end()
+    )
 
     assert code == 1
     silence = "no worker answers queries on task queue empty; start one"
@@ -162,7 +164,9 @@ async def test_when_the_answers_end_the_run_is_left_waiting(
     keyboard.type("y\n")
     keyboard.hang_up()
 
-    code = await follow(client, run.id, out=PlainScreen(out, run.id), ask=keyboard.answers)
+    code = await follow(
+        ClientRun(client, run.id), out=PlainScreen(out, run.id), ask=keyboard.answers
+    )
 
     assert code == 1
     assert [waiting["callId"] for waiting in await run.waiting()] == ["t1c2"]
@@ -183,7 +187,7 @@ async def test_a_question_ends_when_somebody_else_has_decided(
         await run.decide("t1c1", "deny", by="bea")
 
     code, _ = await asyncio.gather(
-        follow(client, run.id, out=PlainScreen(out, run.id), ask=keyboard.answers),
+        follow(ClientRun(client, run.id), out=PlainScreen(out, run.id), ask=keyboard.answers),
         decide_elsewhere(),
     )
 
@@ -200,7 +204,9 @@ async def test_a_decision_that_does_not_count_is_asked_again(
     out = io.StringIO()
     keyboard.type('e\n{"amount": "much"}\ne\n{"amount": 4}\n')
 
-    code = await follow(client, run.id, out=PlainScreen(out, run.id), ask=keyboard.answers)
+    code = await follow(
+        ClientRun(client, run.id), out=PlainScreen(out, run.id), ask=keyboard.answers
+    )
 
     assert code == 0
     assert "Rejected: the edited arguments do not fit" in out.getvalue()
@@ -410,7 +416,7 @@ async def test_it_is_watched_shown_whole_and_listed_once_as_it_began(
         static_summary="payer: go",
     )
     first, run, out = await handle.describe(), Run(handle, client), io.StringIO()
-    watching = asyncio.create_task(follow(client, run.id, out=PlainScreen(out, run.id)))
+    watching = asyncio.create_task(follow(ClientRun(client, run.id), out=PlainScreen(out, run.id)))
     for turn in range(1, TURNS):
         await written(out, f"waiting    t{turn}c1")
         await run.decide(f"t{turn}c1", "approve")

@@ -32,6 +32,7 @@ from holdfast.client.errors import (
     HoldfastError,
     NoWorkerError,
 )
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.remote_run import NO_WORKER_SECONDS
 from holdfast.client.result import RunEnding, ending_of_failure, ending_of_result
 from holdfast.client.run import Run
@@ -39,8 +40,6 @@ from holdfast.client.run_lists import (
     ANSWER,
     MissingAttributesError,
     RunFilter,
-    count_runs,
-    list_runs,
 )
 from holdfast.client.start import (
     MAX_STATE_CHARACTERS,
@@ -268,14 +267,14 @@ class Lists:
             raise RPCError(f"{self.lacks} is not there", self.status, b"")
 
 
-def client(lists: Any) -> Client:
-    return cast(Client, lists)
+def client(lists: Any) -> HoldfastClient:
+    return HoldfastClient(cast(Client, lists))
 
 
 async def test_a_server_that_is_away_is_not_asked_for_long() -> None:
     lists = Lists()
-    await list_runs(client(lists), "a = 1")
-    await count_runs(client(lists), "a = 1")
+    await client(lists).list_runs("a = 1")
+    await client(lists).count_runs("a = 1")
     assert lists.bounds == [ANSWER, ANSWER]
 
 

@@ -1,12 +1,14 @@
 """What a continued run takes over, and what has to be named again."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from temporalio.client import Client
 
 from holdfast.client import transcript
 from holdfast.client.errors import HoldfastError
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.client.transcript import continue_run
@@ -37,7 +39,7 @@ async def test_an_agent_that_only_its_request_had_is_named_again(
     listing = RunListing("run-1", "desk", datetime.now(UTC), "failed", agent)
     monkeypatch.setattr(transcript, "Run", Ended)
     monkeypatch.setattr(RunListing, "of", lambda _: listing)
-    client: Any = None
+    client = HoldfastClient(cast(Client, None))
 
     with pytest.raises(HoldfastError, match="name one: holdfast run AGENT --continue run-1"):
         await continue_run(client, "run-1", {})

@@ -11,7 +11,8 @@ from temporalio.client import Client
 
 from holdfast.client import visibility
 from holdfast.client.errors import HoldfastError
-from holdfast.client.run_lists import RunFilter, RunListing, list_runs, status_query
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.run_lists import RunFilter, RunListing, status_query
 from holdfast.client.visibility import (
     EXPIRING,
     NEWEST,
@@ -50,7 +51,7 @@ async def pages(crowd: Crowd, order: ListOrder, size: int) -> list[RunListing]:
     query = status_query("awaiting_approval") + RunFilter(agent=crowd.agent).terms()
     found: list[RunListing] = []
     after: Place | None = None
-    while page := await first_runs(crowd.client, query, order, size, after):
+    while page := await first_runs(HoldfastClient(crowd.client), query, order, size, after):
         found += page
         time = order.time(page[-1])
         assert time is not None
@@ -66,7 +67,7 @@ async def test_page_by_page_everything_comes_once_and_in_order(
 ) -> None:
     monkeypatch.setattr(visibility, "_PLENTY", 2)  # so that windows are looked for
     query = status_query("awaiting_approval") + RunFilter(agent=seventy.agent).terms()
-    everything = await list_runs(seventy.client, query)
+    everything = await HoldfastClient(seventy.client).list_runs(query)
     assert len(everything) == len(AGOS)
     found = await pages(seventy, order, 4)
     assert found == visibility.sort_runs(everything, order)
@@ -78,15 +79,16 @@ async def test_a_page_is_had_without_reading_the_whole_list(
 ) -> None:
     read: list[int] = []
 
-    async def counting(client: Client, query: str) -> list[RunListing]:
-        found = await list_runs(client, query)
+    async def counting(self: HoldfastClient, query: str) -> list[RunListing]:
+        found = await listed(self, query)
         read.append(len(found))
         return found
 
-    monkeypatch.setattr(visibility, "list_runs", counting)
+    listed = HoldfastClient.list_runs
+    monkeypatch.setattr(HoldfastClient, "list_runs", counting)
     monkeypatch.setattr(visibility, "_PLENTY", 4)
     query = status_query("awaiting_approval") + RunFilter(agent=seventy.agent).terms()
-    assert len(await first_runs(seventy.client, query, NEWEST, 2)) == 2
+    assert len(await first_runs(HoldfastClient(seventy.client), query, NEWEST, 2)) == 2
     assert read[0] <= 8
 
 
@@ -127,7 +129,9 @@ async def test_what_is_searched_for_stays_a_text(client: Client, crowd: Crowd, t
 async def search(client: Client, wanted: RunFilter) -> list[str]:
     return sorted(
         run.id
-        for run in await list_runs(client, status_query("awaiting_approval") + wanted.terms())
+        for run in await HoldfastClient(client).list_runs(
+            status_query("awaiting_approval") + wanted.terms()
+        )
     )
 
 
@@ -163,7 +167,7 @@ async def test_how_many_wait_and_since_when_is_had_without_a_list(
     client: Client, crowd: Crowd
 ) -> None:
     await crowd.start([Asks("oldest", timedelta(days=3_650)), Asks("newer")])
-    count, oldest = await visibility.waiting_count_and_oldest(client)
+    count, oldest = await visibility.waiting_count_and_oldest(HoldfastClient(client))
     assert count >= 2
     assert oldest is not None
     assert abs(crowd.now - timedelta(days=3_650) - oldest) < timedelta(seconds=1)

@@ -52,6 +52,14 @@ IMPURE = {
 }
 
 
+# Of Temporal's client, what `holdfast.client` does for screens.
+TEMPORAL_CALLS = {
+    *("start_workflow", "execute_workflow", "get_workflow_handle", "get_workflow_handle_for"),
+    *("list_workflows", "count_workflows", "execute_update", "start_update", "workflow_service"),
+    *("execute_update_with_start_workflow", "start_update_with_start_workflow"),
+}
+
+
 def layers(heading: str) -> list[str]:
     """The names in the table under a heading of the page, lowest first."""
     section = PAGE.split(f"## {heading}")[1].split("\n## ")[0]
@@ -105,6 +113,14 @@ def test_the_page_names_every_package() -> None:
     assert sorted(PACKAGES) == sorted(links)
     inside = {path.stem for path in (ROOT / "workflows/engine").iterdir() if path.stem[0] != "_"}
     assert set(SUBPACKAGES) == inside
+
+
+@pytest.mark.parametrize("path", files("cli", "web"), ids=id_of)
+def test_screens_use_runs_by_our_client_alone(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        assert not (isinstance(node, ast.Attribute) and node.attr in TEMPORAL_CALLS), (
+            f"line {node.lineno} calls `{node.attr}`"
+        )
 
 
 @pytest.mark.parametrize("path", files("workflows/engine"), ids=id_of)

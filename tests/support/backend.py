@@ -18,6 +18,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.client.run_lists import status_query
 from holdfast.hosting.resources import load_resources
 from holdfast.hosting.worker import WorkerSettings, build_worker
+from holdfast.schemas.run import RunStatus
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, serve
 from tests.support.signing import run_of
@@ -130,7 +131,7 @@ class Run:
 
         return await eventually(enough)
 
-    async def listed(self, status: str = "awaiting_approval") -> None:
+    async def listed(self, status: RunStatus = "awaiting_approval") -> None:
         """Wait until Temporal's lists, which are a moment behind, have it with this status."""
         client, query = self._client, f'{status_query(status)} AND WorkflowId = "{self.id}"'
         assert client is not None  # the backend started it

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from temporalio.client import Client
 
 from holdfast.cli.serving import server
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.signing import Signer
 from holdfast.runtime.identity.key_sets import LiveKeySet
 from holdfast.web.app import application
@@ -89,7 +90,7 @@ async def inbox(
     """An inbox with a user who signed in by the printed link."""
     seal = TextSealer()
     link = LinkSignIn(seal, by, tuple(groups))
-    parts = Services(client, signer, temporal_ui)
+    parts = Services(HoldfastClient(client), signer, temporal_ui)
     async with opened(parts, link, BearerTokens(seal, tokens)) as stage:
         answer = await stage.http.get(link.address(stage.address))
         assert answer.status_code == 303, answer.text
@@ -112,7 +113,7 @@ async def opened(
         port = listening.getsockname()[1]
         access = RequestAccess(own_origins(HOST, port, url), way, bearer)
         serving = server(
-            AuthMiddleware(app or application(parts), access, InboxHealth(parts.client))
+            AuthMiddleware(app or application(parts), access, InboxHealth(parts.client.temporal))
         )
         task = asyncio.create_task(serving.serve([listening]))
         address = f"http://{HOST}:{port}"

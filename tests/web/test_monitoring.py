@@ -13,6 +13,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.errors import HoldfastError
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.web import monitoring
 from holdfast.web.monitoring import InboxHealth
@@ -31,7 +32,7 @@ def gauges(client: Client, monkeypatch: pytest.MonkeyPatch) -> Gauges:
         if answer is not None:
             monkeypatch.setattr(monitoring, "waiting_count_and_oldest", answer)
         reader = InMemoryMetricReader()
-        monitoring.register_gauges(Telemetry(reader=reader).meter, client)
+        monitoring.register_gauges(Telemetry(reader=reader).meter, HoldfastClient(client))
         found = await asyncio.to_thread(measured, reader)
         return {name: amount for name, points in found.items() for _, amount in points}
 
@@ -80,7 +81,7 @@ async def test_it_is_asked_of_the_server_itself(gauges: Gauges) -> None:
 async def test_a_wrong_variable_keeps_it_from_starting(client: Client) -> None:
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}
     with pytest.raises(HoldfastError, match="OTEL_EXPORTER_OTLP_ENDPOINT holds no address"):
-        async with monitoring.export_metrics(client, environ):
+        async with monitoring.export_metrics(HoldfastClient(client), environ):
             pass
 
 

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.client.errors import DecisionRejectedError
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.signing import Signer
 from holdfast.schemas.decision import Decided, Decision, PendingApproval, Receipt
 from holdfast.schemas.names import NO_SUCH_CALL
@@ -61,7 +62,7 @@ def asked(parts: Services, **sent: Any) -> ApiRequest:
 
 @pytest.fixture
 def parts(nowhere: Client) -> Services:
-    return Services(nowhere, Signer(Ed25519PrivateKey.generate()))
+    return Services(HoldfastClient(nowhere), Signer(Ed25519PrivateKey.generate()))
 
 
 @pytest.mark.parametrize(
@@ -150,9 +151,11 @@ async def test_a_decision_is_sent_again_to_a_run_that_replays(
     run = Forgetful(signed=False)
     monkeypatch.setattr(Services, "run", lambda self, run_id: run)
     one = Decision.model_validate(decision(digest=run.one.digest))
-    assert (await Services(nowhere).decide("r", run.one, one)).decided
+    assert (await Services(HoldfastClient(nowhere)).decide("r", run.one, one)).decided
     assert len(run.heard) == 2
     run.heard = []
     with pytest.raises(DecisionRejectedError, match="no call t1c1 waits"):
-        await Services(nowhere).decide("r", run.one, one.model_copy(update={"digest": "another"}))
+        await Services(HoldfastClient(nowhere)).decide(
+            "r", run.one, one.model_copy(update={"digest": "another"})
+        )
     assert len(run.heard) == 1

@@ -15,6 +15,7 @@ import pytest
 from starlette.routing import Route
 from temporalio.client import Client
 
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.question_text import MAX_CALLS
 from holdfast.schemas.decision import PendingApproval, digest_of
 from holdfast.web.api.operations import Resource
@@ -51,7 +52,7 @@ def routes(parts: Services) -> Iterator[tuple[str, str]]:
 
 
 async def test_no_route_is_for_nobody(nowhere: Client) -> None:
-    found = list(routes(Services(nowhere)))
+    found = list(routes(Services(HoldfastClient(nowhere))))
     assert len(found) > 25
     async with inbox(nowhere) as stage:
         stage.http.cookies.clear()
@@ -78,7 +79,7 @@ async def test_no_route_does_what_another_page_sends(nowhere: Client) -> None:
         {"sec-fetch-site": "same-origin", "x-form-token": "another's"},
     ]
     async with inbox(nowhere) as stage:
-        unsafe = [each for each in routes(Services(nowhere)) if each[0] not in SAFE]
+        unsafe = [each for each in routes(Services(HoldfastClient(nowhere))) if each[0] not in SAFE]
         assert len(unsafe) >= 10
         stage.http.headers.pop("origin", None)
         for method, address in unsafe:

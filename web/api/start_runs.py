@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.start import (
     FIELDS,
     RunExistsError,
     StartRequest,
     run_of_token,
-    start_workflow,
     trace_caller,
 )
 from holdfast.runtime.text_safety import as_sentence
@@ -104,7 +104,8 @@ async def _start(asked: ApiRequest, said: NewRun | NewCall, written: dict[str, A
         caller=trace_caller({name: ",".join(request.headers.getlist(name)) for name in FIELDS}),
     )
     try:
-        run_id = await start_workflow(asked.parts.client, new, run_id, said.task_queue)
+        agents = HoldfastClient(asked.parts.client.temporal, said.task_queue)
+        run_id = (await agents.start_request(new, run_id)).id
     except RunExistsError:
         assert run_id is not None  # a new id is not in use
         there = await asked.parts.run(run_id).describe()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from holdfast.client.errors import NO_SUCH, HoldfastError
 from holdfast.client.run import Run
-from holdfast.client.run_lists import RunFilter, list_runs, status_query
+from holdfast.client.run_lists import RunFilter
 from holdfast.client.visibility import NEWEST, first_runs
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
@@ -147,7 +147,7 @@ async def load_call(parts: Services, run_id: str, call_id: str) -> OpenCall | Cl
 
 async def _load(parts: Services, run_id: str, call_id: str) -> OpenCall | ClosedCall:
     run = parts.run(run_id)
-    info = await read_run_info(parts.client, await run.describe())
+    info = await read_run_info(parts.client.temporal, await run.describe())
     pending = await run.approvals()
     status = (await run.status()).to_json()
     history = await read_history(run, call_id, status["log"]["entries"])
@@ -181,7 +181,7 @@ async def find_next_pending(
     with suppress(HoldfastError, TimeoutError):
         async with asyncio.timeout(NEXT_SECONDS):
             wanted = (names.FOR_ANYBODY, *person.groups)
-            query = status_query("awaiting_approval") + RunFilter(groups=wanted).terms()
+            query = str(RunFilter(groups=wanted, status="awaiting_approval"))
             runs = [run.id for run in await first_runs(parts.client, query, NEWEST, _MAX_NEXT_RUNS)]
             for one in dict.fromkeys([run_id, *runs]):
                 with suppress(HoldfastError):
@@ -228,9 +228,8 @@ async def find_similar_calls(parts: Services, pending: OpenCall) -> list[Similar
         async with asyncio.timeout(SIMILAR_SECONDS):
             info = pending.run_info
             by_agent = "" if info.principal else info.agent or ""
-            query = status_query("awaiting_approval")
-            query += RunFilter(by_agent, tool, info.principal or "").terms()
-            runs = await list_runs(parts.client, query, MAX_SIMILAR + 1)
+            query = RunFilter(by_agent, tool, info.principal or "", status="awaiting_approval")
+            runs = await parts.client.list_runs(query, MAX_SIMILAR + 1)
             others = [run.id for run in runs if run.id != pending.run_id]
             await asyncio.gather(*map(search, others[:MAX_SIMILAR]))
     return sorted(found, key=lambda one: not one.same_arguments)[:MAX_SIMILAR]

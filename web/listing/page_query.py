@@ -12,16 +12,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
 
-from temporalio.client import Client
-
 from holdfast.client.errors import wrong_command
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import (
     OPEN,
     MissingAttributesError,
     RunFilter,
     RunListing,
-    count_runs,
-    list_runs,
     status_query,
 )
 from holdfast.client.visibility import EXPIRING, NEWEST, ListOrder, Place, first_runs, sort_runs
@@ -154,7 +151,9 @@ class ListPage:
         return hashlib.sha256(repr((self.count, seen)).encode()).hexdigest()[:32]
 
 
-async def read_page(client: Client, view: ListView, own_groups: tuple[str, ...]) -> ListPage:
+async def read_page(
+    client: HoldfastClient, view: ListView, own_groups: tuple[str, ...]
+) -> ListPage:
     """Query the runs of a page by search attributes.
 
     Raises:
@@ -165,25 +164,27 @@ async def read_page(client: Client, view: ListView, own_groups: tuple[str, ...])
     try:
         query = waiting + wanted.terms()
         runs = await first_runs(client, query, order, PAGE_RUNS + 1, view.after)
-        count = await count_runs(client, query)
+        count = await client.count_runs(query)
         unplaced = []
         if view.after is None and count > len(runs):
             nowhere = f"{query} AND {order.attribute} IS NULL"
-            unplaced = await list_runs(client, nowhere, MAX_UNPLACED)
+            unplaced = await client.list_runs(nowhere, MAX_UNPLACED)
         return ListPage(runs[:PAGE_RUNS], unplaced, count, len(runs) > PAGE_RUNS)
     except MissingAttributesError:
         without_groups = replace(wanted, groups=()).terms()
     lacking = "the times and approvers of pending calls"
     try:
-        runs = await list_runs(client, waiting + without_groups, MAX_ASKED + 1)
+        runs = await client.list_runs(waiting + without_groups, MAX_ASKED + 1)
     except MissingAttributesError:
         lacking = "pending calls, agents and principals"
-        runs = await list_runs(client, OPEN + RunFilter(id_prefix=view.run).terms(), MAX_ASKED + 1)
+        runs = await client.list_runs(OPEN + RunFilter(id_prefix=view.run).terms(), MAX_ASKED + 1)
     is_cut = len(runs) > MAX_ASKED
     return ListPage(runs[:MAX_ASKED], [], len(runs), False, lacking, is_cut)
 
 
-async def count_expiring(client: Client, view: ListView, own_groups: tuple[str, ...]) -> int:
+async def count_expiring(
+    client: HoldfastClient, view: ListView, own_groups: tuple[str, ...]
+) -> int:
     """Count the runs of a view with a call that expires within the hour.
 
     Raises:
@@ -191,7 +192,7 @@ async def count_expiring(client: Client, view: ListView, own_groups: tuple[str, 
     """
     query = status_query("awaiting_approval") + view.run_filter(own_groups).terms()
     end = (datetime.now(UTC) + SOON).isoformat()
-    return await count_runs(client, f'{query} AND {EXPIRING.attribute} <= "{end}"')
+    return await client.count_runs(f'{query} AND {EXPIRING.attribute} <= "{end}"')
 
 
 def order_by_answers(

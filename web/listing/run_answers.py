@@ -9,11 +9,9 @@ from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Final
 
-from temporalio.client import Client
-
 from holdfast.client.diagnosis import NoBuildError, TaskTimedOutError
 from holdfast.client.errors import NO_SUCH, HoldfastError, NoWorkerError
-from holdfast.client.run import Run
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas.decision import PendingApproval
 
@@ -31,7 +29,7 @@ _Key = tuple[object, ...]
 class RunAnswers:
     """The queries of a process."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: HoldfastClient) -> None:
         self._client = client
         self._gate = asyncio.Semaphore(AT_ONCE)
         # Each query returns the answer, and the time until which it is kept.
@@ -70,7 +68,7 @@ class RunAnswers:
                 if silent is not None and monotonic() < silent[0]:
                     answer = silent[1]
                 else:
-                    answer = [*await Run(self._client, run.id).approvals()]
+                    answer = [*await self._client.run(run.id).approvals()]
             except NoWorkerError as error:
                 # Another run may be on another build, and another run's task may not time out.
                 if not isinstance(error, NoBuildError | TaskTimedOutError):

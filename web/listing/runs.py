@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, get_args
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -16,9 +16,10 @@ from starlette.responses import Response
 
 from holdfast.client.errors import HoldfastError
 from holdfast.client.result import detail
-from holdfast.client.run_lists import RunFilter, RunListing, status_query
+from holdfast.client.run_lists import RunFilter, RunListing
 from holdfast.client.visibility import STARTED, first_runs
 from holdfast.runtime.text_safety import one_line
+from holdfast.schemas.run import RunStatus
 from holdfast.web import page_text
 from holdfast.web.listing.page_query import format_place, parse_place
 from holdfast.web.listing.rows import plain_names
@@ -72,13 +73,14 @@ class RunsPage:
         filters = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
         active_filters = {name: text for name, text in filters.items() if text}
         after = request.query_params.get("after")
-        wanted = RunFilter(
-            agent=filters["agent"], principal=filters["principal"], id_prefix=filters["run"]
+        query = RunFilter(
+            agent=filters["agent"],
+            principal=filters["principal"],
+            id_prefix=filters["run"],
+            status=next((each for each in get_args(RunStatus) if each == filters["status"]), None),
         )
-        status = filters["status"] if filters["status"] in CHOICES else None
-        query = status_query(status) + wanted.terms()
         place = parse_place(after) if after else None
-        found = await first_runs(self._parts.client, query, STARTED, PAGE_RUNS + 1, place)
+        found = await first_runs(self._parts.client, str(query), STARTED, PAGE_RUNS + 1, place)
         shown = found[:PAGE_RUNS]
         last = format_place((shown[-1].started, shown[-1].id)) if len(found) > PAGE_RUNS else ""
         return page(

@@ -223,7 +223,7 @@ class RunPages:
         return await _done(run, run.cancel, "cancelled")
 
     def _conversation(self, request: Request) -> Run:
-        return Run(self.parts.client, request.path_params["run"], listens=True)
+        return Run(self.parts.client.temporal, request.path_params["run"], listens=True)
 
     def _run(self, request: Request) -> Run:
         return self.parts.run(request.path_params["run"])

@@ -120,7 +120,7 @@ async def take_snapshot(
         HoldfastError: the run does not exist, or Temporal does not answer.
     """
     run = parts.run(run_id)
-    found = await read_run_info(parts.client, await run.describe())
+    found = await read_run_info(parts.client.temporal, await run.describe())
     ending = None
     if found.ended is not None:
         try:

@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from temporalio.client import Client
-
 from holdfast.client import result
-from holdfast.client.run_lists import list_runs
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
@@ -139,7 +137,9 @@ def used_text(seen: LoadedRun) -> str:
     return result.usage_line(spent) + (", cost unknown" if unknown else "")
 
 
-async def read_delegates(client: Client, seen: LoadedRun) -> tuple[list[DelegateBranch], bool]:
+async def read_delegates(
+    client: HoldfastClient, seen: LoadedRun
+) -> tuple[list[DelegateBranch], bool]:
     """Return the delegates of a run with theirs, and whether some were left out.
 
     Raises:
@@ -150,7 +150,7 @@ async def read_delegates(client: Client, seen: LoadedRun) -> tuple[list[Delegate
         f'RootWorkflowId = "{root}" AND WorkflowType = "{names.AGENT_WORKFLOW}"'
         ' AND ExecutionStatus != "ContinuedAsNew"'
     )
-    found = await list_runs(client, query, MAX_DELEGATES + 1)
+    found = await client.list_runs(query, MAX_DELEGATES + 1)
     children: dict[str | None, list[DelegateBranch]] = defaultdict(list)
     branches: dict[str, DelegateBranch] = {}
     for run in sorted(found, key=lambda run: run.started):

@@ -11,6 +11,7 @@ from temporalio.client import Client
 
 from holdfast.client.diagnosis import StuckRunError
 from holdfast.client.errors import RUN_FAILED, UNREACHABLE, EncryptedError, HoldfastError
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.identity.key_sets import FileKeySet
 from holdfast.schemas.run import Principal
 from holdfast.schemas.settings.keys import KeySet
@@ -45,7 +46,7 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
 @pytest.fixture
 async def free(client: Client) -> AsyncIterator[Stage]:
     """An inbox whose settings let programs do what they may do with Temporal itself."""
-    parts = Services(client, takes_definitions=True, takes_principals=True)
+    parts = Services(HoldfastClient(client), takes_definitions=True, takes_principals=True)
     seal = TextSealer()
     link = LinkSignIn(seal, "ann")
     async with opened(parts, link, BearerTokens(seal, [])) as made:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.client.errors import RejectedError
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.schemas import names
 from holdfast.schemas.names import ErrorCode
 from holdfast.web.api.api_request import ApiRequest
@@ -62,7 +63,7 @@ async def said(
     """What is answered, and what the run was told besides."""
     run = Listening(answer)
     monkeypatch.setattr(Services, "run", lambda self, run_id: run)
-    response = await say(asked(Services(nowhere), prefer))
+    response = await say(asked(Services(HoldfastClient(nowhere)), prefer))
     return response.status_code, json.loads(bytes(response.body)), run.told
 
 

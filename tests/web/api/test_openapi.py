@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 from starlette.routing import Route
 from temporalio.client import Client
 
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.web.api.api_request import JSON
 from holdfast.web.api.openapi import Operation, build_description, curl_command
 from holdfast.web.api.operations import OPERATIONS, Resource, routes
@@ -69,7 +70,7 @@ async def desk(
 def test_what_is_described_is_served_and_what_is_served_described(nowhere: Client) -> None:
     served = {
         (route.endpoint.operation.method, route.path.replace("{run:path}", "{run}"))
-        for route in routes(Services(nowhere))
+        for route in routes(Services(HoldfastClient(nowhere)))
         if isinstance(route, Route) and isinstance(route.endpoint, Resource)
     }
     told = {(method.upper(), path) for path, each in TOLD["paths"].items() for method in each}

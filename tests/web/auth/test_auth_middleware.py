@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from temporalio.client import Client
 
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.web.auth import sessions
 from holdfast.web.auth.auth_middleware import BearerTokens
 from holdfast.web.auth.sessions import Person, TextSealer
@@ -47,7 +48,13 @@ class Inboxes:
     ) -> Stage:
         sealed = TextSealer(secret)
         link = LinkSignIn(sealed, by, ("finance",))
-        made = opened(Services(self._client), link, BearerTokens(sealed, []), url=url, app=pages())
+        made = opened(
+            Services(HoldfastClient(self._client)),
+            link,
+            BearerTokens(sealed, []),
+            url=url,
+            app=pages(),
+        )
         stage = await self._stack.enter_async_context(made)
         stage.link = link.address(stage.address)
         return stage

@@ -15,6 +15,7 @@ import pytest
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from temporalio.client import Client
 
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.web.auth import oidc as of_provider
 from holdfast.web.auth.auth_middleware import BearerTokens
@@ -44,7 +45,9 @@ class Inboxes:
         seal = TextSealer()
         said = Oidc.model_validate({"issuer": issuer, "clientId": CLIENT, **settings})
         way = OidcSignIn(seal, said, Known(said, secret, http))
-        made = opened(Services(self._client), way, BearerTokens(seal, []), app=pages())
+        made = opened(
+            Services(HoldfastClient(self._client)), way, BearerTokens(seal, []), app=pages()
+        )
         return await self._stack.enter_async_context(made)
 
 

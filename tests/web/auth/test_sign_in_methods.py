@@ -11,6 +11,7 @@ import pytest
 from starlette.requests import Request
 from temporalio.client import Client
 
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.identity.key_sets import FileKeySet, LiveKeySet, UrlKeySet
 from holdfast.schemas.settings.inbox import Proxy
 from holdfast.schemas.settings.keys import KeySet
@@ -39,7 +40,10 @@ def behind(nowhere: Client, stack: AsyncExitStack) -> Open:
             {"userHeader": "X-User", "groupsHeader": "X-Groups", "networks": list(networks)}
         )
         made = opened(
-            Services(nowhere), ProxySignIn(seal, said), BearerTokens(seal, keys), app=pages()
+            Services(HoldfastClient(nowhere)),
+            ProxySignIn(seal, said),
+            BearerTokens(seal, keys),
+            app=pages(),
         )
         return await stack.enter_async_context(made)
 
@@ -142,7 +146,9 @@ async def for_programs(client: Client, *sets: LiveKeySet) -> AsyncIterator[Stage
     """An inbox that takes the tokens of these keys, and to which a person could sign in."""
     seal = TextSealer()
     link = LinkSignIn(seal, "ann")
-    async with opened(Services(client), link, BearerTokens(seal, sets), app=pages()) as at:
+    async with opened(
+        Services(HoldfastClient(client)), link, BearerTokens(seal, sets), app=pages()
+    ) as at:
         del at.http.headers["origin"]
         at.link = link.address(at.address)
         yield at

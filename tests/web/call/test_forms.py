@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run import Run
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.tool import ShownTool
@@ -303,7 +304,7 @@ async def test_so_it_is_where_a_plan_was_changed_meanwhile(
     monkeypatch.setattr(routes, "find_similar_calls", none)
     monkeypatch.setattr(Run, "approvals", none)
     sent = request(ANN, ("about", "deny"), ("digest", past.versions[0].digest))
-    answer = await routes.CallPages(Services(nowhere)).decide(sent)
+    answer = await routes.CallPages(Services(HoldfastClient(nowhere))).decide(sent)
     assert answer.status_code == 409
     [alert] = re.findall(r'role="alert".*?</table>', bytes(answer.body).decode(), re.S)
     assert re.findall(r'role="rowheader">(.*?)</th>', alert) == ["Step 3: Pay"]

@@ -17,6 +17,7 @@ from holdfast.client.errors import (
     DecisionRejectedError,
     HoldfastError,
 )
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
@@ -46,12 +47,12 @@ def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> list[str]:
             raise answer
         return list(answer)
 
-    async def found(_: Client, query: str, *more: Any) -> list[RunListing]:
-        queries.append(query)
+    async def found(_: HoldfastClient, query: object, *more: Any) -> list[RunListing]:
+        queries.append(str(query))
         return [run(id) for id in said]
 
     monkeypatch.setattr(Run, "approvals", waits)
-    monkeypatch.setattr(loader, "list_runs", found)
+    monkeypatch.setattr(HoldfastClient, "list_runs", found)
     monkeypatch.setattr(loader, "first_runs", found)
     return queries
 
@@ -63,12 +64,20 @@ async def test_what_is_alike_is_told_first_what_is_the_same_and_no_more_than_a_f
     silent = HoldfastError("no", "look", UNREACHABLE)
     said = {"order-7": [waiting()], "a": other, "silent": silent, "b": [waiting()]}
     answering(monkeypatch, **said)
-    found = await loader.find_similar_calls(Services(nowhere), question())
+    found = await loader.find_similar_calls(Services(HoldfastClient(nowhere)), question())
     assert [(one.run, one.same_arguments) for one in found] == [("b", True), ("a", False)]
     assert found[1].href == "/waiting/a/t1c9"
     answering(monkeypatch, a=[waiting(f"t1c{n}") for n in range(9)])
-    assert len(await loader.find_similar_calls(Services(nowhere), question())) == loader.MAX_SIMILAR
-    assert await loader.find_similar_calls(Services(nowhere), question(kind="reconcile")) == []
+    assert (
+        len(await loader.find_similar_calls(Services(HoldfastClient(nowhere)), question()))
+        == loader.MAX_SIMILAR
+    )
+    assert (
+        await loader.find_similar_calls(
+            Services(HoldfastClient(nowhere)), question(kind="reconcile")
+        )
+        == []
+    )
 
 
 async def test_alike_is_of_the_same_principal_or_else_of_the_same_agent(
@@ -78,7 +87,7 @@ async def test_alike_is_of_the_same_principal_or_else_of_the_same_agent(
     for principal in ("Ada", ""):
         one = question(principal)
         of_desk = replace(one, run_info=replace(one.run_info, agent="desk"))
-        await loader.find_similar_calls(Services(nowhere), of_desk)
+        await loader.find_similar_calls(Services(HoldfastClient(nowhere)), of_desk)
     by_principal, by_agent = (query.partition("awaiting_approval")[2] for query in queries)
     assert by_principal == '" AND AgentPrincipal = "Ada" AND PendingTools = "pay"'
     assert by_agent == '" AND AgentName = "desk" AND PendingTools = "pay"'
@@ -91,8 +100,10 @@ async def test_nobody_waits_long_for_what_is_alike_or_next(
     monkeypatch.setattr(loader, "NEXT_SECONDS", 0.01)
     answering(monkeypatch, never=[])
     async with asyncio.timeout(20):
-        assert await loader.find_similar_calls(Services(nowhere), question()) == []
-        assert await find_next_pending(Services(nowhere), "never", "t1c1", ANN) is None
+        assert await loader.find_similar_calls(Services(HoldfastClient(nowhere)), question()) == []
+        assert (
+            await find_next_pending(Services(HoldfastClient(nowhere)), "never", "t1c1", ANN) is None
+        )
 
 
 async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
@@ -105,13 +116,18 @@ async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
         "a": [waiting(quorum=2, decisions=[given]), waiting("t1c2", approvers=["finance"])],
     }
     answering(monkeypatch, **said)
-    assert await find_next_pending(Services(nowhere), "order-7", "t1c1", ANN) == "/waiting/a/t1c2"
     assert (
-        await find_next_pending(Services(nowhere), "order-7", "t1c3", ANN)
+        await find_next_pending(Services(HoldfastClient(nowhere)), "order-7", "t1c1", ANN)
+        == "/waiting/a/t1c2"
+    )
+    assert (
+        await find_next_pending(Services(HoldfastClient(nowhere)), "order-7", "t1c3", ANN)
         == "/waiting/order-7/t1c1"
     )
     answering(monkeypatch, **{"order-7": said["order-7"]})
-    assert await find_next_pending(Services(nowhere), "order-7", "t1c1", ANN) is None
+    assert (
+        await find_next_pending(Services(HoldfastClient(nowhere)), "order-7", "t1c1", ANN) is None
+    )
 
 
 # --- what meets a decision ---------------------------------------------------------------
@@ -155,7 +171,7 @@ async def test_where_nobody_answers_it_is_said_whether_it_was_sent(
     monkeypatch.setattr(Services, "decide", fails)
     digest = ("digest", question().approval.digest)
     form = [("form_token", "mine"), ("about", "deny"), digest, ("reason", "Not on a Sunday.")]
-    answer = await routes.CallPages(Services(nowhere)).decide(request(ANN, *form))
+    answer = await routes.CallPages(Services(HoldfastClient(nowhere))).decide(request(ANN, *form))
     text = bytes(answer.body).decode()
     assert (answer.status_code, said in text) == (status, True)
     assert ("Your decision was sent" in text) is (said == "may still arr")
@@ -185,7 +201,7 @@ async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew
     for name, instead in {"load_call": look, "find_similar_calls": none}.items():
         monkeypatch.setattr(routes, name, instead)
     form = [("about", "deny"), ("digest", before.approval.digest), ("reason", "Too much.")]
-    answer = await routes.CallPages(Services(nowhere)).decide(request(ANN, *form))
+    answer = await routes.CallPages(Services(HoldfastClient(nowhere))).decide(request(ANN, *form))
     text = bytes(answer.body).decode()
     assert answer.status_code == 409
     assert "The call has changed since it was shown to you" in text
@@ -198,7 +214,7 @@ async def test_what_others_do_is_told_to_who_has_the_page_open(
     edit, approve = map(decided, ("edit", "approve"))
     made = [{**edit["decided"], "by": "grace"}]
     found: list[Any] = [question(decisions=made), over(edit, approve), over(), question()]
-    pages = routes.CallPages(Services(nowhere))
+    pages = routes.CallPages(Services(HoldfastClient(nowhere)))
 
     async def look(*_: Any) -> Any:
         return found[0]
@@ -273,5 +289,5 @@ async def test_who_finds_no_room_to_hear_of_a_call_is_told_to_come_again(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, bound: tuple[Any, str, Any]
 ) -> None:
     monkeypatch.setattr(*bound)
-    answer = await routes.CallPages(Services(nowhere)).changes(request(ANN))
+    answer = await routes.CallPages(Services(HoldfastClient(nowhere))).changes(request(ANN))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.client.errors import EncryptedError
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.stream.deltas import Frame
 from holdfast.web.api import runs as of_runs
 from holdfast.web.api.api_request import ApiRequest
@@ -62,13 +63,13 @@ async def test_who_asks_for_the_head_alone_holds_no_stream(
     monkeypatch.setattr(Services, "run", lambda self, run_id: There())
     scope = {"type": "http", "method": method, "headers": [], "query_string": b""}
     asked = Request(scope | {"state": {"person": Person("ann")}})
-    answer = await of_runs.follow(ApiRequest(asked, Services(nowhere), "r"))
+    answer = await of_runs.follow(ApiRequest(asked, Services(HoldfastClient(nowhere)), "r"))
     assert isinstance(answer, EventStream) == holds
     assert answer.headers["content-type"].startswith(streaming.MEDIA_TYPE)
     for bound in ((of_runs, "STREAM_LIMIT", StreamLimit(0)), FULL_FOR_ANN):
         with monkeypatch.context() as full:
             full.setattr(*bound)
-            again = of_runs.follow(ApiRequest(asked, Services(nowhere), "r"))
+            again = of_runs.follow(ApiRequest(asked, Services(HoldfastClient(nowhere)), "r"))
             if holds:
                 with pytest.raises(HttpProblem) as refused:
                     await again

@@ -8,6 +8,7 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.client.errors import NoWorkerError
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run_lists import MissingAttributesError, RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval, digest_of
@@ -217,7 +218,7 @@ async def test_runs_without_a_place_stand_on_the_first_page_and_no_more_than_a_f
     async def first(*_: Any) -> list[RunListing]:
         return []
 
-    async def listed(_: Client, query: str, limit: int) -> list[RunListing]:
+    async def listed(_: HoldfastClient, query: str, limit: int) -> list[RunListing]:
         return [run(f"order-{n}") for n in range(5)][:limit]
 
     async def counted(*_: Any) -> int:
@@ -226,14 +227,17 @@ async def test_runs_without_a_place_stand_on_the_first_page_and_no_more_than_a_f
     async def unknown(*_: Any) -> list[RunListing]:
         raise MissingAttributesError("PendingSince")
 
-    for name, instead in {"first_runs": first, "list_runs": listed, "count_runs": counted}.items():
-        monkeypatch.setattr(page_query, name, instead)
-    assert len((await page_query.read_page(nowhere, ListView(), ())).unplaced) == 5
-    assert (await page_query.read_page(nowhere, ListView(after=(AT, "order-7")), ())).unplaced == []
+    monkeypatch.setattr(page_query, "first_runs", first)
+    monkeypatch.setattr(HoldfastClient, "list_runs", listed)
+    monkeypatch.setattr(HoldfastClient, "count_runs", counted)
+    assert len((await page_query.read_page(HoldfastClient(nowhere), ListView(), ())).unplaced) == 5
+    assert (
+        await page_query.read_page(HoldfastClient(nowhere), ListView(after=(AT, "order-7")), ())
+    ).unplaced == []
     monkeypatch.setattr(page_query, "first_runs", unknown)
     for most, asked in ((5, 5), (4, 4)):
         monkeypatch.setattr(page_query, "MAX_ASKED", most)
-        found = await page_query.read_page(nowhere, ListView(), ())
+        found = await page_query.read_page(HoldfastClient(nowhere), ListView(), ())
         assert (len(found.runs), found.is_incomplete) == (asked, most == 4)
 
 

@@ -20,6 +20,7 @@ from holdfast.client.errors import (
     HoldfastError,
     NoWorkerError,
 )
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.remote_run import RunStart
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
@@ -70,7 +71,10 @@ async def test_an_answer_is_good_for_a_moment_and_as_long_as_the_list_says_the_s
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock
 ) -> None:
     monkeypatch.setattr(run_answers, "monotonic", clock)
-    asks, questions = answering(monkeypatch, lambda _: [waiting()]), RunAnswers(nowhere)
+    asks, questions = (
+        answering(monkeypatch, lambda _: [waiting()]),
+        RunAnswers(HoldfastClient(nowhere)),
+    )
     for found in await asyncio.gather(*(answers(questions, run()) for _ in range(2))):
         assert found == {"order-7": [waiting()]}
     assert len(asks.asked) == 1
@@ -93,7 +97,7 @@ async def test_where_nobody_works_nothing_more_is_asked_for_a_while(
         raise own.get(id, nobody)
 
     monkeypatch.setattr(run_answers, "monotonic", clock)
-    asks, questions = answering(monkeypatch, say), RunAnswers(nowhere)
+    asks, questions = answering(monkeypatch, say), RunAnswers(HoldfastClient(nowhere))
     own = ["on-a-build", "timed-out"]
     for id in (*own, "a"):
         await answers(questions, run(id))
@@ -118,7 +122,7 @@ async def test_what_a_run_cannot_say_is_no_end_of_the_list(
                 raise RuntimeError("what nobody planned")
         return []
 
-    asks, questions = answering(monkeypatch, say), RunAnswers(nowhere)
+    asks, questions = answering(monkeypatch, say), RunAnswers(HoldfastClient(nowhere))
     assert await answers(questions, run("gone")) == {"gone": []}
     with pytest.raises(RuntimeError):
         await answers(questions, run("broken"))
@@ -130,7 +134,9 @@ async def test_a_few_runs_are_asked_at_a_time_and_not_more_than_are_kept(
 ) -> None:
     monkeypatch.setattr(run_answers, "MAX_KEPT", 20)
     asks = answering(monkeypatch, lambda _: [])
-    told = await answers(RunAnswers(nowhere), *(run(f"order-{n}") for n in range(30)))
+    told = await answers(
+        RunAnswers(HoldfastClient(nowhere)), *(run(f"order-{n}") for n in range(30))
+    )
     assert (len(told), len(asks.asked), asks.most) == (20, 20, run_answers.AT_ONCE)
 
 
@@ -151,7 +157,7 @@ async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
     monkeypatch.setattr(Run, "ending", ended)
     monkeypatch.setattr(runs, "ANSWER_SECONDS", 0.01)
     async with asyncio.timeout(20):
-        found = await runs.RunsPage(Services(nowhere)).rows(
+        found = await runs.RunsPage(Services(HoldfastClient(nowhere))).rows(
             [*map(run, ["silent", "gone", "order-7"])]
         )
     assert [(row.summary, row.failure[:20]) for row in found] == [
@@ -171,7 +177,7 @@ async def test_a_run_whose_id_was_used_again_says_so_and_leads_to_no_other(
 
     monkeypatch.setattr(Run, "start_info", beginning)
     before = replace(run(), status="completed", started=AT - timedelta(days=1), execution="e/1")
-    parts = Services(nowhere, temporal_ui="https://ui.example")
+    parts = Services(HoldfastClient(nowhere), temporal_ui="https://ui.example")
     newer, older = await runs.RunsPage(parts).rows([run(), before])
     assert (newer.summary, newer.is_earlier_run, newer.link) == ("The newer one.", False, None)
     assert (older.summary, older.is_earlier_run, older.run.status) == ("", True, "completed")
@@ -218,7 +224,9 @@ async def test_what_is_sent_is_for_what_was_shown_and_in_the_name_of_who_decides
 ) -> None:
     answering(monkeypatch, lambda _: [waiting()])
     sent = sending(monkeypatch)
-    [outcome] = await decide_selected(Services(nowhere), ANN, [choice()], "deny", "No.")
+    [outcome] = await decide_selected(
+        Services(HoldfastClient(nowhere)), ANN, [choice()], "deny", "No."
+    )
     assert outcome.text == "Denied."
     said = {"callId": "t1c1", "decision": "deny", "reason": "No.", "digest": choice().digest}
     assert [one.to_json() for one in sent] == [{**said, "by": "ann", "groups": ["finance"]}]
@@ -238,7 +246,7 @@ async def test_what_is_refused_says_why(
 ) -> None:
     answering(monkeypatch, lambda _: [waiting()])
     sending(monkeypatch, refusal)
-    [outcome] = await decide_selected(Services(nowhere), ANN, [choice()], "approve")
+    [outcome] = await decide_selected(Services(HoldfastClient(nowhere)), ANN, [choice()], "approve")
     assert outcome.text.startswith("Not decided: bob was faster")
     assert outcome.tone == tone
 
@@ -251,14 +259,15 @@ async def test_each_is_decided_once_a_few_at_a_time_and_what_is_too_much_is_told
     sent = sending(monkeypatch)
     choices = read_choices([*(str(choice(f"order-{n}")) for n in range(22))] * 2)
     assert len(choices) == 22
-    outcomes = await decide_selected(Services(nowhere), ANN, choices, "approve")
+    outcomes = await decide_selected(Services(HoldfastClient(nowhere)), ANN, choices, "approve")
     assert [one.tone for one in outcomes] == ["good"] * 20 + ["asks"] * 2
     assert outcomes[-1].text.startswith("Not decided: at most 250 at a time.")
     assert (len(sent), asks.most) == (20, bulk.AT_ONCE)
     # What is not decided is not asked a reason for.
-    assert [bool(one.text) for one in await decide_selected(Services(nowhere), ANN, choices, None)][
-        -3:
-    ] == [False, True, True]
+    assert [
+        bool(one.text)
+        for one in await decide_selected(Services(HoldfastClient(nowhere)), ANN, choices, None)
+    ][-3:] == [False, True, True]
 
 
 def request(query: str, person: Person, *form: tuple[str, str], seen: str = "") -> Request:
@@ -272,7 +281,7 @@ async def test_a_run_is_asked_anew_once_something_was_decided_in_it(
 ) -> None:
     asks = answering(monkeypatch, lambda _: [waiting()])
     sending(monkeypatch)
-    waits = routes.PendingPages(Services(nowhere))
+    waits = routes.PendingPages(Services(HoldfastClient(nowhere)))
     await answers(waits._asked, run(), run("other"))
     chosen = ("chosen", str(choice()))
     done = await waits.decide(request("", ANN, chosen, ("decision", "approve")))
@@ -295,7 +304,9 @@ async def test_a_reason_is_one_that_a_run_takes(
     answering(monkeypatch, lambda _: [waiting()])
     sent = sending(monkeypatch)
     fields = {"chosen": str(choice()), "decision": "deny", "reason": "x" * chars}
-    page = await routes.PendingPages(Services(nowhere)).decide(request("", ANN, *fields.items()))
+    page = await routes.PendingPages(Services(HoldfastClient(nowhere))).decide(
+        request("", ANN, *fields.items())
+    )
     assert (page.status_code, len(sent)) == (status, status == 200)
     text = bytes(page.body).decode()
     assert said in text
@@ -313,7 +324,7 @@ async def test_who_sees_what_is_for_them_is_told_of_that_and_not_of_anothers(
 
     monkeypatch.setattr(routes, "read_page", look)
     monkeypatch.setattr(routes, "EventStream", lambda room, viewer, frames: frames)
-    waits = routes.PendingPages(Services(nowhere))
+    waits = routes.PendingPages(Services(HoldfastClient(nowhere)))
     ann, bob = ANN, Person("bob", ("ops",))
     streams: list[Any] = [
         await waits.changes(request(query, person))
@@ -382,5 +393,5 @@ async def test_who_finds_no_room_is_told_to_come_again(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, bound: tuple[Any, str, Any]
 ) -> None:
     monkeypatch.setattr(*bound)
-    answer = await routes.PendingPages(Services(nowhere)).changes(request("", ANN))
+    answer = await routes.PendingPages(Services(HoldfastClient(nowhere))).changes(request("", ANN))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from temporalio.client import Client
 
+from holdfast.schemas.run import RunStatus
 from tests.client.crowd import Asks, Crowd
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
 from tests.support.eventually import eventually
@@ -76,7 +77,7 @@ async def test_a_call_that_a_person_denied_is_not_told_as_a_fault(
     assert '<span class="badge dim">denied' in live.text
 
 
-async def start(made: Backend, id: str, stands: str, summary: str = "", **agent: Any) -> str:
+async def start(made: Backend, id: str, stands: RunStatus, summary: str = "", **agent: Any) -> str:
     """Start a run, and see it listed as it is to stand."""
     conversation = agent.pop("conversation", False)
     handle = await made.client.start_workflow(

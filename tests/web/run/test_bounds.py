@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from starlette.exceptions import HTTPException
@@ -14,6 +14,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.errors import EncryptedError, HoldfastError, NoWorkerError
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.result import RunEnding
 from holdfast.runtime.data_converter import data_converter
 from holdfast.schemas import names
@@ -59,21 +60,21 @@ def of(run_id: str, **more: Any) -> LoadedRun:
 
 
 def lists(*runs: Any, **more: Any) -> Any:
-    return Lists(*runs, **more)
+    return HoldfastClient(cast(Client, Lists(*runs, **more)))
 
 
 async def test_a_tree_has_a_bound_and_says_that_there_are_more() -> None:
     there = lists(*(delegate(f"a.t1c{n}", "a") for n in range(MAX_DELEGATES + 50)))
     assert (await read_delegates(there, of("a")))[1]
-    assert there.limit == MAX_DELEGATES + 1
+    assert there.temporal.limit == MAX_DELEGATES + 1
     assert not (await read_delegates(lists(delegate("a.t1c1", "a")), of("a")))[1]
 
 
 async def test_a_tree_is_of_this_run_whatever_its_id_holds() -> None:
     there = lists(delegate("x", "a"), delegate("x.t1c1", "x"), delegate("y", "b"))
     found, _ = await read_delegates(there, of("a", root='r"\\'))
-    assert 'RootWorkflowId = "r\\"\\\\"' in there.query
-    assert 'ExecutionStatus != "ContinuedAsNew"' in there.query
+    assert 'RootWorkflowId = "r\\"\\\\"' in there.temporal.query
+    assert 'ExecutionStatus != "ContinuedAsNew"' in there.temporal.query
     [one] = found
     assert (one.href, one.agent, [each.call for each in one.children]) == (
         "/run/x",
@@ -209,7 +210,7 @@ async def test_a_page_shows_so_many_instances_and_says_how_many_more_there_are(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch, count: int, more: int, silent: bool
 ) -> None:
     monkeypatch.setattr(Services, "run", lambda self, run_id: Instances(count, silent=silent))
-    page = bytes((await RunPages(Services(nowhere)).state(asked())).body).decode()
+    page = bytes((await RunPages(Services(HoldfastClient(nowhere))).state(asked())).body).decode()
     assert page.count("State of n") == 2 * (count - more), "its heading, and its label"
     assert (f"{more} more instances are not shown" in page) == bool(more)
     assert ("more instances" in page) == bool(more)
@@ -221,7 +222,7 @@ async def test_the_state_of_a_run_under_way_is_not_waited_for_to_its_end(
     run = Instances(1, silent=True, closed=None)
     monkeypatch.setattr(Services, "run", lambda self, run_id: run)
     with pytest.raises(NoWorkerError):
-        await RunPages(Services(nowhere)).state(asked())
+        await RunPages(Services(HoldfastClient(nowhere))).state(asked())
 
 
 @pytest.mark.parametrize(("data", "there"), [("aGk=", True), ("aGk", False)])
@@ -236,7 +237,7 @@ async def test_a_picture_that_cannot_be_read_is_not_there(
             return [entry]
 
     monkeypatch.setattr(Services, "run", lambda self, run_id: Shows())
-    asking = RunPages(Services(nowhere)).picture(asked(n=1, index=0))
+    asking = RunPages(Services(HoldfastClient(nowhere))).picture(asked(n=1, index=0))
     if there:
         assert (await asking).body == b"hi"
     else:

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.client.errors import NO_SUCH, UNREACHABLE, EncryptedError, HoldfastError
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.remote_run import RunDescription
 from holdfast.client.run import Run
 from holdfast.client.stream.heartbeats import AnswerProgress, CallProgress
@@ -182,9 +183,9 @@ async def test_a_page_that_stays_open_asks_again_after_a_while(
     for bound in ((routes, "MAX_STREAMS", 0), FULL_FOR_ANN):
         with monkeypatch.context() as full:
             full.setattr(*bound)
-            answer = await RunPages(Services(nowhere)).changes(Request(asked))
+            answer = await RunPages(Services(HoldfastClient(nowhere))).changes(Request(asked))
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
-    stream = await RunPages(Services(nowhere)).changes(Request(asked))
+    stream = await RunPages(Services(HoldfastClient(nowhere))).changes(Request(asked))
     told: list[Any] = []
 
     async def send(message: Any) -> None:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.client.errors import NoWorkerError
+from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.web.run import routes
 from holdfast.web.run.routes import RunPages
 from holdfast.web.run.snapshot import LoadedRun, RunInfo
@@ -29,7 +30,9 @@ class NoDelegates:
 
 async def shown(known: RunInfo, **more: Any) -> dict[str, Any]:
     server: Any = NoDelegates()
-    return await build_run_view(Services(server), LoadedRun(known, **more, has_answered=True))
+    return await build_run_view(
+        Services(HoldfastClient(server)), LoadedRun(known, **more, has_answered=True)
+    )
 
 
 def notice(n: int) -> dict[str, Any]:
@@ -98,4 +101,4 @@ async def test_what_is_earlier_is_not_taken_for_nothing_where_nobody_answers(
     monkeypatch.setattr(routes, "take_snapshot", silent)
     asked = {"type": "http", "query_string": b"before=9", "path_params": {"run": "a"}}
     with pytest.raises(NoWorkerError):
-        await RunPages(Services(nowhere)).earlier(Request(asked))
+        await RunPages(Services(HoldfastClient(nowhere))).earlier(Request(asked))
