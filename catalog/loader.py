@@ -26,12 +26,11 @@ from holdfast.catalog.python_module import (
     DefinitionReader,
     PythonActivity,
     PythonDefinitions,
-    agent_definitions,
-    read_module,
+    PythonSource,
+    read_python,
 )
 from holdfast.catalog.registry import DefinitionRegistry, unstated_effects
 from holdfast.catalog.tool_reader import resolve_tool
-from holdfast.definitions.agent import Agent as PythonAgent
 from holdfast.runtime.addresses import AddressPrefix
 from holdfast.runtime.settings_files.file_problems import (
     FileProblem,
@@ -92,8 +91,7 @@ class CurrentCatalog:
 
 def load_catalog(
     folder: Path | None = None,
-    modules: Sequence[str] = (),
-    agents: Iterable[PythonAgent[Any]] = (),
+    python: Iterable[PythonSource] = (),
     *,
     endpoints: Collection[str] | None = (),
     task_queue: str = names.TASK_QUEUE,
@@ -101,11 +99,10 @@ def load_catalog(
     read_definition: DefinitionReader,
     activities: Collection[str] = (),
 ) -> Catalog:
-    """Load a folder's tools and agents, those of Python modules, and agents with their tools.
+    """Load the tools and agents of a folder, and those of Python.
 
-    `modules` are dotted names or paths of `.py` files. Activities on `task_queue` must be among
-    theirs, or among the other `activities` of the worker. Without `endpoints` (None), it is unknown
-    which ones agents may use.
+    Activities on `task_queue` must be among theirs, or among the other `activities` of the worker.
+    Without `endpoints` (None), it is unknown which ones agents may use.
 
     Raises:
         LoadError: a tool, an agent or a module does not load.
@@ -117,11 +114,11 @@ def load_catalog(
         knowledge_urls=knowledge_urls,
     )
     before = Path.cwd()
-    found = sum(map(agent_definitions, agents), PythonDefinitions())
+    found = PythonDefinitions()
     problems: list[FileProblem] = []
-    for name in dict.fromkeys(modules):
+    for source in dict.fromkeys(python):
         try:
-            found += read_module(name, read_definition)
+            found += read_python(source, read_definition)
         except LoadError as error:
             problems += error.problems
     if folder is not None and Path.cwd() != before:  # a module has changed the working folder

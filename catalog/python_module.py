@@ -82,18 +82,29 @@ class PythonDefinitions:
         )
 
 
-def read_module(module_name: str, read_definition: DefinitionReader) -> PythonDefinitions:
-    """Import a module, by dotted name or by the path of its `.py` file, and list its definitions.
+PythonSource = str | Agent[Any] | AnyTool
+"""A module, by dotted name or by the path of its `.py` file; an agent; or a function as a tool."""
+
+
+def read_python(source: PythonSource, read_definition: DefinitionReader) -> PythonDefinitions:
+    """Return what a module defines; or an agent with its tools that are functions; or a tool.
 
     Raises:
         LoadError: the module cannot be imported, or one of its activities cannot be read.
     """
-    module = import_module(module_name)
-    own_file = module.__file__ or module_name
+    match source:
+        case Tool():
+            one = PythonActivity(source.name, source.activity, _source(source), is_tool=True)
+            return PythonDefinitions([one])
+        case Agent():
+            tools = (read_python(each, read_definition) for each in source.tools)
+            return sum(tools, PythonDefinitions(agents=[_source(source)]))
+    module = import_module(source)
+    own_file = module.__file__ or source
     found = PythonDefinitions()
     for value in vars(module).values():
         if isinstance(value, Agent | Tool):
-            found += agent_definitions(value) if isinstance(value, Agent) else _of_tool(value)
+            found += read_python(value, read_definition)
             continue
         definition = None if inspect.isclass(value) else read_definition(value)
         if definition is not None:
@@ -102,16 +113,6 @@ def read_module(module_name: str, read_definition: DefinitionReader) -> PythonDe
         fix = "decorate a function with `@tool` or `@activity.defn`, or leave the module out"
         raise LoadError([FileProblem(own_file, None, "it has no tools and no agents", fix)])
     return found
-
-
-def agent_definitions(agent: Agent[Any]) -> PythonDefinitions:
-    """Return an agent and its tools that are functions."""
-    own = PythonDefinitions(agents=[_source(agent)])
-    return sum((_of_tool(each) for each in agent.tools), own)
-
-
-def _of_tool(tool: AnyTool) -> PythonDefinitions:
-    return PythonDefinitions([PythonActivity(tool.name, tool.activity, _source(tool), True)])
 
 
 def _source(written: Agent[Any] | AnyTool) -> Source:

@@ -29,13 +29,13 @@ def add_parser(commands: Commands) -> None:
 async def export(*, folder: Path, tools: Sequence[str], task_queue: str | None) -> int:
     """Write the files into a folder; those of the same names are replaced."""
     # Imported here: the other commands read no modules, and start sooner.
-    from holdfast.catalog.python_module import PythonDefinitions, read_module
+    from holdfast.catalog.python_module import PythonDefinitions, read_python
     from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 
     found = PythonDefinitions()
     try:
         for module in tools:
-            found += read_module(module, activity_definition)
+            found += read_python(module, activity_definition)
     except LoadError as error:
         raise wrong_settings("--tools", error.problems) from None
     forms: dict[Path, dict[str, Any]] = {

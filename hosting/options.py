@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from temporalio.common import WorkerDeploymentVersion
 
-from holdfast.definitions.agent import Agent
+from holdfast.definitions.agent import Agent, AnyTool
 from holdfast.hosting.deployment import read_version_name, version_of
 from holdfast.hosting.dev_server import DevServer
 from holdfast.hosting.probes import ProbeAddress, read_probe_address
@@ -53,7 +53,7 @@ class WorkerSettings:
     """
 
     catalog: Path | None = None
-    tools: Sequence[str] = ()
+    tools: Sequence[str | AnyTool] = ()
     agents: Sequence[Agent[Any]] = ()
     endpoints: Path | None = None
     task_queue: str = names.TASK_QUEUE

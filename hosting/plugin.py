@@ -29,7 +29,7 @@ from temporalio.worker import (
     WorkflowRunner,
 )
 
-from holdfast.definitions.agent import Agent
+from holdfast.definitions.agent import Agent, AnyTool
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.resources import WorkerResources, load_key_ring, load_resources
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name
@@ -59,7 +59,7 @@ class PluginSettings(TypedDict, total=False):
     """The settings of a worker that are not Temporal's own, as `WorkerSettings` describes them."""
 
     catalog: str | Path | None
-    tools: Sequence[str]
+    tools: Sequence[str | AnyTool]
     agents: Sequence[Agent[Any]]
     endpoints: str | Path | None
     knowledge_urls: Sequence[str]

@@ -167,8 +167,7 @@ def _load_catalog(
     before = folder_signature(folder)
     catalog = load_catalog(
         settings.catalog,
-        settings.tools,
-        settings.agents,
+        [*settings.tools, *settings.agents],
         endpoints=endpoints,
         task_queue=settings.task_queue,
         knowledge_urls=_read_each("--knowledge-url", AddressPrefix.read, settings.knowledge_urls),

@@ -2,7 +2,9 @@
 
 import pytest
 
+from holdfast import Agent
 from holdfast.catalog.loader import load_catalog
+from holdfast.catalog.python_module import PythonSource, import_module
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.schemas.tool import ActivityBinding, Tool
 from tests.catalog.catalog_folder import Folder
@@ -12,6 +14,16 @@ from datetime import date
 from enum import Enum
 from pydantic import BaseModel, ConfigDict, Field
 from temporalio import activity
+"""
+DESK = """\
+from holdfast import Agent, tool
+
+@tool
+def find(order_id: str) -> str:
+    "Find an order."
+    return order_id
+
+desk = Agent("desk", tools=[find], calls=[{"_tool": "find", "order_id": "7"}])
 """
 WHOLE = (
     HEAD
@@ -200,3 +212,20 @@ def test_a_module_that_does_not_load_is_told_by_its_line(
 ) -> None:
     folder.module("m.py", text)
     assert folder.problem().startswith(problem)
+
+
+def test_a_module_a_program_or_both_define_agents_and_tools(folder: Folder) -> None:
+    path = folder.module("desk.py", DESK)
+    from_module = load_catalog(python=[str(path)], read_definition=activity_definition)
+    assert from_module.agents["desk"].tools == [from_module.definitions.tools["find"]]
+    [desk] = [each for each in vars(import_module(str(path))).values() if isinstance(each, Agent)]
+    sources: list[list[PythonSource]] = [[desk], [*desk.tools, desk], [str(path), desk]]
+    for python in sources:
+        found = load_catalog(python=python, read_definition=activity_definition)
+        assert found.agents == from_module.agents
+        assert [each.name for each in found.python.activities] == ["find"]
+    folder.write("agents/desk.yaml", "calls: [{_tool: find, order_id: '7'}]\n")
+    assert folder.problem() == (
+        "agents/desk.yaml:1: the agent name `desk` is taken by desk.py:8; give one of them another"
+        " name"
+    )

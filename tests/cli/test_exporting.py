@@ -33,7 +33,7 @@ async def test_the_files_are_the_agents_and_tools_of_the_module(
     forms = ["agents/desk.json", "tools/refund.json", "tools/find.json"]
     assert said.out.splitlines() == [str(folder / form) for form in forms]
     files = load_catalog(folder, endpoints=["m"], read_definition=activity_definition)
-    python = load_catalog(modules=[module], endpoints=["m"], read_definition=activity_definition)
+    python = load_catalog(python=[module], endpoints=["m"], read_definition=activity_definition)
     [found, expected] = [each.agents["desk"].to_json() for each in (files, python)]
     tools = [*found["tools"], *found["skills"][0]["tools"]]
     assert [each["activity"].pop("taskQueue") for each in tools] == ["shop", "shop"]
