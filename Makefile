@@ -40,8 +40,8 @@ UNIT := -m pytest -q -p no:cacheprovider -n $(WORKERS)
 UNIT_TESTS := $(wildcard tests/engine tests/schemas tests/validation tests/providers tests/catalog)
 
 TYPESCRIPT := examples/typescript_tool
-# A third-party model server, for Node.
-AIMOCK := tests/foreign/aimock
+# A model server and a type checker of others, for Node.
+NODE_TESTS := tests/foreign/node
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -95,7 +95,7 @@ test-versions: $(VERSIONS)/.made ## run unit tests with the oldest dependencies,
 	  done; \
 	done
 
-test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(AIMOCK)/node_modules/.made ## test the TypeScript example (Node 20 or newer)
+test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(NODE_TESTS)/node_modules/.made ## run the tests that need Node 20: the TypeScript example, a model server, Pyright
 	@$(BIN)/python -m pytest -m typescript $(ARGS)
 
 lint: $(VENV)/.test ## check rules, format, words and names
@@ -124,7 +124,7 @@ dist: $(VENV)/.run ## build the wheel and the source archive, reproducibly, into
 clean: ## remove everything that make created
 	@rm -rf $(VENV) $(VERSIONS) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@rm -rf bench/.venv
-	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(AIMOCK)/node_modules
+	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(NODE_TESTS)/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment: one stamp for each lock file ------------------------------------

@@ -96,7 +96,7 @@ def test_its_editor_settings_name_schemas_that_are_there() -> None:
 
 def test_it_was_checked_against_what_is_locked() -> None:
     page = (ROOT / "docs/operating/providers.md").read_text(encoding="utf-8")
-    locks = [*(ROOT / "requirements").glob("*.lock"), ROOT / "tests/foreign/aimock/package.json"]
+    locks = [*(ROOT / "requirements").glob("*.lock"), ROOT / "tests/foreign/node/package.json"]
     locked = "\n".join(lock.read_text(encoding="utf-8") for lock in locks)
     said = page.partition("## What it was checked against")[2]
     found = re.findall(r"([a-z-]+) (\d[\d.]+)", said)

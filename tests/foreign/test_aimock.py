@@ -40,7 +40,7 @@ from tests.support.token_services import TokenService, token_service
 
 pytestmark = pytest.mark.typescript
 
-AIMOCK = Path(__file__).with_name("aimock")
+AIMOCK = Path(__file__).with_name("node")
 # It takes a free port by itself, and ends with its standard input, so it outlives nobody.
 _SERVE = """
 import { LLMock } from "@copilotkit/aimock";
