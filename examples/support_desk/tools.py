@@ -227,6 +227,11 @@ def _key() -> str:
     return f"{info.workflow_id}/{info.activity_id}"
 
 
+def no_order(order_id: int) -> ApplicationError:
+    """The error of an order that the caller cannot see."""
+    return _refusal("not_found", f"no order {order_id}; search by customer first")
+
+
 def _refusal(kind: str, message: str) -> ApplicationError:
     # Trying again would change nothing: the model is to read it and do something else.
     return ApplicationError(message, type=kind, non_retryable=True)
@@ -255,7 +260,7 @@ def _order(db: sqlite3.Connection, order_id: int) -> Order:
         (order_id,),
     ).fetchone()
     if row is None:
-        raise _refusal("not_found", f"no order {order_id}; search by customer first")
+        raise no_order(order_id)
 
     def of_order(columns: str, table: str) -> list[sqlite3.Row]:
         query = f"SELECT {columns} FROM {table} WHERE order_id = ?"

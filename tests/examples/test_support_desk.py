@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import json
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from examples.support_desk import shop, tools
+from examples.support_desk.own_orders import look_up_own_order
 from examples.support_desk.tools import (
     CancelShipment,
     LookUpOrder,
@@ -23,6 +25,11 @@ from examples.support_desk.tools import (
     SearchOrders,
     SendMail,
 )
+from holdfast.schemas.run import CallContext, CallPrincipal
+from tests.encryption.keys import OLD, key_file
+from tests.support.backend import Launch
+from tests.support.model_server import Answer
+from tests.support.model_server import call as model_calls
 
 Result = TypeVar("Result")
 
@@ -231,6 +238,47 @@ def test_a_subject_cannot_smuggle_in_a_header(folder: Path) -> None:
     sent = call(tools.send_mail, MAIL.model_copy(update={"subject": subject}))
     written = (folder / "outbox" / f"{sent.mail_id}.eml").read_bytes()
     assert message_from_bytes(written)["Bcc"] is None
+
+
+# --- a customer's own orders ------------------------------------------------------------
+
+
+def own_order(order_id: int, customer: str | None) -> tools.Order:
+    """An order that somebody looks up, for this customer."""
+    context = CallContext(
+        run_id="ada",
+        call_id="t1c1",
+        idempotency_key="ada/t1c1",
+        principal=None if customer is None else CallPrincipal(id=customer),
+    )
+    return look_up_own_order(order_id, context)
+
+
+@pytest.mark.parametrize("customer", [None, "alan@example.com", "ada@example.co"])
+def test_an_order_of_another_customer_is_like_one_that_does_not_exist(
+    folder: Path, customer: str | None
+) -> None:
+    assert own_order(1042, "ada@example.com").total == 249
+    with pytest.raises(ApplicationError, match="no order 1042; search"):
+        own_order(1042, customer)
+
+
+async def test_an_agent_reads_the_orders_of_its_principal_alone(
+    folder: Path, launch: Launch
+) -> None:
+    reads = [model_calls("look_up_own_order", order_id=number) for number in (1042, 1049)]
+    home = await launch(
+        [Answer(calls=reads), Answer("done")],
+        tools=["examples.support_desk.own_orders"],
+        catalog=None,
+        permits=key_file(folder, [OLD]),
+    )
+    run = await home.start(["look_up_own_order"], principal={"id": "ada@example.com"})
+    await run.result()
+
+    own, other = (await run.results()).values()
+    assert json.loads(own)["email"] == "ada@example.com"
+    assert json.loads(other)["error"]["message"] == "no order 1049; search by customer first"
 
 
 # --- what it is made of ----------------------------------------------------------------
