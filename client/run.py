@@ -9,13 +9,12 @@ A single call (`CallWorkflow`) is read, decided on and ended as a run is. Everyt
 `HoldfastError` where the run does not exist, or Temporal or the worker does not answer.
 """
 
-import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, cast
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue, ValidationError
 from temporalio.client import Client, WorkflowQueryRejectedError, WorkflowUpdateStage
 from temporalio.common import QueryRejectCondition
 from typing_extensions import TypeVar
@@ -31,6 +30,7 @@ from holdfast.client.remote_run import RemoteRun
 from holdfast.client.result import OutputError
 from holdfast.client.stream.deltas import BETWEEN_EVENTS, Frame, StreamCursor
 from holdfast.client.stream.frames import MAX_LOST_LOOKS, frames
+from holdfast.definitions.json_form import read_as
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, Receipt
 from holdfast.schemas.log_entry import LogRecord, read_record
@@ -106,7 +106,7 @@ class Run(RemoteRun, Generic[OutputT]):
         if self._output is None:
             return cast(OutputT, ending.result.output)
         try:
-            return TypeAdapter(self._output).validate_json(json.dumps(ending.result.output))
+            return read_as(self._output, ending.result.output)
         except ValidationError as error:
             raise OutputError(self.id, error) from error
 

@@ -5,12 +5,11 @@
 `to_json` is the file: a field that is not given is not in it.
 """
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast, overload
 
-from pydantic import JsonValue, PydanticUserError, TypeAdapter
+from pydantic import JsonValue, PydanticUserError
 from pydantic.alias_generators import to_camel
 
 from holdfast.definitions.json_form import (
@@ -160,14 +159,6 @@ class Agent(Generic[OutputT]):
     def to_json(self) -> dict[str, Any]:
         """Return the agent as its file has it."""
         return dict(self._form)
-
-    def read_output(self, output: JsonValue) -> OutputT:
-        """Return the output of a run in its type.
-
-        Raises:
-            pydantic.ValidationError: the output does not fit.
-        """
-        return TypeAdapter(self.output_type).validate_json(json.dumps(output))
 
 
 def _file_form(

@@ -1,15 +1,18 @@
 """Python values as the files of a catalog have them: schemas, durations, models, names."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import BaseModel, JsonValue, PydanticUserError, TypeAdapter, ValidationError
 
 from holdfast.schemas.base import format_duration
 from holdfast.schemas.json_schema import UntitledSchema
 from holdfast.schemas.phrases import suggest_names
 from holdfast.validation.problems import problems_of
+
+T = TypeVar("T")
 
 
 def type_schema(kind: Any, mode: Literal["validation", "serialization"] = "validation") -> Any:
@@ -40,6 +43,15 @@ def arguments_schema(kind: type[Any]) -> dict[str, Any]:
     if getattr(kind, "model_config", {}).get("title") is None:
         schema.pop("title", None)
     return schema
+
+
+def read_as(kind: type[T], value: JsonValue) -> T:
+    """Return a value of JSON as a value of a type.
+
+    Raises:
+        pydantic.ValidationError: it does not fit.
+    """
+    return TypeAdapter(kind).validate_json(json.dumps(value))
 
 
 def as_written(value: Any) -> Any:

@@ -10,7 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from holdfast.definitions.agent import Agent
-from holdfast.definitions.json_form import as_written
+from holdfast.definitions.json_form import as_written, read_as
 from holdfast.definitions.tool import JsonObject
 from holdfast.schemas import names
 from holdfast.schemas.agent import ToolChoice
@@ -37,20 +37,20 @@ class RequestFields(TypedDict, total=False):
 
 
 def run_request(
-    agent: Agent[Any] | str | JsonObject, task: RunInput, fields: RequestFields
+    agent: Agent[Any] | str | JsonObject, input: RunInput, fields: RequestFields
 ) -> dict[str, Any]:
     """Return a request as JSON. An `Agent` is named: the worker has its definition."""
     written = {RunRequest.model_fields[name].alias or name: each for name, each in fields.items()}
     return {
         "agent": agent.name if isinstance(agent, Agent) else as_written(agent),
-        **({} if task is None else {"input": to_jsonable_python(task)}),
+        **({} if input is None else {"input": to_jsonable_python(input)}),
         **{name: as_written(each) for name, each in written.items()},
     }
 
 
 async def execute_agent(
     agent: Agent[OutputT],
-    task: RunInput,
+    input: RunInput,
     *,
     id: str | None = None,
     task_queue: str | None = None,
@@ -65,7 +65,7 @@ async def execute_agent(
     """
     value = await workflow.execute_child_workflow(
         names.AGENT_WORKFLOW,
-        run_request(agent, task, fields),
+        run_request(agent, input, fields),
         id=id,
         task_queue=task_queue,
         execution_timeout=execution_timeout,
@@ -73,7 +73,7 @@ async def execute_agent(
     )
     result = RunResult.read(value)
     try:
-        return agent.read_output(result.output)
+        return read_as(agent.output_type, result.output)
     except ValidationError as error:
         wrong = f"the run of agent `{agent.name}` is {result.status}; its output does not fit"
         raise ApplicationError(f"{wrong}: {error}", type=ErrorCode.INVALID_OUTPUT) from error

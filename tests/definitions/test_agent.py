@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from holdfast import Agent, Budget, Skill, tool
 from holdfast.definitions.agent import AgentFields, SkillFields
+from holdfast.definitions.json_form import read_as
 from holdfast.definitions.run_request import RequestFields, run_request
 from holdfast.definitions.tool import Approval
 from holdfast.runtime.settings_files.source import read_source
@@ -158,9 +159,9 @@ def test_types_are_schemas_and_functions_are_names() -> None:
     assert made.tools == [find, find]
     assert form["input"]["required"] == ["id"]
     assert form["output"]["required"] == ["order"]
-    assert made.read_output({"order": "7"}) == Answer(order="7")
+    assert read_as(made.output_type, {"order": "7"}) == Answer(order="7")
     with pytest.raises(ValidationError):
-        made.read_output({"order": None})
+        read_as(made.output_type, {"order": None})
 
 
 def test_a_request_is_written_as_others_write_it() -> None:
