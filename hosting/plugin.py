@@ -33,6 +33,7 @@ from holdfast.definitions.agent import Agent, AnyTool
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.resources import WorkerResources, load_key_ring, load_resources
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name
+from holdfast.hosting.sdk_workarounds.worker_shutdown import end_shutdown
 from holdfast.hosting.sdk_workarounds.workflow_runner import HoldfastRunner
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES, WorkerParts
 from holdfast.runtime.data_converter import encrypts, with_encryption, with_pydantic, with_store
@@ -200,6 +201,7 @@ class HoldfastPlugin(SimplePlugin):
             StoreError: the store cannot be opened.
         """
         async with AsyncExitStack() as stack:
+            stack.callback(end_shutdown, worker)
             if self._store is not None and self._settings.store is not None:
                 opening = open_store_at(self._settings.store, writing=True)
                 store = await stack.enter_async_context(opening)

@@ -18,12 +18,14 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.hosting.process_exit import wrong_setup
 from holdfast.hosting.worker_telemetry import core_runtime
-from holdfast.runtime.connection_errors import explain_failure
+from holdfast.runtime.connection_errors import TemporalConnectionError, explain_failure
 from holdfast.schemas import names
 
 CONNECT_TIMEOUT_SECONDS = 10
 REGISTER_TIMEOUT_SECONDS = 10
 _BETWEEN_SECONDS = 0.1
+_AWAY = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
+_WAIT = "start this worker again once it does"
 _START_ONE = "start one, set TEMPORAL_ADDRESS, or add `--dev` for a server of its own"
 
 _KEYWORD = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
@@ -88,6 +90,9 @@ async def usable_search_attributes(client: Client) -> list[str]:
 
     A warning reports attributes that cannot be registered, for lack of permission or of room: runs
     work without them.
+
+    Raises:
+        TemporalConnectionError: the server does not answer.
     """
     present: dict[str, int] = {}
     try:
@@ -97,6 +102,8 @@ async def usable_search_attributes(client: Client) -> list[str]:
             if missing:
                 present = await _register(client, missing)
     except (RPCError, TimeoutError) as error:
+        if isinstance(error, RPCError) and error.status in _AWAY:
+            raise TemporalConnectionError(f"Temporal does not answer: {error}", _WAIT) from error
         logger.warning(
             "search attributes could not be registered (%s); runs are listed without them. An "
             "operator can: temporal operator search-attribute create",
@@ -110,7 +117,7 @@ async def usable_search_attributes(client: Client) -> list[str]:
 
 async def _listed(client: Client) -> dict[str, int]:
     request = ListSearchAttributesRequest(namespace=client.namespace)
-    answer = await client.operator_service.list_search_attributes(request)
+    answer = await client.operator_service.list_search_attributes(request, retry=True)
     return {name: int(kind) for name, kind in answer.custom_attributes.items()}
 
 

@@ -1,6 +1,9 @@
-"""Notice the shutdown of a worker when it begins, which the SDK reports to activities alone.
+"""The beginning of a worker's shutdown, which the SDK reports to activities alone, and its end.
 
-Private: `Worker._shutdown_event`. Without it, the beginning of a shutdown is never noticed.
+`async with` waits for the end, which never comes if a plugin raises before the worker starts.
+
+Private: `Worker._shutdown_event`, `Worker._shutdown_complete_event`. Without the first, the
+beginning is never noticed; without the second, such a worker hangs.
 """
 
 import asyncio
@@ -11,3 +14,8 @@ from temporalio.worker import Worker
 async def shutdown_requested(worker: Worker) -> None:
     """Wait until the shutdown of the worker begins."""
     await getattr(worker, "_shutdown_event", asyncio.Event()).wait()
+
+
+def end_shutdown(worker: Worker) -> None:
+    """Let the shutdown of the worker end, perhaps before it started."""
+    getattr(worker, "_shutdown_complete_event", asyncio.Event()).set()

@@ -1,5 +1,6 @@
 """The worker, in the process and as a command: what it takes on, says, and leaves behind."""
 
+import asyncio
 import socket
 import uuid
 from collections.abc import Awaitable, Callable
@@ -14,10 +15,11 @@ from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 
 from holdfast.catalog.loader import Catalog, load_catalog
+from holdfast.hosting import temporal
 from holdfast.hosting.dev_server import DevServer, run_dev_server
 from holdfast.hosting.options import read_options
 from holdfast.hosting.plugin import worker_parts
@@ -25,6 +27,7 @@ from holdfast.hosting.process_exit import UNREACHABLE, WRONG_SETUP, StartError
 from holdfast.hosting.resources import load_resources
 from holdfast.hosting.temporal import connect, usable_search_attributes
 from holdfast.hosting.worker import WorkerSettings, build_worker
+from holdfast.runtime.connection_errors import TemporalConnectionError
 from holdfast.runtime.data_converter import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.locations import BucketLocation
@@ -336,6 +339,18 @@ async def test_where_they_may_not_be_registered_one_warning_says_so(
     assert await usable_search_attributes(nowhere) == []
     [record] = caplog.records
     assert "search attributes could not be registered" in record.getMessage()
+
+
+async def test_where_the_server_went_away_no_worker_starts_without_them(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(_: Client) -> dict[str, int]:
+        raise RPCError("connection refused", RPCStatusCode.UNAVAILABLE, b"")
+
+    monkeypatch.setattr(temporal, "_listed", gone)
+    with pytest.raises(TemporalConnectionError, match="Temporal does not answer: connection ref"):
+        async with build_worker(client, WorkerSettings()):
+            await asyncio.Event().wait()
 
 
 # The command line.
