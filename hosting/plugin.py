@@ -36,6 +36,7 @@ from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name
 from holdfast.hosting.sdk_workarounds.worker_shutdown import end_shutdown
 from holdfast.hosting.sdk_workarounds.workflow_runner import HoldfastRunner
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES, WorkerParts
+from holdfast.hosting.worker_telemetry import with_telemetry
 from holdfast.runtime.data_converter import encrypts, with_encryption, with_pydantic, with_store
 from holdfast.runtime.storage.locations import StoreLocation, open_store_at, parse_store_location
 from holdfast.runtime.storage.store import DeferredStore
@@ -149,7 +150,7 @@ class HoldfastPlugin(SimplePlugin):
         resources = self._resources
         if resources is None:
             known = [activity_name(each) for each in config.get("activities") or ()]
-            resources = load_resources(settings, activities=known)
+            resources = with_telemetry(load_resources(settings, activities=known))
         resources.secrets.learn([client.service_client.config.api_key or ""])
         parts = WorkerParts(config, settings, resources)
         config["workflow_runner"] = replace(_runner_of(config), parts=parts)

@@ -40,7 +40,7 @@ from holdfast.hosting.resources import (
 )
 from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
-from holdfast.hosting.worker_telemetry import core_metrics, log_to_stderr, open_telemetry
+from holdfast.hosting.worker_telemetry import core_metrics, log_to_stderr, with_telemetry
 from holdfast.runtime.connection_errors import read_settings
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.validation.problems import FixableError
@@ -82,7 +82,9 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
     for warning in [*warnings, *permit_warnings(settings, resources)]:
         logger.warning("%s", warning)
     async with AsyncExitStack() as stack:
-        resources = await stack.enter_async_context(open_telemetry(resources))
+        resources = with_telemetry(resources)
+        if resources.telemetry is not None:  # closed here if no worker starts
+            stack.push_async_callback(asyncio.to_thread, resources.telemetry.close)
         health = WorkerHealth()
         if settings.health is not None:
             await stack.enter_async_context(serve_probes(settings.health, health))

@@ -159,6 +159,8 @@ class WorkerParts:
         self._facts = await self.facts()
         self._request_workers = self.request_workers(worker)
         async with AsyncExitStack() as stack:
+            if self._resources.telemetry is not None:
+                stack.push_async_callback(asyncio.to_thread, self._resources.telemetry.close)
             for client in (self._resources.http, self._resources.knowledge_http):
                 stack.push_async_callback(client.aclose)
             await stack.enter_async_context(self._reloading())

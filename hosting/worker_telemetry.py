@@ -8,8 +8,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -41,16 +40,11 @@ _NO_STORE = "[TMPRL1105]"
 SERVICE: Final = "holdfast-worker"
 
 
-@asynccontextmanager
-async def open_telemetry(resources: WorkerResources) -> AsyncIterator[WorkerResources]:
-    """Start telemetry for as long as the context is open, and yield the resources with it."""
+def with_telemetry(resources: WorkerResources) -> WorkerResources:
+    """Start telemetry, and return the resources with it; it is closed when their worker stops."""
     resources.secrets.learn(telemetry_secrets(os.environ))
     telemetry = start_telemetry(resources.telemetry_settings, SERVICE, resources.secrets)
-    try:
-        yield replace(resources, telemetry=telemetry)
-    finally:
-        if telemetry is not None:
-            await asyncio.to_thread(telemetry.close)
+    return replace(resources, telemetry=telemetry)
 
 
 def core_metrics(resources: WorkerResources) -> TelemetryConfig | None:

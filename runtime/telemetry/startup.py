@@ -3,7 +3,7 @@
 import logging
 from typing import Final
 
-from opentelemetry._logs import Logger, LogRecord, SeverityNumber
+from opentelemetry._logs import Logger, LogRecord, SeverityNumber, get_logger_provider
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
@@ -54,10 +54,13 @@ def start_telemetry(
         secrets=secrets,
         resource=about,
     )
-    if settings.logs:
+    # A program that exports its own log has a provider.
+    if settings.logs and not isinstance(get_logger_provider(), LoggerProvider):
         provider = LoggerProvider(about, shutdown_on_exit=False)
         provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
-        logging.getLogger().addHandler(OtlpLogHandler(provider.get_logger(SCOPE), secrets))
+        handler = OtlpLogHandler(provider.get_logger(SCOPE), secrets)
+        logging.getLogger().addHandler(handler)
+        telemetry.on_close(lambda: logging.getLogger().removeHandler(handler))
         telemetry.on_close(provider.shutdown)
     return telemetry
 

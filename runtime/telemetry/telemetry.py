@@ -131,9 +131,8 @@ class Telemetry:
             with suppress(Exception):
                 stop()
 
-        threads = [
-            threading.Thread(target=quietly, args=[stop], daemon=True) for stop in self._stops
-        ]
+        stops, self._stops = self._stops, []
+        threads = [threading.Thread(target=quietly, args=[stop], daemon=True) for stop in stops]
         for thread in threads:
             thread.start()
         end = monotonic() + FLUSH_SECONDS

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import re
 import sys
 import threading
@@ -18,7 +19,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from temporalio.client import Client
+from temporalio.worker import Worker
 
+from holdfast import HoldfastPlugin
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.resources import ResourcesError, WorkerResources, load_resources
 from holdfast.hosting.worker_telemetry import core_metrics
@@ -141,6 +144,28 @@ async def at_work(client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch,
                     worker.kill()
                     await worker.wait()
             return (folder / "log").read_text()
+
+
+async def test_a_worker_with_the_plugin_sends_until_it_stops_and_leaves_the_log_as_it_was(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
+    monkeypatch.setenv("OTEL_LOGS_EXPORTER", "otlp")
+    handlers, queue = [*logging.getLogger().handlers], f"queue-{uuid.uuid4().hex[:8]}"
+    with serve([Answer("done")]) as model:
+        endpoints = tmp_path / "endpoints.yaml"
+        endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")
+        address = client.service_client.config.target_host
+        theirs = await Client.connect(address, plugins=[HoldfastPlugin(endpoints=endpoints)])
+        async with Worker(theirs, task_queue=queue):
+            agent = {"name": "desk", "model": {"endpoint": "fake", "name": "m"}}
+            request = {"agent": agent, "input": "go"}
+            await theirs.execute_workflow("AgentWorkflow", request, id=queue, task_queue=queue)
+            logging.getLogger("shop").warning("the shop is closed")
+    assert sorted(collector.spans()) == ["chat m", "invoke_agent desk"]
+    assert "holdfast_runs_ended_total" in collector.series()
+    assert any(b"the shop is closed" in body for path, body in collector.sent if "logs" in path)
+    assert logging.getLogger().handlers == handlers
 
 
 async def test_what_a_worker_does_is_told_until_it_stops_and_the_log_says_where(

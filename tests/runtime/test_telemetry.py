@@ -11,10 +11,12 @@ from uuid import UUID
 import pytest
 from opentelemetry import trace
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
 from holdfast.activities.record_spans import SpanRecorder
 from holdfast.runtime.secrets import Secrets
+from holdfast.runtime.telemetry import startup
 from holdfast.runtime.telemetry.metrics import MAX_VALUES_OF_LABEL, OTHERS
 from holdfast.runtime.telemetry.startup import (
     BETWEEN_TROUBLES_SECONDS,
@@ -253,7 +255,7 @@ def test_a_line_is_sent_with_its_place_and_without_secrets(
         for _ in range(2):  # of the sending itself: told here, once, and not sent
             logging.getLogger("opentelemetry.sdk").warning("no room for a line")
     telemetry.close()
-    logging.getLogger().handlers[:] = before
+    assert logging.getLogger().handlers == before
     assert set(collector.sent) >= {"/v1/logs", "/v1/traces"}
     sent = ExportLogsServiceRequest.FromString(collector.sent["/v1/logs"][0])
     [line] = sent.resource_logs[0].scope_logs[0].log_records
@@ -285,6 +287,16 @@ def test_a_trouble_of_the_sending_is_told_now_and_then(caplog: pytest.LogCapture
         record.created = 1_000_000_000.0 + seconds
         telling.handle(record)
     assert caplog.messages == ["no answer, try 0", "no answer, try 2"]
+
+
+def test_a_program_that_exports_its_own_log_goes_on_to_do_so(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    monkeypatch.setattr(startup, "get_logger_provider", LoggerProvider)
+    before = list(logging.getLogger().handlers)
+    telemetry = started(monkeypatch, collector, OTEL_LOGS_EXPORTER="otlp")
+    assert logging.getLogger().handlers == before
+    telemetry.close()
 
 
 def test_what_cannot_stop_keeps_nothing_from_stopping() -> None:
