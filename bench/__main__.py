@@ -6,7 +6,17 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from temporalio.client import Client
 
-from bench.measures import cold, comparison, flow, history, inbox, permits, recovery, waiting
+from bench.measures import (
+    cold,
+    comparison,
+    first_approval,
+    flow,
+    history,
+    inbox,
+    permits,
+    recovery,
+    waiting,
+)
 from bench.server import server
 from holdfast.hosting.process_exit import exit_process
 
@@ -28,6 +38,7 @@ PARTS: dict[str, Part] = {
     "flow": served(flow.table),
     "permits": served(permits.table),
     "peers": comparison.table,
+    "approval": first_approval.table,
     "recovery": served(recovery.table),
     "waiting": served(lambda client: waiting.table(client, 1_000)),
     "open": served(lambda client: waiting.table(client, 10_000)),
@@ -39,6 +50,7 @@ SHORT = ("history", "flow")
 # In place of a part that takes long, a little of it.
 QUICK: dict[str, Part] = {
     "peers": comparison.quick,
+    "approval": first_approval.quick,
     "waiting": served(lambda client: waiting.table(client, 40)),
     "inbox": served(lambda client: inbox.table(client, 60)),
 }
