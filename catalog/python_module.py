@@ -314,9 +314,10 @@ def decode_arguments(payloads: Sequence[Payload], types: list[type]) -> list[Any
     """
     converter = activity.payload_converter()
     if takes_context(types):
-        call, _, context = converter.from_payloads(payloads)
-        if CallContext.key in context:  # a workflow of theirs passes the arguments themselves
-            payloads = [*converter.to_payloads([call["arguments"]]), *payloads[1:]]
+        call, tool, data = converter.from_payloads(payloads)
+        # A workflow of theirs passes the arguments and the context themselves.
+        if (context := data.pop(CallContext.key, None)) is not None:
+            payloads = converter.to_payloads([call["arguments"], tool, {**context, "data": data}])
     try:
         return converter.from_payloads(payloads, types)
     except ValidationError as error:

@@ -28,7 +28,6 @@ from holdfast.hosting.own_runs import OwnRunsInterceptor
 from holdfast.hosting.resources import WorkerResources
 from holdfast.hosting.sdk_workarounds.activity_definitions import (
     activity_name,
-    receives_context,
     with_raw_arguments,
 )
 from holdfast.hosting.sdk_workarounds.worker_shutdown import shutdown_requested
@@ -93,7 +92,7 @@ class WorkerParts:
         # A permit is of the bytes of the arguments.
         has_permits = self._resources.permit_keys is not None
         theirs = [
-            with_raw_arguments(each) if has_permits or receives_context(each) else each
+            with_raw_arguments(each, only_with_context=not has_permits)
             for each in self._theirs.values()
         ]
         memories = MemoryActivities(self._client, RunQueries(self._client))

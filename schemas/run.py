@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AwareDatetime, Discriminator, Field, JsonValue, Tag, model_validator
+from pydantic import AwareDatetime, Discriminator, Field, JsonValue, Tag
 
 from holdfast.schemas.agent import AgentDefinition, ToolChoice
 from holdfast.schemas.base import Duration, Json, Lenient, Strict
@@ -122,8 +122,6 @@ class CallRequest(Strict):
 class CallPrincipal(Lenient):
     """On whose behalf a call runs, as its tool receives it."""
 
-    writes_defaults = True
-
     id: str
     """The principal's id."""
     scopes: list[str] = []
@@ -132,8 +130,6 @@ class CallPrincipal(Lenient):
 
 class CallApprover(Lenient):
     """The person whose decision lets a call run: of a quorum, the last one."""
-
-    writes_defaults = True
 
     by: str | None = None
     """The person's name, if the decision has one."""
@@ -148,8 +144,7 @@ class CallApprover(Lenient):
 class CallContext(Lenient):
     """What an activity with `input: call` receives of its run, besides the call and the tool.
 
-    In JSON, it is an object of the data that the tool's `_scopes` name, with the other fields
-    under `_call`.
+    In JSON, it is under `key`, beside the data that the tool's `_scopes` name.
     """
 
     writes_defaults = True
@@ -172,14 +167,6 @@ class CallContext(Lenient):
     """Who approved the call; none if it needed no approval, or its timeout approved it."""
     data: dict[str, JsonValue] = {}
     """The data that the tool's `_scopes` name."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_scoped(cls, value: Any) -> Any:
-        if not (isinstance(value, dict) and cls.key in value):
-            return value
-        data = {kind: each for kind, each in value.items() if kind != cls.key}
-        return {**value[cls.key], "data": data}
 
 
 class ModelUsage(Lenient):

@@ -27,19 +27,17 @@ def activity_name(run: Callable[..., Any]) -> str:
     return "" if definition is None else definition.name or ""
 
 
-def receives_context(run: Callable[..., Any]) -> bool:
-    """Return whether an activity receives the context of its call."""
-    definition = activity_definition(run)
-    return definition is not None and takes_context(definition.arg_types)
-
-
-def with_raw_arguments(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the activity, which decodes its arguments itself.
+def with_raw_arguments(
+    run: Callable[..., Any], *, only_with_context: bool = False
+) -> Callable[..., Any]:
+    """Return the activity, which decodes its arguments itself: any, or one that takes a context.
 
     The SDK decodes them before any interceptor, and encoded again they may be other bytes.
     """
     definition = activity._Definition.from_callable(run)
     if definition is None or not (types := definition.arg_types):
+        return run
+    if only_with_context and not takes_context(types):
         return run
 
     def decode(arguments: Sequence[Any]) -> Sequence[Any]:

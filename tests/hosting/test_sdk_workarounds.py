@@ -112,6 +112,11 @@ def test_the_arguments_of_a_call_stand_before_its_context() -> None:
         carried_out(move_own, {**call, "arguments": {}}, {}, {"_call": context.to_json()})
 
 
+def test_an_activity_without_the_context_may_be_left_alone() -> None:
+    assert with_raw_arguments(move, only_with_context=True) is move
+    assert with_raw_arguments(move_own, only_with_context=True) is not move_own
+
+
 def test_a_workflow_of_theirs_passes_the_arguments_themselves() -> None:
     context = CallContext(run_id="r", call_id="a1", idempotency_key="r/a1")
 

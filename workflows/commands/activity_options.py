@@ -68,21 +68,18 @@ def activity_arguments(
         for scope in call.meta.scopes
     }
     if applies(names.CALL_CONTEXT):
-        scopes[CallContext.key] = _call_context(call, work, run_id).to_json()
+        whose = state.principal
+        context = CallContext(
+            run_id=run_id,
+            call_id=call.id,
+            idempotency_key=f"{run_id}/{call.id}",
+            agent=work.agent_name,
+            instance=instance,
+            principal=None if whose is None else CallPrincipal(id=whose.id, scopes=state.scopes()),
+            approver=call.approver or state.pending.approvers.get(call.name),
+        )
+        scopes[CallContext.key] = context.to_json()
     return [call_view(call), tool.to_json(), scopes]
-
-
-def _call_context(call: ToolCall, work: ExecutionBase, run_id: str) -> CallContext:
-    whose, state = work.state.principal, work.state
-    return CallContext(
-        run_id=run_id,
-        call_id=call.id,
-        idempotency_key=f"{run_id}/{call.id}",
-        agent=work.agent_name,
-        instance=call.meta.instance,
-        principal=None if whose is None else CallPrincipal(id=whose.id, scopes=state.scopes()),
-        approver=call.approver or state.pending.approvers.get(call.name),
-    )
 
 
 def activity_config(

@@ -31,7 +31,8 @@ def contexts(play: Any, *ends: Any, of: str = "pay") -> dict[str, CallContext]:
     found, later = dict[str, CallContext](), list(ends)
 
     def record(one: ToolCall) -> Any:
-        found[one.id] = CallContext.model_validate(passed(play, one))
+        data = passed(play, one)
+        found[one.id] = CallContext.model_validate({**data.pop("_call"), "data": data})
         return later.pop(0) if later else "ok"
 
     play.outcomes[of] = record

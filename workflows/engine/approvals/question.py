@@ -266,8 +266,7 @@ class Question:
     @property
     def approver(self) -> CallApprover:
         """Return who decided last, as the activity of an approved call receives it."""
-        decided = dict(self.decisions[-1][0])
-        return CallApprover(**{name: decided[name] for name in CallApprover.model_fields})
+        return CallApprover.read(dict(self.decisions[-1][0]))
 
     def agreeing_decisions(self) -> list[Decided]:
         """List the decisions that led to the ruling, one for each person."""

@@ -321,15 +321,14 @@ class ToolCall:
         """Set the schema that resolved arguments have to fit, for the plan's approval to hold."""
         self.bound = bound
 
-    def set_approver(self, approver: CallApprover | None) -> None:
-        """Set who approved the call, if anybody did."""
+    def set_approver(self, approver: CallApprover) -> None:
+        """Set who approved the call with its present arguments."""
         self.approver = approver
 
-    def cover(self, *, is_approved: bool) -> None:
+    def cover(self, *, is_approved: bool, approver: CallApprover | None = None) -> None:
         """Set whether an approval of its plan, or of a person's edit, covers the call."""
         self.is_approved = is_approved
-        if not is_approved:
-            self.approver = None
+        self.approver = (approver or self.approver) if is_approved else None
 
     def mark_counted(self, *, is_counted: bool) -> None:
         """Set whether the call counts against the limits of its tool."""

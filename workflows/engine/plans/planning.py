@@ -198,8 +198,8 @@ class Planning:
         """Continue with the approved plan of a snapshot."""
         for step in steps:
             proposal = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
-            call = ToolCall(proposal, raw_arguments=step.given, is_approved=step.covered)
-            call.set_approver(step.approver)
+            call = ToolCall(proposal, raw_arguments=step.given)
+            call.cover(is_approved=step.covered, approver=step.approver)
             call.end(Succeeded(None) if step.error is None else Refused(step.error))
             self._approved[call] = None
             if step.held:
@@ -214,8 +214,7 @@ class Planning:
                 return False
             taken[old] = call
         for old, call in taken.items():
-            call.set_approver(old.approver)
-            call.cover(is_approved=old.is_approved and old.bound is None)
+            call.cover(is_approved=old.is_approved and old.bound is None, approver=old.approver)
         self._held = {call: key for call, key in self._held.items() if call not in taken}
         self._approved = {taken.get(call, call): None for call in self._approved}
         return True
@@ -276,8 +275,7 @@ class Planning:
             if is_covered and is_unseen(call):
                 is_bound = call.bound is not None or not applies(STRICTER_CALLS)
                 is_covered = is_bound and not policy.signed
-            call.set_approver(question.approver)
-            call.cover(is_approved=is_covered)
+            call.cover(is_approved=is_covered, approver=question.approver)
 
     def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
         self._questions.log_expiry(question)
