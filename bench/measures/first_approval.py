@@ -29,7 +29,7 @@ FOLDERS: Final = {
     "pydantic_ai": ROOT / "bench/peers/pydantic_ai",
     "openai_agents": ROOT / "bench/peers/openai_agents",
 }
-REPEATS = 5
+REPEATS = 3
 WAIT_SECONDS = 60
 POLL_SECONDS = 0.005
 Ways = list[tuple[float, float]]

@@ -2,7 +2,8 @@
 
 After https://ai.pydantic.dev/durable_execution/temporal (the agent, its plugin, the settings of one
 tool) and https://ai.pydantic.dev/deferred-tools (a run that ends with its requests for approval,
-and continues with the decisions). The query and the signal are the program's own.
+and continues with the decisions; the page's other way, a handler, takes as many lines). The query
+and the signal are the program's own.
 """
 
 import asyncio
