@@ -85,10 +85,15 @@ class ServedEndpoint:
 
 
 class ModelEndpoints:
-    """The endpoints of a worker, by name."""
+    """The endpoints of a worker, by name.
 
-    def __init__(self, served: Mapping[str, ServedEndpoint]) -> None:
-        self._served = dict(served)
+    A `stand_in` answers in place of each of them, and of endpoints with any other name.
+    """
+
+    def __init__(
+        self, served: Mapping[str, ServedEndpoint], stand_in: Provider | None = None
+    ) -> None:
+        self._served, self._stand_in = dict(served), stand_in
 
     @property
     def names(self) -> list[str]:
@@ -107,8 +112,12 @@ class ModelEndpoints:
         Raises:
             ApplicationError: the worker has none of that name; not retried.
         """
-        if name in self._served:
-            return self._served[name]
+        served = self._served.get(name)
+        if self._stand_in is not None:
+            unknown = EndpointTarget(name, Endpoint(provider="script", file="-"), {})
+            return ServedEndpoint(unknown if served is None else served.target, self._stand_in)
+        if served is not None:
+            return served
         known = ", ".join(f"`{each}`" for each in self.names) or "none at all"
         raise model_error(f"this worker has no endpoint `{name}`; it has {known}")
 
@@ -156,10 +165,11 @@ def load_models(
     environ: Mapping[str, str],
     http: httpx.AsyncClient,
     secrets: Secrets | None = None,
+    stand_in: Provider | None = None,
 ) -> ModelEndpoints:
     """Load the endpoints of `file`, or else those that the environment has keys for.
 
-    Tokens that are fetched later are added to `secrets`.
+    Tokens that are fetched later are added to `secrets`. `stand_in` is that of `ModelEndpoints`.
 
     Raises:
         LoadError: the file, or a script that it names, does not load.
@@ -197,7 +207,7 @@ def load_models(
         else:
             provider = HttpProvider(FORMATS[endpoint.provider], target, http)
         served[name] = ServedEndpoint(target, provider)
-    return ModelEndpoints(served)
+    return ModelEndpoints(served, stand_in)
 
 
 def load_script(file: Path) -> ScriptProvider:

@@ -37,6 +37,7 @@ from holdfast.hosting.sdk_workarounds.worker_shutdown import end_shutdown
 from holdfast.hosting.sdk_workarounds.workflow_runner import HoldfastRunner
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES, WorkerParts
 from holdfast.hosting.worker_telemetry import with_telemetry
+from holdfast.providers.base import Provider
 from holdfast.runtime.data_converter import encrypts, with_encryption, with_pydantic, with_store
 from holdfast.runtime.storage.locations import StoreLocation, open_store_at, parse_store_location
 from holdfast.runtime.storage.store import DeferredStore
@@ -84,16 +85,21 @@ class HoldfastPlugin(SimplePlugin):
     """Runs agents on the workers of a client, beside what these run already.
 
     A client or a worker raises `StartError` when it is made, if something that the settings name
-    does not load. `resources` are those of the settings, if they were loaded before.
+    does not load. `resources` are those of the settings, if they were loaded before. A `provider`
+    answers all requests to models in place of the endpoints, as `holdfast.testing` does.
 
     Raises:
         ValueError: the text of `store` is no location.
     """
 
     def __init__(
-        self, *, resources: WorkerResources | None = None, **settings: Unpack[PluginSettings]
+        self,
+        *,
+        resources: WorkerResources | None = None,
+        provider: Provider | None = None,
+        **settings: Unpack[PluginSettings],
     ) -> None:
-        self._settings, self._resources = _read(settings), resources
+        self._settings, self._resources, self._provider = _read(settings), resources, provider
         self._store = None if self._settings.store is None else DeferredStore()
         super().__init__(
             "holdfast",
@@ -150,7 +156,8 @@ class HoldfastPlugin(SimplePlugin):
         resources = self._resources
         if resources is None:
             known = [activity_name(each) for each in config.get("activities") or ()]
-            resources = with_telemetry(load_resources(settings, activities=known))
+            resources = load_resources(settings, activities=known, provider=self._provider)
+            resources = with_telemetry(resources)
         resources.secrets.learn([client.service_client.config.api_key or ""])
         parts = WorkerParts(config, settings, resources)
         config["workflow_runner"] = replace(_runner_of(config), parts=parts)

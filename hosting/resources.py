@@ -25,6 +25,7 @@ from holdfast.catalog.reload import CatalogReloader
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.process_exit import StartError
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition, activity_name
+from holdfast.providers.base import Provider
 from holdfast.providers.ollama.host import with_local_ollama
 from holdfast.runtime.addresses import AddressError, AddressPrefix
 from holdfast.runtime.encryption.key_ring import KeyRing
@@ -87,11 +88,15 @@ def load_key_ring(file: Path) -> KeyRing:
 
 
 def load_resources(
-    settings: WorkerSettings, secrets: Secrets | None = None, activities: Collection[str] = ()
+    settings: WorkerSettings,
+    secrets: Secrets | None = None,
+    activities: Collection[str] = (),
+    provider: Provider | None = None,
 ) -> WorkerResources:
     """Read and check everything that the settings name; secrets are added to those given.
 
-    `activities` are those that the worker has beside the ones of its `tools`.
+    `activities` are those that the worker has beside the ones of its `tools`. A `provider` answers
+    all requests to models, and agents may name any endpoint.
 
     Raises:
         ResourcesError: a resource does not load; the error has every problem.
@@ -114,10 +119,10 @@ def load_resources(
         raise ResourcesError(error.problems) from None
     environ = os.environ if settings.endpoints else with_local_ollama(os.environ)
     models = attempt(
-        lambda: load_models(settings.endpoints, environ, http, secrets),
+        lambda: load_models(settings.endpoints, environ, http, secrets, provider),
         default=ModelEndpoints({}),
     )
-    endpoints = None if problems else models.names
+    endpoints = None if problems or provider else models.names
     key_ring, permit_keys = (
         attempt(partial(KeyRing.load, file, os.environ), default=None) if file else None
         for file in (settings.encryption, settings.permits)
