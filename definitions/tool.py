@@ -85,11 +85,9 @@ class _Parameters:
         hints = get_type_hints(function, include_extras=True)
         self.result = hints.pop("return", None)
         self._context = next((one for one, kind in hints.items() if kind is CallContext), None)
-        own = [
-            each
-            for each in inspect.signature(function).parameters.values()
-            if each.name != self._context
-        ]
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.name != self._context]
+        self._signature = signature.replace(parameters=own)
         for each in own:
             if each.kind not in _ONE_EACH:
                 raise TypeError(f"tool `{name}`: `{each}` has no name of its own; give it one")
@@ -107,10 +105,9 @@ class _Parameters:
         given = whole or {name: getattr(arguments, name) for name in self._fields}
         return given | ({self._context: context} if self._context else {})
 
-    def as_json(self, signature: inspect.Signature, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def as_json(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return the arguments of a call of the function as a model writes them."""
-        given = signature.bind_partial(*args, **kwargs).arguments
-        given.pop(self._context or "", None)
+        given = self._signature.bind_partial(*args, **kwargs).arguments
         written: dict[str, Any] = to_jsonable_python(given.get(self._whole or "", given))
         return written
 
@@ -142,9 +139,9 @@ class Tool(Generic[P, R_co]):
         """Call the function."""
         return self._function(*args, **kwargs)
 
-    def arguments(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
-        """Return the arguments of a call as a model writes them."""
-        return self._parameters.as_json(inspect.signature(self._function), *args, **kwargs)
+    def arguments(self, *args: object, **kwargs: object) -> dict[str, Any]:
+        """Return the arguments of a call, without its context, as a model writes them."""
+        return self._parameters.as_json(*args, **kwargs)
 
     def to_json(self) -> dict[str, Any]:
         """Return the tool as its file would have it."""

@@ -104,7 +104,7 @@ async def test_a_function_is_called_as_before_and_by_its_activity() -> None:
     )
     greeted = whoami.activity.__annotations__["arguments"](greeting="hi")
     assert run(whoami.activity, greeted, {}, context) == "hi ada"
-    assert whoami.arguments(context, "hi") == {"greeting": "hi"}
+    assert whoami.arguments("hi") == {"greeting": "hi"}
 
 
 def test_every_meta_property_is_an_argument() -> None:
