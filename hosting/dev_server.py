@@ -28,11 +28,13 @@ _MAX_QUOTED_CHARS = 300
 _PORTS = range(20_000, 32_000)
 _LEASH = Path(__file__).with_name("parent_watchdog.py")
 # Requests to a rate-limited model endpoint are shared evenly between principals. Each task queue
-# has one partition, since the server divides a queue's rate by the number of partitions.
+# has one partition, since the server divides a queue's rate by the number of partitions. Tests of
+# agents skip the time in which a run waits.
 CONFIG_OPTIONS = (
     "--dynamic-config-value=matching.enableFairness=true",
     "--dynamic-config-value=matching.numTaskqueueReadPartitions=1",
     "--dynamic-config-value=matching.numTaskqueueWritePartitions=1",
+    "--dynamic-config-value=frontend.WorkflowTimeSkippingEnabled=true",
 )
 
 
