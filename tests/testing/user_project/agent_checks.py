@@ -1,0 +1,128 @@
+"""Tests of a user's agents, which `test_kit.py` runs; each of the last ones fails as it says."""
+
+from typing import Any
+
+import pytest
+
+from holdfast import RunFailedError
+from holdfast.providers.base import ProviderRefused
+from holdfast.testing import HoldfastRun, ModelRequest, assert_replays, call
+from tests.testing.user_project.shop import (
+    Answer,
+    OrderWorkflow,
+    composed,
+    find_order,
+    lead,
+    refund,
+    support,
+)
+
+SORRY = Answer(text="Sorry.")
+
+
+async def test_a_run_with_an_approval_replays(holdfast_run: HoldfastRun) -> None:
+    both = [call(find_order, "7"), call("find_order", {"order_id": "8"})]
+    run = await holdfast_run(
+        support, "Order 7", model=[both, call(refund, "7", 2), SORRY], state={"vip": True}
+    )
+    pending = await run.approval(refund)
+    assert (pending.tool, pending.arguments) == ("refund", {"order_id": "7", "amount": 2})
+    await pending.approve(by="ada")
+    assert await run.result() == SORRY
+    first, *_, last = run.requests
+    assert (first.agent, first.model.name) == ("support", "gpt-5")
+    assert first.instructions.startswith("Help.")
+    assert [tool.name for tool in first.tools] == ["find_order", "refund"]
+    assert first.messages[0].content == "Order 7"
+    assert "vip" in str(first.messages[1].content)
+    assert [each.role for each in last.messages][-5:] == [
+        "tool",
+        "tool",
+        "assistant",
+        "tool",
+        "user",
+    ]
+    assert last.messages[-2].content == "R-7"
+    history = await run.history()
+    assert_replays(history)
+    assert_replays(history.to_json())
+    with pytest.raises(AssertionError, match=f"the history of {run.id} does not replay: "):
+        assert_replays(history.to_json().replace('"generate"', '"refund"'))
+
+
+async def test_an_approval_expires_after_its_reminders(holdfast_run: HoldfastRun) -> None:
+    run = await holdfast_run(support, "Order 7", model=[call(refund, "7", 2), SORRY])
+    await run.approval()
+    await run.skip_time("23h")
+    assert [each.tool for each in await run.approvals()] == ["refund"]
+    await run.skip_time("1h")
+    assert await run.result() == SORRY
+    assert "expired" in str(run.requests[-1].messages[-1].content)
+    assert_replays(await run.history())
+
+
+async def test_a_delegate_has_answers_of_its_own(holdfast_run: HoldfastRun) -> None:
+    run = await holdfast_run(
+        lead,
+        "Order 7",
+        agents=[support],
+        model={"support": [call(refund, "7", 2), SORRY], "lead": [call("ask"), "It expired."]},
+    )
+    pending = await run.approval(refund)
+    assert pending.run_id != run.id
+    await run.skip_time("1d")
+    assert await run.result() == "It expired."
+    assert [each.agent for each in run.requests] == ["lead", "support", "support", "lead"]
+
+
+async def test_a_function_is_a_model(holdfast_run: HoldfastRun) -> None:
+    async def model(request: ModelRequest) -> Any:
+        asked = len(request.messages)
+        return call(refund, order_id="7", amount=2) if asked == 1 else {"text": str(asked)}
+
+    run = await holdfast_run(support, "Order 7", model=model)
+    await run.approve(by="ada")
+    assert (await run.result()).text == "3"
+
+
+async def test_composed_calling(holdfast_run: HoldfastRun) -> None:
+    both = [call(find_order, "7"), call(refund, "7", 2)]
+    run = await holdfast_run(composed, "Order 7", model=[both, SORRY])
+    await run.approve(by="ada")
+    assert await run.result() == SORRY
+
+
+async def test_a_request_that_fails_is_repeated(holdfast_run: HoldfastRun) -> None:
+    run = await holdfast_run(support, "Order 7", model=[ProviderRefused(503, "busy"), SORRY])
+    assert await run.result() == SORRY
+    assert len(run.requests) == 2
+
+
+async def test_a_workflow_starts_an_agent(holdfast_run: HoldfastRun) -> None:
+    agents = await holdfast_run.worker(
+        agents=[support], workflows=[OrderWorkflow], model=[call(refund, "7", 2), SORRY]
+    )
+    order = await agents.temporal.start_workflow(
+        OrderWorkflow.run, "7", id="order-7", task_queue=agents.task_queue
+    )
+    assert await order.result() == "Sorry."
+    assert_replays(await order.fetch_history(), workflows=[OrderWorkflow])
+
+
+async def test_too_few_answers(holdfast_run: HoldfastRun) -> None:
+    run = await holdfast_run(support, "Order 7", model=[call(find_order, "7")])
+    with pytest.raises(RunFailedError, match="no answer to request 2, which is of agent `support`"):
+        await run.result()
+    with pytest.raises(AssertionError, match="is failed, and no approval of `refund` is pending: "):
+        await run.approve(refund, by="ada")
+
+
+async def test_a_model_that_raises(holdfast_run: HoldfastRun) -> None:
+    run = await holdfast_run(support, "Order 7", model=lambda request: f"{1 / 0}")
+    with pytest.raises(RunFailedError, match="the model of the test raised ZeroDivisionError"):
+        await run.result()
+
+
+async def test_too_many_answers(holdfast_run: HoldfastRun) -> None:
+    run = await holdfast_run(support, "Order 7", model=[SORRY, "and more"])
+    await run.result()

@@ -1,0 +1,46 @@
+"""The agents of a user: one with a tool that waits for an approval, and one that delegates."""
+
+from typing import Annotated
+
+from annotated_types import Gt
+from pydantic import BaseModel
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast import Agent, CallContext, execute_agent, tool
+
+
+class Answer(BaseModel):
+    text: str
+    refunded: float = 0
+
+
+@tool
+async def find_order(context: CallContext, order_id: str) -> dict[str, str]:
+    """Find an order."""
+    return {"order_id": order_id, "run": context.run_id}
+
+
+@tool(side_effects=True, approval={"timeout": "24h", "remind": "12h"})
+async def refund(order_id: str, amount: Annotated[float, Gt(0)]) -> str:
+    """Refund an order."""
+    return f"R-{order_id}"
+
+
+support = Agent(
+    "support", model="openai:gpt-5", tools=[find_order, refund], output=Answer, instructions="Help."
+)
+composed = Agent(
+    "composed", model="a:b", calling="composed", tools=[find_order, refund], output=Answer
+)
+lead = Agent(
+    "lead", model=["a:b", "c:d"], tools=[{"_tool": "ask", "_delegate": "support", "type": "object"}]
+)
+
+
+@workflow.defn
+class OrderWorkflow:
+    @workflow.run
+    async def run(self, order_id: str) -> str:
+        answer = await execute_agent(support, f"Order {order_id} broke.", approvals="deny")
+        return answer.text
