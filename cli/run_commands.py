@@ -177,9 +177,9 @@ async def _follow(run: Run, *, json: bool, approver: Approver) -> int:
         raise
 
 
-async def _reach(run_id: str, *, listens: bool = False) -> Run:
-    """Return a run that exists; `listens` as for `Run`."""
-    run = Run((await connect()).temporal, run_id, listens=listens)
+async def _reach(run_id: str) -> Run:
+    """Return a run that exists."""
+    run = (await connect()).run(run_id)
     await run.observe()
     return run
 
@@ -191,7 +191,7 @@ async def send(*, run: str, text: str, how: str | None, skill: str | None) -> in
     """
     if how == "people" and skill is not None:
         raise wrong_command("--skill is for a message that the model reads", "leave out --people")
-    remote = await _reach(run, listens=True)
+    remote = await _reach(run)
     message = Delivered(content=text, skill=skill)
     if how is not None:
         fields, sent = _SENT[how]
@@ -216,7 +216,7 @@ async def send(*, run: str, text: str, how: str | None, skill: str | None) -> in
 
 async def withdraw(*, run: str, message: int) -> int:
     """Take back a message that the run has not read."""
-    remote = await _reach(run, listens=True)
+    remote = await _reach(run)
     await remote.withdraw(message)
     print(f"Message {message} is withdrawn: {clean(run)} never reads it.")
     return DONE
@@ -224,7 +224,7 @@ async def withdraw(*, run: str, message: int) -> int:
 
 async def close(*, run: str) -> int:
     """End a conversation."""
-    remote = await _reach(run, listens=True)
+    remote = await _reach(run)
     await remote.close()
     print(f"{clean(run)} ends when its turn is over.")
     return DONE

@@ -62,6 +62,7 @@ _CLOSED: Final = frozenset(WorkflowExecutionStatus) - {
     WorkflowExecutionStatus.RUNNING,
     WorkflowExecutionStatus.CONTINUED_AS_NEW,
 }
+_FOR_AGENTS: Final = (names.SEND, names.WITHDRAW, names.MESSAGE, names.CLOSE)
 # Statuses of an RPC that exceeded its time limit.
 _LATE: Final = (RPCStatusCode.CANCELLED, RPCStatusCode.DEADLINE_EXCEEDED)
 
@@ -95,14 +96,10 @@ class RunStart:
 
 
 class RemoteRun:
-    """A run by its id, through continue-as-new.
+    """A run by its id, through continue-as-new."""
 
-    `listens` requires a run that accepts messages; a single call accepts none.
-    """
-
-    def __init__(self, client: Client, run_id: str, *, listens: bool = False) -> None:
+    def __init__(self, client: Client, run_id: str) -> None:
         self.id = run_id
-        self._listens = listens
         self._client = client
         self._handle = client.get_workflow_handle(run_id)
 
@@ -135,9 +132,6 @@ class RemoteRun:
         if workflow not in names.WORKFLOWS:
             wrong = f"{self.id} is a {workflow}, not an agent's run or a call"
             raise HoldfastError(wrong, "holdfast list shows the runs", NO_SUCH)
-        if self._listens and workflow != names.AGENT_WORKFLOW:
-            wrong = f"{self.id} is a single call, to which nothing can be said"
-            raise wrong_command(wrong, f"see {holdfast_command('show', self.id)}")
         return description
 
     async def start_info(self) -> RunStart:
@@ -214,17 +208,20 @@ class RemoteRun:
                     raise problem from error
             await asyncio.sleep(_UNSEEN_PAUSE_SECONDS)
 
-    async def _check_keys(self) -> None:
-        """Check that the run's own input can be decrypted, before a message is sent to it.
+    async def _check_start(self, name: str) -> None:
+        """Check that the run accepts what is sent to it, and that its own input can be decrypted.
 
         Without its keys, the message would be in history unencrypted, and its answer would be lost.
         """
         with explain_rpc_errors(self.id):
-            async for start in self._handle.fetch_history_events(page_size=1):
-                payloads = start.workflow_execution_started_event_attributes.input.payloads
+            async for event in self._handle.fetch_history_events(page_size=1):
+                start = event.workflow_execution_started_event_attributes
+                if name in _FOR_AGENTS and start.workflow_type.name == names.CALL_WORKFLOW:
+                    wrong = f"{self.id} is a single call, to which nothing can be said"
+                    raise wrong_command(wrong, f"see {holdfast_command('show', self.id)}")
                 codec = self._client.data_converter.payload_codec
                 if codec is not None:
-                    await codec.decode(payloads)
+                    await codec.decode(start.input.payloads)
                 return
 
     async def _update(
@@ -235,7 +232,7 @@ class RemoteRun:
         wait_seconds: float | None = None,
         rejected: type[RejectedError] = RejectedError,
     ) -> Any:
-        await self._check_keys()
+        await self._check_start(name)
         limit = timedelta(seconds=NO_WORKER_SECONDS)
         try:
             with _own_cancellation():

@@ -57,15 +57,8 @@ class AnswerPart:
 class Run(RemoteRun, Generic[OutputT]):
     """A run by its id, whose result is an `OutputT`."""
 
-    def __init__(
-        self,
-        client: Client,
-        run_id: str,
-        output: type[OutputT] | None = None,
-        *,
-        listens: bool = False,
-    ) -> None:
-        super().__init__(client, run_id, listens=listens)
+    def __init__(self, client: Client, run_id: str, output: type[OutputT] | None = None) -> None:
+        super().__init__(client, run_id)
         self._output = output
 
     async def events(self, after: int = 0) -> AsyncIterator[LogRecord]:
@@ -174,9 +167,7 @@ class Run(RemoteRun, Generic[OutputT]):
 
     async def post(self, message: str | Delivered) -> None:
         """Send the run a message, and wait for no answer."""
-        await self._check_keys()
-        with explain_rpc_errors(self.id):
-            await self._handle.signal(names.MESSAGE, _sent(message))
+        await self._signal(names.MESSAGE, _sent(message))
 
     async def withdraw(self, message: int) -> None:
         """Take back a queued message, by its number.
@@ -188,13 +179,17 @@ class Run(RemoteRun, Generic[OutputT]):
 
     async def close(self) -> None:
         """End a conversation after its turn."""
-        with explain_rpc_errors(self.id):
-            await self._handle.signal(names.CLOSE)
+        await self._signal(names.CLOSE)
 
     async def cancel(self) -> None:
         """Request cancellation of the run."""
         with explain_rpc_errors(self.id):
             await self._handle.cancel()
+
+    async def _signal(self, name: str, *args: dict[str, JsonValue]) -> None:
+        await self._check_start(name)
+        with explain_rpc_errors(self.id):
+            await self._handle.signal(name, args=args)
 
 
 def _sent(message: str | Delivered) -> dict[str, JsonValue]:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from holdfast.client.errors import wrong_command
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.text_safety import holdfast_command
 from holdfast.schemas import names
@@ -39,7 +38,11 @@ async def continue_run(
     Raises:
         HoldfastError: the run does not exist, is not over, does not answer, or is too long.
     """
-    run = Run(client.temporal, run_id, listens=True)
+    run = client.run(run_id)
+    listing = RunListing.of(await run.describe())
+    if listing.single:
+        todo = f"see {holdfast_command('show', run_id)}"
+        raise wrong_command(f"{run_id} is a single call, which cannot be continued", todo)
     if not (await run.observe()).closed:
         todo = f"send it a message: {holdfast_command('send', run_id)} TEXT --steer"
         raise wrong_command(f"run {run_id} has not ended", todo)
@@ -54,7 +57,7 @@ async def continue_run(
         raise wrong_command(f"the transcript of run {run_id} has {size} bytes", todo)
     if "agent" in fields:
         return {**fields, "context": context}
-    agent, skill = RunListing.of(await run.describe()).agent, (await run.status()).skill
+    agent, skill = listing.agent, (await run.status()).skill
     if agent in (None, names.UNNAMED_AGENT):
         todo = f"name one: {holdfast_command('run', 'AGENT', '--continue', run_id)}"
         raise wrong_command(f"run {run_id} has no agent of a catalog", todo)

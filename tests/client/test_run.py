@@ -27,7 +27,6 @@ from holdfast.client import remote_run
 from holdfast.client.errors import (
     RUN_FAILED,
     UNREACHABLE,
-    WRONG_COMMAND,
     BusyWorkerError,
     HoldfastError,
     NoWorkerError,
@@ -107,15 +106,6 @@ async def test_a_server_that_is_asked_too_much_is_no_reason_to_give_the_run_up()
     with pytest.raises(HoldfastError, match="has too much to do: no; try again") as refused:
         await run(Answering([RPCStatusCode.RESOURCE_EXHAUSTED])).status()
     assert refused.value.exit_code == UNREACHABLE
-
-
-async def test_nothing_can_be_said_to_a_single_call() -> None:
-    temporal = cast(Client, Answering([]))
-    await Run(temporal, "call-1").describe()
-    with pytest.raises(HoldfastError, match="call-1 is a single call, to which nothing") as refused:
-        await Run(temporal, "call-1", listens=True).describe()
-    assert refused.value.line().endswith("; see holdfast show call-1")
-    assert refused.value.exit_code == WRONG_COMMAND
 
 
 async def test_what_waits_in_a_run_of_another_version_is_told_as_such() -> None:

@@ -6,7 +6,6 @@ from typing import Any, cast
 import pytest
 from temporalio.client import Client
 
-from holdfast.client import transcript
 from holdfast.client.errors import HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run import Run
@@ -37,7 +36,7 @@ async def test_an_agent_that_only_its_request_had_is_named_again(
             return RunReport(status="failed")
 
     listing = RunListing("run-1", "desk", datetime.now(UTC), "failed", agent)
-    monkeypatch.setattr(transcript, "Run", Ended)
+    monkeypatch.setattr(HoldfastClient, "run", Ended)
     monkeypatch.setattr(RunListing, "of", lambda _: listing)
     client = HoldfastClient(cast(Client, None))
 

@@ -173,7 +173,7 @@ class RunPages:
 
     async def message(self, request: Request) -> Response:
         """Send a message; if that fails, the page keeps its text."""
-        form, run = await read_form(request), self._conversation(request)
+        form, run = await read_form(request), self._run(request)
         text = str(form.get("text") or "").replace("\r\n", "\n")
         how = str(form.get("delivery"))
         delivery = how if how in _DELIVERIES else "steer"
@@ -194,7 +194,7 @@ class RunPages:
 
     async def withdraw(self, request: Request) -> Response:
         """Take back a message that the run has not read."""
-        form, run = await read_form(request), self._conversation(request)
+        form, run = await read_form(request), self._run(request)
         number = str(form.get("message"))
         if not re.fullmatch(NUMBER, number):
             raise HTTPException(400, "message must be the number of a queued message, such as 3.")
@@ -206,7 +206,7 @@ class RunPages:
     async def close(self, request: Request) -> Response:
         """Close a conversation after its last answer."""
         await read_form(request)
-        run = self._conversation(request)
+        run = self._run(request)
         return await _done(run, run.close, "closed")
 
     async def before_cancel(self, request: Request) -> Response:
@@ -221,9 +221,6 @@ class RunPages:
         await read_form(request)
         run = self._run(request)
         return await _done(run, run.cancel, "cancelled")
-
-    def _conversation(self, request: Request) -> Run:
-        return Run(self.parts.client.temporal, request.path_params["run"], listens=True)
 
     def _run(self, request: Request) -> Run:
         return self.parts.run(request.path_params["run"])
