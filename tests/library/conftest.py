@@ -21,7 +21,7 @@ def refunds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def endpoints(tmp_path: Path) -> Iterator[Path]:
     """Endpoints with a model that refunds order 7."""
-    answers = [Answer(calls=[call("refund", orderId="7")]), Answer("It is refunded.")]
+    answers = [Answer(calls=[call("refund", orderId="7")]), Answer('{"text": "It is refunded."}')]
     with serve(answers) as model:
         path = tmp_path / "endpoints.yaml"
         path.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")

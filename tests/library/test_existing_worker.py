@@ -85,7 +85,7 @@ async def test_agents_of_both_kinds_run_on_the_company_s_worker(
         await agent.decide(pending["callId"], "approve", by="ada")
         assert await triage.handle.result() == "urgent"
         customer = {"customer": "the customer of 7", "row": 7.0}
-        assert await order.result() == {**customer, "output": "It is refunded."}
+        assert await order.result() == {**customer, "reply": "It is refunded."}
         assert refunds.read_text() == "7\n"
         for kind in ("look_up_customer", "refund_order", "invoke_model_activity"):
             assert own.interceptor.counts[kind] == 1
@@ -111,7 +111,7 @@ async def test_a_run_goes_on_in_a_new_worker_of_the_company(
         worker.kill()
         worker.start()
         await agent.decide(pending["callId"], "approve", by="ada")
-        assert (await order.result())["output"] == "It is refunded."
+        assert (await order.result())["reply"] == "It is refunded."
     assert refunds.read_text() == "7\n"
     await replay(order, agent)
 

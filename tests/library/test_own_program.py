@@ -33,7 +33,14 @@ async def test_it_runs_the_company_s_work_and_encodes_as_the_company_does(
     task_queue = f"company-{uuid.uuid4().hex[:8]}"
     words = ["--catalog", str(DESK), "--endpoints", str(endpoints), "--task-queue", task_queue]
     words += [f"--plugin=tests.library.acme.plugins:{each}" for each in PLUGINS]
-    words += ["--converter", CONVERTER, "--encryption", keys]
+    words += [
+        "--tools",
+        "tests.library.acme.agents",
+        "--converter",
+        CONVERTER,
+        "--encryption",
+        keys,
+    ]
     address = client.service_client.config.target_host
     async with command(*words, address=address, **{LEDGER: str(refunds)}) as worker:
         await worker.until("holdfast worker ready")
@@ -43,7 +50,7 @@ async def test_it_runs_the_company_s_work_and_encodes_as_the_company_does(
         await run.listed()
         assert f"{run.id}  t1c1" in (await holdfast("approvals")).out
         assert (await holdfast("decide", run.id, "t1c1", "approve")).code == 0
-        assert "output: It is refunded." in (await holdfast("watch", run.id)).out
+        assert "It is refunded." in (await holdfast("watch", run.id)).out
         assert refunds.read_text() == "7\n"
 
         started = (await run.history())[0].workflow_execution_started_event_attributes

@@ -10,6 +10,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import Worker
 
 from holdfast import HoldfastPlugin
+from tests.library.acme.agents import support
 from tests.library.acme.encoding import converter
 from tests.library.acme.plugins import ACTIVITIES, WORKFLOWS, CompanyPlugin, openai_agents
 
@@ -19,7 +20,7 @@ READY = "acme worker ready"
 
 def plugins(endpoints: Path | None = None, *, is_first: bool = False) -> list[SimplePlugin]:
     """Return the company's plugins and that of Holdfast, which is the first or the last one."""
-    holdfast = HoldfastPlugin(catalog=DESK, endpoints=endpoints)
+    holdfast = HoldfastPlugin(agents=[support], catalog=DESK, endpoints=endpoints)
     theirs: list[SimplePlugin] = [openai_agents(), CompanyPlugin()]
     return [holdfast, *theirs] if is_first else [*theirs, holdfast]
 

@@ -6,8 +6,11 @@ from typing import Any
 
 from temporalio import workflow
 
+from holdfast import execute_agent
+
 with workflow.unsafe.imports_passed_through():
     from tests.library.acme.activities.orders import locate_order, look_up_customer
+    from tests.library.acme.agents import support
 
 TEN_SECONDS = timedelta(seconds=10)
 
@@ -18,19 +21,19 @@ class OrderWorkflow:
 
     @workflow.run
     async def run(self, order_id: str) -> dict[str, Any]:
-        """Return the customer, the place, and the output of the agent."""
+        """Return the customer, the row on the map, and the reply of the agent."""
         customer = await workflow.execute_activity(
             look_up_customer, order_id, start_to_close_timeout=TEN_SECONDS
         )
         place = await workflow.execute_activity(
             locate_order, order_id, start_to_close_timeout=TEN_SECONDS
         )
-        answered: dict[str, Any] = await workflow.execute_child_workflow(
-            "AgentWorkflow",
-            {"agent": "support", "input": f"Order {order_id} arrived broken"},
+        reply = await execute_agent(
+            support,
+            f"Order {order_id} arrived broken",
             id=f"{workflow.info().workflow_id}.support",
         )
-        return {"customer": customer, "row": place.real, "output": answered["output"]}
+        return {"customer": customer, "row": place.real, "reply": reply.text}
 
 
 @workflow.defn
