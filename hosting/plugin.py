@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TypedDict, Unpack, cast
 
 from temporalio.client import ClientConfig, WorkflowHistory
+from temporalio.common import VersioningBehavior
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import (
@@ -142,7 +143,7 @@ class HoldfastPlugin(SimplePlugin):
 
         Raises:
             ValueError: the client's converter does not leave JSON values to JSON, or does not
-                encrypt though it should.
+                encrypt though it should; or the worker's runs would not stay on their build.
         """
         config = super().configure_worker(config)
         client = config["client"]
@@ -163,6 +164,11 @@ class HoldfastPlugin(SimplePlugin):
         config["workflow_runner"] = replace(_runner_of(config), parts=parts)
         versions = config.get("deployment_config")
         if versions is not None and versions.use_worker_versioning:
+            if versions.default_versioning_behavior is not VersioningBehavior.PINNED:
+                raise ValueError(
+                    "the worker's `deployment_config` needs `default_versioning_behavior` PINNED:"
+                    " an agent's run stays on its build"
+                )
             # A memory outlives every build, so its workflow moves to the current one.
             kept = [each for each in config["workflows"] if each is not MemoryWorkflow]
             config["workflows"] = [*kept, MovingMemoryWorkflow]

@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 from temporalio.client import Client
-from temporalio.worker import Replayer, Worker
+from temporalio.common import WorkerDeploymentVersion
+from temporalio.plugin import SimplePlugin
+from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
 
+from holdfast import HoldfastPlugin
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.plugin import PluginSettings
+from tests.encryption.keys import NEW, key_file
 from tests.library.acme.encoding import ENCODING, converter
 from tests.library.acme.plugins import ACTIVITIES, WORKFLOWS, CompanyPlugin
 from tests.library.acme.worker import READY, plugins
@@ -21,6 +25,8 @@ from tests.library.acme.workflows.triage import TriageWorkflow
 from tests.support.backend import Run
 from tests.support.eventually import eventually
 from tests.support.process import Process
+
+BUILD = WorkerDeploymentConfig(WorkerDeploymentVersion("orders", "1"), use_worker_versioning=True)
 
 
 class Company:
@@ -131,6 +137,31 @@ async def test_the_company_s_sandbox_refuses_an_impure_line_as_before(
 
         await eventually(is_refused)
         await run.handle.terminate()
+
+
+@pytest.mark.parametrize(
+    ("settings", "more", "wrong"),
+    [
+        ({"encryption": "encryption.yaml"}, {}, "payloads would not be encrypted: another plugin"),
+        ({}, {"deployment_config": BUILD}, "needs `default_versioning_behavior` PINNED"),
+    ],
+    ids=["codec", "build"],
+)
+async def test_what_would_be_lost_on_the_worker_keeps_it_from_being_made(
+    client: Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: PluginSettings,
+    more: dict[str, Any],
+    wrong: str,
+) -> None:
+    key_file(tmp_path, [NEW])
+    monkeypatch.chdir(tmp_path)
+    with_plugins = [HoldfastPlugin(**settings), SimplePlugin("theirs", data_converter=converter)]
+    address = client.service_client.config.target_host
+    theirs = await Client.connect(address, plugins=with_plugins)
+    with pytest.raises(ValueError, match=wrong):
+        Worker(theirs, task_queue="orders", **more)
 
 
 def test_the_plugin_has_all_settings_but_those_that_temporal_s_worker_has() -> None:
