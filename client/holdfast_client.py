@@ -55,11 +55,7 @@ _CONCURRENT_QUERIES: Final = 32
 
 
 class StartFields(RequestFields, total=False):
-    """How a run is started, and the fields of its request.
-
-    Without `id`, the run has that of its principal's token, or a new one. After `timeout`, Temporal
-    ends the run, also while it waits for people.
-    """
+    """The fields of a request, the id of its run, and the time after which Temporal ends it."""
 
     id: str | None
     timeout: timedelta | None
@@ -82,17 +78,9 @@ class HoldfastClient:
         agent: str | Mapping[str, JsonValue],
         input: RunInput = None,
         *,
-        output: type[OutputT],
+        output: type[OutputT] | None = None,
         **fields: Unpack[StartFields],
     ) -> Run[OutputT]: ...
-
-    @overload
-    async def start(
-        self,
-        agent: str | Mapping[str, JsonValue],
-        input: RunInput = None,
-        **fields: Unpack[StartFields],
-    ) -> Run[JsonValue]: ...
 
     async def start(
         self,
@@ -104,14 +92,8 @@ class HoldfastClient:
     ) -> Run[Any]:
         """Start a run, or return the run with this id if there is one, open or ended.
 
-        Args:
-            agent: An agent of the workers, as an `Agent` or by its name; or a definition as JSON.
-            input: The task: a text, or an object.
-            output: The type of the output, where no `Agent` states it.
-            fields: The id, the timeout, and what else a `RunRequest` has.
-
-        Raises:
-            HoldfastError: the request is invalid, or Temporal rejects it.
+        The agent is one of the workers, as an `Agent` or by its name, or a definition as JSON.
+        `output` is the type of its output, where no `Agent` states it.
         """
         run_id, timeout = fields.pop("id", None), fields.pop("timeout", None)
         request = run_request(agent, input, fields)
@@ -162,14 +144,8 @@ class HoldfastClient:
                 raise RunExistsError(run_id) from error
         return self.run(run_id)
 
-    @overload
-    def run(self, id: str) -> Run[JsonValue]: ...
-
-    @overload
-    def run(self, id: str, output: type[OutputT]) -> Run[OutputT]: ...
-
-    def run(self, id: str, output: type[Any] | None = None) -> Run[Any]:
-        """Return the run with this id, whose result is an `output`; Temporal is not asked."""
+    def run(self, id: str, output: type[OutputT] | None = None) -> Run[OutputT]:
+        """Return the run with this id, whose result is an `output`; sends no request."""
         return Run(self.temporal, id, output)
 
     async def approvals(self, where: RunFilter = EVERY_RUN) -> AsyncIterator[PendingCall]:

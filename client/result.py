@@ -26,6 +26,7 @@ from holdfast.runtime.text_safety import (
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.message import QueuedMessage
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunResult, Spent
 
 _MESSAGE_CHARS: Final = 200
@@ -48,10 +49,6 @@ class RunEnding:
     output_error: HoldfastError | None = None
     spent: Spent | None = None
 
-    def error(self, run_id: str) -> "RunFailedError":
-        """Return the error for a caller who needs the result of the run."""
-        return _ERRORS.get(self.status, RunFailedError)(run_id, self)
-
     @property
     def exit_code(self) -> int:
         """Return 0 for a run that completed or stopped, 1 for every other."""
@@ -72,42 +69,17 @@ class RunEnding:
 
 
 class RunFailedError(HoldfastError):
-    """The run ended without its result: `ending` has the status, the `code` and the message."""
+    """A run ended without the result that its caller needs; `ending` has all that is known.
 
-    def __init__(self, run_id: str, ending: RunEnding) -> None:
-        wrong = f"run {run_id} ended as {ending.status}: {detail(ending)}"
+    The `code` is that of the failed run, or `cancelled`, `terminated`, `timed_out`,
+    `budget_exceeded`; or `invalid_output`, where the output does not fit the caller's type.
+    """
+
+    def __init__(self, run_id: str, ending: RunEnding, unfit: str = "") -> None:
+        wrong = f"run {run_id} ended as {ending.status}: {unfit or detail(ending)}"
         super().__init__(wrong, f"see {holdfast_command('show', run_id)}", RUN_FAILED)
-        self.code = ending.code or ending.status
+        self.code = ErrorCode.INVALID_OUTPUT if unfit else ending.code or ending.status
         self.ending = ending
-
-
-class RunCancelledError(RunFailedError):
-    """The run was cancelled."""
-
-
-class RunTerminatedError(RunFailedError):
-    """The run was terminated with Temporal's tools."""
-
-
-class RunTimedOutError(RunFailedError):
-    """The run took longer than its timeout."""
-
-
-class OutputError(HoldfastError):
-    """The output of the run does not fit the type that the caller expects."""
-
-    def __init__(self, run_id: str, error: ValidationError) -> None:
-        first = error.errors()[0]
-        where = "".join(f"{each}: " for each in first["loc"])
-        wrong = f"the output of run {run_id} is no {error.title}: {where}{first['msg']}"
-        super().__init__(wrong, f"see {holdfast_command('show', run_id)}", RUN_FAILED)
-
-
-_ERRORS: Final = {
-    "cancelled": RunCancelledError,
-    "terminated": RunTerminatedError,
-    "timed_out": RunTimedOutError,
-}
 
 
 def ending_of_result(value: Any) -> RunEnding:

@@ -27,10 +27,11 @@ from holdfast.client.errors import (
 )
 from holdfast.client.pending_call import PendingCall
 from holdfast.client.remote_run import RemoteRun
-from holdfast.client.result import OutputError
+from holdfast.client.result import RunFailedError
 from holdfast.client.stream.deltas import BETWEEN_EVENTS, Frame, StreamCursor
 from holdfast.client.stream.frames import MAX_LOST_LOOKS, frames
 from holdfast.definitions.json_form import read_as
+from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, Receipt
 from holdfast.schemas.log_entry import LogRecord, read_record
@@ -38,6 +39,7 @@ from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import Principal, RunReport
 from holdfast.schemas.tool import ShownTool
 
+_REASON_CHARS = 500
 OutputT = TypeVar("OutputT", default=JsonValue)
 
 
@@ -86,22 +88,22 @@ class Run(RemoteRun, Generic[OutputT]):
         """Wait for the end of the run, and return its output.
 
         Raises:
-            RunFailedError: the run failed, has used up a budget, or was cancelled, terminated or
-                timed out.
-            OutputError: the output is of another type.
+            RunFailedError: the run failed, has used up a budget, was cancelled, terminated or timed
+                out, or its output is of another type.
             HoldfastError: the output is in a store that cannot be read here.
         """
         ending = await self.ending()
         if ending.output_error is not None:
             raise ending.output_error
         if ending.result is None or ending.exit_code:
-            raise ending.error(self.id)
+            raise RunFailedError(self.id, ending)
         if self._output is None:
             return cast(OutputT, ending.result.output)
         try:
             return read_as(self._output, ending.result.output)
         except ValidationError as error:
-            raise OutputError(self.id, error) from error
+            unfit = f"its output does not fit: {one_line(str(error), _REASON_CHARS)}"
+            raise RunFailedError(self.id, ending, unfit) from error
 
     async def approvals(self) -> list[PendingCall]:
         """Return the pending calls; none once the run has ended."""

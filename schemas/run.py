@@ -230,71 +230,55 @@ class Spent(Lenient):
 
 
 class ReportedCall(Lenient):
-    """A call of the current turn, as a run reports it."""
+    """A call of the current turn: its `stage` is that of `engine/call/tool_call.py`."""
 
     writes_defaults = True
 
     call_id: str
-    """The call."""
     tool: str
-    """The tool."""
     stage: str
-    """Its stage: `pending`, `queued`, `waiting`, `unsure`, `running` or `ended`."""
 
 
 class ReportedApproval(Lenient):
-    """A pending approval, as a run reports it; the query `approvals` has all of it."""
+    """A pending approval in short; the query `approvals` has all of it."""
 
     writes_defaults = True
 
     call_id: str
-    """The call."""
     kind: Kind
-    """Why it waits."""
     tool: str
-    """The tool."""
     label: str
-    """Its name for people."""
 
 
 class LogEnd(Lenient):
-    """How far the log of a run goes."""
+    """The number of the last entry of a log, and its digest."""
 
     writes_defaults = True
 
     entries: int = 0
-    """The number of its entries."""
     digest: str = ""
-    """The digest of the last one."""
 
 
 class RunReport(Lenient):
-    """What a run is doing: the answer of the query `status`."""
+    """What a run is doing: the answer of the query `status`.
+
+    `turn` is the current one, or the last; `calls` are its calls; `usage` is that of the run;
+    `budget` has what is `used` of each budget, and its `limit`; no model has read what is `queued`.
+    """
 
     writes_defaults = True
 
     status: RunStatus
-    """How it is."""
     turn: int = 0
-    """The current turn, or the last one."""
     skill: str | None = None
-    """The skill that it uses."""
     instances: list[str] = []
-    """The instances, in a run with some."""
     pending: list[ReportedApproval] = []
-    """The pending approvals."""
     calls: list[ReportedCall] = []
-    """The calls of the turn."""
     usage: Usage = Usage()
-    """What it has used."""
     budget: dict[str, dict[str, JsonValue]] = {}
-    """Of each budget, what is `used` and its `limit`."""
     delegates: list[DelegateView] = []
-    """The running delegates."""
     queued: list[QueuedMessage] = []
-    """The messages that no model has read."""
     log: LogEnd = LogEnd()
-    """How far the log goes."""
 
     @property
     def delegate_approvals(self) -> list[DelegatePending]:
