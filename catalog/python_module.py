@@ -171,14 +171,12 @@ def load_object(place: str, kind: type[T]) -> T:
     Raises:
         LoadError: there is no such module or name, or the object is of another kind.
     """
-    module_name, _, name = place.rpartition(":")
-    if not module_name:
-        fix = "write MODULE:NAME, with the module's dotted name or the path of its `.py` file"
-        raise LoadError([FileProblem(place or '""', None, "it names no object of a module", fix)])
+    module_name, _, name = place.partition(":")
     known = vars(import_module(module_name))
     if name not in known:
         fix = suggest_names(name, [each for each in known if isinstance(known[each], kind)])
-        raise LoadError([FileProblem(module_name, None, f"it has no `{name}`", fix)])
+        reason = f"it has no `{name}`" if name else "`:NAME` is missing"
+        raise LoadError([FileProblem(module_name, None, reason, fix)])
     found = known[name]
     try:
         found = found() if callable(found) and not isinstance(found, kind) else found
@@ -191,12 +189,14 @@ def load_object(place: str, kind: type[T]) -> T:
     return found
 
 
-def load_converter(place: str) -> DataConverter:
-    """Return the data converter `MODULE:NAME`.
+def load_converter(place: str | None) -> DataConverter:
+    """Return the data converter `MODULE:NAME`; without a name, the SDK's own.
 
     Raises:
         LoadError: it does not load, or runs cannot use it.
     """
+    if not place:
+        return DataConverter.default
     converter = load_object(place, DataConverter)
     try:
         with_pydantic(converter)

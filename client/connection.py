@@ -6,7 +6,7 @@ the data converter that `HOLDFAST_CONVERTER` names, as by the worker.
 
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.converter import DataConverter, PayloadCodec
 
+from holdfast.catalog.python_module import load_converter
 from holdfast.client.errors import EncryptedError, wrong_settings
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.connection_errors import explain_failure, read_settings
@@ -40,10 +41,7 @@ async def connect(task_queue: str = names.TASK_QUEUE) -> HoldfastClient:
         TemporalConnectionError: the settings cannot be read, or no server answers within 5 s.
     """
     converter = client_converter(os.environ.get(VARIABLE), VARIABLE)
-    codec = converter.payload_codec
-    known = getattr(converter.payload_converter_class(), "converters", ())
-    assert codec is not None  # there is one with and without keys
-    converter = replace(converter, payload_codec=ReportingCodec(codec, known))
+    converter = replace(converter, payload_codec=ReportingCodec(converter))
     settings = read_settings(
         lambda text: print(f"holdfast: {one_line(text, _WARNING_CHARS)}", file=sys.stderr)
     )
@@ -57,13 +55,9 @@ def client_converter(keys: str | None, named_by: str) -> DataConverter:
 
     `named_by` is the setting that names the file.
     """
-    setting, theirs = CONVERTER_VARIABLE, DataConverter.default
+    setting = CONVERTER_VARIABLE
     try:
-        if place := os.environ.get(setting):
-            # Imported here: no other client needs modules of the user's.
-            from holdfast.catalog.python_module import load_converter
-
-            theirs = load_converter(place)
+        theirs = load_converter(os.environ.get(setting))
         setting = named_by
         ring = None if keys is None else KeyRing.load(Path(keys), os.environ)
     except LoadError as error:
@@ -72,13 +66,12 @@ def client_converter(keys: str | None, named_by: str) -> DataConverter:
 
 
 class ReportingCodec(PayloadCodec):
-    """A codec that raises `EncryptedError` where a payload cannot be decrypted.
+    """The codec of a converter, which raises `EncryptedError` where it cannot read a payload."""
 
-    `encodings` are those that the payload converter reads; if there are none, it reads any.
-    """
-
-    def __init__(self, inner: PayloadCodec, encodings: Collection[bytes] = ()) -> None:
-        self._inner, self._encodings = inner, encodings
+    def __init__(self, converter: DataConverter) -> None:
+        assert converter.payload_codec is not None  # there is one with and without keys
+        self._inner = converter.payload_codec
+        self._encodings = getattr(converter.payload_converter_class(), "converters", ())
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Encrypt the payloads that the command sends; the SDK calls this."""

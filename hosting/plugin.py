@@ -52,10 +52,7 @@ HEARTBEAT_INTERVAL: Final = timedelta(milliseconds=200)
 # The delay after a crash before other workers receive its runs. A run whose busy worker exceeds the
 # delay is replayed.
 STICKY_TIMEOUT: Final = timedelta(seconds=1)
-_Replay = Callable[
-    [Replayer, AsyncIterator[WorkflowHistory]],
-    AbstractAsyncContextManager[AsyncIterator[WorkflowReplayResult]],
-]
+_Results = AsyncIterator[WorkflowReplayResult]
 _PARAMETERS: Final = inspect.signature(Worker).parameters
 
 
@@ -149,10 +146,7 @@ class HoldfastPlugin(SimplePlugin):
         client = config["client"]
         with_pydantic(client.data_converter)
         if self._settings.encryption is not None and not encrypts(client.data_converter):
-            raise ValueError(
-                "payloads would not be encrypted: another plugin has replaced the codec of"
-                " Holdfast; name `HoldfastPlugin` after it"
-            )
+            raise ValueError("another plugin replaces our codec; name `HoldfastPlugin` after it")
         settings = replace(self._settings, task_queue=config["task_queue"])
         resources = self._resources
         if resources is None:
@@ -165,10 +159,7 @@ class HoldfastPlugin(SimplePlugin):
         versions = config.get("deployment_config")
         if versions is not None and versions.use_worker_versioning:
             if versions.default_versioning_behavior is not VersioningBehavior.PINNED:
-                raise ValueError(
-                    "the worker's `deployment_config` needs `default_versioning_behavior` PINNED:"
-                    " an agent's run stays on its build"
-                )
+                raise ValueError("the deployment's `default_versioning_behavior` must be PINNED")
             # A memory outlives every build, so its workflow moves to the current one.
             kept = [each for each in config["workflows"] if each is not MemoryWorkflow]
             config["workflows"] = [*kept, MovingMemoryWorkflow]
@@ -197,8 +188,8 @@ class HoldfastPlugin(SimplePlugin):
         self,
         replayer: Replayer,
         histories: AsyncIterator[WorkflowHistory],
-        next: _Replay,  # noqa: A002  # the SDK's name
-    ) -> AsyncIterator[AsyncIterator[WorkflowReplayResult]]:
+        next: Callable[..., AbstractAsyncContextManager[_Results]],  # noqa: A002  # the SDK's name
+    ) -> AsyncIterator[_Results]:
         """Replay with the payload converter of a worker; Temporal calls this.
 
         Only now has each plugin changed the converter: see `configure_client`.

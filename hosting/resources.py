@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import httpx
 from temporalio.client import Plugin
-from temporalio.converter import DataConverter
+from temporalio.plugin import SimplePlugin
 
 from holdfast.activities.notify.channels import NotificationChannels
 from holdfast.activities.notify.notifier_settings import load_notifiers
@@ -64,7 +64,6 @@ class WorkerResources:
     telemetry_settings: TelemetrySettings = field(default_factory=TelemetrySettings)
     telemetry: Telemetry | None = None
     plugins: Sequence[Plugin] = ()
-    converter: DataConverter = DataConverter.default
 
 
 class ResourcesError(StartError):
@@ -135,13 +134,8 @@ def load_resources(
         lambda: load_notifiers(settings.notifiers, os.environ, http), default=NotificationChannels()
     )
     telemetry_settings = attempt(lambda: read_telemetry(os.environ), default=TelemetrySettings())
-    plugins = [
-        attempt(partial(load_object, each, Plugin), default=None) for each in settings.plugins
-    ]
-    converter = DataConverter.default
-    if settings.converter is not None:
-        converter = attempt(partial(load_converter, settings.converter), default=converter)
-    more = [name for each in plugins if each is not None for name in _activities_of(each)]
+    plugins: list[Plugin] = attempt(lambda: _plugins(settings), default=[])
+    more = [name for each in plugins for name in _activities_of(each)]
     try:
         current_catalog, reloader = _load_catalog(settings, endpoints, [*activities, *more])
     except LoadError as error:
@@ -152,9 +146,13 @@ def load_resources(
     return WorkerResources(
         *(current_catalog, models, http, knowledge_http, reloader, secrets),
         *(key_ring, permit_keys, key_sets, channels, telemetry_settings),
-        plugins=[each for each in plugins if each is not None],
-        converter=converter,
+        plugins=plugins,
     )
+
+
+def _plugins(settings: WorkerSettings) -> list[Plugin]:
+    converter = SimplePlugin("converter", data_converter=load_converter(settings.converter))
+    return [converter, *(load_object(each, Plugin) for each in settings.plugins)]
 
 
 def _activities_of(plugin: Plugin) -> list[str]:

@@ -11,7 +11,6 @@ from temporalio.api.operatorservice.v1 import (
 )
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, Plugin
-from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConnectConfig
 from temporalio.runtime import TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
@@ -43,7 +42,6 @@ logger = logging.getLogger("holdfast")
 async def connect(
     settings: ClientConnectConfig,
     plugins: Sequence[Plugin] = (),
-    converter: DataConverter = DataConverter.default,
     metrics: TelemetryConfig | None = None,
 ) -> Client:
     """Return a client for the settings' server and namespace; `metrics` is for the SDK's core.
@@ -54,12 +52,7 @@ async def connect(
     """
     address = settings["target_host"]
     async with explain_failure(address, CONNECT_TIMEOUT_SECONDS, _START_ONE):
-        client = await Client.connect(
-            **settings,
-            plugins=plugins,
-            data_converter=converter,
-            runtime=core_runtime(metrics),
-        )
+        client = await Client.connect(**settings, plugins=plugins, runtime=core_runtime(metrics))
         await _check_namespace(client)
     return client
 

@@ -95,7 +95,7 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
             where["namespace"] = dev.namespace
         plugin = HoldfastPlugin.of(settings, resources)
         plugins = [*resources.plugins, plugin]
-        client = await connect(where, plugins, resources.converter, core_metrics(resources))
+        client = await connect(where, plugins, core_metrics(resources))
         worker = await stack.enter_async_context(build_worker(client, settings))
         parts = worker_parts(worker)
         while not (worker.is_running and parts.is_running):

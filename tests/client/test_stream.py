@@ -32,7 +32,8 @@ from holdfast.client.stream.heartbeats import (
     read_answer_progress,
     update_in,
 )
-from holdfast.runtime.encryption.codec import EncryptionCodec, KeylessCodec
+from holdfast.runtime.data_converter import data_converter
+from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.schemas import names
 from tests.encryption.keys import NEW, ring
 
@@ -245,7 +246,7 @@ async def test_what_cannot_be_read_without_a_key_is_no_silence() -> None:
     sealed = await EncryptionCodec(ring(NEW)).encode(secret.heartbeat_details.payloads)
     secret.heartbeat_details.payloads[0].CopyFrom(sealed[0])
     with pytest.raises(EncryptedError, match="no keys are set here"):
-        await update_in(secret, replace(CONVERTER, payload_codec=ReportingCodec(KeylessCodec())))
+        await update_in(secret, replace(CONVERTER, payload_codec=ReportingCodec(data_converter)))
 
 
 SAID = {"text": "Hi", "offset": 3, "attempt": 2}

@@ -142,8 +142,8 @@ async def test_the_company_s_sandbox_refuses_an_impure_line_as_before(
 @pytest.mark.parametrize(
     ("settings", "more", "wrong"),
     [
-        ({"encryption": "encryption.yaml"}, {}, "payloads would not be encrypted: another plugin"),
-        ({}, {"deployment_config": BUILD}, "needs `default_versioning_behavior` PINNED"),
+        ({"encryption": "encryption.yaml"}, {}, "another plugin replaces our codec"),
+        ({}, {"deployment_config": BUILD}, "`default_versioning_behavior` must be PINNED"),
     ],
     ids=["codec", "build"],
 )

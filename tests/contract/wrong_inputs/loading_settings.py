@@ -72,10 +72,9 @@ SETTINGS = [
         "./shop: this is no Python module; write its dotted name, or the path of its `.py` file",
     ),
     option(
-        "a plugin without its module",
-        f"{GOOD} --plugin Tracing",
-        "Tracing: it names no object of a module; write MODULE:NAME, with the module's dotted name "
-        "or the path of its `.py` file",
+        "a converter without its name",
+        f"{GOOD} --converter temporalio.contrib.pydantic",
+        "temporalio.contrib.pydantic: `:NAME` is missing; known: `pydantic_data_converter`",
     ),
     option(
         "a plugin of a module that is not there",
