@@ -149,17 +149,17 @@ class HoldfastClient:
         return Run(self.temporal, id, output)
 
     async def approvals(self, where: RunFilter = EVERY_RUN) -> AsyncIterator[PendingCall]:
-        """Yield the calls that are pending now, of the newest `MAX_RUNS` runs that wait.
+        """Yield the calls that are pending now, of all runs or of those of a filter.
 
-        Temporal's lists are read once, and each run that waits is queried once.
+        Temporal's list of these runs is read once, and each of them is queried once.
 
         Raises:
             UnansweredRunsError: some runs did not answer; the calls of all others were yielded.
         """
         try:
-            runs = await self.list_runs(replace(where, status="awaiting_approval"))
+            runs = await self.list_runs(replace(where, status="awaiting_approval"), None)
         except MissingAttributesError:
-            runs = await self.list_runs(OPEN)  # the status of runs is not indexed
+            runs = await self.list_runs(OPEN, None)  # the status of runs is not indexed
         errors: list[HoldfastError] = []
         for start in range(0, len(runs), _CONCURRENT_QUERIES):
             some = runs[start : start + _CONCURRENT_QUERIES]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdfast.client.pending_call import PendingCall as PendingCall
     from holdfast.client.result import RunFailedError as RunFailedError
     from holdfast.client.run import Run as Run
+    from holdfast.client.run_lists import RunFilter as RunFilter
     from holdfast.definitions.agent import Agent as Agent
     from holdfast.definitions.agent import Skill as Skill
     from holdfast.definitions.run_request import execute_agent as execute_agent
@@ -34,6 +35,7 @@ _MODULES = {
     "PendingCall": "holdfast.client.pending_call",
     "Run": "holdfast.client.run",
     "RunFailedError": "holdfast.client.result",
+    "RunFilter": "holdfast.client.run_lists",
     "Skill": "holdfast.definitions.agent",
     "execute_agent": "holdfast.definitions.run_request",
     "tool": "holdfast.definitions.tool",

@@ -15,8 +15,8 @@ from holdfast import (
     PendingCall,
     Run,
     RunFailedError,
+    RunFilter,
 )
-from holdfast.client.run_lists import RunFilter
 from holdfast.client.start import RunExistsError, StartRequest
 from holdfast.schemas import names
 from holdfast.schemas.log_entry import DoneEntry, ErrorEntry
