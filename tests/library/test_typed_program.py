@@ -21,6 +21,7 @@ from holdfast import (
     Agent, Approval, Budget, CallContext, HoldfastClient, HoldfastPlugin, Run, Skill,
     execute_agent, tool,
 )
+from holdfast.testing import HoldfastRun, RunUnderTest, call
 
 
 class Answer(BaseModel):
@@ -85,6 +86,17 @@ async def main() -> None:
         await call.aprove(by="ada")  # wrong
     other = agents.run("order-7", output=int)
     assert_type(await other.result(), int)
+
+
+async def test_support(holdfast_run: HoldfastRun) -> None:
+    run = await holdfast_run(support, "Order 7", model=[call(refund, "7", 20), Answer(text="")])
+    assert_type(run, RunUnderTest[Answer])
+    assert_type(await holdfast_run("support", "Order 7", model=["text"]), RunUnderTest[JsonValue])
+    await run.approve(refund, by="ada")
+    print(run.requests[0].messages[-1].content, call(find, "7"), call("find", {"order_id": 7}))
+    call(refund, "7", amount="20")  # wrong
+    call(find, 7)  # wrong
+    await holdfast_run(support, "Order 7", model=[(refund, "7")])  # wrong
 """
 _MYPY = re.compile(r"^\S+program\.py:(\d+): error: ", re.MULTILINE)
 
