@@ -77,30 +77,14 @@ class RunUnderTest(Run[OutputT], Generic[OutputT]):
         return await (await self.approval(tool)).approve(**fields)
 
     async def skip_time(self, duration: str | timedelta) -> None:
-        """Let a duration such as `24h` pass in the run, or in its delegates while it has some.
+        """Let a duration such as `24h` pass in the run, or in its delegates that wait for people.
 
         Each timer takes about a second. The time of activities is not skipped.
         """
-        delegates = (await self.status()).delegates
-        for each in delegates:
-            await RunUnderTest(self._client, each.workflow_id).skip_time(duration)
-        if delegates:
-            return
-        about = {"namespace": self._client.namespace, "workflowExecution": {"workflowId": self.id}}
-        id, seconds = uuid.uuid4().hex, parse_duration(duration).total_seconds()
-        forward = {"enabled": True, "fastForwardConfig": {"id": id, "duration": f"{seconds}s"}}
-        changed = {"workflowExecutionOptions": {"timeSkippingConfig": forward}}
-        update = {**about, **changed, "updateMask": "timeSkippingConfig"}
-        temporal = self._client.workflow_service
-        await temporal.update_workflow_execution_options(
-            ParseDict(update, service.UpdateWorkflowExecutionOptionsRequest())
-        )
-        poll = service.PollWorkflowExecutionTimeSkippingRequest()
-        ParseDict({**about, "fastForwardId": id}, poll)
-        result = _POLL_TIMEOUT
-        while result == _POLL_TIMEOUT:  # another result: the duration or the run is over
-            polled = await temporal.poll_workflow_execution_time_skipping(poll)
-            result = polled.fast_forward_polling_result
+        seconds = parse_duration(duration).total_seconds()
+        waiting = {each.workflow_id for each in (await self.status()).delegate_approvals}
+        for run_id in waiting or [self.id]:
+            await _fast_forward(self._client, run_id, seconds)
 
     async def history(self) -> WorkflowHistory:
         """Return the history so far, for `assert_replays`; its `to_json` is for a file."""
@@ -175,3 +159,20 @@ def assert_replays(history: WorkflowHistory | str, *, workflows: Sequence[type] 
     if failure is not None:
         wrong = f"the history of {history.workflow_id} does not replay: {failure}"
         raise AssertionError(wrong) from failure
+
+
+async def _fast_forward(client: Client, run_id: str, seconds: float) -> None:
+    """Skip time in an execution, until it has passed or the execution has ended."""
+    about = {"namespace": client.namespace, "workflowExecution": {"workflowId": run_id}}
+    forward = {"id": uuid.uuid4().hex, "duration": f"{seconds}s"}
+    options = {"timeSkippingConfig": {"enabled": True, "fastForwardConfig": forward}}
+    update = {**about, "workflowExecutionOptions": options, "updateMask": "timeSkippingConfig"}
+    await client.workflow_service.update_workflow_execution_options(
+        ParseDict(update, service.UpdateWorkflowExecutionOptionsRequest())
+    )
+    poll = service.PollWorkflowExecutionTimeSkippingRequest()
+    ParseDict({**about, "fastForwardId": forward["id"]}, poll)
+    result = _POLL_TIMEOUT
+    while result == _POLL_TIMEOUT:
+        answer = await client.workflow_service.poll_workflow_execution_time_skipping(poll)
+        result = answer.fast_forward_polling_result

@@ -24,16 +24,8 @@ from holdfast.schemas.run import CallContext
 from holdfast.schemas.tool import TOOL
 
 P = ParamSpec("P")
-Answer: TypeAlias = (
-    str
-    | ScriptedCall
-    | Sequence[ScriptedCall]
-    | BaseModel
-    | JsonObject
-    | base.ProviderError
-    | httpx.HTTPError
-)
-"""A text, calls, an output of the agent's type, or the error that the request ends with."""
+Answer: TypeAlias = str | Sequence[ScriptedCall] | BaseModel | JsonObject | Exception
+"""A text, calls, an output, a `ScriptedAnswer`, or the provider's or httpx's error instead."""
 
 
 class ModelRequest(Ask):
@@ -92,11 +84,7 @@ class ScriptedModel:
         return base.EncodedMessage((json.dumps(message.to_json()).encode(),))
 
     async def solve(self, request: base.ProviderRequest, sink: base.AnswerSink) -> Solution:
-        """Return the next answer, streamed.
-
-        Raises:
-            ProviderError, httpx.HTTPError: there is none, or the answer is such an error.
-        """
+        """Return the next answer, streamed, or raise it if it is an error."""
         run_id = activity.info().workflow_id or ""
         run = await activity.client().get_workflow_handle(run_id).describe()
         agent = run.typed_search_attributes.get(SearchAttributeKey.for_keyword(names.AGENT_NAME))
