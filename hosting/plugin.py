@@ -147,6 +147,11 @@ class HoldfastPlugin(SimplePlugin):
         with_pydantic(client.data_converter)
         if self._settings.encryption is not None and not encrypts(client.data_converter):
             raise ValueError("another plugin replaces our codec; name `HoldfastPlugin` after it")
+        versions = config.get("deployment_config")
+        if versions is None or not versions.use_worker_versioning:
+            versions = None
+        elif versions.default_versioning_behavior is not VersioningBehavior.PINNED:
+            raise ValueError("the deployment's `default_versioning_behavior` must be PINNED")
         settings = replace(self._settings, task_queue=config["task_queue"])
         resources = self._resources
         if resources is None:
@@ -156,10 +161,7 @@ class HoldfastPlugin(SimplePlugin):
         resources.secrets.learn([client.service_client.config.api_key or ""])
         parts = WorkerParts(config, settings, resources)
         config["workflow_runner"] = replace(_runner_of(config), parts=parts)
-        versions = config.get("deployment_config")
-        if versions is not None and versions.use_worker_versioning:
-            if versions.default_versioning_behavior is not VersioningBehavior.PINNED:
-                raise ValueError("the deployment's `default_versioning_behavior` must be PINNED")
+        if versions is not None:
             # A memory outlives every build, so its workflow moves to the current one.
             kept = [each for each in config["workflows"] if each is not MemoryWorkflow]
             config["workflows"] = [*kept, MovingMemoryWorkflow]
