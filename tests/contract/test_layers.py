@@ -116,7 +116,7 @@ def test_the_page_names_every_package() -> None:
     assert set(SUBPACKAGES) == inside
 
 
-@pytest.mark.parametrize("path", files("cli", "web"), ids=id_of)
+@pytest.mark.parametrize("path", files("cli", "web", "examples"), ids=id_of)
 def test_screens_use_runs_by_our_client_alone(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         assert not (isinstance(node, ast.Attribute) and node.attr in TEMPORAL_CALLS), (
