@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
-from pydantic import BaseModel, PydanticUserError, ValidationError
+from pydantic import BaseModel, ValidationError
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import DataConverter
@@ -274,10 +274,10 @@ def _tool_schema(
 ) -> dict[str, Any]:
     model = types[0]
     try:
-        schema = arguments_schema(model)
-    except PydanticUserError as error:
-        reason = f"`{model.__name__}` has no JSON Schema: {str(error).splitlines()[0]}"
-        raise UnreadableError(line, reason, "use types that JSON has") from error
+        schema = arguments_schema(model, f"`{model.__name__}`")
+    except TypeError as error:
+        reason, _, fix = str(error).rpartition("; ")
+        raise UnreadableError(line, reason, fix) from error
     try:
         # `json_schema_extra` may hold values that only Python has.
         schema = json.loads(json.dumps(schema, allow_nan=False))
@@ -287,17 +287,17 @@ def _tool_schema(
     description = inspect.getdoc(run) or schema.get("description")
     if description:
         schema["description"] = description
-    options = schema.get("_activity")
-    if options is not None and (not isinstance(options, dict) or "type" in options):
+    options = schema.get("_activity", {})
+    if not isinstance(options, dict) or "type" in options:
         reason = f"`_activity` of `{name}` names an activity, but the function is the activity"
         raise UnreadableError(line, reason, "give options alone, such as startToCloseTimeout")
     if takes_context(types):
-        options = {**(options or {}), "input": "call"}
-    elif options and options.get("input") == "call":
+        options = {**options, "input": "call"}
+    elif options.get("input") == "call":
         reason = f"`{name}` takes one parameter, and `input: call` passes three"
         fix = "leave out `input`, or take `(arguments, tool, context: CallContext)`"
         raise UnreadableError(line, reason, fix)
-    return {**schema, "_activity": {**(options or {}), "type": name}}
+    return {**schema, "_activity": {**options, "type": name}}
 
 
 def takes_context(types: Sequence[type] | None) -> bool:

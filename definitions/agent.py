@@ -9,16 +9,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast, overload
 
-from pydantic import JsonValue, PydanticUserError
+from pydantic import JsonValue
 from pydantic.alias_generators import to_camel
 
-from holdfast.definitions.json_form import (
-    as_written,
-    check_form,
-    check_names,
-    no_schema,
-    type_schema,
-)
+from holdfast.definitions.json_form import as_written, check_form, check_names, type_schema
 from holdfast.definitions.tool import Approval, JsonObject, Place, Tool
 from holdfast.schemas.agent import (
     AgentDefinition,
@@ -175,10 +169,7 @@ def _file_form(
         if value is None:
             continue
         if field in _SCHEMAS:
-            try:
-                value = type_schema(value)
-            except PydanticUserError as error:
-                raise no_schema(f"{what}: `{field}`", error) from error
+            value = type_schema(value, f"{what}: `{field}`")
         elif field == "tools":
             functions += (each for each in value if isinstance(each, Tool))
             value = [each.name if isinstance(each, Tool) else each for each in value]

@@ -15,24 +15,30 @@ from holdfast.validation.problems import problems_of
 T = TypeVar("T")
 
 
-def type_schema(kind: Any, mode: Literal["validation", "serialization"] = "validation") -> Any:
+def type_schema(
+    kind: Any, what: str, mode: Literal["validation", "serialization"] = "validation"
+) -> Any:
     """Return the JSON Schema of a type, or the schema that is given in its place.
 
     Raises:
-        PydanticUserError: JSON lacks some of the type's values.
+        TypeError: JSON lacks some of the type's values; the error says of `what`.
     """
     if isinstance(kind, Mapping | bool):
         return kind
-    return TypeAdapter(kind).json_schema(mode=mode, schema_generator=UntitledSchema)
+    try:
+        return TypeAdapter(kind).json_schema(mode=mode, schema_generator=UntitledSchema)
+    except PydanticUserError as error:
+        reason = f"{what} has no JSON Schema: {str(error).splitlines()[0]}"
+        raise TypeError(f"{reason}; use types that JSON has") from error
 
 
-def arguments_schema(kind: type[Any]) -> dict[str, Any]:
+def arguments_schema(kind: type[Any], what: str) -> dict[str, Any]:
     """Return the JSON Schema of a tool's arguments from their model or dataclass.
 
     Raises:
-        PydanticUserError: as `type_schema` does.
+        TypeError: as `type_schema` does.
     """
-    schema: dict[str, Any] = type_schema(kind)
+    schema: dict[str, Any] = type_schema(kind, what)
     # A model that contains itself is a reference to one of its own `$defs`.
     reference = schema.pop("$ref", None)
     if reference is not None:
@@ -90,8 +96,3 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
     """
     for name in {*given} - {*known}:
         raise TypeError(f"{what}: unknown argument `{name}`; {suggest_names(name, known)}")
-
-
-def no_schema(what: str, error: PydanticUserError) -> TypeError:
-    """Return the error for a type that has no JSON Schema."""
-    return TypeError(f"{what} has no JSON Schema: {str(error).splitlines()[0]}; use types of JSON")

@@ -14,7 +14,7 @@ from dataclasses import is_dataclass
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, get_type_hints, overload
 
-from pydantic import BaseModel, PydanticUserError, create_model
+from pydantic import BaseModel, create_model
 from pydantic_core import to_jsonable_python
 from temporalio import activity
 
@@ -23,7 +23,6 @@ from holdfast.definitions.json_form import (
     as_written,
     check_form,
     check_names,
-    no_schema,
     type_schema,
 )
 from holdfast.schemas.run import CallContext
@@ -78,20 +77,21 @@ class ToolFields(TypedDict, total=False):
 class _Parameters:
     """The parameters of a function: `model` holds those of the tool, as one object.
 
-    `whole` is the name of a single parameter that is that object.
+    `context` is the name of the parameter that receives the call's context, if there is one.
     """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         hints = get_type_hints(function, include_extras=True)
         self.result = hints.pop("return", None)
-        self._context = next((one for one, kind in hints.items() if kind is CallContext), None)
+        self.context = next((one for one, kind in hints.items() if kind is CallContext), None)
         signature = inspect.signature(function)
-        own = [each for each in signature.parameters.values() if each.name != self._context]
+        own = [each for each in signature.parameters.values() if each.name != self.context]
         self._signature = signature.replace(parameters=own)
         for each in own:
             if each.kind not in _ONE_EACH:
                 raise TypeError(f"tool `{name}`: `{each}` has no name of its own; give it one")
         kinds = [hints.get(each.name, Any) for each in own]
+        # The name of a single parameter that is the object itself.
         self._whole = own[0].name if len(own) == 1 and _has_fields(kinds[0]) else None
         self._fields: dict[str, Any] = {
             each.name: (kind, ... if each.default is each.empty else each.default)
@@ -99,22 +99,19 @@ class _Parameters:
         }
         self.model: type[Any] = kinds[0] if self._whole else create_model(name, **self._fields)
 
-    def for_function(self, arguments: Any, context: CallContext | None) -> dict[str, Any]:
-        """Return the keyword arguments of the function."""
+    def for_function(
+        self, arguments: Any, tool: object = None, context: CallContext | None = None
+    ) -> dict[str, Any]:
+        """Return the keyword arguments of the function from the arguments of its activity."""
         whole = {self._whole: arguments} if self._whole else None
         given = whole or {name: getattr(arguments, name) for name in self._fields}
-        return given | ({self._context: context} if self._context else {})
+        return given | ({self.context: context} if self.context else {})
 
     def as_json(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return the arguments of a call of the function as a model writes them."""
         given = self._signature.bind_partial(*args, **kwargs).arguments
         written: dict[str, Any] = to_jsonable_python(given.get(self._whole or "", given))
         return written
-
-    @property
-    def wants_context(self) -> bool:
-        """Return whether the function receives the context of the call."""
-        return self._context is not None
 
 
 class Tool(Generic[P, R_co]):
@@ -156,14 +153,12 @@ def _form(
     name: str, parameters: _Parameters, function: Callable[..., Any], given: ToolFields
 ) -> dict[str, Any]:
     """Return the tool as its file would have it."""
-    try:
-        form: dict[str, Any] = {"_tool": name, **arguments_schema(parameters.model)}
-        if parameters.result not in (None, type(None)):
-            form["_output"] = type_schema(parameters.result, "serialization")
-    except PydanticUserError as error:
-        raise no_schema(f"a parameter or the result of tool `{name}`", error) from error
+    what = f"a parameter or the result of tool `{name}`"
+    form: dict[str, Any] = {"_tool": name, **arguments_schema(parameters.model, what)}
+    if parameters.result not in (None, type(None)):
+        form["_output"] = type_schema(parameters.result, what, "serialization")
     form["description"] = inspect.getdoc(function) or form.get("description", "")
-    context = {"input": "call"} if parameters.wants_context else {}
+    context = {"input": "call"} if parameters.context else {}
     form["_activity"] = {**as_written(given.get("activity", {})), **context, "type": name}
     for field, value in given.items():
         if field not in ("name", "activity"):
@@ -176,19 +171,16 @@ def _activity(
 ) -> Callable[..., Any]:
     """Return an activity that calls the function; its first parameter holds the tool's."""
 
-    def for_function(given: Sequence[Any]) -> dict[str, Any]:
-        return parameters.for_function(given[0], given[2] if len(given) > 2 else None)
-
     async def run(*given: Any) -> Any:
-        return await function(**for_function(given))
+        return await function(**parameters.for_function(*given))
 
     def run_sync(*given: Any) -> Any:
-        return function(**for_function(given))
+        return function(**parameters.for_function(*given))
 
     made = run if inspect.iscoroutinefunction(function) else run_sync
     made.__doc__, made.__module__ = function.__doc__, function.__module__
     kinds = {"arguments": parameters.model}
-    if parameters.wants_context:
+    if parameters.context:
         kinds |= {"tool": dict[str, Any], "context": CallContext}
     made.__annotations__ = {**kinds, "return": parameters.result or Any}
     one = inspect.Parameter.POSITIONAL_OR_KEYWORD
