@@ -33,7 +33,7 @@ from holdfast.runtime.storage.locations import (
     parse_store_location,
     reader_store_location,
 )
-from holdfast.runtime.storage.store import Store, StoreDriver, StoreError
+from holdfast.runtime.storage.store import Store, StoreError
 from holdfast.schemas import names
 from holdfast.web.http.origins import own_origins, read_origin
 
@@ -66,7 +66,7 @@ class StoredReferences(PayloadCodec):
     """Replaces references to a store by their content."""
 
     def __init__(self, store: Store) -> None:
-        self._driver = StoreDriver(store)
+        self._store = store
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Leave them as they are: only workers put anything into the store."""
@@ -92,7 +92,7 @@ class StoredReferences(PayloadCodec):
             wrong = f"this is in another store, {reference.driver_name!r}"
             raise DecryptError(wrong, "ask for it where that is")
         try:
-            return await self._driver.fetch(reference.claim_data.get("sha256", ""))
+            return await self._store.fetch_payload(reference.claim_data.get("sha256", ""))
         except StoreError as error:
             raise DecryptError(error.reason, error.fix) from None
 

@@ -11,7 +11,7 @@ arguments of activities are never stored.
 
 import asyncio
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -43,14 +43,40 @@ class StoreError(FixableError):
     """A store that cannot be used or lacks a value."""
 
 
-class Store(ABC):
-    """A map from SHA-256 to bytes; `shown` is its name for people.
+class Store(StorageDriver):
+    """A map from SHA-256 to bytes, and a driver of Temporal's SDK; `shown` is its name for people.
 
-    A subclass stores the bytes under a key: the digest, in a folder named by its beginning.
+    A subclass stores the bytes under a key: the digest, in a folder named by its beginning. The
+    references of the SDK do not name the store, so that it can be moved, to a bucket too.
     """
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
+
+    def name(self) -> str:
+        """Return the driver's name in references; the SDK calls this."""
+        return names.STORE
+
+    def type(self) -> str:
+        """Return the kind of store; the SDK calls this."""
+        return names.STORE
+
+    async def store(
+        self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
+    ) -> list[StorageDriverClaim]:
+        """Store payloads; the SDK calls this."""
+        digests = [await self.keep(_bytes_of(payload)) for payload in payloads]
+        return [StorageDriverClaim({"sha256": digest}) for digest in digests]
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        """Fetch the payloads; the SDK calls this."""
+        return [await self.fetch_payload(claim.claim_data.get("sha256", "")) for claim in claims]
+
+    async def fetch_payload(self, digest: str) -> Payload:
+        """Return the payload of a digest; raises as `fetch`."""
+        return Payload.FromString(await self.fetch(digest))
 
     async def keep(self, data: bytes) -> str:
         """Store the bytes and return their digest; storing them twice has no further effect.
@@ -116,55 +142,15 @@ def _key(digest: str) -> str:
     return f"{digest[:2]}/{digest}"
 
 
-class StoreDriver(StorageDriver):
-    """Use a store in Temporal's SDK.
-
-    Its references do not name the store, so that a store can be moved, to a bucket too.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def name(self) -> str:
-        """Return the driver's name in references; the SDK calls this."""
-        return names.STORE
-
-    def type(self) -> str:
-        """Return the kind of store; the SDK calls this."""
-        return names.STORE
-
-    async def store(
-        self,
-        context: StorageDriverStoreContext,
-        payloads: Sequence[Payload],
-    ) -> list[StorageDriverClaim]:
-        """Store payloads; the SDK calls this."""
-        digests = [await self.keep(payload) for payload in payloads]
-        return [StorageDriverClaim({"sha256": digest}) for digest in digests]
-
-    async def retrieve(
-        self,
-        context: StorageDriverRetrieveContext,
-        claims: Sequence[StorageDriverClaim],
-    ) -> list[Payload]:
-        """Fetch the payloads; the SDK calls this."""
-        return [await self.fetch(claim.claim_data.get("sha256", "")) for claim in claims]
-
-    async def keep(self, payload: Payload) -> str:
-        """Store one payload and return its digest; raises as `Store.keep`."""
-        return await self._store.keep(payload.SerializeToString(deterministic=True))
-
-    async def fetch(self, digest: str) -> Payload:
-        """Return the payload of a digest; raises as `Store.fetch`."""
-        return Payload.FromString(await self._store.fetch(digest))
+def _bytes_of(payload: Payload) -> bytes:
+    return payload.SerializeToString(deterministic=True)
 
 
 def external_storage(store: Store) -> ExternalStorage:
     """Return the store as a part of a worker's data converter."""
-    driver = StoreDriver(store)
     return ExternalStorage(
-        drivers=[driver],
-        driver_selector=lambda context, payload: driver if is_for_store(context, payload) else None,
+        drivers=[store],
+        driver_selector=lambda context, payload: store if is_for_store(context, payload) else None,
         payload_size_threshold=LEAST_STORED_BYTES,
     )
 
@@ -194,14 +180,14 @@ def payload_writer(converter: DataConverter) -> Callable[[Payload], Awaitable[st
     """Return a function that stores a payload and returns its digest; None without a store."""
     storage = converter.external_storage
     drivers = [] if storage is None else storage.drivers
-    driver = next((each for each in drivers if isinstance(each, StoreDriver)), None)
-    if driver is None:
+    store = next((each for each in drivers if isinstance(each, Store)), None)
+    if store is None:
         return None
 
     async def keep(payload: Payload) -> str:
         codec = converter.payload_codec
         [encoded] = [payload] if codec is None else await codec.encode([payload])
-        return await driver.keep(encoded)
+        return await store.keep(_bytes_of(encoded))
 
     return keep
 
@@ -212,7 +198,7 @@ async def read_stored_value(store: Store, digest: str, converter: DataConverter)
     Raises:
         StoreError: the value cannot be read.
     """
-    payload = await StoreDriver(store).fetch(digest)
+    payload = await store.fetch_payload(digest)
     codec = converter.payload_codec
     [decoded] = [payload] if codec is None else await codec.decode([payload])
     return converter.payload_converter.from_payload(decoded)

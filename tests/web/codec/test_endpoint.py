@@ -19,7 +19,6 @@ from temporalio.converter import (
 from holdfast.cli.codec_command import StoredReferences
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.runtime.storage.folder import FolderStore
-from holdfast.runtime.storage.store import StoreDriver
 from holdfast.schemas import names
 from holdfast.web.codec import endpoint, protocol, shared_secret
 from holdfast.web.http import request_body
@@ -118,9 +117,9 @@ def renamed(reference: bytes) -> bytes:
 async def kept(store: FolderStore, payload: Payload) -> Payload:
     """Have the payload kept in the store, as Temporal's SDK does it; the reference to it."""
     store.open()
-    storage = ExternalStorage(
-        drivers=[StoreDriver(store)], payload_size_threshold=0
-    )._with_store_context(StorageDriverStoreContext(target=None))
+    storage = ExternalStorage(drivers=[store], payload_size_threshold=0)._with_store_context(
+        StorageDriverStoreContext(target=None)
+    )
     reference = await storage._store_payload(payload)
     assert names.STORE.encode() in reference.data
     return reference
