@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from holdfast.catalog.builtin_tools import knowledge_tool, memory_tools
-from holdfast.catalog.constant_calls import constant_call_problems, read_call
+from holdfast.catalog.constant_calls import constant_call_problems
 from holdfast.catalog.limits import limited_agent
 from holdfast.catalog.registry import (
     DefinitionRegistry,
@@ -339,7 +339,10 @@ def _agent(
         ],
         "logs_choice": True,
         "hooks": hook_bindings(definition),
-        "calls": [read_call(call) for call in definition.calls],
+        "calls": [
+            {"tool": call[TOOL], "arguments": {key: call[key] for key in call if key != TOOL}}
+            for call in definition.calls
+        ],
         "budget": definition.budget.over(BUDGET_DEFAULTS),
         "on_limit": {**ON_LIMIT_DEFAULTS, **definition.on_limit},
         "approval": in_current_draft(definition.approval).over(APPROVAL_DEFAULTS),

@@ -14,18 +14,11 @@ from holdfast.catalog.tool_reader import output_path_problems
 from holdfast.schemas.agent import NOT_BESIDE_CALLS, Agent, AgentDefinition
 from holdfast.schemas.base import readable_json
 from holdfast.schemas.budget import BUDGET_DEFAULTS
-from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.reference import MARK
 from holdfast.schemas.tool import ANONYMOUS, CHOSEN_BY_MODEL, REASONING, TOOL, Tool
 from holdfast.validation.arguments import InvalidArguments, fit, without_unknown
 from holdfast.validation.problems import ValueProblem
-
-
-def read_call(written: Mapping[str, Any]) -> WrittenCall:
-    """Return a constant call as a run stores it."""
-    arguments = {key: value for key, value in written.items() if key != TOOL}
-    return WrittenCall(tool=written[TOOL], arguments=arguments)
 
 
 def constant_call_problems(

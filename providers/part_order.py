@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from holdfast.providers.content import text_of
 from holdfast.providers.streamed_answer import BoundedText, well_formed
+from holdfast.schemas.message import ChatMessage
 
 Part = dict[str, Any]
 
@@ -43,13 +45,14 @@ class PartOrder:
 
 
 def in_order(
-    data: Any, text: str, calls: list[Part], call_kind: str, others: tuple[str, ...] = ()
+    message: ChatMessage, calls: list[Part], call_kind: str, others: tuple[str, ...] = ()
 ) -> Iterator[tuple[Part, Part | str]]:
-    """Yield each item of the data with its call, or its piece of the text; then the rest of both.
+    """Yield each item of an answer's data with its call, or its piece of the text; then the rest.
 
     Items of the `others` kinds come with an empty text.
     """
-    remaining = iter(calls)
+    data: Any = message.provider_data
+    text, remaining = text_of(message.content), iter(calls)
     for item in data if isinstance(data, list) else ():
         match item:
             case {"type": "text", "characters": int(length)}:

@@ -44,11 +44,6 @@ class BoundedText:
         self.pieces.append(piece)
         self.bytes += len(encoded)
 
-    def ends_with(self, end: str) -> bool:
-        """Report whether the text so far ends with these characters, spaces aside."""
-        last = next((piece for piece in reversed(self.pieces) if piece.strip()), "")
-        return last.rstrip().endswith(end)
-
     @property
     def is_over(self) -> bool:
         """Report whether there was more than is stored."""
@@ -76,7 +71,9 @@ class CallDraft:
     @property
     def has_whole_arguments(self) -> bool:
         """Report whether the arguments so far are a whole object."""
-        if not self.arguments.ends_with("}"):
+        pieces = reversed(self.arguments.pieces)
+        last = next((piece for piece in pieces if piece.strip()), "")
+        if not last.rstrip().endswith("}"):
             return False  # they rarely are, and parsing them after each piece takes long
         try:
             return isinstance(json.loads(str(self.arguments)), dict)

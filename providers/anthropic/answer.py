@@ -8,6 +8,7 @@ from typing import Any
 from holdfast.providers.answer_reader import (
     AnswerReader,
     arguments_text,
+    read_count,
     read_counts,
     read_object,
     read_text,
@@ -83,7 +84,7 @@ class AnthropicAnswerReader(AnswerReader):
         self._read_usage(message.get("usage"))
 
     def _read_block(self, index: Any, block: Any) -> None:
-        position = _position(index)
+        position = read_count(index)
         self._blocks.pop(position, None)
         match block:
             case {"type": "text"}:
@@ -99,7 +100,7 @@ class AnthropicAnswerReader(AnswerReader):
                 self.order.add("redacted_thinking", data=well_formed(data))
 
     def _read_delta(self, index: Any, delta: dict[str, Any]) -> None:
-        position = _position(index)
+        position = read_count(index)
         match delta.get("type"), self._blocks.get(position):
             case "text_delta", _:
                 self.add_text(read_text(delta.get("text")))
@@ -137,7 +138,3 @@ class AnthropicAnswerReader(AnswerReader):
             self.answer.notices.append(shortened(f"{_REFUSED}: {why}" if why else _REFUSED))
         if reason == "pause_turn":
             self.answer.notices.append(_PAUSED)
-
-
-def _position(index: Any) -> int | None:
-    return index if isinstance(index, int) else None

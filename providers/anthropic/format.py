@@ -132,8 +132,7 @@ def _answer(message: ChatMessage, names: ToolNames) -> list[Part]:
         for call in message.calls
     ]
     blocks = []
-    order = in_order(message.provider_data, text_of(message.content), calls, "tool_use", _THOUGHTS)
-    for item, part in order:
+    for item, part in in_order(message, calls, "tool_use", _THOUGHTS):
         match item:
             case {"type": "thinking", "thinking": str(), "signature": str()}:
                 blocks.append(item)

@@ -139,8 +139,7 @@ def _answer(message: ChatMessage, names: ToolNames) -> list[Part]:
         named = {"name": names.to_provider(call.tool), "args": call.arguments}
         calls.append({"functionCall": _identified(named, call.id, call.provider_id)})
     parts: list[Part] = []
-    order = in_order(message.provider_data, text_of(message.content), calls, "call")
-    for item, each in order:
+    for item, each in in_order(message, calls, "call"):
         part = {"text": each} if isinstance(each, str) else each
         if isinstance(signature := item.get("signature"), str) and signature:
             parts.append(part | {"thoughtSignature": signature})

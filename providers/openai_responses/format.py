@@ -131,8 +131,7 @@ def _answer(message: ChatMessage, names: ToolNames) -> Iterator[Part]:
         }
         for call in message.calls
     ]
-    order = in_order(message.provider_data, text_of(message.content), calls, "call", ("reasoning",))
-    for item, part in order:
+    for item, part in in_order(message, calls, "call", ("reasoning",)):
         id_of = {"id": item["id"]} if isinstance(item.get("id"), str) else {}
         match item, part:
             case {"type": "reasoning", "summary": list()}, _:

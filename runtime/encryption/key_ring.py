@@ -11,7 +11,6 @@ learns that two of them are equal, and nothing else: guessing the text requires 
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import os
@@ -89,11 +88,8 @@ def read_key(text: str) -> bytes | None:
         return bytes.fromhex(written)
     if not _BASE64.fullmatch(written):
         return None
-    plain = written.rstrip("=").replace("-", "+").replace("_", "/")
-    try:
-        return base64.b64decode(f"{plain}=", validate=True)
-    except binascii.Error:
-        return None
+    plain = written.rstrip("=").replace("+", "-").replace("/", "_")
+    return base64.urlsafe_b64decode(f"{plain}=")
 
 
 class KeyRing:
