@@ -6,13 +6,13 @@ conversation. A shorter conversation fixes that; where the answer may take nearl
 it does not, and the error is one like any other.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 from holdfast.providers.base import ContextOverflow
+from holdfast.schemas.base import parsed_or_none
 
 _MAX_DEPTH = 6
 _MAX_TEXT_CHARACTERS = 4_000
@@ -148,7 +148,9 @@ def error_parts(value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
             where = ".".join(str(each) for each in place if each != "body")
             yield "", f"{where}: {message}" if where else message
         case str() if value.strip():
-            yield from error_parts(_embedded(value), depth + 1)
+            # Servers pass on errors of other servers as a text of JSON.
+            embedded = parsed_or_none(value) if value.lstrip().startswith("{") else None
+            yield from error_parts(embedded, depth + 1)
             yield "", value
         case list() if depth < _MAX_DEPTH:
             for each in value:
@@ -157,14 +159,6 @@ def error_parts(value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
             yield from ((name, str(value[name])) for name in _CODE_FIELDS if name in value)
             for name in _MESSAGE_FIELDS:
                 yield from error_parts(value.get(name), depth + 1)
-
-
-def _embedded(text: str) -> Any:
-    """Return the error whose JSON the text is, if any: servers pass on errors of other servers."""
-    try:
-        return json.loads(text) if text.lstrip().startswith("{") else None
-    except (ValueError, RecursionError):
-        return None
 
 
 def _number(text: str) -> int:

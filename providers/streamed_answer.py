@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from holdfast.providers.base import AnswerSink, ToolNames
-from holdfast.schemas.base import is_deeper
+from holdfast.schemas.base import is_deeper, parsed_or_none
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage, WrittenCall
 from holdfast.validation.lenient_json import unique_keys
 
@@ -75,10 +75,7 @@ class CallDraft:
         last = next((piece for piece in pieces if piece.strip()), "")
         if not last.rstrip().endswith("}"):
             return False  # they rarely are, and parsing them after each piece takes long
-        try:
-            return isinstance(json.loads(str(self.arguments)), dict)
-        except (ValueError, RecursionError):
-            return False
+        return isinstance(parsed_or_none(str(self.arguments)), dict)
 
     def written(self, tool: str) -> WrittenCall:
         """Return the call, of `tool`, as the model wrote it."""

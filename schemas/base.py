@@ -205,6 +205,14 @@ def readable_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def parsed_or_none(text: str) -> Any:
+    """Return the value of a JSON text, or None if it is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def canonical_json(value: Any) -> bytes:
     """JSON with sorted keys, no white space, UTF-8: equal values give equal bytes.
 

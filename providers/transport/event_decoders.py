@@ -4,8 +4,9 @@ A line ends with `\n` or `\r\n`; a byte order mark before the first one is dropp
 takes bytes and returns texts: it knows nothing of connections.
 """
 
-import json
 from abc import ABC, abstractmethod
+
+from holdfast.schemas.base import parsed_or_none
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SSE_FIELDS = (b"", b"event", b"id", b"retry")
@@ -74,7 +75,7 @@ class LineDecoder(EventDecoder):
             self._data.append(value.removeprefix(b" "))
             self._has_data = True
         elif document.startswith(_BRACKETS) and not self._has_data:
-            if self._has_document or _is_json(document):
+            if self._has_document or parsed_or_none(document) is not None:
                 self._has_document = True
                 return document
             self._document.append(line.lstrip())
@@ -85,11 +86,3 @@ class LineDecoder(EventDecoder):
     def _buffered(self) -> bytes:
         buffered = b"".join(self._parts)
         return buffered if self._has_line else buffered.removeprefix(_BYTE_ORDER_MARK)
-
-
-def _is_json(document: str) -> bool:
-    try:
-        json.loads(document)
-    except (ValueError, RecursionError):
-        return False
-    return True

@@ -4,7 +4,6 @@ A `NarrationLine` is one event. The terminal and the inbox each draw lines in th
 decide nothing else. Every text in a line is clean: see `runtime.text_safety`.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from holdfast.runtime.text_safety import (
     one_line,
 )
 from holdfast.schemas import names
+from holdfast.schemas.base import parsed_or_none
 from holdfast.schemas.decision import Kind, shown_calls
 from holdfast.schemas.log_entry import (
     BudgetThresholdEntry,
@@ -305,10 +305,7 @@ def _contains(content: Content, value: Any) -> bool:
         return False
     if isinstance(value, str) and content.endswith(value):
         return True
-    try:
-        shown = json.loads(content.rpartition("\n")[2])
-    except (ValueError, RecursionError):
-        return False
+    shown = parsed_or_none(content.rpartition("\n")[2])
     is_untrusted = isinstance(shown, dict) and shown.get("trusted") is False
     return value == shown or (is_untrusted and value == shown.get("value"))
 
