@@ -19,7 +19,7 @@ def test_the_tests_of_a_user_pass_but_the_one_with_an_unused_answer() -> None:
     *_, unused, summary = done.stdout.splitlines()
     assert unused.startswith("ERROR agent_checks.py::test_too_many_answers - "), done.stdout
     assert "`model` has 1 unused after 1 requests, the next: 'and more'; " in done.stdout
-    assert summary.startswith("10 passed, 1 error in "), done.stdout
+    assert summary.startswith("11 passed, 1 error in "), done.stdout
 
 
 def test_it_costs_a_user_of_another_framework_no_import() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from holdfast import RunFailedError
 from holdfast.providers.base import ProviderRefused
+from holdfast.providers.script import ScriptedAnswer, ScriptedUsage
 from holdfast.testing import HoldfastRun, ModelRequest, assert_replays, call
 from tests.testing.user_project.shop import (
     Answer,
@@ -83,6 +84,22 @@ async def test_a_function_is_a_model(holdfast_run: HoldfastRun) -> None:
     run = await holdfast_run(support, "Order 7", model=model)
     await run.approve(by="ada")
     assert (await run.result()).text == "3"
+
+
+async def test_an_agent_of_files_has_the_prices_of_its_endpoint(holdfast_run: HoldfastRun) -> None:
+    usage = ScriptedUsage(input_tokens=500_000, output_tokens=100_000)
+    refunds = [call("refund", {"order_id": "7", "amount": 2})]
+    run = await holdfast_run(
+        "desk",
+        "Order 7",
+        catalog="desk",
+        tools=[refund],
+        endpoints="endpoints.yaml",
+        model=[ScriptedAnswer(calls=refunds, usage=usage), ScriptedAnswer(text="OK", usage=usage)],
+    )
+    await run.approve("refund", by="ada")
+    assert await run.result() == "OK"
+    assert (await run.status()).usage.cost == 4
 
 
 async def test_composed_calling(holdfast_run: HoldfastRun) -> None:
