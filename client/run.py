@@ -34,7 +34,7 @@ from holdfast.definitions.json_form import read_as
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, Receipt
-from holdfast.schemas.log_entry import LogRecord, read_record
+from holdfast.schemas.log_entry import ConfirmationRequiredEntry, LogRecord, read_record
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import Principal, RunReport
 from holdfast.schemas.tool import ShownTool
@@ -113,6 +113,16 @@ class Run(RemoteRun, Generic[OutputT]):
             return []
         with self._same_version():
             return [PendingCall.of(each, self.id, self.decide) for each in found]
+
+    async def approval_requests(self) -> AsyncIterator[PendingCall]:
+        """Yield each pending call, and each that becomes pending until the run has ended."""
+        yielded = set()
+        async for record in self.events():
+            if isinstance(record.entry, ConfirmationRequiredEntry):
+                for call in await self.approvals():
+                    if call.nonce not in yielded:
+                        yielded.add(call.nonce)
+                        yield call
 
     async def status(self) -> RunReport:
         """Return the status, the pending and the running calls, the usage and the budget."""

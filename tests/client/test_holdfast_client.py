@@ -1,11 +1,10 @@
 """A program that starts runs, decides in them, and reads their results in its own types."""
 
 import uuid
-from collections.abc import AsyncIterator
 from typing import Any, assert_type
 
 import pytest
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel
 
 from holdfast import (
     Agent,
@@ -119,6 +118,18 @@ async def test_pending_calls_of_all_runs_are_decided_as_they_were_fetched(launch
         await first.deny(by="ben")
 
 
+async def test_each_pending_call_is_yielded_once_until_the_run_has_ended(launch: Launch) -> None:
+    calls = [call("pay", amount=1), call("pay", amount=2)]
+    agents = agents_of(await launch([Answer("", calls), Answer("", calls[:1]), Answer("Paid.")]))
+    run = await agents.start(agent("pay"), "go")
+    decided = []
+    async for pending in run.approval_requests():
+        decided.append(pending.call_id)
+        await pending.approve(by="ada")
+    assert decided == ["t1c1", "t1c2", "t2c1"]
+    assert await run.result() == "Paid."
+
+
 async def test_a_decision_on_a_call_that_has_changed_is_rejected(launch: Launch) -> None:
     two = {"approvers": ["finance"], "quorum": 2}
     agents = agents_of(await launch([Answer("", [call("pay", amount=1)]), Answer("Paid.")]))
@@ -152,7 +163,7 @@ async def test_a_run_without_its_result_raises_why(launch: Launch) -> None:
         await failed.result()
     assert (error.value.code, error.value.exit_code) == (names.MODEL_ERROR, 1)
 
-    waiting = await launch([Answer("", [call("pay", amount=1)])])
+    waiting = await launch([Answer("", [call("pay", amount=1)])], **SIDE_BY_SIDE)
     cancelled, terminated = [await agents_of(waiting).start(agent("pay"), "go") for _ in range(2)]
     await pending(cancelled)
     await cancelled.cancel()
@@ -166,20 +177,3 @@ async def test_a_run_without_its_result_raises_why(launch: Launch) -> None:
     assert (last.n, last.entry) == (0, ErrorEntry(code="terminated", message="enough"))
     with pytest.raises(HoldfastError, match="there is no run nothing"):
         await agents_of(waiting).run("nothing").status()
-
-
-async def check_types(agents: HoldfastClient, refunds: Agent[Refund]) -> AsyncIterator[None]:
-    """What a type checker finds in a program; it is not run."""
-    assert_type(await agents.start(refunds, "go"), Run[Refund])
-    assert_type(await (await agents.start(refunds, "go")).result(), Refund)
-    assert_type(await agents.start("desk", "go", output=Refund), Run[Refund])
-    assert_type(await agents.start("desk", "go", budget={"maxTurns": 3}), Run[JsonValue])
-    assert_type(agents.run("order-7", list[Refund]), Run[list[Refund]])
-    assert (await agents.run("order-7", Refund).result()).total  # type: ignore[attr-defined]
-    await agents.start(refunds, "go", approvals="maybe")  # type: ignore[call-overload]
-    async for pending_call in agents.approvals():
-        assert_type(pending_call, PendingCall)
-        await pending_call.deny(remember=True)  # type: ignore[call-arg]
-        await pending_call.edit("amount: 9")  # type: ignore[arg-type]
-        await pending_call.respond(by="ada")  # type: ignore[call-arg]
-        yield

@@ -64,9 +64,7 @@ async def work() -> None:
 async def ask() -> None:
     agents = HoldfastClient(await connect(), task_queue="support")
     run = await agents.start(support, "Order 7 arrived broken.", id="order-7")
-    while not (pending := await run.approvals()):
-        await asyncio.sleep(0.1)
-    for call in pending:
+    async for call in run.approval_requests():
         if await asyncio.to_thread(input, f"{call.tool} {call.arguments}? ") == "y":
             await call.approve(by="ada")
         else:
