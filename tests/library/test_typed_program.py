@@ -86,6 +86,12 @@ async def main() -> None:
         await call.aprove(by="ada")  # wrong
     other = agents.run("order-7", output=int)
     assert_type(await other.result(), int)
+    assert_type(agents.run("order-7", list[Answer]), Run[list[Answer]])
+    assert_type(await agents.start("desk", "go", budget={"maxTurns": 3}), Run[JsonValue])
+    async for call in run.approval_requests():
+        await call.deny(remember=True)  # wrong
+        await call.edit("amount: 9")  # wrong
+        await call.respond(by="ada")  # wrong
 
 
 async def test_support(holdfast_run: HoldfastRun) -> None:
