@@ -1,31 +1,23 @@
-"""Tools of this project: Temporal activities, which import nothing of Holdfast.
-
-The docstring of an activity and the fields of its parameter are what the model reads.
-"""
+"""Tools of this project: a docstring and the parameters are what the model reads."""
 
 import json
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
-from temporalio import activity
+from pydantic import Field
+
+from holdfast import tool
 
 REFUNDS = Path("refunds.jsonl")
 
 
-class Refund(BaseModel):
-    """The arguments of `refund`. A tool with side effects runs only after a person approves it."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"_label": "Refund an order", "_sideEffects": True},
-    )
-
-    order_id: str = Field(description="The number of the order.")
-    amount: float = Field(gt=0, le=1000, description="How much to pay back, in euros.")
-
-
-@activity.defn
-def refund(arguments: Refund) -> dict[str, str]:
+# A tool with side effects runs only after a person approves the call.
+@tool(side_effects=True, title="Refund an order")
+def refund(
+    order_id: Annotated[str, Field(description="The number of the order.")],
+    amount: Annotated[float, Field(gt=0, le=1000, description="How much to pay back, in euros.")],
+) -> dict[str, str]:
     """Pay money back for an order."""
     with REFUNDS.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(arguments.model_dump()) + "\n")
-    return {"order_id": arguments.order_id, "paid_back": f"{arguments.amount:.2f} euros"}
+        file.write(json.dumps({"order_id": order_id, "amount": amount}) + "\n")
+    return {"order_id": order_id, "paid_back": f"{amount:.2f} euros"}

@@ -33,7 +33,6 @@ async def test_a_new_project_is_checked_and_tested(project: Path, holdfast: Hold
     checked = await holdfast("check")
     assert (checked.code, checked.err) == (0, "")
     assert checked.out.endswith("2 tools, 1 agent, endpoints demo: OK\n")
-    assert "holdfast" not in (project / "tools.py").read_text()
     tested = run("-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert tested.returncode == 0, tested.stdout
 
