@@ -18,6 +18,7 @@ from temporalio.client import Client
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.question_text import MAX_CALLS
 from holdfast.schemas.decision import PendingApproval, digest_of
+from holdfast.schemas.run import RunReport
 from holdfast.web.api.operations import Resource
 from holdfast.web.app import application
 from holdfast.web.auth.sessions import Person
@@ -215,7 +216,8 @@ def page_of(waiting: dict[str, Any], run_id: str = "run") -> str:
         **waiting,
     }
     known = RunInfo(run_id, "desk", datetime.now(UTC), "running")
-    asked = OpenCall(run_id, known, PendingApproval.read(given), [], CallHistory())
+    report = RunReport(status="running")
+    asked = OpenCall(run_id, known, PendingApproval.read(given), [], CallHistory(), report)
     ann = Person("ann")
     values = build_call_page(asked, ann, signs=False)
     template = ENVIRONMENT.get_template("call/page.html")

@@ -19,6 +19,7 @@ from holdfast.schemas.base import canonical_json, json_size, sha256
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.schemas.phrases import quote_value
+from holdfast.schemas.run import RunReport
 from holdfast.schemas.tool import ShownTool
 from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.sessions import Person
@@ -48,8 +49,8 @@ class OpenCall:
     approval: PendingApproval
     others: list[PendingApproval]
     history: CallHistory
+    report: RunReport
     tools: Mapping[str, ShownTool] = field(default_factory=dict)
-    status: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def tool(self) -> ShownTool | None:
@@ -104,7 +105,7 @@ class ClosedCall:
     run_info: RunInfo
     history: CallHistory
     question: QuestionRound
-    status: Mapping[str, Any] = field(default_factory=dict)
+    report: RunReport
 
     @property
     def run_ended(self) -> bool:
@@ -149,17 +150,17 @@ async def _load(parts: Services, run_id: str, call_id: str) -> OpenCall | Closed
     run = parts.run(run_id)
     info = await read_run_info(parts.client.temporal, await run.describe())
     pending = await run.approvals()
-    status = (await run.status()).to_json()
-    history = await read_history(run, call_id, status["log"]["entries"])
+    report = await run.status()
+    history = await read_history(run, call_id, report.log.entries)
     here = next((one for one in pending if one.call_id == call_id), None)
     if here is not None:
         others: list[PendingApproval] = [one for one in pending if one is not here]
         tools = await load_tools(run, here)
-        return OpenCall(run_id, info, here, others, history, tools, status)
+        return OpenCall(run_id, info, here, others, history, report, tools)
     if history.question is None:
         problem = f"no call {quote_value(call_id)} of run {run_id} is pending"
         raise HoldfastError(problem, "see the pending approvals, or the run", NO_SUCH)
-    return ClosedCall(run_id, call_id, info, history, history.question, status)
+    return ClosedCall(run_id, call_id, info, history, history.question, report)
 
 
 async def load_tools(run: Run, approval: PendingApproval) -> dict[str, ShownTool]:

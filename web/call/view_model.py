@@ -108,7 +108,7 @@ def build_call_page(
             one.approval.kind == approval.kind for one in history.earlier_requests
         ),
         "changes": changes,
-        "budget_uses": [*budget_uses(pending.status.get("budget") or {})],
+        "budget_uses": [*budget_uses(pending.report.budget)],
         "arguments": build_fields(pending.schema, requested, prefix="v", room=5 * MAX_FIELDS),
         "filled_in": filled_in_phrase(approval.filled_in),
         "edit": edit,
@@ -184,7 +184,7 @@ def build_closed_page(closed: ClosedCall, person: Person) -> dict[str, Any]:
         text, at = "Withdrawn: the run ended before a decision", ""
     else:
         text, at = "Withdrawn: the run continued without it", ""
-    budget = (closed.status.get("budget") or {}).get(approval.tool) or {}
+    budget = closed.report.budget.get(approval.tool, {})
     changes: list[Difference] = []
     # The outcome of a limit is described in words.
     if len(history.versions) > 1 and approval.kind != "budget":

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import PendingActivityState
@@ -23,6 +23,7 @@ from holdfast.client.stream.live_text import progress_line
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.run import RunReport
 from holdfast.web.services import Services
 
 MAX_ACTIVITIES: Final = 50
@@ -32,6 +33,7 @@ _STARTED: Final = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 PAGE_ENTRIES: Final = 100
 # Earlier entries that are read for the labels of calls: an entry of a call has its tool only.
 LEAD_ENTRIES: Final = 100
+_NO_REPORT: Final = RunReport(status="running")
 
 
 @dataclass(frozen=True)
@@ -82,18 +84,13 @@ class LoadedRun:
     """
 
     info: RunInfo
-    status: dict[str, Any] = field(default_factory=dict)
+    report: RunReport = _NO_REPORT
     approvals: Sequence[PendingApproval] = ()
     earlier_entries: list[Entry] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     ending: RunEnding | None = None
     problem: HoldfastError | None = None
     has_answered: bool = False
-
-    @property
-    def length(self) -> int:
-        """Return the number of entries in the log."""
-        return int(self.status.get("log", {}).get("entries", 0))
 
 
 @dataclass(frozen=True)
@@ -129,9 +126,9 @@ async def take_snapshot(
             ending = RunEnding("ended", message=str(error))
     try:
         async with asyncio.timeout(patience_seconds):
-            status = (await run.status()).to_json()
-            approvals = await run.approvals() if status["pending"] else []
-            first, last = span.bounds(status["log"]["entries"])
+            report = await run.status()
+            approvals = await run.approvals() if report.pending else []
+            first, last = span.bounds(report.log.entries)
             read = await read_entries(run, max(first - LEAD_ENTRIES, 0), last)
     except TimeoutError:
         return LoadedRun(found, ending=ending)
@@ -139,7 +136,7 @@ async def take_snapshot(
         return LoadedRun(found, ending=ending, problem=error)
     lead = [entry for entry in read if entry["n"] <= first]
     shown = [entry for entry in read if entry["n"] > first]
-    return LoadedRun(found, status, approvals, lead, shown, ending, has_answered=True)
+    return LoadedRun(found, report, approvals, lead, shown, ending, has_answered=True)
 
 
 async def read_entries(run: Run, after: int, upto: int) -> list[Entry]:

@@ -11,7 +11,6 @@ from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import arguments_line, clean, local_time, one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import brief_arguments
-from holdfast.schemas.internal.delegate import DelegateView
 from holdfast.schemas.names import ErrorCode
 from holdfast.web.page_text import status_label
 from holdfast.web.pages import address
@@ -77,15 +76,14 @@ def status_items(seen: LoadedRun, name: Name) -> list[StatusItem]:
         text = f"{question_text.heading(one)}."
         brief = arguments_line(brief_arguments(one.kind, one.arguments))
         items.append(StatusItem(text, "asks", local_time(one.requested_at), brief, link=link))
-    delegates = map(DelegateView.read, seen.status.get("delegates", []))
-    for there in (each for delegate in delegates for each in delegate.pending):
+    for there in seen.report.delegate_approvals:
         link = PageLink(address("waiting", there.workflow_id, there.call_id), "Review and decide")
         tool = one_line(there.label or there.tool, _NAME_CHARS)
         text = f"A delegate is waiting for approval: {tool} ({clean(there.call_id)})."
         brief = one_line(there.arguments, _BRIEF_CHARS)
         items.append(StatusItem(text, "asks", why=brief, link=link))
     items += [_activity_item(one, seen, name) for one in seen.info.activities]
-    if seen.status.get("status") == "awaiting_message":
+    if seen.report.status == "awaiting_message":
         items.append(StatusItem("Waiting for the next message.", "asks"))
     return items or [StatusItem("Running.")]
 
@@ -105,19 +103,16 @@ def ended_item(ending: RunEnding, at: datetime | None) -> StatusItem:
 
 def calls_in_progress(seen: LoadedRun, name: Name) -> list[tuple[str, str]]:
     """Return the name and the stage of each call of the current turn."""
-    calls = seen.status.get("calls") or [] if seen.ending is None else []
+    calls = seen.report.calls if seen.ending is None else []
     # No step of a pending plan has started.
     is_plan = any(one.kind == "plan" for one in seen.approvals)
     stages = {**_STAGES, "pending": "proposed"} if is_plan else _STAGES
-    return [
-        (name(str(call["callId"]), str(call["tool"])), stages.get(str(call["stage"]), "proposed"))
-        for call in calls
-    ]
+    return [(name(one.call_id, one.tool), stages.get(one.stage, "proposed")) for one in calls]
 
 
 def _activity_item(one: PendingActivity, seen: LoadedRun, name: Name) -> StatusItem:
     """Return what an activity does, and whether it is stuck."""
-    tools = {str(call["callId"]): str(call["tool"]) for call in seen.status.get("calls") or []}
+    tools = {call.call_id: call.tool for call in seen.report.calls}
     call, _, hook = one.id.partition("-")
     if one.type == names.GENERATE:
         what = "Waiting for the model" if one.is_started else "Requesting the model"

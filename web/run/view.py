@@ -1,6 +1,7 @@
 """The values of the templates of a run."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -9,8 +10,6 @@ from holdfast.client import result
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line, shorten
 from holdfast.schemas import names
-from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.message import QueuedMessage
 from holdfast.schemas.run import RunResult, Spent
 from holdfast.web.page_text import budget_uses, status_label
 from holdfast.web.pages import address
@@ -46,11 +45,13 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
         HoldfastError: Temporal does not answer.
     """
     delegates, has_more_delegates = await read_delegates(parts.client, seen)
-    info, ending, timeline = seen.info, seen.ending, Timeline(seen.info.id, seen.earlier_entries)
+    info, report, ending = seen.info, seen.report, seen.ending
+    timeline = Timeline(info.id, seen.earlier_entries)
     # In this order: the timeline learns the labels of calls from the entries.
     lines = timeline.lines(seen.entries)
-    status = str(seen.status.get("status") or info.status)
-    status, code = (ending.status, ending.code) if ending else (status, None)
+    status, code = report.status if seen.has_answered else info.status, None
+    if ending is not None:
+        status, code = ending.status, ending.code
     label, tone = status_label(status, code)
     entries = [*seen.earlier_entries, *seen.entries]
     last = entries[-1]["n"] if entries else 0
@@ -63,8 +64,8 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
         "Type": "A single call, without an agent" if info.single else "",
         "Agent": info.agent or "",
         "On behalf of": info.principal or "",
-        "Skill": str(seen.status.get("skill") or ""),
-        "Turn": "" if ending else str(seen.status.get("turn") or ""),
+        "Skill": report.skill or "",
+        "Turn": "" if ending else str(report.turn or ""),
         "Duration": "" if duration is None else str(timedelta(seconds=round(duration))),
     }
     return {
@@ -77,21 +78,18 @@ async def build_run_view(parts: Services, seen: LoadedRun) -> dict[str, Any]:
         "calls": calls_in_progress(seen, timeline.name),
         "facts": [(name, one_line(text, _TITLE_CHARS)) for name, text in facts.items() if text],
         "used_text": used_text(seen),
-        "budgets": [*budget_uses(seen.status.get("budget", {}))],
+        "budgets": [*budget_uses(report.budget)],
         "delegates": delegates,
         "has_more_delegates": has_more_delegates,
         "output": output,
         "lines": lines,
         "earlier_count": seen.entries[0]["n"] - 1 if seen.entries else 0,
         "last": last,
-        "has_more": last < seen.length and seen.has_answered,
+        "has_more": last < report.log.entries and seen.has_answered,
         "is_live": ending is None,
         "has_answered": seen.has_answered,
         "is_loading": not seen.has_answered and seen.problem is None,
-        "queued": [
-            (message.number, result.queued_line(message))
-            for message in map(QueuedMessage.read, seen.status.get("queued", []))
-        ],
+        "queued": [(message.number, result.queued_line(message)) for message in report.queued],
         "takes_messages": ending is None and not info.single,
         "awaits_message": status == "awaiting_message",
         "temporal_link": parts.link_to(info.id),
@@ -124,13 +122,12 @@ def used_text(seen: LoadedRun) -> str:
     spent: RunResult | Spent | None = None
     if seen.ending is not None:
         spent = seen.ending.result or seen.ending.spent
-    budget = seen.status.get("budget")
+    budget: Mapping[str, Any] = seen.report.budget
     if spent is None and budget:
         # In a conversation, those of the whole are beside those of the message.
         both = (budget.get(name, {}) for name in ("maxTurns", "maxCalls"))
         turns, calls = (each.get("total", each).get("used") or 0 for each in both)
-        usage = Usage.read(seen.status.get("usage", {}))
-        spent = Spent(turns=turns, calls=calls, usage=usage)
+        spent = Spent(turns=turns, calls=calls, usage=seen.report.usage)
     if spent is None:
         return ""
     unknown = spent.turns and spent.usage.cost is None

@@ -10,6 +10,7 @@ from temporalio.client import Client
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run import Run
 from holdfast.schemas.decision import Decision
+from holdfast.schemas.run import RunReport
 from holdfast.schemas.tool import ShownTool
 from holdfast.web.call import routes
 from holdfast.web.call.decision_form import DecisionForm, FormProblem, read_decision
@@ -275,9 +276,8 @@ def edited_plan(*edits: list[dict[str, Any]]) -> CallHistory:
 def test_what_was_changed_in_a_plan_is_told_step_by_step() -> None:
     past = edited_plan([{"id": "t1c1"}, {"id": "t1c2", "arguments": {"amount": 9}}])
     assert past.question is not None
-    closed = ClosedCall(
-        "order-7", "t1c1", RunInfo("order-7", "desk", AT, "running"), past, past.question
-    )
+    known, report = RunInfo("order-7", "desk", AT, "running"), RunReport(status="running")
+    closed = ClosedCall("order-7", "t1c1", known, past, past.question, report)
     told = build_closed_page(closed, ANN)["changes"]
     steps = [("Step 2: Pay › amount", "2", "9"), ("Step 3: Pay", "to be executed", "removed")]
     assert [(one.place, one.before, one.after) for one in told] == steps

@@ -8,6 +8,7 @@ import pytest
 from starlette.datastructures import FormData
 
 from holdfast.schemas.decision import Decision, digest_of
+from holdfast.schemas.run import RunReport
 from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call import phrases
@@ -30,7 +31,8 @@ def question(
     told = {"name": "pay", "parameters": {"type": "object"}, "approval": {}, **(tool or {})}
     tools = {} if tool is None else {"pay": ShownTool.read(told)}
     known = RunInfo("order-7", "desk", AT, "running", principal=principal)
-    return OpenCall("order-7", known, waiting(**said), [], past or CallHistory(), tools)
+    past, report = past or CallHistory(), RunReport(status="running")
+    return OpenCall("order-7", known, waiting(**said), [], past, report, tools)
 
 
 def typed(about: str, *items: tuple[str, str]) -> DecisionForm:
@@ -281,12 +283,13 @@ def over(*since: dict[str, Any], ended: bool = False) -> ClosedCall:
 
 
 def closed_call(
-    entries: list[dict[str, Any]], *, status: dict[str, Any] | None = None, **info: Any
+    entries: list[dict[str, Any]], *, budget: dict[str, Any] | None = None, **info: Any
 ) -> ClosedCall:
     history = history_of(entries, "order-7", "t1c1")
     assert history.question is not None
     known = RunInfo("order-7", "desk", AT, "running", **info)
-    return ClosedCall("order-7", "t1c1", known, history, history.question, status or {})
+    report = RunReport(status="running", budget=budget or {})
+    return ClosedCall("order-7", "t1c1", known, history, history.question, report)
 
 
 @pytest.mark.parametrize(

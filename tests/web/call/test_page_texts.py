@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.client.question_text import explanations
 from holdfast.schemas.decision import Decision, PendingApproval
+from holdfast.schemas.run import RunReport
 from holdfast.web.call.decision_form import read_decision
 from holdfast.web.call.history import CallHistory
 from holdfast.web.call.loader import OpenCall
@@ -94,9 +95,8 @@ def limit(used: Any = 1.42, granted: Any = 1.0, agent: str = "lost_property") ->
         "maxTurns": {"used": 2, "limit": 8},
         "maxTokens": {"used": 9, "limit": None},
     }
-    return OpenCall(
-        "order-7", known, one, [], CallHistory(first_limit=granted), {}, {"budget": budget}
-    )
+    report = RunReport(status="running", budget=budget)
+    return OpenCall("order-7", known, one, [], CallHistory(first_limit=granted), report)
 
 
 def test_a_limit_is_told_in_words_and_what_a_yes_grants_is_what_it_grants() -> None:
@@ -127,8 +127,8 @@ def test_what_was_granted_is_told_and_not_as_a_change_of_what_was_asked() -> Non
     assert "Limit changed by ada (unverified)" in said
     assert "The limit of cost was 1.0, and was set to 4." in said
     assert "Last version" not in said
-    budget = {"budget": {"maxCost": {"used": 1.5, "limit": 2.42}}}
-    said = over(limit().approval, decided("approve"), status=budget)
+    budget = {"maxCost": {"used": 1.5, "limit": 2.42}}
+    said = over(limit().approval, decided("approve"), budget=budget)
     assert "and is now 2.42." in said
 
 

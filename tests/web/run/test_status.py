@@ -10,7 +10,7 @@ from holdfast.client.errors import EncryptedError, HoldfastError, NoWorkerError
 from holdfast.client.result import RunEnding
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.run import RunResult, Spent
+from holdfast.schemas.run import RunReport, RunResult, Spent
 from holdfast.web.page_text import budget_uses, status_label
 from holdfast.web.run.snapshot import EntryRange, LoadedRun, PendingActivity, RunInfo
 from holdfast.web.run.status import calls_in_progress, status_items
@@ -36,13 +36,17 @@ def said(seen: LoadedRun) -> list[str]:
     return [one.text for one in status_items(seen, Timeline("order-7").name)]
 
 
-def at_work(*doing: PendingActivity, **status: Any) -> LoadedRun:
+def report(**more: Any) -> RunReport:
+    return RunReport.read({"status": "running", **more})
+
+
+def at_work(*doing: PendingActivity, **more: Any) -> LoadedRun:
     known = replace(KNOWN, activities=doing)
-    return LoadedRun(known, {"status": "running", "calls": CALLS, **status}, has_answered=True)
+    return LoadedRun(known, report(**{"calls": CALLS, **more}), has_answered=True)
 
 
 def test_it_waits_for_a_person_with_what_and_since_when() -> None:
-    seen = LoadedRun(KNOWN, {"status": "awaiting_approval"}, [PAY], has_answered=True)
+    seen = LoadedRun(KNOWN, report(status="awaiting_approval"), [PAY], has_answered=True)
     [one] = status_items(seen, Timeline("order-7").name)
     assert one.text == "Approval needed: Pay (t1c1)."
     assert one.why == "amount=20"
@@ -146,7 +150,7 @@ def test_of_a_run_that_cannot_be_read_the_lists_still_know_what_it_waits_for(
 
 
 def test_a_conversation_waits_for_a_message() -> None:
-    seen = LoadedRun(KNOWN, {"status": "awaiting_message"}, has_answered=True)
+    seen = LoadedRun(KNOWN, report(status="awaiting_message"), has_answered=True)
     assert said(seen) == ["Waiting for the next message."]
 
 
@@ -168,7 +172,8 @@ def test_a_conversation_waits_for_a_message() -> None:
     ],
 )
 def test_an_end_says_why_and_what_to_do(ending: RunEnding, text: str, why: str, todo: str) -> None:
-    seen = LoadedRun(replace(KNOWN, ended=AT), {"calls": CALLS}, ending=ending, has_answered=True)
+    known = replace(KNOWN, ended=AT)
+    seen = LoadedRun(known, report(calls=CALLS), ending=ending, has_answered=True)
     [one] = status_items(seen, Timeline("order-7").name)
     assert one.text.startswith(text)
     assert one.why == why
@@ -183,7 +188,7 @@ def test_an_end_lists_the_messages_that_no_model_has_read() -> None:
     made = {"status": "stopped", "output": "x", "state": {}, "turns": 1, "calls": 0}
     made |= {"usage": usage, "undelivered": [left]}
     ending = RunEnding("stopped", result=RunResult.read(made))
-    told = said(LoadedRun(replace(KNOWN, ended=AT), {}, ending=ending, has_answered=True))
+    told = said(LoadedRun(replace(KNOWN, ended=AT), ending=ending, has_answered=True))
     assert told == ["Ended by a tool.", "Not delivered: message 2: and this"]
 
 

@@ -10,6 +10,7 @@ from temporalio.client import Client
 
 from holdfast.client.errors import NoWorkerError
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.schemas.run import RunReport
 from holdfast.web.run import routes
 from holdfast.web.run.routes import RunPages
 from holdfast.web.run.snapshot import LoadedRun, RunInfo
@@ -58,9 +59,9 @@ def edit(amount: int) -> dict[str, Any]:
 async def test_a_page_knows_how_far_it_has_come(
     lead: list[Any], entries: list[Any], length: int, last: int, more: bool
 ) -> None:
-    status = {"log": {"entries": length}}
+    report = RunReport.read({"status": "running", "log": {"entries": length}})
     found = await shown(
-        RunInfo("a", "desk", AT, "running"), status=status, earlier_entries=lead, entries=entries
+        RunInfo("a", "desk", AT, "running"), report=report, earlier_entries=lead, entries=entries
     )
     assert (found["last"], found["has_more"]) == (last, more)
 
