@@ -14,8 +14,8 @@ from typing import NoReturn
 
 import httpx
 
-from holdfast.activities.notify.message_text import one_line
 from holdfast.providers.model_errors import request_error, retry_delay
+from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.names import TELLING_FAILED
 from holdfast.schemas.settings.notify import News
 

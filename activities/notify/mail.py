@@ -27,7 +27,8 @@ from holdfast.activities.notify.base import (
     Notifier,
     notification_error,
 )
-from holdfast.activities.notify.message_text import defuse_links, message_text, one_line
+from holdfast.activities.notify.message_text import defuse_links, message_text
+from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.notify import Mail, News, Tls
 
 _PORTS: dict[Tls, int] = {"starttls": 587, "tls": 465, "none": 25}

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS, decided_phrase, lapse_phrase
+from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.notify import Content, News
-from holdfast.validation.text_safety import INVISIBLE
 
 NAME_CHARACTERS = 100
 TITLE_CHARACTERS = 140
@@ -77,12 +77,6 @@ def message_text(news: News) -> MessageText:
         link=news.link or "",
         action="Open the run" if news.is_over else "Review and decide",
     )
-
-
-def one_line(text: str, limit_chars: int) -> str:
-    """Return the text in one line, without invisible characters, and short."""
-    line = " ".join(INVISIBLE.sub(" ", text[: 4 * limit_chars]).split())
-    return line if len(line) <= limit_chars else f"{line[: limit_chars - 1]}…"
 
 
 def defuse_links(text: str) -> str:

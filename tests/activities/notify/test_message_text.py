@@ -8,7 +8,6 @@ from holdfast.activities.notify.message_text import (
     defuse_links,
     limit_content,
     message_text,
-    one_line,
 )
 from tests.support.told import news
 
@@ -79,17 +78,9 @@ def test_of_many_arguments_the_first_are_told() -> None:
     assert [name for name, _ in told.lines if name.startswith("With")][-1] == "With a19"
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("a\u202eb\x00c\ud800d\n e", "a b c d e"),
-        ("क\u200dष", "क\u200dष"),
-        ("x" * 50, "x" * 19 + "…"),
-        (" " * 80 + "x", ""),
-    ],
-)
-def test_a_line_holds_what_can_be_seen_and_is_short(text: str, line: str) -> None:
-    assert one_line(text, 20) == line
+def test_a_label_is_shown_without_what_cannot_be_seen() -> None:
+    text = message_text(news(waiting={"label": "Pay\u202e all\x00\n now"}))
+    assert text.title.endswith(": Pay all now")
 
 
 # In full width, and with the dots that a browser reads as one.
