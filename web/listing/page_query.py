@@ -19,7 +19,6 @@ from holdfast.client.run_lists import (
     MissingAttributesError,
     RunFilter,
     RunListing,
-    status_query,
 )
 from holdfast.client.visibility import EXPIRING, NEWEST, ListOrder, Place, first_runs, sort_runs
 from holdfast.runtime.text_safety import local_time
@@ -84,7 +83,10 @@ class ListView:
 
     def run_filter(self, own_groups: tuple[str, ...]) -> RunFilter:
         """Return the filter for its runs."""
-        return RunFilter(self.agent, self.tool, self.principal, self.groups(own_groups), self.run)
+        groups = self.groups(own_groups)
+        return RunFilter(
+            self.agent, self.tool, self.principal, groups, self.run, "awaiting_approval"
+        )
 
     def page_after(self, run: RunListing) -> "ListView":
         """Return the view of the page after a run."""
@@ -159,10 +161,9 @@ async def read_page(
     Raises:
         HoldfastError: Temporal does not answer, or cannot search for a filter.
     """
-    waiting, order = status_query("awaiting_approval"), ORDERS[view.order]
-    wanted = view.run_filter(own_groups)
+    wanted, order = view.run_filter(own_groups), ORDERS[view.order]
     try:
-        query = waiting + wanted.terms()
+        query = str(wanted)
         runs = await first_runs(client, query, order, PAGE_RUNS + 1, view.after)
         count = await client.count_runs(query)
         unplaced = []
@@ -171,10 +172,9 @@ async def read_page(
             unplaced = await client.list_runs(nowhere, MAX_UNPLACED)
         return ListPage(runs[:PAGE_RUNS], unplaced, count, len(runs) > PAGE_RUNS)
     except MissingAttributesError:
-        without_groups = replace(wanted, groups=()).terms()
-    lacking = "the times and approvers of pending calls"
+        lacking = "the times and approvers of pending calls"
     try:
-        runs = await client.list_runs(waiting + without_groups, MAX_ASKED + 1)
+        runs = await client.list_runs(replace(wanted, groups=()), MAX_ASKED + 1)
     except MissingAttributesError:
         lacking = "pending calls, agents and principals"
         runs = await client.list_runs(OPEN + RunFilter(id_prefix=view.run).terms(), MAX_ASKED + 1)
@@ -190,9 +190,8 @@ async def count_expiring(
     Raises:
         HoldfastError: as for `read_page`.
     """
-    query = status_query("awaiting_approval") + view.run_filter(own_groups).terms()
-    end = (datetime.now(UTC) + SOON).isoformat()
-    return await client.count_runs(f'{query} AND {EXPIRING.attribute} <= "{end}"')
+    wanted, end = view.run_filter(own_groups), (datetime.now(UTC) + SOON).isoformat()
+    return await client.count_runs(f'{wanted} AND {EXPIRING.attribute} <= "{end}"')
 
 
 def order_by_answers(
