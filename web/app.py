@@ -10,8 +10,6 @@ that is killed loses nothing.
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
@@ -25,10 +23,6 @@ from holdfast.web.services import Services
 
 def application(parts: Services) -> Starlette:
     """Return the inbox as an ASGI application."""
-
-    async def unknown(request: Request, error: Exception) -> Response:
-        return error_response(request, error)
-
     app = Starlette(
         routes=[
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -38,7 +32,7 @@ def application(parts: Services) -> Starlette:
             *api.routes(parts),
         ],
         middleware=[Middleware(ErrorMiddleware)],
-        exception_handlers={HTTPException: unknown},
+        exception_handlers={HTTPException: error_response},
     )
     # A redirect from `/run/` would use http, even where a proxy uses https.
     app.router.redirect_slashes = False
