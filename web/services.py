@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 from holdfast.client.errors import RejectedError
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.run import Run
 from holdfast.client.signing import Signer
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
@@ -29,10 +28,6 @@ class Services:
     takes_definitions: bool = False
     takes_principals: bool = False
 
-    def run(self, run_id: str) -> Run:
-        """Return a handle of a run."""
-        return self.client.run(run_id)
-
     def link_to(self, run_id: str, execution: str = "") -> str | None:
         """Return the page of an execution in Temporal's UI, by default of the newest one."""
         if self.temporal_ui is None:
@@ -48,7 +43,7 @@ class Services:
             DecisionRejectedError: the run rejects it.
             HoldfastError: the run does not answer or has ended, or the decision cannot be signed.
         """
-        run = self.run(run_id)
+        run = self.client.run(run_id)
         if self.signer is not None and approval.signed and decision.token is None:
             decision = self.signer.sign(decision, approval, run_id)
         try:

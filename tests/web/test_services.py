@@ -81,7 +81,7 @@ async def test_the_inbox_signs_what_has_to_be_and_nobody_has_signed(
     is_signed: bool,
 ) -> None:
     run = Hearing(signed=signed)
-    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: run)
 
     await parts.decide("r", run.one, Decision.model_validate(decision(**sent)))
 
@@ -100,7 +100,7 @@ async def test_it_is_decided_by_whoever_sends_it_or_has_signed_it(
     groups: list[str],
 ) -> None:
     run = Hearing(signed=False)
-    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: run)
 
     await decide(asked(parts, by="eve", groups=["boss"], token=token))
 
@@ -112,7 +112,7 @@ async def test_nothing_is_signed_for_somebody_that_was_changed_before_they_say_t
     parts: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Hearing(**CHANGED)
-    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: run)
 
     with pytest.raises(HttpProblem, match="changed since it was asked") as refused:
         await decide(asked(parts))
@@ -128,7 +128,7 @@ async def test_what_nobody_has_changed_or_signs_may_be_approved_without_a_digest
     parts: Services, monkeypatch: pytest.MonkeyPatch, waiting: dict[str, Any]
 ) -> None:
     run = Hearing(**waiting)
-    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: run)
 
     await decide(asked(parts))
 
@@ -149,7 +149,7 @@ async def test_a_decision_is_sent_again_to_a_run_that_replays(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Forgetful(signed=False)
-    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: run)
     one = Decision.model_validate(decision(digest=run.one.digest))
     assert (await Services(HoldfastClient(nowhere)).decide("r", run.one, one)).decided
     assert len(run.heard) == 2

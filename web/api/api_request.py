@@ -41,7 +41,7 @@ class ApiRequest:
 
     async def run(self, *, listens: bool = False) -> Run:
         """Return the run, if it exists; `listens`: a message is to be sent to it."""
-        run = self.parts.run(self.run_id)
+        run = self.parts.client.run(self.run_id)
         found = await run.describe()
         if listens and found.workflow_type != names.AGENT_WORKFLOW:
             todo = "decide on it with `POST /runs/{run}/decisions`, or cancel it"

@@ -55,7 +55,7 @@ _REFUSALS: Final = {
 
 async def show(asked: ApiRequest) -> Response:
     """Return the state of a run, or its ending."""
-    run = asked.parts.run(asked.run_id)
+    run = asked.parts.client.run(asked.run_id)
     if not (await run.observe()).closed:
         status = await run.status()
         view = RunView.read({**status.to_json(), "run": run.id})
@@ -184,7 +184,7 @@ async def close(asked: ApiRequest) -> Response:
 
 async def cancel(asked: ApiRequest) -> Response:
     """Cancel a run."""
-    run = asked.parts.run(asked.run_id)
+    run = asked.parts.client.run(asked.run_id)
     if (await run.observe()).closed:
         raise HasEndedError(run.id)
     await run.cancel()
@@ -206,7 +206,7 @@ async def follow(asked: ApiRequest) -> Response:
         position = StreamCursor.read(headers.get("last-event-id") or query.get("after") or "0")
     except ValueError as error:
         raise HttpProblem("bad_request", f"`Last-Event-ID`: {error}.") from None
-    run = asked.parts.run(asked.run_id)
+    run = asked.parts.client.run(asked.run_id)
     await run.describe()
     if position.ended:
         return Response(status_code=204)  # the status by which a browser stops reconnecting

@@ -108,7 +108,7 @@ async def _start(asked: ApiRequest, said: NewRun | NewCall, written: dict[str, A
         run_id = (await agents.start_request(new, run_id)).id
     except RunExistsError:
         assert run_id is not None  # a new id is not in use
-        there = await asked.parts.run(run_id).describe()
+        there = await asked.parts.client.run(run_id).describe()
         if not memo or await there.memo_value(_MEMO, default=None) != memo[_MEMO]:
             if named is None:
                 todo = "send another key, or the same request"

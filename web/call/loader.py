@@ -147,7 +147,7 @@ async def load_call(parts: Services, run_id: str, call_id: str) -> OpenCall | Cl
 
 
 async def _load(parts: Services, run_id: str, call_id: str) -> OpenCall | ClosedCall:
-    run = parts.run(run_id)
+    run = parts.client.run(run_id)
     info = await read_run_info(parts.client.temporal, await run.describe())
     pending = await run.approvals()
     report = await run.status()
@@ -186,7 +186,7 @@ async def find_next_pending(
             runs = [run.id for run in await first_runs(parts.client, query, NEWEST, _MAX_NEXT_RUNS)]
             for one in dict.fromkeys([run_id, *runs]):
                 with suppress(HoldfastError):
-                    for approval in await parts.run(one).approvals():
+                    for approval in await parts.client.run(one).approvals():
                         is_other = (one, approval.call_id) != (run_id, call_id)
                         has_decided = any(
                             is_same_person(each.by, person.name) for each in approval.decisions
@@ -219,7 +219,7 @@ async def find_similar_calls(parts: Services, pending: OpenCall) -> list[Similar
 
     async def search(run_id: str) -> None:
         with suppress(HoldfastError):
-            for one in await parts.run(run_id).approvals():
+            for one in await parts.client.run(run_id).approvals():
                 if one.tool == tool:
                     here = address("waiting", run_id, one.call_id)
                     is_same = canonical_json(one.arguments) == own

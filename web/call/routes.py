@@ -81,7 +81,8 @@ class CallPages:
     async def decide(self, request: Request) -> Response:
         """Send a decision, or change the fields of a form."""
         form, person, is_sent = DecisionForm.of(await read_form(request)), person_of(request), False
-        run, call_id = self._parts.run(request.path_params["run"]), request.path_params["call"]
+        run = self._parts.client.run(request.path_params["run"])
+        call_id = request.path_params["call"]
         approval: PendingApproval | None = None
         decision: Decision | FormProblem | None = None
         try:
@@ -113,7 +114,7 @@ class CallPages:
         except HoldfastError as error:
             is_sent = is_sent and error.exit_code == UNREACHABLE
             values = {"form": form, "sent": is_sent, "here": _here(request)}
-            values["run"] = address("run", request.path_params["run"])
+            values["run"] = address("run", run.id)
             values["problem"] = as_sentence(clean(str(error)))
             status = 503 if error.exit_code == UNREACHABLE else 409
             return page(request, "call/not_sent.html", status, **values)
@@ -197,7 +198,7 @@ class CallPages:
         while True:
             found: OpenCall | ClosedCall | None = None
             try:
-                now = (await self._parts.run(run_id).observe()).position
+                now = (await self._parts.client.run(run_id).observe()).position
                 if now != place:
                     found, place = await load_call(self._parts, run_id, call_id), now
             except HoldfastError:

@@ -64,7 +64,7 @@ async def decide_selected(
         approval = None
         async with gate:
             try:
-                pending = await parts.run(choice.run).approvals()
+                pending = await parts.client.run(choice.run).approvals()
                 approval = next((one for one in pending if one.call_id == choice.call), None)
                 if approval is None:
                     return _outcome(choice, None, _NOT_PENDING, "asks")

@@ -101,7 +101,7 @@ class RunsPage:
 
     async def _row(self, run: RunListing) -> RunRow:
         """Read the details of a run from the server, without a worker."""
-        remote = self._parts.run(run.id)
+        remote = self._parts.client.run(run.id)
         try:
             async with asyncio.timeout(ANSWER_SECONDS), self._gate:
                 newest = await remote.start_info()

@@ -223,7 +223,7 @@ class RunPages:
         return await _done(run, run.cancel, "cancelled")
 
     def _run(self, request: Request) -> Run:
-        return self.parts.run(request.path_params["run"])
+        return self.parts.client.run(request.path_params["run"])
 
     async def _view(self, request: Request, span: EntryRange, seconds: float) -> dict[str, Any]:
         seen = await take_snapshot(self.parts, request.path_params["run"], span, seconds)

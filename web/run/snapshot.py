@@ -116,7 +116,7 @@ async def take_snapshot(
     Raises:
         HoldfastError: the run does not exist, or Temporal does not answer.
     """
-    run = parts.run(run_id)
+    run = parts.client.run(run_id)
     found = await read_run_info(parts.client.temporal, await run.describe())
     ending = None
     if found.ended is not None:

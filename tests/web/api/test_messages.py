@@ -62,7 +62,7 @@ async def said(
 ) -> tuple[int, Any, list[Any]]:
     """What is answered, and what the run was told besides."""
     run = Listening(answer)
-    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: run)
     response = await say(asked(Services(HoldfastClient(nowhere)), prefer))
     return response.status_code, json.loads(bytes(response.body)), run.told
 

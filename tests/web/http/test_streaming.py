@@ -60,7 +60,7 @@ async def test_who_asks_for_the_head_alone_holds_no_stream(
         async def describe(self) -> None:
             """It is there."""
 
-    monkeypatch.setattr(Services, "run", lambda self, run_id: There())
+    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: There())
     scope = {"type": "http", "method": method, "headers": [], "query_string": b""}
     asked = Request(scope | {"state": {"person": Person("ann")}})
     answer = await of_runs.follow(ApiRequest(asked, Services(HoldfastClient(nowhere)), "r"))

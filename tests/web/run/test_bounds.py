@@ -209,7 +209,7 @@ def asked(**params: Any) -> Request:
 async def test_a_page_shows_so_many_instances_and_says_how_many_more_there_are(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch, count: int, more: int, silent: bool
 ) -> None:
-    monkeypatch.setattr(Services, "run", lambda self, run_id: Instances(count, silent=silent))
+    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: Instances(count, silent=silent))
     page = bytes((await RunPages(Services(HoldfastClient(nowhere))).state(asked())).body).decode()
     assert page.count("State of n") == 2 * (count - more), "its heading, and its label"
     assert (f"{more} more instances are not shown" in page) == bool(more)
@@ -220,7 +220,7 @@ async def test_the_state_of_a_run_under_way_is_not_waited_for_to_its_end(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Instances(1, silent=True, closed=None)
-    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: run)
     with pytest.raises(NoWorkerError):
         await RunPages(Services(HoldfastClient(nowhere))).state(asked())
 
@@ -236,7 +236,7 @@ async def test_a_picture_that_cannot_be_read_is_not_there(
         async def page(self, log: str, after: int, limit: int) -> list[Any]:
             return [entry]
 
-    monkeypatch.setattr(Services, "run", lambda self, run_id: Shows())
+    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: Shows())
     asking = RunPages(Services(HoldfastClient(nowhere))).picture(asked(n=1, index=0))
     if there:
         assert (await asking).body == b"hi"

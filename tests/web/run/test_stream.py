@@ -176,7 +176,7 @@ async def test_a_page_that_stays_open_asks_again_after_a_while(
             return None
 
     monkeypatch.setattr(routes, "MAX_PAGE_SECONDS", 0.1)
-    monkeypatch.setattr(Services, "run", lambda self, run_id: Waiting([look(1)]))
+    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: Waiting([look(1)]))
     asked = {"type": "http", "headers": [], "query_string": b"", "path_params": {"run": "r"}}
     session = SessionEnd(math.inf, asyncio.Event())
     asked["state"] = {"person": Person("ann"), "session": session}
