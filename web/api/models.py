@@ -123,34 +123,6 @@ class Approvals(Lenient):
     """Each of them, whole."""
 
 
-class FaultView(Lenient):
-    """One thing that is wrong with what was sent."""
-
-    where: str
-    """Its place, such as `budget.maxTurns`."""
-    reason: str
-    """What is wrong."""
-    mend: str
-    """What to do."""
-
-
-class ProblemView(Lenient):
-    """The reason for a refusal (RFC 9457)."""
-
-    type: str
-    """`urn:holdfast:problem:` and the code."""
-    title: str
-    """What it is in general."""
-    status: int
-    """The status of the answer."""
-    code: str
-    """What it is, for programs."""
-    detail: str
-    """What happened, and what to do."""
-    faults: list[FaultView] = []
-    """What is wrong with what was sent, each thing by itself."""
-
-
 class Token(Lenient):
     """More of what a model says. The tokens of the last attempt of a turn add up to its answer."""
 

@@ -19,7 +19,7 @@ from holdfast.schemas.base import Strict
 from holdfast.schemas.publish import EVENTS, described
 from holdfast.web.api import models
 from holdfast.web.api.api_request import JSON, MAX_BODY_BYTES, ApiRequest
-from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem
+from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem, ProblemView
 from holdfast.web.pages import page
 
 VERSION: Final = "1.0.0"
@@ -159,7 +159,7 @@ class _Schemas:
 
     def refusals(self, problems: Sequence[str]) -> dict[str, Any]:
         """Return the refusals of an operation, by the status of the response."""
-        schema = self.add(models.ProblemView, "serialization", "Problem")
+        schema = self.add(ProblemView, "serialization", "Problem")
         found: dict[int, list[str]] = {}
         for code in dict.fromkeys((*_ALWAYS, *problems)):
             found.setdefault(CODES[code][0], []).append(code)

@@ -46,12 +46,6 @@ DEFAULT_LIMIT: Final = 100
 MAX_NUMBER: Final = 10**9
 _WAIT: Final = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?([0-9]{1,9})"?(?=$|[,;\s])', re.I)
 
-_REFUSALS: Final = {
-    names.NO_SUCH_CALL: ("no_such_call", "`GET /runs/{run}/approvals` lists the pending approvals"),
-    names.INVALID_DECISION: ("invalid_decision", "`GET /runs/{run}/approvals` has the call"),
-    names.ALREADY_DECIDED: ("already_decided", "nothing was changed"),
-}
-
 
 async def show(asked: ApiRequest) -> Response:
     """Return the state of a run, or its ending."""
@@ -96,16 +90,11 @@ async def decide(asked: ApiRequest) -> Response:
         update=own if decision.token is None else {"by": None, "groups": []}
     )
     waiting = next((one for one in await run.approvals() if one.call_id == meant.call_id), None)
-    try:
-        if waiting is None:
-            receipt = await run.decide(meant)  # raises the reason of a rejection
-        else:
-            _check_seen(meant, waiting)
-            receipt = await asked.parts.decide(run.id, waiting, meant)
-    except RejectedError as refusal:
-        code, todo = _REFUSALS.get(refusal.code, ("refused", "see the worker's log"))
-        wrong = refusal.reason.rstrip(".")
-        raise HttpProblem(code, f"The run refuses: {wrong}; {todo}.") from None
+    if waiting is None:
+        receipt = await run.decide(meant)  # raises the reason of a rejection
+    else:
+        _check_seen(meant, waiting)
+        receipt = await asked.parts.decide(run.id, waiting, meant)
     return JSONResponse(receipt.to_json())
 
 
@@ -147,9 +136,8 @@ async def say(asked: ApiRequest) -> Response:
                 await run.post(new_message)
             case ErrorCode.CANCELLED | names.BUDGET_EXCEEDED | names.WITHDRAWN:
                 raise HttpProblem("no_answer", f"There is no answer: {refusal.reason}.") from None
-            case why:
-                code = "invalid_request" if why == names.INVALID_REQUEST else "refused"
-                raise HttpProblem(code, f"The run refuses: {refusal.reason}.") from None
+            case _:
+                raise
     return _accepted(run)
 
 
@@ -157,10 +145,7 @@ async def withdraw(asked: ApiRequest) -> Response:
     """Take back a message that the run has not read."""
     which, _ = await asked.read_json(Withdrawal, "message")
     run = await asked.run(listens=True)
-    try:
-        await run.withdraw(which.message)
-    except RejectedError as refusal:
-        raise HttpProblem("no_such_message", f"The run refuses: {refusal.reason}.") from None
+    await run.withdraw(which.message)
     return JSONResponse(Started(run=run.id).to_json())
 
 
@@ -168,10 +153,7 @@ async def renew(asked: ApiRequest) -> Response:
     """Send a new token of the principal to a run."""
     token, _ = await asked.read_json(NewToken, "token")
     run = await asked.run()
-    try:
-        await run.renew(token.token)
-    except RejectedError as refusal:
-        raise HttpProblem("invalid_request", f"The run refuses: {refusal.reason}.") from None
+    await run.renew(token.token)
     return JSONResponse(Started(run=run.id).to_json())
 
 

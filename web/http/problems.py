@@ -18,8 +18,11 @@ from holdfast.client.errors import (
     HasEndedError,
     HoldfastError,
     NoWorkerError,
+    RejectedError,
 )
 from holdfast.runtime.text_safety import as_sentence
+from holdfast.schemas import names
+from holdfast.schemas.base import Lenient
 from holdfast.validation.problems import ValueProblem, format_place
 
 if TYPE_CHECKING:
@@ -75,6 +78,34 @@ _REFUSED: Final = {
 logger = logging.getLogger("holdfast")
 
 
+class FaultView(Lenient):
+    """One thing that is wrong with what was sent."""
+
+    where: str
+    """Its place, such as `budget.maxTurns`."""
+    reason: str
+    """What is wrong."""
+    mend: str
+    """What to do."""
+
+
+class ProblemView(Lenient):
+    """The reason for a refusal (RFC 9457)."""
+
+    type: str
+    """`urn:holdfast:problem:` and the code."""
+    title: str
+    """What it is in general."""
+    status: int
+    """The status of the answer."""
+    code: str
+    """What it is, for programs."""
+    detail: str
+    """What happened, and what to do."""
+    faults: list[FaultView] = []
+    """What is wrong with what was sent, each thing by itself."""
+
+
 class HttpProblem(Exception):
     """A refused or failed request; `faults` are the invalid values."""
 
@@ -97,19 +128,17 @@ class HttpProblem(Exception):
 
     def to_json(self) -> dict[str, Any]:
         """Return the body."""
-        data: dict[str, Any] = {
-            "type": f"urn:holdfast:problem:{self.code}",
-            "title": self.title,
-            "status": self.status,
-            "code": self.code,
-            "detail": self.detail,
-        }
-        if self.faults:
-            data["faults"] = [
-                {"where": format_place(one.where), "reason": one.reason, "mend": one.fix}
+        return ProblemView(
+            type=f"urn:holdfast:problem:{self.code}",
+            title=self.title,
+            status=self.status,
+            code=self.code,
+            detail=self.detail,
+            faults=[
+                FaultView(where=format_place(one.where), reason=one.reason, mend=one.fix)
                 for one in self.faults
-            ]
-        return data
+            ],
+        ).to_json()
 
     def response(self) -> "JSONResponse":
         """Return the response."""
@@ -125,6 +154,15 @@ _COMMAND_CODES: Final = {
     StuckRunError: "stuck",
     NoWorkerError: "no_worker",
 }
+# What a run rejects, by its own code, and what to do where the run does not say it.
+_REJECTIONS: Final = {
+    names.NO_SUCH_CALL: ("no_such_call", "`GET /runs/{run}/approvals` lists the pending approvals"),
+    names.INVALID_DECISION: ("invalid_decision", "`GET /runs/{run}/approvals` has the call"),
+    names.ALREADY_DECIDED: ("already_decided", "nothing was changed"),
+    names.NO_SUCH_MESSAGE: ("no_such_message", ""),
+    names.INVALID_REQUEST: ("invalid_request", ""),
+    names.INVALID_TOKEN: ("invalid_request", ""),
+}
 _EXIT_CODES: Final = {UNREACHABLE: "no_temporal", WRONG_COMMAND: "bad_request"}
 
 
@@ -138,6 +176,10 @@ def problem_of(error: Exception) -> HttpProblem:
             return HttpProblem(code, as_sentence(error.sentence), headers=error.headers)
         case HasEndedError():
             return HttpProblem("ended", "The run has ended; `GET /runs/{run}` says how.")
+        case RejectedError():
+            code, todo = _REJECTIONS.get(error.code, ("refused", "see the worker's log"))
+            parts = filter(None, [error.reason.rstrip("."), todo])
+            return HttpProblem(code, f"The run refuses: {'; '.join(parts)}.")
         case HoldfastError():
             by_kind = (code for kind, code in _COMMAND_CODES.items() if isinstance(error, kind))
             code = next(by_kind, None) or _EXIT_CODES.get(error.exit_code, "refused")
