@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
-from holdfast.schemas.base import Duration, Json, Lenient, OneOf, SettingsFile, Strict
+from holdfast.schemas.base import Duration, Explicit, Json, Lenient, OneOf, SettingsFile, Strict
 from holdfast.schemas.budget import (
     BUDGET_DEFAULTS,
     Budget,
@@ -369,22 +369,18 @@ class WorkerFacts(Lenient):
     rules_version: int = 0
 
 
-class AgentSnapshot(Lenient):
+class AgentSnapshot(Explicit):
     """What a run takes with it when it starts and keeps until it ends.
 
     Defaults are written too: a later version may have other defaults.
     """
 
-    writes_defaults = True
-
     worker: WorkerFacts
     agent: Agent
 
 
-class ToolSnapshot(Lenient):
+class ToolSnapshot(Explicit):
     """What a single call takes with it when it starts and keeps until it ends."""
-
-    writes_defaults = True
 
     worker: WorkerFacts
     tool: Tool

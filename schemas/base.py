@@ -46,7 +46,7 @@ class _Written(BaseModel):
     )
 
     writes_defaults: ClassVar[bool] = False
-    """Whether fields are written also at their defaults."""
+    """Whether fields are written also at their defaults: see `Explicit`."""
     left_out_if_empty: ClassVar[tuple[str, ...]] = ()
     """Of an object that writes defaults, the fields that are left out if they are empty."""
 
@@ -121,6 +121,12 @@ class Lenient(_Written):
     def read(cls, data: Any) -> Self:
         """Read the object, and every strict object inside it, without minding unknown fields."""
         return cls.model_validate(data, extra="ignore")
+
+
+class Explicit(Lenient):
+    """An object that is written with all of its fields, also those at their defaults."""
+
+    writes_defaults = True
 
 
 def _variable_name(value: Any) -> str:

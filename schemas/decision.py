@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from holdfast.schemas.base import Json, Lenient, Strict, canonical_json, sha256
+from holdfast.schemas.base import Explicit, Json, Lenient, Strict, canonical_json, sha256
 from holdfast.schemas.phrases import MAX_NAMES_TOLD, first_names, quote_value
 from holdfast.schemas.tool import Schema
 
@@ -109,7 +109,7 @@ def digest_of(tool: str, arguments: dict[str, Any], kind: Kind, round_: int) -> 
     return sha256(canonical_json({"tool": tool, "arguments": arguments, **again}))
 
 
-class PendingApproval(Lenient):
+class PendingApproval(Explicit):
     """A call that is pending approval, as people are shown it.
 
     `digest` is the SHA-256 of `{"arguments": …, "tool": …}` as JSON with sorted keys, no white
@@ -118,7 +118,6 @@ class PendingApproval(Lenient):
     together: its `tool` is `plan`, its `arguments` are `{"calls": …}`, and a decision is on all.
     """
 
-    writes_defaults = True
     left_out_if_empty = ("instance", "nonce", "signed", "on_timeout", "filled_in")
 
     call_id: str
@@ -172,10 +171,8 @@ class PendingApproval(Lenient):
         return next((each for each in rounds if digest_of(*parts, each) == self.digest), None)
 
 
-class Receipt(Lenient):
+class Receipt(Explicit):
     """What `decide` answers: whether the call is decided, and how many decisions it still needs."""
-
-    writes_defaults = True
 
     call_id: str
     """The call."""
@@ -241,10 +238,8 @@ class DecisionClaims(Lenient):
             raise ValueError(_NO_TOKEN) from None
 
 
-class PrincipalClaims(Lenient):
+class PrincipalClaims(Explicit):
     """What a token says of a principal."""
-
-    writes_defaults = True
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
     """Who it is: `sub`."""

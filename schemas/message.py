@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from holdfast.schemas.base import Json, Lenient, Shallow, Strict
+from holdfast.schemas.base import Explicit, Json, Lenient, Shallow, Strict
 from holdfast.schemas.phrases import INSTANCE_PATTERN
 
 
@@ -159,10 +159,8 @@ class Withdrawal(Strict):
     """Its number, as `status` lists it under `queued`."""
 
 
-class QueuedMessage(Lenient):
+class QueuedMessage(Explicit):
     """A message that no model has read, for people; `text` is the beginning of its content."""
-
-    writes_defaults = True
 
     number: int
     """Its number among the messages to the run, from 1."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AwareDatetime, Discriminator, Field, JsonValue, Tag
 
 from holdfast.schemas.agent import AgentDefinition, ToolChoice
-from holdfast.schemas.base import Duration, Json, Lenient, Strict
+from holdfast.schemas.base import Duration, Explicit, Json, Lenient, Strict
 from holdfast.schemas.budget import Budget
 from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, Kind
 from holdfast.schemas.internal.delegate import DelegatePending, DelegateView
@@ -141,13 +141,12 @@ class CallApprover(Lenient):
     """Whether a checked token proves `by` and `groups`; otherwise any client may have sent them."""
 
 
-class CallContext(Lenient):
+class CallContext(Explicit):
     """What an activity with `input: call` receives of its run, besides the call and the tool.
 
     In JSON, it is under `key`, beside the data that the tool's `_scopes` name.
     """
 
-    writes_defaults = True
     left_out_if_empty = ("data",)
     key: ClassVar = "_call"  # no kind of data begins with an underscore
 
@@ -169,10 +168,8 @@ class CallContext(Lenient):
     """The data that the tool's `_scopes` name."""
 
 
-class ModelUsage(Lenient):
+class ModelUsage(Explicit):
     """What one of a run's models used."""
-
-    writes_defaults = True
 
     model: str
     """The endpoint and the model's name: `openai/gpt-5`."""
@@ -186,13 +183,12 @@ class ModelUsage(Lenient):
         return ModelUsage(model=self.model, turns=self.turns + turns, usage=self.usage.plus(usage))
 
 
-class RunResult(Lenient):
+class RunResult(Explicit):
     """The result of a run that ended by itself, or of a single call.
 
     Its `turns` are 0, its `output` is the result of the call.
     """
 
-    writes_defaults = True
     left_out_if_empty = ("instances", "models", "undelivered")
 
     status: Ended
@@ -216,10 +212,8 @@ class RunResult(Lenient):
     """The messages that no model has read, the first 200. Only where there are some."""
 
 
-class Spent(Lenient):
+class Spent(Explicit):
     """What a run had used when it failed: the details of its failure."""
-
-    writes_defaults = True
 
     turns: int
     """How often the model was asked."""
@@ -229,20 +223,16 @@ class Spent(Lenient):
     """What it used."""
 
 
-class ReportedCall(Lenient):
+class ReportedCall(Explicit):
     """A call of the current turn: its `stage` is that of `engine/call/tool_call.py`."""
-
-    writes_defaults = True
 
     call_id: str
     tool: str
     stage: str
 
 
-class ReportedApproval(Lenient):
+class ReportedApproval(Explicit):
     """A pending approval in short; the query `approvals` has all of it."""
-
-    writes_defaults = True
 
     call_id: str
     kind: Kind
@@ -250,23 +240,19 @@ class ReportedApproval(Lenient):
     label: str
 
 
-class LogEnd(Lenient):
+class LogEnd(Explicit):
     """The number of the last entry of a log, and its digest."""
-
-    writes_defaults = True
 
     entries: int = 0
     digest: str = ""
 
 
-class RunReport(Lenient):
+class RunReport(Explicit):
     """What a run is doing: the answer of the query `status`.
 
     `turn` is the current one, or the last; `calls` are its calls; `usage` is that of the run;
     `budget` has what is `used` of each budget, and its `limit`; no model has read what is `queued`.
     """
-
-    writes_defaults = True
 
     status: RunStatus
     turn: int = 0

@@ -4,6 +4,7 @@
 and the parts that the model sees separate from the others.
 """
 
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -16,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from holdfast.schemas.base import Described, Duration, Lenient, Partial, Strict, parse_duration
+from holdfast.schemas.base import Described, Duration, Explicit, Lenient, Partial, Strict
 from holdfast.schemas.internal.memory import MemoryOwner
 from holdfast.schemas.json_schema import IS_JSON_SCHEMA
 from holdfast.schemas.names import CHOOSE_SKILL, RESERVED_ACTIVITIES
@@ -46,7 +47,7 @@ class Retry(Strict):
 
 ActivityName = Annotated[str, Field(min_length=1, max_length=200)]
 # How long one attempt may take where its binding does not say.
-ACTIVITY_TIMEOUT = parse_duration("30s")
+ACTIVITY_TIMEOUT = timedelta(seconds=30)
 
 
 class ActivityBinding(Strict):
@@ -358,10 +359,8 @@ class Tool(Lenient):
         return self.activity is None and self.delegate is None and not self.person
 
 
-class ShownTool(Lenient):
+class ShownTool(Explicit):
     """A tool of a run, as people's screens are shown it beside a pending call."""
-
-    writes_defaults = True
 
     name: str
     """Its name."""

@@ -8,7 +8,7 @@ default and never removed.
 
 from pydantic import JsonValue
 
-from holdfast.schemas.base import Lenient
+from holdfast.schemas.base import Explicit, Lenient
 from holdfast.schemas.names import CallError
 from holdfast.schemas.run import CallApprover
 from holdfast.schemas.tool import Schema
@@ -16,14 +16,12 @@ from holdfast.schemas.tool import Schema
 Steps = list[str | int]
 
 
-class Continued(Lenient):
+class Continued(Explicit):
     """What a run that continues as new is started with first: for people, and where the rest is.
 
     Of the values that follow, so many are the `body`, which is a `WorkflowSnapshot`; then of each
     page of the log so many as `pages` says.
     """
-
-    writes_defaults = True
 
     note: str = ""
     agent: str

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from holdfast.schemas.base import Lenient
+from holdfast.schemas.base import Explicit
 from holdfast.schemas.decision import Kind
 
 MAX_PENDING_TOLD = 50
@@ -15,10 +15,8 @@ _CallId = Annotated[str, Field(pattern=r"^t[0-9]{1,9}(c[0-9]{1,9}|-[A-Za-z]{1,20
 _Line = Annotated[str, Field(max_length=MAX_ARGUMENTS_CHARACTERS)]
 
 
-class DelegatePending(Lenient):
+class DelegatePending(Explicit):
     """A pending call of a delegate, or of one of its own delegates."""
-
-    writes_defaults = True
 
     workflow_id: _Id
     """The run that it is decided in."""
@@ -30,20 +28,16 @@ class DelegatePending(Lenient):
     """The beginning of its arguments, in a line."""
 
 
-class DelegateNews(Lenient):
+class DelegateNews(Explicit):
     """The pending approvals of a delegate from now on, as far as they are reported."""
-
-    writes_defaults = True
 
     call_id: _Id
     """The call of the parent that the delegate runs."""
     pending: Annotated[list[DelegatePending], Field(max_length=MAX_PENDING_TOLD)] = []
 
 
-class DelegateView(Lenient):
+class DelegateView(Explicit):
     """A delegate that is running, as the query `status` of its parent shows it."""
-
-    writes_defaults = True
 
     call_id: str
     tool: str
