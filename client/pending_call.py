@@ -33,6 +33,8 @@ class PendingCall(PendingApproval):
         HoldfastError: the run does not answer, or has ended.
     """
 
+    arguments: dict[str, JsonValue]
+    """Its arguments."""
     _run_id: str = PrivateAttr()
     _send: Callable[[Decision], Awaitable[Receipt]] = PrivateAttr()
 
