@@ -13,7 +13,7 @@ from google.protobuf.json_format import ParseDict
 from temporalio.api.enums.v1 import FastForwardPollingResult
 from temporalio.api.workflowservice import v1 as service
 from temporalio.client import Client, WorkflowHistory
-from temporalio.worker import Replayer, Worker
+from temporalio.worker import Plugin, Replayer, Worker
 
 from holdfast.client.holdfast_client import HoldfastClient, StartFields
 from holdfast.client.pending_call import DecisionFields, PendingCall
@@ -140,10 +140,16 @@ class HoldfastRun:
         return HoldfastClient(client, queue)
 
 
-def assert_replays(history: WorkflowHistory | str, *, workflows: Sequence[type] = ()) -> None:
+def assert_replays(
+    history: WorkflowHistory | str,
+    *,
+    workflows: Sequence[type] = (),
+    plugins: Sequence[Plugin] = (),
+) -> None:
     """Check that a history, or its JSON, replays with the code as it is.
 
-    `workflows` are your own. Needs no server.
+    `workflows` are your own; `plugins` are those of the worker, where they encode its payloads.
+    Needs no server.
 
     Raises:
         AssertionError: it does not replay.
@@ -152,7 +158,7 @@ def assert_replays(history: WorkflowHistory | str, *, workflows: Sequence[type] 
         read = WorkflowHistory.from_json("", history)
         started = read.events[0].workflow_execution_started_event_attributes
         history = replace(read, workflow_id=started.workflow_id)
-    replayer = Replayer(workflows=workflows, plugins=[HoldfastPlugin()])
+    replayer = Replayer(workflows=workflows, plugins=plugins or [HoldfastPlugin()])
     replay = replayer.replay_workflow(history, raise_on_replay_failure=False)
     with ThreadPoolExecutor(1) as pool:  # the test may be in an event loop
         failure = pool.submit(asyncio.run, replay).result().replay_failure

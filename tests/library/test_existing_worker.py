@@ -11,11 +11,12 @@ import pytest
 from temporalio.client import Client
 from temporalio.common import WorkerDeploymentVersion
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
+from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from holdfast import HoldfastPlugin
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.plugin import PluginSettings
+from holdfast.testing import assert_replays
 from tests.encryption.keys import NEW, key_file
 from tests.library.acme.encoding import ENCODING, converter
 from tests.library.acme.plugins import ACTIVITIES, WORKFLOWS, CompanyPlugin
@@ -72,10 +73,10 @@ async def replay(*runs: Run, is_first: bool = False) -> None:
         history = await run.handle.fetch_history()
         started = history.events[0].workflow_execution_started_event_attributes
         assert {each.metadata["encoding"] for each in started.input.payloads} == {ENCODING}
-        replayer = Replayer(
-            workflows=WORKFLOWS, plugins=plugins(is_first=is_first), data_converter=converter
+        encoding = SimplePlugin("encoding", data_converter=converter)
+        assert_replays(
+            history, workflows=WORKFLOWS, plugins=[encoding, *plugins(is_first=is_first)]
         )
-        await replayer.replay_workflow(history)
 
 
 @pytest.mark.parametrize("is_first", [False, True], ids=["after-the-others", "before-the-others"])
