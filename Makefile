@@ -37,7 +37,7 @@ SHARED := $(if $(CHOSEN),,-n $(WORKERS) --dist worksteal)
 VERSIONS := .venv-versions
 UV := $(VERSIONS)/uv/bin/uv
 UNIT := -m pytest -q -p no:cacheprovider -n $(WORKERS)
-UNIT_TESTS := $(wildcard tests/engine tests/schemas tests/validation tests/providers tests/catalog)
+UNIT_TESTS := $(wildcard tests/engine tests/schemas tests/validation tests/providers tests/catalog tests/definitions)
 
 TYPESCRIPT := examples/typescript_tool
 # A model server and a type checker of others, for Node.
