@@ -120,7 +120,7 @@ def _source_problems(written: Knowledge, world: DefinitionRegistry) -> Iterator[
         try:
             allowed_address(written.url, world.knowledge_urls)
         except AddressError as error:
-            yield error.as_value_problem().under("url")
+            yield ValueProblem(("url",), error.reason, error.fix)
     if written.text is not None:
         size_bytes = len(written.text.encode("utf-8", "surrogatepass"))
         if not written.text.strip():

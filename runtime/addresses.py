@@ -12,7 +12,7 @@ from typing import Self
 import httpx
 
 from holdfast.schemas.phrases import quote_value
-from holdfast.validation.problems import FixableError, ValueProblem
+from holdfast.validation.problems import FixableError
 
 MAX_ADDRESS_CHARACTERS = 2_000
 _PORTS = {"http": 80, "https": 443}
@@ -20,10 +20,6 @@ _PORTS = {"http": 80, "https": 443}
 
 class AddressError(FixableError):
     """An address that is invalid or not allowed."""
-
-    def as_value_problem(self) -> ValueProblem:
-        """Return the error as a problem of the value."""
-        return ValueProblem((), self.reason, self.fix)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValuePr
     try:
         parse_secure_address(said.oidc.issuer)
     except AddressError as error:
-        yield error.as_value_problem().under("oidc", "issuer")
+        yield ValueProblem(("oidc", "issuer"), error.reason, error.fix)
     variable = said.oidc.client_secret_env
     if variable is not None and not environ.get(variable, "").strip():
         where, fix = ("oidc", "clientSecretEnv"), "set it to the inbox's secret at the provider"

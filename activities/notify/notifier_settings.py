@@ -44,7 +44,7 @@ def load_notifiers(
         if inbox.query or inbox.fragment:
             raise AddressError("links are built behind it", "leave out `?` and `#`")
     except AddressError as error:
-        faults.append(error.as_value_problem().under("inbox"))
+        faults.append(ValueProblem(("inbox",), error.reason, error.fix))
     served = {}
     for name, channel in settings.channels.items():
         notifier: Notifier
@@ -77,7 +77,7 @@ def _wrong_webhook(webhook: Webhook, environ: Mapping[str, str]) -> Iterator[Val
         try:
             parse_address(webhook.url)
         except AddressError as error:
-            yield error.as_value_problem().under("url")
+            yield ValueProblem(("url",), error.reason, error.fix)
     if webhook.url_env is not None:
         yield from _wrong_url(webhook.url_env, environ)
     value = environ.get(webhook.secret_env, "")
