@@ -20,11 +20,15 @@ MAX_QUOTED_CHARS = 80
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$"
 # The name of an instance of a run's data.
 INSTANCE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
-NAME_WORDS = "at most 128 letters, digits, `_`, `.` and `-`, of which the first is a letter"
 # A tool's name may begin with `_`, too: every provider takes it.
 TOOL_NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"
-TOOL_NAME_WORDS = f"{NAME_WORDS} or `_`"
-INSTANCE_WORDS = "at most 100 letters, digits, `_`, `.` and `-`, the first a letter or a digit"
+_NAME_WORDS = "at most 128 letters, digits, `_`, `.` and `-`, of which the first is a letter"
+_INSTANCE_WORDS = "at most 100 letters, digits, `_`, `.` and `-`, the first a letter or a digit"
+PATTERN_WORDS = {
+    NAME_PATTERN: _NAME_WORDS,
+    TOOL_NAME_PATTERN: f"{_NAME_WORDS} or `_`",
+    INSTANCE_PATTERN: _INSTANCE_WORDS,
+}
 
 
 def quote_value(value: Any) -> str:

@@ -15,12 +15,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from holdfast.schemas.phrases import (
-    INSTANCE_PATTERN,
-    INSTANCE_WORDS,
     NAME_PATTERN,
-    NAME_WORDS,
+    PATTERN_WORDS,
     TOOL_NAME_PATTERN,
-    TOOL_NAME_WORDS,
     did_you_mean,
     misfit_reason,
     quote_value,
@@ -54,11 +51,6 @@ _WANTED = {
     "too_long": "at most {max_length} items",
 }
 _WRONG_TYPE = re.compile(r"(_type|_parsing|_from_float|literal_error)\Z")
-_PATTERN_WORDS = {
-    NAME_PATTERN: NAME_WORDS,
-    TOOL_NAME_PATTERN: TOOL_NAME_WORDS,
-    INSTANCE_PATTERN: INSTANCE_WORDS,
-}
 # Texts that would be valid without their quotes.
 _UNQUOTED = {
     "int_type": re.compile(r"-?[0-9]{1,15}").fullmatch,
@@ -121,7 +113,7 @@ def name_problem(name: str, key: str) -> ValueProblem | None:
     pattern = TOOL_NAME_PATTERN if key == "_tool" else NAME_PATTERN
     if re.match(pattern, name):
         return None
-    fix = f"give the file another, or say one with `{key}`: {_PATTERN_WORDS[pattern]}"
+    fix = f"give the file another, or say one with `{key}`: {PATTERN_WORDS[pattern]}"
     return ValueProblem((), f"the file's name {quote_value(name)} is no good name", fix)
 
 
@@ -264,7 +256,7 @@ def expected_value(error: ErrorDetails) -> str:
         return str(context["expected"]).replace("'", "`").replace("True", "`true`")
     if error["type"] == "string_pattern_mismatch":
         pattern = context["pattern"]
-        return _PATTERN_WORDS.get(pattern, f"a text that matches {pattern}")
+        return PATTERN_WORDS.get(pattern, f"a text that matches {pattern}")
     words = _WANTED.get(error["type"])
     if words is None:
         return re.sub(r"^(Input|String|Value|List) should (be |have )?", "", error["msg"])
