@@ -5,13 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from holdfast.schemas.base import Duration, Explicit, Json, Lenient, OneOf, SettingsFile, Strict
-from holdfast.schemas.budget import (
-    BUDGET_DEFAULTS,
-    Budget,
-    BudgetName,
-    OnLimit,
-    ThresholdName,
-)
+from holdfast.schemas.budget import BUDGET_DEFAULTS, Budget, BudgetName, OnLimit, ThresholdName
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.internal.tracing import Tracing
 from holdfast.schemas.phrases import NAME_PATTERN

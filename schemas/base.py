@@ -39,11 +39,7 @@ SCHEMA_URI: JsonValue = {
 
 
 class _Written(BaseModel):
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        populate_by_name=True,
-        frozen=True,
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
 
     writes_defaults: ClassVar[bool] = False
     """Whether fields are written also at their defaults: see `Explicit`."""

@@ -6,12 +6,7 @@ messages, and those that only the engine writes: an assistant's calls, a tool's 
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from holdfast.schemas.base import Explicit, Json, Lenient, Shallow, Strict
 from holdfast.schemas.phrases import INSTANCE_PATTERN

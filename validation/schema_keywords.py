@@ -8,13 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import filterfalse, islice
 from typing import Any
 
-from holdfast.schemas.json_schema import (
-    EXTENSIONS,
-    KEYWORDS,
-    ONE_SCHEMA,
-    SEVERAL_SCHEMAS,
-    TYPES,
-)
+from holdfast.schemas.json_schema import EXTENSIONS, KEYWORDS, ONE_SCHEMA, SEVERAL_SCHEMAS, TYPES
 from holdfast.schemas.phrases import closest_names, did_you_mean, misfit_reason, quote_value
 from holdfast.schemas.tool import META_PROPERTIES, OTHERS_PARAMETERS
 from holdfast.validation.keyword_checks import Fault

@@ -28,10 +28,7 @@ from holdfast.providers.openai.format import (
     declared_functions,
     response_format,
 )
-from holdfast.providers.openai_responses.answer import (
-    BETWEEN_MESSAGES,
-    OpenAIResponsesAnswerReader,
-)
+from holdfast.providers.openai_responses.answer import BETWEEN_MESSAGES, OpenAIResponsesAnswerReader
 from holdfast.providers.part_order import Part, in_order
 from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media
 

@@ -55,10 +55,7 @@ class CallSummaries:
     """
 
     def __init__(
-        self,
-        arguments_line: Callable[[Mapping[str, Any]], str],
-        *,
-        last_entry: int = 0,
+        self, arguments_line: Callable[[Mapping[str, Any]], str], *, last_entry: int = 0
     ) -> None:
         """Start after an entry; `arguments_line` writes arguments in one line."""
         self._arguments_line = arguments_line

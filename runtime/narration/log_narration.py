@@ -9,12 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from holdfast.runtime.narration.phrases import (
-    EXPIRED,
-    NAME_CHARS,
-    SKILL_CHOSEN,
-    decided_phrase,
-)
+from holdfast.runtime.narration.phrases import EXPIRED, NAME_CHARS, SKILL_CHOSEN, decided_phrase
 from holdfast.runtime.text_safety import (
     arguments_line,
     as_json,

@@ -4,13 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, RootModel, model_validator
 
-from holdfast.schemas.base import (
-    SCHEMA_URI,
-    Duration,
-    Strict,
-    Variable,
-    parse_duration,
-)
+from holdfast.schemas.base import SCHEMA_URI, Duration, Strict, Variable, parse_duration
 
 ProviderName = Literal[
     "openai", "openai-responses", "anthropic", "ollama", "gemini", "bedrock", "script"
