@@ -22,14 +22,13 @@ _WORD = re.compile(r"\.[a-z0-9]+\Z")
 _SLIPS = {".markdown": ".md"}
 
 TOOLS, AGENTS = "tools", "agents"
-TOOL_SUFFIXES = (".json", ".yaml", ".yml")
-AGENT_SUFFIXES = (*TOOL_SUFFIXES, ".md")
-_SUFFIXES = {TOOLS: TOOL_SUFFIXES, AGENTS: AGENT_SUFFIXES}
+_TOOL_SUFFIXES = (".json", ".yaml", ".yml")
+_SUFFIXES = {TOOLS: _TOOL_SUFFIXES, AGENTS: (*_TOOL_SUFFIXES, ".md")}
 MAX_FILES = 10_000
 
 
-def list_files(folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
-    """List the files in a folder and below it in order, or return None without such a folder.
+def list_files(catalog: Path, kind: str) -> list[Path] | None:
+    """List the files of `TOOLS` or `AGENTS` in order, or return None without a folder of them.
 
     Hidden files and everything that is not a file are left out. A link is followed; a link without
     a target is a file that cannot be read.
@@ -37,7 +36,7 @@ def list_files(folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
     Raises:
         UnreadableError: the folder holds too many files, or is not readable.
     """
-    seen = _seen(folder, suffixes)
+    seen = _seen(catalog / kind, _SUFFIXES[kind])
     if seen is None:
         return None
     return [Path(path) for path in sorted(seen) if seen[path] is not None]
@@ -110,7 +109,7 @@ def unread_file_problems(folder: Path) -> Iterator[FileProblem]:
                     yield FileProblem(str(folder / close), None, reason, f"call it `{name}`")
             for path in sorted(folder.iterdir()):
                 is_meant = path.stem.lower() in ("limit", "limits") and path.name != LIMITS
-                if is_meant and path.suffix.lower() in TOOL_SUFFIXES:
+                if is_meant and path.suffix.lower() in _TOOL_SUFFIXES:
                     reason = "a file of this name is not read"
                     yield FileProblem(str(path), None, reason, f"call it `{LIMITS}`")
             for name, suffixes in _SUFFIXES.items():

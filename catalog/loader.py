@@ -12,14 +12,7 @@ from typing import Any
 
 from holdfast.catalog.advice import agent_advice, tool_advice
 from holdfast.catalog.agent_reader import resolve_definition
-from holdfast.catalog.catalog_files import (
-    AGENT_SUFFIXES,
-    AGENTS,
-    TOOL_SUFFIXES,
-    TOOLS,
-    list_files,
-    unread_file_problems,
-)
+from holdfast.catalog.catalog_files import AGENTS, TOOLS, list_files, unread_file_problems
 from holdfast.catalog.constant_calls import cycle_problems
 from holdfast.catalog.limits import limit_advice, load_limits
 from holdfast.catalog.python_module import (
@@ -216,8 +209,7 @@ class _Loading:
     def _read_folder(self, folder: Path) -> tuple[Iterable[Source], Sequence[Source]]:
         """Return the folder's tools and agents as they are written; the tools are read later."""
         self._world = replace(self._world, folder=folder.absolute())
-        tools = self._files(folder / TOOLS, TOOL_SUFFIXES)
-        agents = self._files(folder / AGENTS, AGENT_SUFFIXES)
+        tools, agents = self._files(folder, TOOLS), self._files(folder, AGENTS)
         lost = list(unread_file_problems(folder))
         self._problems.extend(lost)
         is_empty = tools is None and agents is None and self._world.limits == NO_LIMITS
@@ -228,11 +220,11 @@ class _Loading:
         written = [source for path in agents or () if (source := self._read(path)) is not None]
         return filter(None, map(self._read, tools or ())), written
 
-    def _files(self, folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
+    def _files(self, folder: Path, kind: str) -> list[Path] | None:
         try:
-            return list_files(folder, suffixes)
+            return list_files(folder, kind)
         except UnreadableError as error:
-            self._problems.append(error.in_file(folder))
+            self._problems.append(error.in_file(folder / kind))
             return []
 
     def _read(self, path: Path) -> Source | None:

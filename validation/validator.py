@@ -22,17 +22,13 @@ from holdfast.validation.keyword_checks import (
     Faults,
     is_of_types,
 )
-from holdfast.validation.work_budget import (
-    FIRST_RULES,
-    MAX_NESTED_CHECKS,
-    CannotCheck,
-    WorkBudget,
-    bounded,
-)
+from holdfast.validation.work_budget import FIRST_RULES, CannotCheck, WorkBudget, bounded
 
 MAX_ERRORS = 20
 MAX_COMPARED_ERRORS = 1_000
 MAX_MESSAGE_CHARACTERS = 300
+# Schemas within schemas, for which Python has room on its stack.
+MAX_NESTED_CHECKS = 200
 ANCHORS = ("$anchor", "$dynamicAnchor")
 # To start takes as long as so many applications of a schema.
 _STARTS = 8

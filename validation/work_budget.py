@@ -42,8 +42,6 @@ RULES: Final = ValidationRules(5_500_000, 6_000_000, 1_500_000, 3, 25, 100, FORM
 FIRST_RULES: Final = ValidationRules(
     50_000, 80_000, 20_000, 0, 1, 1, frozenset({"date", "uuid", "ipv4", "ipv6"})
 )
-# Schemas within schemas, for which Python has room on its stack.
-MAX_NESTED_CHECKS = 200
 # What takes ten microseconds: compiling so many instructions of a pattern, applying them.
 _INSTRUCTIONS_COMPILED = 30
 _INSTRUCTIONS_APPLIED = 4_000

@@ -25,13 +25,7 @@ from holdfast.runtime.addresses import AddressError, display_address, parse_secu
 from holdfast.runtime.identity.public_keys import PublicKey, is_pem, parse_key_set, parse_pem_keys
 from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.json_and_yaml import read_json
-from holdfast.runtime.settings_files.source import (
-    MAX_FILE_BYTES,
-    Source,
-    file_signature,
-    read_source,
-    read_text,
-)
+from holdfast.runtime.settings_files.source import Source, file_stamp, read_source, read_text
 from holdfast.schemas.settings.keys import KeySet, KeySets
 from holdfast.validation.problems import ValueProblem
 
@@ -108,11 +102,11 @@ class FileKeySet(LiveKeySet):
         super().__init__(name, settings)
         # Absolute: a running tool may change the working folder.
         self._file = file.absolute()
-        self._seen = file_signature([str(self._file)])
+        self._seen = file_stamp(self._file)
         self._keys, self._good_at = read_key_file(file), monotonic()
 
     async def _renewed(self, is_lacking: bool) -> tuple[PublicKey, ...] | None:
-        now = await asyncio.to_thread(file_signature, [str(self._file)])
+        now = await asyncio.to_thread(file_stamp, self._file)
         if now == self._seen:
             return None if self._problem else self._keys
         # Taken before reading: a change during the reading is a later change.
@@ -190,7 +184,7 @@ def read_key_file(file: Path) -> tuple[PublicKey, ...]:
 def _read_file(file: Path) -> tuple[PublicKey, ...] | Source:
     """Return the keys of a file in PEM, and of any other the value."""
     try:
-        text = read_text(file, MAX_FILE_BYTES)
+        text = read_text(file)
         return parse_pem_keys(text) if is_pem(text) else read_source(file)
     except UnreadableError as error:
         raise LoadError([error.in_file(file)]) from None

@@ -14,10 +14,6 @@ from holdfast.validation.problems import FixableError, ValueProblem, Where
 Lines = dict[Where, int]
 """The line of each place in a value, from 1."""
 
-# The most values that a file may hold, with its aliases expanded.
-MAX_VALUES = 100_000
-MAX_DEPTH = 100
-
 
 class InvalidValueError(Exception):
     """A value that does not load, with every problem that was found in it."""

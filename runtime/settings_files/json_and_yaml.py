@@ -15,14 +15,12 @@ from typing import Any
 
 import yaml
 
-from holdfast.runtime.settings_files.file_problems import (
-    MAX_DEPTH,
-    MAX_VALUES,
-    Lines,
-    UnreadableError,
-)
+from holdfast.runtime.settings_files.file_problems import Lines, UnreadableError
 from holdfast.validation.problems import Where
 
+# The most values that a file may hold, with its aliases expanded.
+MAX_VALUES = 100_000
+MAX_DEPTH = 100
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|\n|[^\s{}\[\],:"]+')
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
 _TRAILING = ("a comma is before the bracket", "take the comma out")

@@ -96,7 +96,7 @@ def read_source(path: Path) -> Source:
     readers = {".json": read_json, ".md": _read_markdown}
     fix = "write something in it, or remove it"
     try:
-        text = read_text(path, MAX_FILE_BYTES)
+        text = read_text(path)
         if not text.strip():
             raise UnreadableError(1, "the file is empty", fix)
         value, lines = readers.get(path.suffix.lower(), read_yaml)(text)
@@ -112,7 +112,7 @@ def read_source(path: Path) -> Source:
     return Source(str(path), value, lines)
 
 
-def read_text(path: Path, most_bytes: int) -> str:
+def read_text(path: Path, most_bytes: int = MAX_FILE_BYTES) -> str:
     r"""Read the text of a file, with `\n` at the end of each line.
 
     Raises:

@@ -11,7 +11,7 @@ from holdfast.client import transcript
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.providers import streamed_answer
 from holdfast.providers.transport import cloud_identity, http
-from holdfast.runtime.settings_files import file_problems, source
+from holdfast.runtime.settings_files import json_and_yaml, source
 from holdfast.schemas import agent, base
 from holdfast.schemas.internal import memory
 from holdfast.schemas.settings import notify
@@ -142,8 +142,8 @@ LIMITS: dict[str, list[str]] = {
     "the wait for a cancelled attempt": [f"{auto_heartbeat.GRACE_SECONDS:.0f} s after"],
     "a settings file, a tool, an agent": [
         kb(source.MAX_FILE_BYTES),
-        f"{file_problems.MAX_VALUES:,} values",
-        f"{file_problems.MAX_DEPTH} levels",
+        f"{json_and_yaml.MAX_VALUES:,} values",
+        f"{json_and_yaml.MAX_DEPTH} levels",
     ],
     "files of a catalog folder": [f"{catalog_files.MAX_FILES:,}"],
 }
