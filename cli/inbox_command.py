@@ -64,7 +64,8 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
         except LoadError as error:
             named_by = "`--settings`" if settings else SETTINGS_VARIABLE
             raise wrong_settings(named_by, error.problems) from None
-        url = sign_in.settings.url
+        chosen = sign_in.settings
+        url = chosen.url
         if sign_in.method is not link:
             if approver.by or approver.groups:
                 todo = "leave out --by and --groups"
@@ -82,14 +83,7 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
                 todo = "have people sign in: `oidc` or `proxy` in its `--settings`"
                 raise wrong_command(wrong, todo)
         check_private(host, url, "`url: https://…` in its `--settings`")
-        programs = sign_in.settings.programs
-        parts = Services(
-            await connect(),
-            approver.signer,
-            sign_in.settings.temporal_ui,
-            takes_definitions=programs.definitions,
-            takes_principals=programs.principals,
-        )
+        parts = Services(await connect(), approver.signer, chosen.temporal_ui, chosen.programs)
         await stack.enter_async_context(export_metrics(parts.client, os.environ))
         socket = stack.enter_context(open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], url)

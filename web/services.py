@@ -3,7 +3,7 @@
 The page of a call, the list and the HTTP API send their decisions through `Services.decide`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from holdfast.client.errors import RejectedError
@@ -11,6 +11,7 @@ from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.signing import Signer
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.schemas.settings.inbox import Programs
 
 
 @dataclass(frozen=True)
@@ -18,15 +19,13 @@ class Services:
     """The client and the settings of the inbox.
 
     `signer` signs decisions, where the worker trusts this inbox to name the approver.
-    `temporal_ui` is the origin of Temporal's UI. `takes_definitions` lets programs start runs of
-    agents and tools that they define; `takes_principals` lets them act on behalf of others.
+    `temporal_ui` is the origin of Temporal's UI.
     """
 
     client: HoldfastClient
     signer: Signer | None = None
     temporal_ui: str | None = None
-    takes_definitions: bool = False
-    takes_principals: bool = False
+    programs: Programs = field(default_factory=Programs)
 
     def link_to(self, run_id: str, execution: str = "") -> str | None:
         """Return the page of an execution in Temporal's UI, by default of the newest one."""

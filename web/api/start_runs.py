@@ -77,7 +77,7 @@ def principal_of(
 
 
 def _check_definition(what: str, parts: Services) -> None:
-    if not parts.takes_definitions:
+    if not parts.programs.definitions:
         todo = "name one of the worker's, or have `definitions` set in the inbox's `programs`"
         raise HttpProblem("definition_not_taken", f"Here no {what} is written out; {todo}.")
 
@@ -85,7 +85,7 @@ def _check_definition(what: str, parts: Services) -> None:
 async def _start(asked: ApiRequest, said: NewRun | NewCall, written: dict[str, Any]) -> Response:
     """Start the workflow of a request; a repeated request with the same key starts none."""
     request, person = asked.request, asked.person
-    own = principal_of(said.principal, person, any_principal=asked.parts.takes_principals)
+    own = principal_of(said.principal, person, any_principal=asked.parts.programs.principals)
     sent = {name: value for name, value in written.items() if name not in _OWN}
     named = said.id or run_of_token(own)
     key, run_id, memo = request.headers.get(KEY_HEADER), named, {}

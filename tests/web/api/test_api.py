@@ -14,6 +14,7 @@ from holdfast.client.errors import RUN_FAILED, UNREACHABLE, EncryptedError, Hold
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.identity.key_sets import FileKeySet
 from holdfast.schemas.run import Principal
+from holdfast.schemas.settings.inbox import Programs
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.api import runs
 from holdfast.web.api.start_runs import MAX_KEY_CHARS
@@ -46,7 +47,8 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
 @pytest.fixture
 async def free(client: Client) -> AsyncIterator[Stage]:
     """An inbox whose settings let programs do what they may do with Temporal itself."""
-    parts = Services(HoldfastClient(client), takes_definitions=True, takes_principals=True)
+    programs = Programs(definitions=True, principals=True)
+    parts = Services(HoldfastClient(client), programs=programs)
     seal = TextSealer()
     link = LinkSignIn(seal, "ann")
     async with opened(parts, link, BearerTokens(seal, [])) as made:
