@@ -69,6 +69,11 @@ class QuestionRound:
     verdict: Decided | None = None
     expired: bool = False
 
+    @property
+    def is_denied(self) -> bool:
+        """Report whether a person denied it."""
+        return self.verdict is not None and self.verdict.decision == "deny"
+
 
 @dataclass(frozen=True)
 class StepResult:
@@ -137,7 +142,7 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
     if not questions:
         return CallHistory()
     *earlier, last = questions
-    approval, verdict, end = last.approval, last.verdict, last.end_number
+    approval, end = last.approval, last.end_number
     after = [one for one in narrated if end is not None and one[0].n > end]
     decisions = [
         line
@@ -156,9 +161,9 @@ def history_of(entries: Sequence[Mapping[str, Any]], run_id: str, call_id: str) 
         versions=versions,
         lead_up=lead_up,
         earlier_decisions=decisions[-MAX_DECISIONS:],
-        outcome_lines=_outcome_lines(after, call_id, verdict)[:MAX_LINES],
+        outcome_lines=_outcome_lines(after, call_id, last)[:MAX_LINES],
         earlier_requests=earlier,
-        steps=_step_results(approval, versions[-1], after, verdict) if end is not None else [],
+        steps=_step_results(last, versions[-1], after) if end is not None else [],
         hidden_entries=hidden,
         stage=_stage(approval, [one for one, _ in after]) if end is not None else "settled",
         first_limit=own_limits[0] if own_limits and narrated[0][0].n == 1 else None,
@@ -178,12 +183,11 @@ def _narrate(entries: Sequence[Mapping[str, Any]], run_id: str) -> list[Narrated
 
 
 def _outcome_lines(
-    after: Sequence[Narrated], call_id: str, verdict: Decided | None
+    after: Sequence[Narrated], call_id: str, question: QuestionRound
 ) -> list[NarrationLine]:
-    is_denied = verdict is not None and verdict.decision == "deny"
     return [
         # The error of a denied call is the decision, not a failure.
-        replace(line, tone="plain") if line.tone == "bad" and is_denied else line
+        replace(line, tone="plain") if line.tone == "bad" and question.is_denied else line
         for one, lines in after
         if _call_id(one) == call_id and not isinstance(one.entry, ConfirmationRequiredEntry)
         for line in lines
@@ -257,20 +261,16 @@ def _stage(approval: PendingApproval, after: Sequence[LogRecord]) -> CallStage:
 
 
 def _step_results(
-    approval: PendingApproval,
-    last: ArgumentsVersion,
-    after: Sequence[Narrated],
-    verdict: Decided | None,
+    question: QuestionRound, last: ArgumentsVersion, after: Sequence[Narrated]
 ) -> list[StepResult]:
     """Return the outcome of each step of a decided plan; `last` is the plan after all edits."""
-    if approval.kind != "plan":
+    if question.approval.kind != "plan":
         return []
     remaining = {call["id"] for call in shown_calls(last.arguments)}
-    is_denied = verdict is not None and verdict.decision == "deny"
     found = []
-    for step in PlanSteps(approval.arguments, {}).all:
-        if is_denied or step.id not in remaining:
-            text = "not executed" if is_denied else "removed: not executed"
+    for step in PlanSteps(question.approval.arguments, {}).all:
+        if question.is_denied or step.id not in remaining:
+            text = "not executed" if question.is_denied else "removed: not executed"
             found.append(StepResult(step, text, "dim"))
         else:
             found.append(_step_result(step, [one for one in after if _call_id(one[0]) == step.id]))
