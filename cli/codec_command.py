@@ -111,7 +111,7 @@ async def codec(
     check_private(host, url, "`--url https://…`")
     # Imported here: the other commands need no HTTP server, and start sooner.
     from holdfast.cli.serving import serve
-    from holdfast.web.codec.endpoint import CodecAccess, CodecEndpoint
+    from holdfast.web.codec.endpoint import CodecEndpoint
     from holdfast.web.codec.protocol import Protocol
 
     secret = environment_secret(token_env)
@@ -131,8 +131,8 @@ async def codec(
             references = StoredReferences(opened)
         socket = stack.enter_context(open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], url)
-        access = CodecAccess(secret, frozenset(origins), own)
-        endpoint = CodecEndpoint(Protocol(converter.payload_codec, references), access)
+        protocol = Protocol(converter.payload_codec, references)
+        endpoint = CodecEndpoint(protocol, secret, frozenset(origins), own)
         shown = f"{public_origin(own)} for {', '.join(sorted(origins))}; sign in there"
         await serve(endpoint.app(), socket, f"codec endpoint ready: {shown}")
     return DONE

@@ -15,7 +15,6 @@ import math
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
 from urllib.parse import parse_qs
@@ -66,15 +65,6 @@ _EVERY_ANSWER = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-@dataclass(frozen=True)
-class CodecAccess:
-    """The secret, the origins of allowed pages, and the endpoint's own origins."""
-
-    secret: str = field(repr=False)
-    origins: frozenset[str]
-    own: frozenset[str]
-
-
 class CodecSessions:
     """The sessions of users who entered the secret. Only digests are kept, in memory."""
 
@@ -98,12 +88,17 @@ class CodecSessions:
 
 
 class CodecEndpoint:
-    """The endpoint: the handlers of its addresses."""
+    """The endpoint: the handlers of its addresses.
 
-    def __init__(self, protocol: Protocol, access: CodecAccess) -> None:
-        self._protocol, self._access = protocol, access
-        self._hosts = hosts_of(access.own)
-        self._secret = Secret(access.secret, "the secret of this codec endpoint")
+    `origins` are those of allowed pages, `own` those of the endpoint.
+    """
+
+    def __init__(
+        self, protocol: Protocol, secret: str, origins: frozenset[str], own: frozenset[str]
+    ) -> None:
+        self._protocol, self._origins, self._own = protocol, origins, own
+        self._hosts = hosts_of(own)
+        self._secret = Secret(secret, "the secret of this codec endpoint")
         self._sessions = CodecSessions()
 
     def app(self) -> Starlette:
@@ -121,7 +116,7 @@ class CodecEndpoint:
 
     def _guarded(self, handler: Handler) -> Handler:
         """Wrap the handler to check the name of the endpoint and the page of origin."""
-        pages = self._access.origins
+        pages = self._origins
 
         async def answer(request: Request) -> Response:
             origin = request.headers.get("origin")
@@ -132,7 +127,7 @@ class CodecEndpoint:
                     raise RefusedRequest(
                         421, "this endpoint has another name; name this one with `--url`"
                     )
-                if origin not in {None, *pages, *self._access.own}:
+                if origin not in {None, *pages, *self._own}:
                     raise forbidden("pages from there may not ask; name them with `--origin`")
                 answered = await handler(request)
             except RefusedRequest as refused:
@@ -153,7 +148,7 @@ class CodecEndpoint:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=_PREFLIGHT)
         # A browser sends the cookie from any page: it is accepted only with an allowed origin.
-        by_page = request.headers.get("origin") in self._access.origins
+        by_page = request.headers.get("origin") in self._origins
         if not (by_page and self._sessions.left_seconds(read_cookie(request, _COOKIE))):
             kind, _, shown = request.headers.get("authorization", "").partition(" ")
             if kind.lower() != "bearer":
@@ -171,7 +166,7 @@ class CodecEndpoint:
             minutes_left=math.ceil(left_seconds / 60),
             wrong="",
             address=request.state.origin,
-            origins=sorted(self._access.origins),
+            origins=sorted(self._origins),
         )
         return HTMLResponse(shown, headers=HEADERS)
 
@@ -198,7 +193,7 @@ class CodecEndpoint:
         return answer
 
     def _check_own_page(self, request: Request) -> None:
-        if request.headers.get("origin") not in self._access.own:
+        if request.headers.get("origin") not in self._own:
             raise forbidden("only the page of this endpoint does that; open it, and try again")
 
 

@@ -15,7 +15,7 @@ from temporalio.converter import PayloadCodec
 
 from holdfast.cli.serving import server
 from holdfast.web.codec import endpoint, shared_secret
-from holdfast.web.codec.endpoint import CodecAccess, CodecEndpoint
+from holdfast.web.codec.endpoint import CodecEndpoint
 from holdfast.web.codec.protocol import Protocol
 from holdfast.web.http.origins import own_origins
 from tests.web.conftest import Clock
@@ -81,8 +81,8 @@ async def served(
         for module in (endpoint, shared_secret):
             patched.setattr(module, "monotonic", clock)
         port = listening.getsockname()[1]
-        access = CodecAccess(SECRET, frozenset(origins), own_origins(HOST, port, url))
-        serving = server(CodecEndpoint(Protocol(codec, stored), access).app())
+        protocol, own = Protocol(codec, stored), own_origins(HOST, port, url)
+        serving = server(CodecEndpoint(protocol, SECRET, frozenset(origins), own).app())
         task = asyncio.create_task(serving.serve([listening]))
         address = f"http://{HOST}:{port}"
         try:
