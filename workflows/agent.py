@@ -20,9 +20,9 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.run import RunRequest
 
-from holdfast.workflows.base_workflow import BaseWorkflow, StartedWork
+from holdfast.workflows.base_workflow import BaseWorkflow
 from holdfast.workflows.commands import publisher
-from holdfast.workflows.commands.step_executor import wait_in_time
+from holdfast.workflows.commands.step_executor import StepExecutor, wait_in_time
 from holdfast.workflows.engine.call.activities import Hook
 from holdfast.workflows.engine.continue_as_new import (
     HistoryLength,
@@ -132,23 +132,21 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             fail(names.INVALID_REQUEST, str(error))
         return run, snapshot.worker
 
-    async def _next_step(self, started: StartedWork[AgentRun]) -> Step:
+    async def _next_step(self, run: AgentRun, executor: StepExecutor) -> Step:
         """Return the next step, once every sender has received the answer that is available.
 
         Before the end, pending notifications get a moment for delivery, and people for more
         messages.
         """
-        run = started.work
         await workflow.wait_condition(
             lambda: all(run.progress.answered_up_to < number for number in self._senders)
         )
-        await self._continue_as_new_if_due(started)
+        await self._continue_as_new_if_due(run, executor)
         if run.is_ending:
-            await started.publisher.notifier.wait_for_delivery(unless=lambda: not run.is_ending)
+            await executor.publisher.notifier.wait_for_delivery(unless=lambda: not run.is_ending)
         return run.next()
 
-    async def _execute(self, started: StartedWork[AgentRun], step: Step) -> None:
-        run, executor = started.work, started.executor
+    async def _execute(self, run: AgentRun, executor: StepExecutor, step: Step) -> None:
         match step:
             case AskModel() as request:
                 await executor.ask_model(run, request)
@@ -158,7 +156,7 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
                 await executor.execute_turn(turn)
                 run.closed(turn)
             case AskPeople(question):
-                started.publisher.update()  # choosing the step opened the question
+                executor.publisher.update()  # choosing the step opened the question
                 await executor.wait_for_ruling(question)
                 run.budget_decided()
             case AwaitMessage(idle):
@@ -171,15 +169,14 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             case _:
                 assert_never(step)
 
-    async def _continue_as_new_if_due(self, started: StartedWork[AgentRun]) -> None:
+    async def _continue_as_new_if_due(self, run: AgentRun, executor: StepExecutor) -> None:
         """Continue as new when the history is long and no sender waits for an answer.
 
         The next run could not answer those senders. If the history leaves no time to wait, their
         updates fail with `CONTINUED`.
         """
-        run, facts = started.work, started.facts
-        now = history_length(facts)
-        if not (run.is_between_turns and is_due(now, run, stored=facts.store)):
+        now = history_length(executor.facts)
+        if not (run.is_between_turns and is_due(now, run, stored=executor.facts.store)):
             return
         if now.is_pressing:
             self._releases_senders = True
@@ -187,8 +184,8 @@ class AgentWorkflow(BaseWorkflow[AgentRun]):
             self._releases_senders = False
         if workflow.all_handlers_finished():
             # Wait until the parent's signals are sent, and for a moment until notifications are.
-            await workflow.wait_condition(lambda: started.publisher.parent.is_settled)
-            await started.publisher.notifier.wait_for_delivery()
+            await workflow.wait_condition(lambda: executor.publisher.parent.is_settled)
+            await executor.publisher.notifier.wait_for_delivery()
             # The SDK delivers a cancellation in the same workflow task as input only after the
             # input has been processed, so one more workflow task has to pass.
             if self._input_at == workflow.info().get_current_history_length():

@@ -11,10 +11,9 @@ Handlers finish before the workflow returns.
 """
 
 import asyncio
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from temporalio import workflow
@@ -72,17 +71,7 @@ WorkT = TypeVar("WorkT", bound=ExecutionBase)
 SnapshotT = TypeVar("SnapshotT", AgentSnapshot, ToolSnapshot)
 
 
-@dataclass(frozen=True)
-class StartedWork(Generic[WorkT]):
-    """The work of a workflow, with the objects that exist from its start on."""
-
-    work: WorkT
-    facts: WorkerFacts
-    publisher: Publisher
-    executor: StepExecutor
-
-
-class BaseWorkflow(QueryHandlers, Generic[WorkT]):
+class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
     """A workflow around one `ExecutionBase`, from its start to its end.
 
     `signals` are the signals that people send to it.
@@ -94,7 +83,9 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         self._pending = PendingApprovals()
         self._task_budget = TaskBudget()
         self.trace = Trace()
-        self._started: StartedWork[WorkT] | None = None
+        # Both exist from the start of the work on.
+        self._work: WorkT | None = None
+        self._executor: StepExecutor | None = None
         # Whether the worker has accepted the request, or the state of the previous run.
         self.is_admitted = False
         # Why the work cannot start: a code and a message.
@@ -116,17 +107,13 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
     async def _begin(self) -> tuple[WorkT, WorkerFacts]:
         """Build the work from the request, or from the state of the previous run."""
 
-    async def _next_step(self, started: StartedWork[WorkT]) -> Step:
+    async def _next_step(self, work: WorkT, executor: StepExecutor) -> Step:
         """Return the next step as soon as it can be executed."""
-        return started.work.next()
+        return work.next()
 
     @abstractmethod
-    async def _execute(self, started: StartedWork[WorkT], step: Step) -> None:
+    async def _execute(self, work: WorkT, executor: StepExecutor, step: Step) -> None:
         """Execute a step that is not the end, and report its outcome to the work."""
-
-    @property
-    def _work(self) -> WorkT | None:
-        return None if self._started is None else self._started.work
 
     def runs_once(self, activity_id: str) -> bool:
         """Return whether an activity executes a call that may run only once."""
@@ -141,32 +128,33 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
 
     def details(self) -> str:
         """Return the current details that Temporal's UI shows, in Markdown."""
-        return self._start_details if self._started is None else self._started.publisher.page.read()
+        executor = self._executor
+        return self._start_details if executor is None else executor.publisher.page.read()
 
     # From start to end.
 
     async def _run(self) -> dict[str, Any]:
         use_shared_budget(self._task_budget.run)
         use_rule_changes(self._applies)
-        started = await self._start()
+        work, executor = await self._start()
         try:
             while True:
-                started.publisher.update()
-                await self.trace.record_spans(started.work)
-                step = await self._next_step(started)
+                executor.publisher.update()
+                await self.trace.record_spans(work)
+                step = await self._next_step(work, executor)
                 if isinstance(step, Finish | Fail):
-                    await self._finish(started)
-                    return _result(step, started.work)
-                await self._execute(started, step)
+                    await self._finish(executor)
+                    return _result(step, work)
+                await self._execute(work, executor, step)
         except asyncio.CancelledError:
-            end = started.work.last_step
-            started.work.cancel()
-            await self._finish(started)
+            end = work.last_step
+            work.cancel()
+            await self._finish(executor)
             if end is not None:  # the cancellation came after the end
-                return _result(end, started.work)
+                return _result(end, work)
             raise
 
-    async def _start(self) -> StartedWork[WorkT]:
+    async def _start(self) -> tuple[WorkT, StepExecutor]:
         """Build the work, and pass to it all input that arrived before it."""
         try:
             work, facts = await self._begin()
@@ -187,12 +175,12 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         self.trace.begin(work, facts, self._previous_spans)
         publisher = Publisher(work, facts)
         executor = StepExecutor(work, facts, publisher, self.trace)
-        started = self._started = StartedWork(work, facts, publisher, executor)
+        self._work, self._executor = work, executor
         for entry in self._early_entries:
             work.state.log.append(entry)
         for decision in self._early_decisions:
-            await self._count_decision(started, decision)
-        return started
+            await self._count_decision(executor, decision)
+        return work, executor
 
     async def _admit(
         self, parsed: ParsedRequest[RequestT], what: str, model: type[SnapshotT]
@@ -219,11 +207,11 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         self._use_rules_of(snapshot.worker)
         return await authorize(parsed.request, what, snapshot.worker, parsed.raw), snapshot
 
-    async def _finish(self, started: StartedWork[WorkT]) -> None:
+    async def _finish(self, executor: StepExecutor) -> None:
         """Publish the end, give notifications a moment to be delivered, and let handlers finish."""
-        started.publisher.update()
-        await self.trace.record_spans(started.work)
-        await started.publisher.notifier.wait_for_delivery()
+        executor.publisher.update()
+        await self.trace.record_spans(executor.work)
+        await executor.publisher.notifier.wait_for_delivery()
         await workflow.wait_condition(workflow.all_handlers_finished)
 
     def _note_reset(self, _: int) -> None:
@@ -242,8 +230,8 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
     async def approve(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         """Record a decision; a rejected one is noted in the log."""
         self._accept_input()
-        if self._started is not None:
-            await self._count_decision(self._started, decision)
+        if self._executor is not None:
+            await self._count_decision(self._executor, decision)
         elif len(self._early_decisions) < MAX_EARLY_DECISIONS:
             self._early_decisions.append(decision)
         else:
@@ -257,9 +245,9 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         """Record the pending approvals of a delegate; invalid news is ignored."""
         with suppress(ValueError):
             known = DelegateNews.read(payload_value(news))
-            if self._started is not None:
-                self._started.work.delegates.update_pending(known)
-                self._started.publisher.update()
+            if self._executor is not None:
+                self._executor.work.delegates.update_pending(known)
+                self._executor.publisher.update()
 
     @workflow.signal(dynamic=True, description="Any other name: it is noted, and ignored")
     def unknown(self, signal: str, _: Sequence[RawValue]) -> None:
@@ -277,13 +265,13 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
     async def decide(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Count a decision, and return a `schemas.decision.Receipt`."""
         self._accept_input()
-        assert self._started is not None  # the validator found the call
+        assert self._executor is not None  # the validator found the call
         try:
             meant = await verify_decision(self._pending, parse_decision(decision))
-            receipt = self._started.work.questions.count(meant)
+            receipt = self._executor.work.questions.count(meant)
         except DecisionRejected as error:
             fail(error.code, str(error))
-        self._started.publisher.update()
+        self._executor.publisher.update()
         return receipt.to_json()
 
     @decide.validator
@@ -303,15 +291,15 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         A delegate accepts a token for itself, or for the root run.
         """
         self._accept_input()
-        assert self._started is not None  # the validator has checked
+        assert self._executor is not None  # the validator has checked
         info = workflow.info()
         runs = [info.workflow_id, *([info.root.workflow_id] if info.root else [])]
         try:
             known = await verify_principal(_token(token).token, runs)
-            renewed = self._started.work.questions.renew(known)
+            renewed = self._executor.work.questions.renew(known)
         except (TokenRejected, CannotRenew) as error:
             fail(names.INVALID_TOKEN, str(error))
-        self._started.publisher.update()
+        self._executor.publisher.update()
         return renewed.to_json()
 
     @renew.validator
@@ -353,7 +341,7 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
         use_rule_changes(self._applies)
         self._input_at = workflow.info().get_current_history_length()
 
-    async def _count_decision(self, started: StartedWork[WorkT], raw: Any) -> None:
+    async def _count_decision(self, executor: StepExecutor, raw: Any) -> None:
         try:
             self._task_budget.admit(raw)
             decision = parse_decision(raw)
@@ -361,8 +349,8 @@ class BaseWorkflow(QueryHandlers, Generic[WorkT]):
             self._note(f"a decision was ignored: {error}")
             return
         if not self._pending.add_early(decision):
-            await count_decision(started.work, decision)
-            started.publisher.update()
+            await count_decision(executor.work, decision)
+            executor.publisher.update()
 
     def _note(self, text: str) -> None:
         """Log an ignored input, as soon as there is a log."""

@@ -10,7 +10,8 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import ToolSnapshot, WorkerFacts
     from holdfast.schemas.run import CallRequest
 
-from holdfast.workflows.base_workflow import BaseWorkflow, StartedWork
+from holdfast.workflows.base_workflow import BaseWorkflow
+from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine.execution_base import RunCalls, SingleCall, Step
 from holdfast.workflows.input import FAILURES, MISSING_PAYLOAD, parse_request, raw_payload_handler
 
@@ -39,7 +40,7 @@ class CallWorkflow(BaseWorkflow[SingleCall]):
         call = SingleCall(request, snapshot.tool, self._pending, workflow.now)
         return call, snapshot.worker
 
-    async def _execute(self, started: StartedWork[SingleCall], step: Step) -> None:
+    async def _execute(self, call: SingleCall, executor: StepExecutor, step: Step) -> None:
         assert isinstance(step, RunCalls)  # a single call has no other step but its end
-        await started.executor.execute_turn(step.turn)
-        started.work.closed(step.turn)
+        await executor.execute_turn(step.turn)
+        call.closed(step.turn)

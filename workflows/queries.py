@@ -1,6 +1,5 @@
 """The queries of a run or a single call: what anybody may read while it runs, and after it."""
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 from temporalio import workflow
@@ -23,14 +22,11 @@ from holdfast.workflows.input import (
 )
 
 
-class QueryHandlers(ABC):
+class QueryHandlers:
     """The queries; before the work exists, they answer that nothing has happened."""
 
     _pending: PendingApprovals
-
-    @property
-    @abstractmethod
-    def _work(self) -> ExecutionBase | None: ...
+    _work: ExecutionBase | None
 
     def _queued(self) -> list[dict[str, Any]]:
         return []
