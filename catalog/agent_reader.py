@@ -34,14 +34,7 @@ from holdfast.catalog.tool_reader import (
     resolve_tool_entry,
 )
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
-from holdfast.schemas.agent import (
-    FOR_A_MODEL,
-    Agent,
-    AgentDefinition,
-    ForcedTool,
-    Skill,
-    SkillDefinition,
-)
+from holdfast.schemas.agent import Agent, AgentDefinition, ForcedTool, Skill, SkillDefinition
 from holdfast.schemas.base import Lenient, json_size, parse_duration
 from holdfast.schemas.budget import BUDGET_DEFAULTS, ON_LIMIT_DEFAULTS
 from holdfast.schemas.phrases import suggest_names
@@ -263,7 +256,7 @@ def _skill_problems(
             reason = f"{names} run this activity, and the skill can follow one"
             faults.append(ValueProblem((), reason, "write the skill's own `sideEffects`"))
         yield from (fault.under("skills", n, "activity") for fault in faults)
-        for key in FOR_A_MODEL:
+        for key in skill.for_a_model:
             if key in skill.model_fields_set:
                 reason = "an activity does the work of this skill, without a model"
                 fix = "leave it out, or leave out `activity`"

@@ -1,6 +1,6 @@
 """Agents: their model, instructions, tools and skills."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
@@ -112,16 +112,14 @@ class Knowledge(OneOf):
     """The model is shown it as data, not as instructions; what is at an address always is."""
 
 
-# What a skill has for a model, which is not asked where an activity does its work.
-FOR_A_MODEL = ("instructions", "tools", "knowledge", "memory")
-
-
 class SkillDefinition(Strict):
     """A named part of an agent, with tools, knowledge and instructions of its own."""
 
+    # A model is not asked where an activity does the work.
+    for_a_model: ClassVar = ("instructions", "tools", "knowledge", "memory")
     model_config = ConfigDict(
         json_schema_extra={
-            "dependentSchemas": {"activity": {"properties": dict.fromkeys(FOR_A_MODEL, False)}},
+            "dependentSchemas": {"activity": {"properties": dict.fromkeys(for_a_model, False)}},
             "dependentRequired": {"sideEffects": ["activity"]},
         }
     )
