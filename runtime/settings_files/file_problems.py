@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.schemas.phrases import quote_value
-from holdfast.validation.problems import FixableError, ValueProblem, Where
-
-Lines = dict[Where, int]
-"""The line of each place in a value, from 1."""
+from holdfast.validation.problems import FixableError, ValueProblem
 
 
 class InvalidValueError(Exception):

@@ -15,8 +15,11 @@ from typing import Any
 
 import yaml
 
-from holdfast.runtime.settings_files.file_problems import Lines, UnreadableError
+from holdfast.runtime.settings_files.file_problems import UnreadableError
 from holdfast.validation.problems import Where
+
+Lines = dict[Where, int]
+"""The line of each place in a value, from 1."""
 
 # The most values that a file may hold, with its aliases expanded.
 MAX_VALUES = 100_000

@@ -15,13 +15,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from holdfast.runtime.settings_files.file_problems import (
-    FileProblem,
-    Lines,
-    LoadError,
-    UnreadableError,
-)
-from holdfast.runtime.settings_files.json_and_yaml import read_json, read_yaml
+from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
+from holdfast.runtime.settings_files.json_and_yaml import Lines, read_json, read_yaml
 from holdfast.schemas.phrases import closest_names, suggest_names
 from holdfast.validation.problems import ValueProblem, Where, format_place, problems_of
 

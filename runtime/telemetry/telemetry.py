@@ -15,12 +15,7 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import Meter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader
-from opentelemetry.sdk.resources import (
-    SERVICE_INSTANCE_ID,
-    SERVICE_NAME,
-    SERVICE_NAMESPACE,
-    Resource,
-)
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
@@ -73,7 +68,7 @@ class Telemetry:
     @property
     def identity(self) -> dict[str, str]:
         """Return the attributes that identify this process."""
-        known = (SERVICE_NAMESPACE, SERVICE_NAME, SERVICE_INSTANCE_ID)
+        known = ("service.namespace", "service.name", "service.instance.id")
         attributes = self._about.attributes
         return {name: str(attributes[name]) for name in known if name in attributes}
 
