@@ -82,6 +82,10 @@ class AnswerReader(ABC):
         """Add a call by its name, and its id if it has one."""
         return self.answer.add_call(read_text(name), read_text(provider_id))
 
+    def add_arguments(self, call: CallDraft, arguments: Any) -> None:
+        """Add a call's arguments, which some formats and servers send as an object."""
+        self.answer.add_arguments(call, arguments_text(arguments))
+
     def read_stop(self, reason: Any) -> None:
         """Read the reason why the model stopped, if it is one."""
         if isinstance(reason, str) and reason:
@@ -146,7 +150,7 @@ def read_counts(value: Any) -> dict[str, int]:
 
 
 def arguments_text(arguments: Any) -> str:
-    """Return the text of a call's arguments, which some formats and servers send as an object."""
+    """Return the text of a call's arguments."""
     if isinstance(arguments, str):
         return arguments
     return json.dumps({} if arguments is None else arguments, ensure_ascii=False)

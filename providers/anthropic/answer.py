@@ -7,7 +7,6 @@ from typing import Any
 
 from holdfast.providers.answer_reader import (
     AnswerReader,
-    arguments_text,
     read_count,
     read_counts,
     read_object,
@@ -72,7 +71,7 @@ class AnthropicAnswerReader(AnswerReader):
         """Return the whole answer, with its thinking beside it."""
         for call, whole in self._calls if self.is_finished else ():
             if not call.arguments.bytes:
-                self.answer.add_arguments(call, arguments_text(whole))
+                self.add_arguments(call, whole)
         # No thinking is accepted back without its signature.
         blocks = [each for each in self.order.items() if each.get("signature") != ""]
         is_thinking = any("thinking" in each["type"] for each in blocks)

@@ -9,7 +9,6 @@ from typing import Any
 
 from holdfast.providers.answer_reader import (
     AnswerReader,
-    arguments_text,
     read_counts,
     read_object,
     read_objects,
@@ -73,7 +72,7 @@ class GeminiAnswerReader(AnswerReader):
             call = part.get("functionCall")
             if isinstance(call, dict):
                 draft = self.add_call(call.get("name"), call.get("id"))
-                self.answer.add_arguments(draft, arguments_text(call.get("args")))
+                self.add_arguments(draft, call.get("args"))
                 self.order.add("call", **signed)
             else:
                 self.add_text(read_text(part.get("text")), **signed)

@@ -5,13 +5,7 @@ A call comes whole, its arguments an object. Newer servers give it an id, older 
 
 from typing import Any
 
-from holdfast.providers.answer_reader import (
-    AnswerReader,
-    arguments_text,
-    read_counts,
-    read_objects,
-    read_text,
-)
+from holdfast.providers.answer_reader import AnswerReader, read_counts, read_objects, read_text
 from holdfast.schemas.internal.solution import Usage
 
 # The server loaded or unloaded the model without a request to it.
@@ -38,7 +32,7 @@ class OllamaAnswerReader(AnswerReader):
                 function = call.get("function")
                 if isinstance(function, dict):
                     draft = self.add_call(function.get("name"), call.get("id"))
-                    self.answer.add_arguments(draft, arguments_text(function.get("arguments")))
+                    self.add_arguments(draft, function.get("arguments"))
         if value.get("done") is True:
             self.is_done = True
             self.read_stop(value.get("done_reason"))

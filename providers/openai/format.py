@@ -68,12 +68,17 @@ class OpenAIFormat(ProviderFormat):
             encoded["content"] = encoded["content"] or None
         return (encode_json(encoded),)
 
+    def declared_functions(self, request: ProviderRequest) -> list[Part]:
+        """Return the tools of a request."""
+        accepted = partial(arguments_schema, "openai")
+        return request.tool_names.declare(request.ask.tools, "parameters", accepted)
+
     def body(self, request: ProviderRequest, host: str) -> bytes:
         """Return the request's body: the messages first, then the settings."""
         ask = request.ask
         length = _LENGTH_OPTIONS[host.endswith(_OWN_HOSTS)]
         has_own_length = any(name in ask.model.options for name in _LENGTH_OPTIONS)
-        tools = declared_functions(request)
+        tools = self.declared_functions(request)
         choice = request.tool_choice(
             {}, lambda name: {"type": "function", "function": {"name": name}}
         )
@@ -90,12 +95,6 @@ class OpenAIFormat(ProviderFormat):
         if host.endswith(KEY_HOSTS):
             settings["prompt_cache_key"] = request.cache_key or None
         return request_body(list_messages(request), settings | request.options(self.reserved))
-
-
-def declared_functions(request: ProviderRequest) -> list[Part]:
-    """Return the tools of a request."""
-    accepted = partial(arguments_schema, "openai")
-    return request.tool_names.declare(request.ask.tools, "parameters", accepted)
 
 
 def response_format(output: dict[str, Any] | bool | None) -> dict[str, Any] | None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from holdfast.providers.answer_reader import (
     AnswerReader,
-    arguments_text,
     read_count,
     read_object,
     read_objects,
@@ -101,7 +100,7 @@ class OpenAIResponsesAnswerReader(AnswerReader):
                     self._parts[key] = self.order.add("call", **_texts(value, "id"))
                 call = self._calls.get(key)
                 if is_done and call is not None and not call.arguments.bytes:
-                    self.answer.add_arguments(call, arguments_text(value.get("arguments")))
+                    self.add_arguments(call, value.get("arguments"))
             case "reasoning":
                 if is_new:
                     self._parts[key] = self.order.add("reasoning")

@@ -22,12 +22,7 @@ from holdfast.providers.content import (
     request_body,
     text_of,
 )
-from holdfast.providers.openai.format import (
-    KEY_HOSTS,
-    OpenAIFormat,
-    declared_functions,
-    response_format,
-)
+from holdfast.providers.openai.format import KEY_HOSTS, OpenAIFormat, response_format
 from holdfast.providers.openai_responses.answer import BETWEEN_MESSAGES, OpenAIResponsesAnswerReader
 from holdfast.providers.part_order import Part, in_order
 from holdfast.schemas.message import ChatMessage, Content, ImagePart, Media
@@ -69,7 +64,7 @@ class OpenAIResponsesFormat(OpenAIFormat):
         options = request.options(self.reserved)
         # Without `strict`, a schema that strict mode does not take would be refused.
         loose = {"type": "function", "strict": False}
-        tools = [loose | function for function in declared_functions(request)]
+        tools = [loose | function for function in self.declared_functions(request)]
         choice = request.tool_choice({}, lambda name: {"type": "function", "name": name})
         output = response_format(ask.output)
         # As in chat completions, with fewer braces.
