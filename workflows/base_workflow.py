@@ -39,7 +39,7 @@ from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected
 from holdfast.workflows.engine.execution_base import ExecutionBase, Fail, Finish, Step
 from holdfast.workflows.engine.log.spans import SpansProgress
-from holdfast.workflows.engine.run_state import CannotRenew
+from holdfast.workflows.engine.run_state import TokenRejected
 from holdfast.workflows.input import (
     FAILURES,
     MISSING_PAYLOAD,
@@ -56,7 +56,6 @@ from holdfast.workflows.input import (
 from holdfast.workflows.queries import QueryHandlers
 from holdfast.workflows.token_verification import (
     RequestT,
-    TokenRejected,
     authorize,
     count_decision,
     unverified_decision,
@@ -297,7 +296,7 @@ class BaseWorkflow(QueryHandlers, ABC, Generic[WorkT]):
         try:
             known = await verify_principal(_token(token).token, runs)
             renewed = self._executor.work.questions.renew(known)
-        except (TokenRejected, CannotRenew) as error:
+        except TokenRejected as error:
             fail(names.INVALID_TOKEN, str(error))
         self._executor.publisher.update()
         return renewed.to_json()

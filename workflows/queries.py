@@ -11,7 +11,6 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.execution_base import ExecutionBase
-from holdfast.workflows.engine.run_state import NoSuchTool
 from holdfast.workflows.engine.state.data import Data
 from holdfast.workflows.engine.state.references import check_instance
 from holdfast.workflows.input import (
@@ -79,7 +78,7 @@ class QueryHandlers:
     def tool(self, name: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Return a tool of the run as `schemas.tool.ShownTool`."""
         if self._work is None:
-            raise NoSuchTool("the run has not started; query again in a moment")
+            raise ValueError("the run has not started; query again in a moment")
         return self._work.state.show_tool(payload_value(name)).to_json()
 
     @workflow.query(name=names.CONTEXT, description="The run's log, page by page: {after, limit}")

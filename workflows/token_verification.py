@@ -20,6 +20,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.signed_decision import DecisionRejected, sign_with_claims
 from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.engine.run_state import TokenRejected
 from holdfast.workflows.input import InvalidInputError, activity_failure, fail, own_plain_name
 from holdfast.workflows.permits import is_delegate
 
@@ -31,10 +32,6 @@ _NO_TOKEN = (
 _WRITTEN = "this worker takes none that is written in a request: name one of its catalog"
 # The time for retries while a key set cannot be fetched.
 CHECK_TO_CLOSE = parse_duration("1m")
-
-
-class TokenRejected(Exception):
-    """A token is not accepted; the message has the reason."""
 
 
 def unverified_decision(decision: Decision) -> Decision:

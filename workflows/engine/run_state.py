@@ -38,12 +38,8 @@ _STEP_BYTES = 8
 Clock = Callable[[], datetime]
 
 
-class NoSuchTool(ValueError):
-    """A run has no tool of this name."""
-
-
-class CannotRenew(ValueError):
-    """A token does not renew that of the run's principal."""
+class TokenRejected(Exception):
+    """A token is not accepted; the message has the reason."""
 
 
 class RunStateSnapshot(Lenient):
@@ -169,13 +165,13 @@ class RunState:
         return f"{whose}. Allowed: [{', '.join(tool.name for tool in self.tools)}]"
 
     def show_tool(self, name: Any) -> ShownTool:
-        """Return a tool as people see it, first of those for calls now, or raise `NoSuchTool`."""
+        """Return a tool as people see it, first of those for calls now, or raise `ValueError`."""
         rules = self.rules
         tools = [*self.tools, *rules.tools, *(tool for one in rules.skills for tool in one.tools)]
         found = next((tool for tool in tools if tool.name == name), None)
         if found is None:
             suggestion = suggest_names(str(name), list(dict.fromkeys(tool.name for tool in tools)))
-            raise NoSuchTool(f"this run has no tool {quote_value(str(name))}; {suggestion}")
+            raise ValueError(f"this run has no tool {quote_value(str(name))}; {suggestion}")
         shown = {name: getattr(found, name) for name in ShownTool.model_fields}
         return ShownTool(**{**shown, "approval": effective_policy(found, rules)})
 
@@ -192,14 +188,14 @@ class RunState:
         return is_expired and (tool.side_effects or bool(tool.requires))
 
     def renew(self, principal: Principal) -> Principal:
-        """Continue with a new token's principal and no more scopes, or raise `CannotRenew`."""
+        """Continue with a new token's principal and no more scopes, or raise `TokenRejected`."""
         held, until = self.principal, principal.expires_at
         if held is None or held.expires_at is None:
-            raise CannotRenew("the run acts for no principal whose token expires")
+            raise TokenRejected("the run acts for no principal whose token expires")
         if principal.id != held.id:
-            raise CannotRenew("the token is for another principal (`sub`) than the run acts for")
+            raise TokenRejected("the token is for another principal (`sub`) than the run acts for")
         if until is None or until <= max(held.expires_at, self.clock()):
-            raise CannotRenew("the token expires no later than the one before: sign a new one")
+            raise TokenRejected("the token expires no later than the one before: sign a new one")
         scopes = [scope for scope in held.scopes if scope in principal.scopes]
         self.principal = held.model_copy(update={"scopes": scopes, "expires_at": until})
         text = f"the principal's token was renewed: it expires at {rfc3339(until)}"

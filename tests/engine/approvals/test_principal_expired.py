@@ -8,7 +8,7 @@ import pytest
 from holdfast.schemas.names import INVALID_DECISION
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy
-from holdfast.workflows.engine.run_state import CannotRenew
+from holdfast.workflows.engine.run_state import TokenRejected
 from tests.engine.asking import asks, open_question, refusal
 from tests.engine.driver import Play, call, noon, says, tool
 
@@ -65,13 +65,13 @@ def test_a_new_token_starts_it_and_is_no_decision_of_anybody_else() -> None:
 def test_what_is_no_renewal_changes_nothing(token: dict[str, Any], why: str) -> None:
     play = late()
     open_question(play)
-    with pytest.raises(CannotRenew, match=why):
+    with pytest.raises(TokenRejected, match=why):
         play.run.questions.renew(renewed(**token))
     assert len(play.desk.list_open()) == 1
 
 
 def test_a_run_whose_principal_came_without_a_token_has_none_to_renew() -> None:
-    with pytest.raises(CannotRenew, match="no principal whose token expires"):
+    with pytest.raises(TokenRejected, match="no principal whose token expires"):
         asks(principal={"id": "ada"}).run.questions.renew(renewed())
 
 

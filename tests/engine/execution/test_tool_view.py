@@ -3,7 +3,6 @@
 import pytest
 
 from holdfast.schemas.agent import Skill
-from holdfast.workflows.engine.run_state import NoSuchTool
 from tests.engine.driver import Play, tool
 
 SKILLS = [
@@ -21,5 +20,5 @@ def test_the_tool_of_the_skill_in_force_comes_before_another_of_its_name() -> No
 def test_before_a_skill_is_chosen_every_tool_is_known() -> None:
     play = Play(tool("look"), definition={"skills": SKILLS})
     assert play.run.state.show_tool("refund").name == "refund"
-    with pytest.raises(NoSuchTool, match="no tool `refnd`; did you mean `refund`"):
+    with pytest.raises(ValueError, match="no tool `refnd`; did you mean `refund`"):
         play.run.state.show_tool("refnd")

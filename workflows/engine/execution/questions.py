@@ -125,7 +125,7 @@ class Questions:
             self.log_ignored(decision, str(error))
 
     def renew(self, principal: Principal) -> Principal:
-        """Continue with a new token of the principal, or raise `CannotRenew`."""
+        """Continue with a new token of the principal, or raise `TokenRejected`."""
         state = self._state
         renewed = state.renew(principal)
         for question, decided in state.pending.renew(renewed.id, state.clock()):
