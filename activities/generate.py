@@ -18,7 +18,7 @@ from holdfast.activities.model.conversation_cache import RunKey
 from holdfast.activities.model.conversation_reader import (
     ConversationChanged,
     ConversationReader,
-    PageSource,
+    QueryPage,
     RunNotOpen,
     RunUnresponsive,
 )
@@ -56,7 +56,7 @@ class GenerateActivity:
     def __init__(
         self,
         models: ModelEndpoints,
-        pages: PageSource,
+        query_page: QueryPage,
         prefetch: PagePrefetch,
         longest: timedelta = timedelta.max,
         secrets: Secrets | None = None,
@@ -66,7 +66,7 @@ class GenerateActivity:
         self._telemetry = telemetry
         self._secrets = secrets or Secrets()
         self._longest = longest
-        self._reader = ConversationReader(pages, prefetch)
+        self._reader = ConversationReader(query_page, prefetch)
         # The models that take no tools, by endpoint and name.
         self._without_tools: dict[tuple[str, str], None] = {}
 

@@ -69,7 +69,7 @@ class WorkerParts:
         self._prefetch = PagePrefetch(ConversationCache())
         self._generate = GenerateActivity(
             resources.models,
-            RunQueries(self._client),
+            RunQueries(self._client).page,
             self._prefetch,
             settings.generate_timeout,
             resources.secrets,

@@ -4,9 +4,8 @@ The result is right if its digest chain ends in the digest of the request. If it
 cached part is dropped and everything is read again, once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
-from typing import Protocol
 
 from holdfast.activities.model.conversation_cache import (
     CachedConversation,
@@ -55,22 +54,15 @@ class ConversationChanged(Exception):
     """The run's conversation does not have the digest of the request."""
 
 
-class PageSource(Protocol):
-    """Queries runs for pages of their logs."""
-
-    async def page(self, run: RunKey, want: ConversationPageRequest) -> ConversationPage:
-        """Return the page `want` of a run.
-
-        Raises:
-            RunNotOpen, RunUnresponsive: the run does not answer.
-        """
+# Queries a run for a page of its log; raises `RunNotOpen` or `RunUnresponsive`.
+QueryPage = Callable[[RunKey, ConversationPageRequest], Awaitable[ConversationPage]]
 
 
 class ConversationReader:
     """Reads conversations up to a pointer: from the cache, the prefetched page, and the run."""
 
-    def __init__(self, pages: PageSource, prefetch: PagePrefetch) -> None:
-        self._pages = pages
+    def __init__(self, query_page: QueryPage, prefetch: PagePrefetch) -> None:
+        self._query_page = query_page
         self._prefetch, self._cache = prefetch, prefetch.conversations
 
     async def read(
@@ -123,7 +115,7 @@ class ConversationReader:
         """Read on from the cached part; None if that cannot lead to the pointer."""
         if conversation.entries > pointer.entries:
             return None
-        page = prefetched or await self._pages.page(run, pointer.page_after(conversation.entries))
+        page = prefetched or await self._query_page(run, pointer.page_after(conversation.entries))
         if page.ask is None:
             return None
         provider = provider_of(page.ask)
@@ -147,7 +139,7 @@ class ConversationReader:
                 return None
             if conversation.entries >= pointer.entries or not any(page.items):
                 break
-            page = await self._pages.page(
+            page = await self._query_page(
                 run, pointer.page_after(conversation.entries, len(beginning))
             )
         return ask

@@ -87,7 +87,7 @@ class RunQueries:
         raise RunUnresponsive(refusal)
 
     async def page(self, run: RunKey, want: ConversationPageRequest) -> ConversationPage:
-        """Return the page `want` of a run, as `PageSource` requires."""
+        """Return the page `want` of a run; raises as `query` does."""
         execution = WorkflowExecution(workflow_id=run.workflow_id, run_id=run.run_id)
         answer = await self.query(execution, REQUEST, want.to_json())
         try:

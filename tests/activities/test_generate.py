@@ -63,7 +63,7 @@ class Setting:
         self.run.say(said("user", "Hi"))
         models = ModelEndpoints({"openai": ServedEndpoint(at, provider or openai)})
         self.activity = GenerateActivity(
-            models, self.run, PagePrefetch(ConversationCache()), longest=longest
+            models, self.run.page, PagePrefetch(ConversationCache()), longest=longest
         )
         self.heartbeats: list[dict[str, Any]] = []
         self.environment = ActivityEnvironment()

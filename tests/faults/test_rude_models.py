@@ -83,7 +83,9 @@ class Asking:
         async with serving(partial(self._say, row)) as url:
             run = LoggedRun(ask())
             run.say(said("user", "Hi"))
-            activity = GenerateActivity(self._models(url), run, PagePrefetch(ConversationCache()))
+            activity = GenerateActivity(
+                self._models(url), run.page, PagePrefetch(ConversationCache())
+            )
             environment = _environment(doubtful)
             try:
                 async with asyncio.timeout(SOON_SECONDS):

@@ -43,7 +43,9 @@ class Pair:
     def __init__(self, size: int = 1_000_000, limit_bytes: int = 1_000_000) -> None:
         self.run = LoggedRun(size=size)
         self.model = Counting(OpenAIFormat(), target(), NO_NETWORK)
-        self.reader = ConversationReader(self.run, PagePrefetch(ConversationCache(limit_bytes)))
+        self.reader = ConversationReader(
+            self.run.page, PagePrefetch(ConversationCache(limit_bytes))
+        )
 
     def provider(self, _: Ask) -> Provider:
         return self.model
@@ -162,7 +164,7 @@ async def test_a_run_that_answers_nonsense_does_not_hang_the_reader(page: Conver
     pair = Pair()
     pair.run.say(said("user", "one"))
     with pytest.raises(ConversationChanged):
-        await ConversationReader(Nonsense(), PagePrefetch(ConversationCache())).read(
+        await ConversationReader(Nonsense().page, PagePrefetch(ConversationCache())).read(
             RUN, pair.run.pointer(), pair.provider
         )
 
@@ -181,7 +183,7 @@ async def test_the_log_of_a_run_answers_as_is_asked() -> None:
             return ConversationPage.read(json.loads(json.dumps(page.to_json())))
 
     pointer = ConversationPointer(turn=1, entries=3, digest=log.digest)
-    reader = ConversationReader(Queried(), PagePrefetch(ConversationCache()))
+    reader = ConversationReader(Queried().page, PagePrefetch(ConversationCache()))
     request = await reader.read(RUN, pointer, Pair().provider)
     fragments = request.fragments
     assert [json.loads(each)["content"] for each in fragments] == ["Grüße", "😀†" * 500_000]

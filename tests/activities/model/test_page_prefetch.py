@@ -28,7 +28,7 @@ class Process:
     def __init__(self, **bounds: int) -> None:
         self.run = LoggedRun(ask(tools=TOOLS))
         self.handing = PagePrefetch(ConversationCache(), **bounds)
-        self.reader = ConversationReader(self.run, self.handing)
+        self.reader = ConversationReader(self.run.page, self.handing)
         self.model = HttpProvider(OpenAIFormat(), target(), NO_NETWORK)
 
     def provider(self, _: Ask) -> Provider:

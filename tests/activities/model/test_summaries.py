@@ -90,7 +90,7 @@ async def read(
 async def test_a_new_summary_has_the_conversation_read_anew_from_where_it_holds() -> None:
     run = LoggedRun()
     run.say(said("user", "one"), said("assistant", "two"), said("user", "three"))
-    reader = ConversationReader(run, PagePrefetch(ConversationCache()))
+    reader = ConversationReader(run.page, PagePrefetch(ConversationCache()))
     assert await read(reader, run, run.pointer()) == ["one", "two", "three"]
     run.summarise(2, "so far")
 
@@ -104,7 +104,7 @@ async def test_a_new_summary_has_the_conversation_read_anew_from_where_it_holds(
 async def test_the_request_for_a_summary_is_made_of_what_is_held() -> None:
     run = LoggedRun()
     run.say(said("user", "one"), said("assistant", "two"), said("user", "three"))
-    reader = ConversationReader(run, PagePrefetch(ConversationCache()))
+    reader = ConversationReader(run.page, PagePrefetch(ConversationCache()))
     await read(reader, run, run.pointer())
     pointer = run.pointer().model_copy(update={"summary": True, "upto": 2})
 
@@ -116,7 +116,7 @@ async def test_the_request_for_a_summary_is_made_of_what_is_held() -> None:
 async def test_a_cold_worker_reads_no_more_than_the_model() -> None:
     run = summarised()
     assert await read(
-        ConversationReader(run, PagePrefetch(ConversationCache())), run, run.pointer(since=3)
+        ConversationReader(run.page, PagePrefetch(ConversationCache())), run, run.pointer(since=3)
     ) == [
         "the first three",
         "four",
