@@ -14,13 +14,7 @@ from holdfast.activities.model.conversation_cache import (
     fragments,
 )
 from holdfast.activities.model.page_prefetch import PagePrefetch
-from holdfast.providers.base import (
-    EncodedMessage,
-    Encoder,
-    Provider,
-    ProviderRequest,
-    ToolNames,
-)
+from holdfast.providers.base import EncodedMessage, Encoder, Provider, ProviderRequest, ToolNames
 from holdfast.providers.content import media_of, text_of
 from holdfast.providers.model_errors import model_error
 from holdfast.schemas.agent import ModelSettings
