@@ -4,11 +4,12 @@ Servers and models differ in what they accept, and report it only in an error. E
 once, so a request is repeated a few times at most.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.providers.base import ProviderRefused, ProviderRequest
+from holdfast.providers.base import ProviderRefused, ProviderRequest, ToolsUnsupported
 
 _NO_TEMPERATURE = "the model takes no `temperature`: it was asked without; set it to null"
 _NO_CHOICE = "the model cannot be made to call a tool: whether to call one was left to it"
@@ -43,6 +44,22 @@ _REASONING = ("reasoning_content", "both content and thinking")
 _NOT_ENCRYPTED = ("encrypted content is not supported",)
 _NOT_DECRYPTED = ("encrypted content", "encrypted_content", "items are not persisted")
 _REQUIRES_REASONING = ("missing", "passed back", "required")
+# The whole message that a model or a server takes no tools, who sends it, and where it was found
+# (November 2026). An error about a tool's schema, an image or an account may name tools too, and
+# the agent's tools must not be lost for it. The operator needs the error about tools that are only
+# switched off (vLLM's `--enable-auto-tool-choice`, llama.cpp's `--jinja`).
+_NO_TOOLS_SOURCES = {
+    r"\S+ does not support tools": "Ollama, its OpenAI format too: ollama#6027, #14795",
+    r"No endpoints found that support tool use\..*": "OpenRouter: pydantic-ai#2896, kilocode#9006",
+    r"tools is not supported in this model\..*": "OpenAI: flexeval#242, inspect_ai#1290",
+    r"\S+ does not support Function Calling\.?": "DeepSeek: spring-ai#2643, AstrBot#2697",
+    r"Function calling is not enabled for (?:this model|models/\S+)": "Gemini: litellm#10313",
+    r"This model doesn't support tool use\.?": "Bedrock: langchain-aws#447",
+    r"Tool calling is not supported for this model": "Perplexity: `sonar`, by its API",
+    r"Unsupported param: tools": "llama.cpp and others, by their servers: Qwen#1298",
+}
+_NO_TOOLS = re.compile("|".join(f"(?:{text})" for text in _NO_TOOLS_SOURCES), re.IGNORECASE)
+_NO_TOOLS_STATUSES = (400, 404, 422, 500, 501)
 
 
 # Returns the request without a part; None if it has none.
@@ -72,8 +89,12 @@ def fallback_for(
     """Return the part to leave out of the request that was rejected, and the request without it.
 
     Raises:
+        ToolsUnsupported: the provider states that the model or the server takes no tools.
         ProviderRefused: it is about no such part, or about one that was left out already.
     """
+    is_statement = _NO_TOOLS.fullmatch(refused.message.strip()) is not None
+    if request.ask.tools and refused.status in _NO_TOOLS_STATUSES and is_statement:
+        raise ToolsUnsupported(refused.status, refused.message) from None
     message = refused.message.lower()
     for fallback in _FALLBACKS:
         if (

@@ -21,7 +21,6 @@ from holdfast.providers.base import (
     ProviderRefused,
     ProviderRequest,
     ToolNames,
-    ToolsUnsupported,
     UnreadableAnswer,
 )
 from holdfast.providers.content import (
@@ -33,7 +32,6 @@ from holdfast.providers.content import (
 from holdfast.providers.parameter_fallback import ParameterFallback, fallback_for
 from holdfast.providers.reasoning import with_reasoning
 from holdfast.providers.streamed_answer import StreamedAnswer
-from holdfast.providers.tool_support import states_no_tools
 from holdfast.providers.transport.error_response import error_of_response
 from holdfast.providers.transport.event_decoders import EventDecoder, LineDecoder
 from holdfast.providers.transport.target import EndpointTarget
@@ -165,8 +163,6 @@ class HttpProvider:
                 solution = await self._send(request, sink)
                 break
             except ProviderRefused as refused:
-                if request.ask.tools and states_no_tools(refused):
-                    raise ToolsUnsupported(refused.status, refused.message) from None
                 fallback, request = fallback_for(refused, request)
             if fallback.is_permanent:
                 learned = self._learned.setdefault(settings, [])
