@@ -77,9 +77,7 @@ def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
         wrong = f"the variable {_INTERVAL} is no number of milliseconds up to {_MAX_INTERVAL_MS}"
         raise TelemetrySettingsError(wrong, "write it like 60000")
     endpoint = (_said(environ, _ENDPOINT) or DEFAULT_ENDPOINT).rstrip("/")
-    headers = _said(environ, "OTEL_EXPORTER_OTLP_METRICS_HEADERS") or _said(
-        environ, "OTEL_EXPORTER_OTLP_HEADERS"
-    )
+    headers = _said(environ, "OTEL_EXPORTER_OTLP_METRICS_HEADERS") or _said(environ, _HEADERS)
     return TelemetrySettings(
         traces=on["TRACES"],
         metrics=on["METRICS"],
