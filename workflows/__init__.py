@@ -7,6 +7,7 @@
 | `MemoryWorkflow` | `memory.py` | one agent's memory, which outlives its runs |
 
 `base_workflow.py` has the handlers and the main loop that agents and single calls share.
-`commands/` executes the engine's steps as activities, timers and child workflows; `publishing/` and
-`ui_details/` keep search attributes, notifications and Temporal's UI up to date; `engine/` decides.
+`commands/` executes the engine's steps as activities, timers and child workflows, and keeps search
+attributes and notifications up to date; `ui_details/` writes the page of Temporal's UI; `engine/`
+decides.
 """
