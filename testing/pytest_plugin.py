@@ -1,19 +1,16 @@
-"""The fixtures of the test kit; pytest loads them wherever Holdfast is installed.
-
-Nothing else is imported before a test uses them.
-"""
+"""The fixtures of the test kit: `-p holdfast.testing.pytest_plugin`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import pytest
 
-if TYPE_CHECKING:
-    from holdfast.testing.runs import HoldfastRun
+from holdfast.hosting.dev_server import DevServer, run_dev_server
+from holdfast.testing.runs import HoldfastRun
 
 F = TypeVar("F")
 # Without pytest-asyncio, the plugin of anyio runs the fixtures of pytest.
@@ -24,8 +21,6 @@ async_fixture: Callable[[F], F] = import_module(_RUNNER).fixture
 @pytest.fixture(scope="session")
 def holdfast_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Temporal server for the session; override it for another server."""
-    from holdfast.hosting.dev_server import DevServer, run_dev_server
-
     server = DevServer(db=tmp_path_factory.mktemp("temporal") / "dev.db", port=0, ui_port=0)
     # In a loop of its own, which is not the current one of the tests.
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
@@ -35,10 +30,8 @@ def holdfast_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @async_fixture
-async def holdfast_run(holdfast_server: str) -> "AsyncIterator[HoldfastRun]":
+async def holdfast_run(holdfast_server: str) -> AsyncIterator[HoldfastRun]:
     """Start runs of agents, as `HoldfastRun` describes."""
-    from holdfast.testing.runs import HoldfastRun
-
     async with AsyncExitStack() as workers:
         run = HoldfastRun(holdfast_server, workers)
         yield run
