@@ -1,16 +1,13 @@
 """Tests of a user's agents, which `test_kit.py` runs; each of the last ones fails as it says."""
 
-from typing import Any
-
 import pytest
 
 from holdfast import RunFailedError
 from holdfast.providers.base import ProviderRefused
 from holdfast.providers.script import ScriptedAnswer, ScriptedUsage
-from holdfast.testing import HoldfastRun, ModelRequest, assert_replays, call
+from holdfast.testing import HoldfastRun, assert_replays, call
 from tests.testing.user_project.shop import (
     Answer,
-    OrderWorkflow,
     composed,
     find_order,
     lead,
@@ -76,16 +73,6 @@ async def test_a_delegate_has_answers_of_its_own(holdfast_run: HoldfastRun) -> N
     assert [each.agent for each in run.requests] == ["lead", "support", "support", "lead"]
 
 
-async def test_a_function_is_a_model(holdfast_run: HoldfastRun) -> None:
-    async def model(request: ModelRequest) -> Any:
-        asked = len(request.messages)
-        return call(refund, order_id="7", amount=2) if asked == 1 else {"text": str(asked)}
-
-    run = await holdfast_run(support, "Order 7", model=model)
-    await run.approve(by="ada")
-    assert (await run.result()).text == "3"
-
-
 async def test_an_agent_of_files_has_the_prices_of_its_endpoint(holdfast_run: HoldfastRun) -> None:
     usage = ScriptedUsage(input_tokens=500_000, output_tokens=100_000)
     refunds = [call("refund", {"order_id": "7", "amount": 2})]
@@ -113,17 +100,6 @@ async def test_a_request_that_fails_is_repeated(holdfast_run: HoldfastRun) -> No
     run = await holdfast_run(support, "Order 7", model=[ProviderRefused(503, "busy"), SORRY])
     assert await run.result() == SORRY
     assert len(run.requests) == 2
-
-
-async def test_a_workflow_starts_an_agent(holdfast_run: HoldfastRun) -> None:
-    agents = await holdfast_run.worker(
-        agents=[support], workflows=[OrderWorkflow], model=[call(refund, "7", 2), SORRY]
-    )
-    order = await agents.temporal.start_workflow(
-        OrderWorkflow.run, "7", id="order-7", task_queue=agents.task_queue
-    )
-    assert await order.result() == "Sorry."
-    assert_replays(await order.fetch_history(), workflows=[OrderWorkflow])
 
 
 async def test_too_few_answers(holdfast_run: HoldfastRun) -> None:

@@ -4,10 +4,8 @@ from typing import Annotated
 
 from annotated_types import Gt
 from pydantic import BaseModel
-from temporalio import workflow
 
-with workflow.unsafe.imports_passed_through():
-    from holdfast import Agent, CallContext, execute_agent, tool
+from holdfast import Agent, CallContext, tool
 
 
 class Answer(BaseModel):
@@ -36,11 +34,3 @@ composed = Agent(
 lead = Agent(
     "lead", model=["a:b", "c:d"], tools=[{"_tool": "ask", "_delegate": "support", "type": "object"}]
 )
-
-
-@workflow.defn
-class OrderWorkflow:
-    @workflow.run
-    async def run(self, order_id: str) -> str:
-        answer = await execute_agent(support, f"Order {order_id} broke.", approvals="deny")
-        return answer.text
