@@ -69,7 +69,7 @@ async def routing_advice(client: Client, version: WorkerDeploymentVersion) -> st
         namespace=client.namespace, deployment_name=version.deployment_name
     )
     try:
-        answer = await client.workflow_service.describe_worker_deployment(request)
+        answer = await client.workflow_service.describe_worker_deployment(request, retry=True)
         routing = answer.worker_deployment_info.routing_config
     except RPCError as error:
         if error.status != RPCStatusCode.NOT_FOUND:
