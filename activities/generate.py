@@ -24,6 +24,7 @@ from holdfast.activities.model.conversation_reader import (
 )
 from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.activities.model.progress import Progress, RedactingSink, RetryBudget, send_heartbeats
+from holdfast.activities.model.shared_pages import SharedPages
 from holdfast.catalog.endpoints import ModelEndpoints
 from holdfast.providers import model_errors
 from holdfast.providers.base import (
@@ -50,7 +51,9 @@ MAX_MODELS_WITHOUT_TOOLS = 1_000
 class GenerateActivity:
     """Sends requests of runs to models.
 
-    A request is retried for `longest`, not counting the time in which it waits for its turn.
+    A request is retried for `longest`, not counting the time in which it waits for its turn. Those
+    that other processes make are in `shared` pages. `answers` has the newest running request of
+    each run.
     """
 
     def __init__(
@@ -61,12 +64,15 @@ class GenerateActivity:
         longest: timedelta = timedelta.max,
         secrets: Secrets | None = None,
         telemetry: Telemetry | None = None,
+        answers: dict[str, Progress] | None = None,
+        shared: SharedPages | None = None,
     ) -> None:
         self._models = models
         self._telemetry = telemetry
         self._secrets = secrets or Secrets()
         self._longest = longest
-        self._reader = ConversationReader(query_page, prefetch)
+        self._answers = {} if answers is None else answers
+        self._reader = ConversationReader(query_page, prefetch, shared)
         # The models that take no tools, by endpoint and name.
         self._without_tools: dict[tuple[str, str], None] = {}
 
@@ -80,13 +86,17 @@ class GenerateActivity:
         info = activity.info()
         retry_budget = RetryBudget(info, self._longest)
         progress = Progress(
-            info.attempt, retry_budget.waited_seconds, retry_budget.doubtful_attempts
+            f"{info.activity_id}/{info.attempt}",
+            info.attempt,
+            retry_budget.waited_seconds,
+            retry_budget.doubtful_attempts,
         )
         async with send_heartbeats(progress, info.heartbeat_timeout):
+            run = RunKey(info.workflow_id or "", info.workflow_run_id or "")
+            self._answers[run.workflow_id] = progress
             try:
                 wanted = ConversationPointer.read(pointer)
                 progress.about = wanted.about()
-                run = RunKey(info.workflow_id or "", info.workflow_run_id or "")
                 read = await self._reader.read(
                     run, wanted, lambda ask: self._models.find(ask.model.endpoint).provider
                 )
@@ -102,6 +112,10 @@ class GenerateActivity:
                 raise retry_budget.limit_retries(model_error(message, retried=True)) from None
             except ApplicationError as error:
                 raise retry_budget.limit_retries(error) from None
+            finally:
+                progress.end()
+                if self._answers.get(run.workflow_id) is progress:
+                    del self._answers[run.workflow_id]
         return solution.to_json()
 
     async def _solve(

@@ -15,10 +15,8 @@ from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import PayloadCodec
 
 from holdfast.cli.listen_address import (
-    HOW_TO_SET,
     add_listening,
     check_private,
-    environment_secret,
     open_listener,
     public_origin,
 )
@@ -27,6 +25,7 @@ from holdfast.client.connection import client_converter
 from holdfast.client.errors import DONE, wrong_command
 from holdfast.runtime.command_line import read_by
 from holdfast.runtime.encryption.codec import CONVERTER_VARIABLE, VARIABLE, DecryptError
+from holdfast.runtime.secrets import HOW_TO_SET, shared_secret
 from holdfast.runtime.storage.locations import (
     StoreLocation,
     open_store_at,
@@ -114,7 +113,7 @@ async def codec(
     from holdfast.web.codec.endpoint import CodecEndpoint
     from holdfast.web.codec.protocol import Protocol
 
-    secret = environment_secret(token_env)
+    secret = shared_secret(token_env)
     if not secret:
         wrong = f"the variable {token_env}, which is to hold the endpoint's secret, is not set"
         raise wrong_command(wrong, HOW_TO_SET)

@@ -9,12 +9,8 @@ from typing import Final
 
 from holdfast.client.errors import wrong_command
 from holdfast.runtime.command_line import read_by, read_port
-from holdfast.web.codec.shared_secret import MIN_SECRET_CHARS, check_secret
 
 DEFAULT_HOST: Final = "127.0.0.1"
-HOW_TO_SET: Final = (
-    f"set it to a text of at least {MIN_SECRET_CHARS} characters: openssl rand -hex 32"
-)
 
 
 def add_listening(parser: ArgumentParser, port: int) -> None:
@@ -62,19 +58,3 @@ def open_listener(host: str, port: int) -> socket.socket:
 def public_origin(own: Collection[str]) -> str:
     """Return the origin to print: that of the proxy, where there is one."""
     return min(own, key=lambda each: (not each.startswith("https:"), each))
-
-
-def environment_secret(variable: str) -> str:
-    """Return the secret in a variable of the environment; empty where it is not set.
-
-    Raises:
-        HoldfastError: it is too short; the message does not repeat it.
-    """
-    secret = os.environ.get(variable, "").strip()
-    try:
-        if secret:
-            check_secret(secret)
-    except ValueError as error:
-        wrong = f"the secret in the variable {variable} does not fit: {error}"
-        raise wrong_command(wrong, HOW_TO_SET) from None
-    return secret

@@ -14,13 +14,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from temporalio.client import Client
-
 from holdfast.cli.parser import Commands
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.client.errors import DONE, wrong_command
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.text_safety import shell_command
+from holdfast.schemas.internal.live_answer import VIEWERS_FOLDER
 
 TEMPLATE: Final = Path(__file__).with_name("template")
 AGENT: Final = "support"
@@ -68,9 +67,10 @@ async def demo() -> int:
     """Run the project of the current folder; return the exit code of its run."""
     # Imported here: the other commands need no worker and no HTTP server, and start sooner.
     from holdfast.cli.screens.follow import follow, screen_for
+    from holdfast.client.stream.local_viewer import local_viewer
     from holdfast.hosting import temporal
     from holdfast.hosting.dev_server import HOST, DevServer, free_port, run_dev_server
-    from holdfast.hosting.options import WorkerSettings, project_files
+    from holdfast.hosting.options import DEV_HEARTBEAT_TIMEOUT, WorkerSettings, project_files
     from holdfast.hosting.plugin import HoldfastPlugin
     from holdfast.hosting.resources import load_resources
     from holdfast.hosting.worker import build_worker
@@ -80,7 +80,8 @@ async def demo() -> int:
     if files is None:
         wrong = "this folder has no agents/, tools.py and endpoints.yaml"
         raise wrong_command(wrong, "write them first: holdfast init DIR, then cd DIR")
-    settings = WorkerSettings(**files)
+    viewers = [str(DATABASE.parent / VIEWERS_FOLDER)]
+    settings = WorkerSettings(**files, heartbeat_timeout=DEV_HEARTBEAT_TIMEOUT, viewers=viewers)
     resources = load_resources(settings, Secrets(environment_secrets(os.environ)))
     if AGENT not in resources.current_catalog.catalog.agents:
         raise wrong_command(f"there is no agent `{AGENT}` in agents/", "see holdfast run --help")
@@ -93,8 +94,9 @@ async def demo() -> int:
         )
         await stack.enter_async_context(build_worker(client, settings))
         ui = f"http://{HOST}:{server.ui_port}"
-        inbox = await stack.enter_async_context(_inbox(client, ui))
         agents = HoldfastClient(client, settings.task_queue)
+        await stack.enter_async_context(local_viewer(agents.live))
+        inbox = await stack.enter_async_context(_inbox(agents, ui))
         run = await agents.start(AGENT, REQUEST)
         print(f"inbox, to decide in a browser: {inbox}")
         print(f"Temporal UI: {ui}/namespaces/{server.namespace}/workflows/{run.id}")
@@ -109,7 +111,7 @@ async def demo() -> int:
 
 
 @asynccontextmanager
-async def _inbox(client: Client, temporal_ui: str) -> AsyncIterator[str]:
+async def _inbox(client: HoldfastClient, temporal_ui: str) -> AsyncIterator[str]:
     """Serve the inbox on this machine for the current user; yield the address of its link."""
     from holdfast.cli.listen_address import DEFAULT_HOST, open_listener
     from holdfast.cli.serving import server
@@ -126,8 +128,8 @@ async def _inbox(client: Client, temporal_ui: str) -> AsyncIterator[str]:
     with open_listener(DEFAULT_HOST, 0) as socket:
         port = socket.getsockname()[1]
         access = RequestAccess(own_origins(DEFAULT_HOST, port, None), link, BearerTokens(seal, ()))
-        pages = application(Services(HoldfastClient(client), temporal_ui=temporal_ui))
-        http = server(AuthMiddleware(pages, access, InboxHealth(client)))
+        pages = application(Services(client, temporal_ui=temporal_ui))
+        http = server(AuthMiddleware(pages, access, InboxHealth(client.temporal)))
         task = asyncio.create_task(http.serve([socket]))
         try:
             yield link.address(f"http://{DEFAULT_HOST}:{port}")

@@ -25,9 +25,10 @@ from holdfast.client.errors import (
     invalid_input,
     wrong_command,
 )
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.records.transcript import continue_run
 from holdfast.client.run import Run
 from holdfast.client.start import StartRequest, environment_caller
-from holdfast.client.transcript import continue_run
 from holdfast.runtime.command_line import read_count, read_name
 from holdfast.runtime.text_safety import as_json, as_text, clean, format_date, holdfast_command
 from holdfast.schemas import names
@@ -155,22 +156,27 @@ async def start(
     print(as_json({"type": "run", "run": run.id}) if json else text, flush=True)
     if detach:
         return DONE
-    return await _follow(run, json=json, approver=approver)
+    return await _follow(client, run, json=json, approver=approver)
 
 
 async def watch(*, run: str, json: bool, approver: Approver) -> int:
     """Follow a run to its end, or draw one that has ended. The exit code is the run's."""
-    return await _follow((await connect()).run(run), json=json, approver=approver)
+    client = await connect()
+    return await _follow(client, client.run(run), json=json, approver=approver)
 
 
-async def _follow(run: Run, *, json: bool, approver: Approver) -> int:
+async def _follow(client: HoldfastClient, run: Run, *, json: bool, approver: Approver) -> int:
+    # Imported here: the other commands need no WebSockets, and start sooner.
+    from holdfast.client.stream.local_viewer import local_viewer
+
     answers = None
     if sys.stdin.isatty() and is_terminal(sys.stdout):
         answers = AnswerSource(sys.stdin.fileno(), approver)
     try:
-        if json:
-            return await print_json_lines(run, sys.stdout)
-        return await follow(run, out=screen_for(sys.stdout, run.id), ask=answers)
+        async with local_viewer(client.live):
+            if json:
+                return await print_json_lines(run, sys.stdout)
+            return await follow(run, out=screen_for(sys.stdout, run.id), ask=answers)
     except asyncio.CancelledError:
         back = holdfast_command("watch", run.id)
         print(f"\nThe run continues. To follow it again: {back}", file=sys.stderr)

@@ -22,8 +22,10 @@ class _Server(uvicorn.Server):
         yield
 
 
-def server(app: ASGIApp, most_connections: int = MAX_CONNECTIONS) -> uvicorn.Server:
-    """Return an HTTP server for an application."""
+def server(
+    app: ASGIApp, most_connections: int = MAX_CONNECTIONS, *, sockets: bool = False
+) -> uvicorn.Server:
+    """Return an HTTP server for an application, with `sockets` also for its WebSockets."""
     return _Server(
         uvicorn.Config(
             app,
@@ -36,7 +38,7 @@ def server(app: ASGIApp, most_connections: int = MAX_CONNECTIONS) -> uvicorn.Ser
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=STOP_TIMEOUT_SECONDS,
-            ws="none",
+            ws="websockets-sansio" if sockets else "none",
             # httptools has no bound for the size of headers.
             http="h11",
         )
@@ -50,13 +52,14 @@ async def serve(
     *,
     stopping: asyncio.Event | None = None,
     most_connections: int = MAX_CONNECTIONS,
+    sockets: bool = False,
 ) -> None:
     """Print the line `ready`, and serve until SIGINT or SIGTERM.
 
     The signal sets `stopping`, which ends the responses that have no end of their own.
     """
     logging.basicConfig(format="holdfast: %(message)s", level=logging.WARNING)
-    serving = server(app, most_connections)
+    serving = server(app, most_connections, sockets=sockets)
 
     def stop() -> None:
         serving.should_exit = True

@@ -45,6 +45,8 @@ from holdfast.client.run_lists import (
     list_problem,
 )
 from holdfast.client.start import RunExistsError, StartRequest, client_in_trace, run_of_token
+from holdfast.client.stream.live_answers import LiveAnswers
+from holdfast.client.stream.run_watch import RunWatches
 from holdfast.definitions.agent import Agent
 from holdfast.definitions.run_request import RequestFields, RunInput, run_request
 from holdfast.schemas import names
@@ -66,6 +68,8 @@ class HoldfastClient:
 
     def __init__(self, client: Client, task_queue: str = names.TASK_QUEUE) -> None:
         self.temporal, self.task_queue = client, task_queue
+        self.live = LiveAnswers(client.data_converter)
+        self._watches = RunWatches(self.live)
 
     @overload
     async def start(
@@ -106,7 +110,7 @@ class HoldfastClient:
             raise wrong_command(lack, "say what as `input`")
         new = StartRequest.of(checked, request, started_by="a program")
         run = await self.start_request(new, run_id, timeout, reuse=True)
-        return Run(self.temporal, run.id, agent.output_type if isinstance(agent, Agent) else output)
+        return self.run(run.id, agent.output_type if isinstance(agent, Agent) else output)
 
     async def start_request(
         self,
@@ -146,7 +150,7 @@ class HoldfastClient:
 
     def run(self, id: str, output: type[OutputT] | None = None) -> Run[OutputT]:
         """Return the run with this id, whose result is an `output`; sends no request."""
-        return Run(self.temporal, id, output)
+        return Run(self.temporal, id, output, self._watches)
 
     async def approvals(self, where: RunFilter = EVERY_RUN) -> AsyncIterator[PendingCall]:
         """Yield the calls that are pending now, of all runs or of those of a filter.
@@ -191,6 +195,23 @@ class HoldfastClient:
             return [RunListing.of(run) async for run in found]
         except RPCError as error:
             raise list_problem(error) from error
+
+    async def list_page(
+        self, where: RunFilter | str, size: int, after: bytes | None = None
+    ) -> tuple[list[RunListing], bytes | None]:
+        """Return one page of a list, by one request, and the token of the page after it.
+
+        Open runs come first, the latest started first; then the others, the latest ended first.
+        Raises as `list_runs` does.
+        """
+        found = self.temporal.list_workflows(
+            str(where), page_size=size, next_page_token=after, rpc_timeout=ANSWER
+        )
+        try:
+            await found.fetch_next_page()
+        except RPCError as error:
+            raise list_problem(error) from error
+        return [*map(RunListing.of, found.current_page or ())], found.next_page_token
 
     async def count_runs(self, where: RunFilter | str = EVERY_RUN) -> int:
         """Return the number of runs of a filter or of a query; raises as `list_runs` does."""

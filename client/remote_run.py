@@ -6,10 +6,12 @@ there is a worker that cannot continue the run.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from math import inf
 from typing import Any, Final
 
 from temporalio.api.enums.v1 import PendingActivityState
@@ -41,12 +43,9 @@ from holdfast.client.errors import (
     wrong_command,
 )
 from holdfast.client.result import RunEnding
-from holdfast.client.stream.heartbeats import (
-    AnswerProgress,
-    CallProgress,
-    read_answer_progress,
-    update_in,
-)
+from holdfast.client.stream.heartbeats import read_answer_progress, update_in
+from holdfast.client.stream.live_answers import LiveAnswers
+from holdfast.client.stream.run_watch import Look, Read, ReadT, RunDescription, RunWatches
 from holdfast.runtime.text_safety import holdfast_command
 from holdfast.schemas import names
 
@@ -70,24 +69,6 @@ Entry = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class RunDescription:
-    """Temporal's description of a run. `position` changes with each step of the run.
-
-    `queued_request` is the request that waits for the rate limit of an endpoint. `attempts` counts
-    the attempts of running activities: a failed attempt leaves no other trace. `updates` is the
-    progress that the running calls reported.
-    """
-
-    position: tuple[str, int]
-    closed: bool
-    busy: bool
-    streaming: AnswerProgress | None
-    queued_request: str | None = None
-    attempts: int = 0
-    updates: Sequence[CallProgress] = ()
-
-
-@dataclass(frozen=True)
 class RunStart:
     """The start of a run: its time and its summary."""
 
@@ -98,9 +79,10 @@ class RunStart:
 class RemoteRun:
     """A run by its id, through continue-as-new."""
 
-    def __init__(self, client: Client, run_id: str) -> None:
+    def __init__(self, client: Client, run_id: str, watches: RunWatches | None = None) -> None:
         self.id = run_id
         self._client = client
+        self._watches = watches or RunWatches(LiveAnswers(client.data_converter))
         self._handle = client.get_workflow_handle(run_id)
 
     async def observe(self) -> RunDescription:
@@ -113,16 +95,34 @@ class RemoteRun:
         description = await self.describe()
         running = description.raw_description.pending_activities
         converter = self._client.data_converter
+        requests = [one.activity_id for one in running if one.activity_type.name == names.GENERATE]
         updates = [await update_in(one, converter) for one in running]
         return RunDescription(
             position=(description.run_id, description.history_length),
             closed=description.status in _CLOSED,
-            busy=bool(running),
             streaming=await read_answer_progress(running, converter),
+            requests=requests,
             queued_request=queued_request(description.task_queue, running),
             attempts=attempts(description),
             updates=[update for update in updates if update is not None],
         )
+
+    def looks(self, most_lost: float = inf) -> AsyncGenerator[Look, None]:
+        """Yield the newest look at the run, again and again; viewers with one client share it.
+
+        A look is a description, or the error that `observe` raised.
+
+        Raises:
+            HoldfastError: `observe` raised an error `most_lost` times in a row.
+        """
+        return self._watches.looks(self.id, self.observe, most_lost)
+
+    async def share(self, key: Hashable, read: Read[ReadT], *, until_change: bool = False) -> ReadT:
+        """Read the run once for all viewers that read the same at the same time.
+
+        With `until_change`, once between two changes that viewers in this process have seen.
+        """
+        return await self._watches.share(self.id, key, read, until_change=until_change)
 
     async def describe(self) -> WorkflowExecutionDescription:
         """Return Temporal's own description of the run; raises as `observe` does."""
@@ -158,7 +158,7 @@ class RemoteRun:
             StuckRunError: the worker cannot continue the run.
             HoldfastError: the run does not answer, or does not exist.
         """
-        while page := await self.page(log, after, _PAGE_ENTRIES):
+        while page := await self.share((log, after), partial(self.page, log, after, _PAGE_ENTRIES)):
             for entry in page:
                 after = entry["n"]
                 yield entry
@@ -252,6 +252,8 @@ class RemoteRun:
             raise HoldfastError(wrong, todo, RUN_FAILED) from error
         except RPCError as error:
             raise await self._unanswered(error) from error
+        finally:
+            self._watches.poll(self.id)
 
     async def _unanswered(self, error: RPCError) -> HoldfastError:
         # A run that no worker has started yet, or never will, is not ready for a query.

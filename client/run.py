@@ -29,7 +29,8 @@ from holdfast.client.pending_call import PendingCall
 from holdfast.client.remote_run import RemoteRun
 from holdfast.client.result import RunFailedError
 from holdfast.client.stream.deltas import BETWEEN_EVENTS, Frame, StreamCursor
-from holdfast.client.stream.frames import MAX_LOST_LOOKS, frames
+from holdfast.client.stream.frames import frames
+from holdfast.client.stream.run_watch import MAX_LOST_LOOKS, RunWatches
 from holdfast.definitions.json_form import read_as
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
@@ -59,8 +60,14 @@ class AnswerPart:
 class Run(RemoteRun, Generic[OutputT]):
     """A run by its id, whose result is an `OutputT`."""
 
-    def __init__(self, client: Client, run_id: str, output: type[OutputT] | None = None) -> None:
-        super().__init__(client, run_id)
+    def __init__(
+        self,
+        client: Client,
+        run_id: str,
+        output: type[OutputT] | None = None,
+        watches: RunWatches | None = None,
+    ) -> None:
+        super().__init__(client, run_id, watches)
         self._output = output
 
     async def events(self, after: int = 0) -> AsyncIterator[LogRecord]:
@@ -197,11 +204,13 @@ class Run(RemoteRun, Generic[OutputT]):
         """Request cancellation of the run."""
         with explain_rpc_errors(self.id):
             await self._handle.cancel()
+        self._watches.poll(self.id)
 
     async def _signal(self, name: str, *args: dict[str, JsonValue]) -> None:
         await self._check_start(name)
         with explain_rpc_errors(self.id):
             await self._handle.signal(name, args=args)
+        self._watches.poll(self.id)
 
 
 def _sent(message: str | Delivered) -> dict[str, JsonValue]:

@@ -33,6 +33,7 @@ from holdfast.runtime.storage.locations import (
 )
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration, parse_duration
+from holdfast.schemas.internal.live_answer import VIEWERS_FOLDER, VIEWERS_KEY
 from holdfast.schemas.phrases import closest_names, misfit_reason
 from holdfast.schemas.settings.endpoints import MODEL_PROVIDERS
 
@@ -41,6 +42,8 @@ _NEARLY = 0.85
 # A turn takes some twelve events, and Temporal ends a run at 51,200.
 MIN_EVENTS, MAX_EVENTS = 20, 20_000
 MAX_CACHED_RUNS = 100_000
+# With --dev, where heartbeats cost nothing and a person waits for a worker that was restarted.
+DEV_HEARTBEAT_TIMEOUT = timedelta(seconds=3)
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,13 @@ class WorkerSettings:
     principal_tokens: bool = False
     catalog_only: bool = False
     permits: Path | None = None
-    # Heartbeats are three times as frequent. A worker under load can miss two seconds, and each
-    # heartbeat timeout costs a request to a model.
-    heartbeat_timeout: timedelta = timedelta(seconds=3)
+    # Heartbeats are three times as frequent, each an Action. A worker under load can miss two
+    # seconds, and each heartbeat timeout costs a request to a model.
+    heartbeat_timeout: timedelta = timedelta(seconds=12)
     generate_timeout: timedelta = timedelta(hours=1)
     graceful_timeout: timedelta = timedelta(seconds=10)
     continue_after: int | None = None
+    viewers: Sequence[str] = ()
     version: WorkerDeploymentVersion | None = None
     health: ProbeAddress | None = None
     # A cached run holds about 140 KB. Few runs work at once; an evicted run is replayed when it is
@@ -115,6 +119,8 @@ def read_options(arguments: Sequence[str]) -> Options:
     server = DevServer(**dev, encryption=keys) if values.pop("dev", False) else None
     if server is not None:
         values.setdefault("store", dev_store_location(server.db))
+        values.setdefault("heartbeat_timeout", DEV_HEARTBEAT_TIMEOUT)
+        values["viewers"] = [*values.get("viewers", ()), str(server.db.parent / VIEWERS_FOLDER)]
     named = [each.name for each in fields(CheckOptions)]
     how = {name: values.pop(name) for name in named if name in values}
     check = CheckOptions(**how) if values.pop("check", False) else None
@@ -142,7 +148,7 @@ def project_files(folder: Path) -> dict[str, Any] | None:
 def _from_environment() -> dict[str, Any]:
     values: dict[str, Any] = {}
     for variable in sorted(os.environ):
-        if not variable.startswith(_PREFIX) or variable in VARIABLES:
+        if not variable.startswith(_PREFIX) or variable in (*VARIABLES, VIEWERS_KEY):
             continue
         # A misspelt option is an error; variables of other programs are ignored.
         name = variable.removeprefix(_PREFIX)
@@ -212,6 +218,8 @@ def _settings_parser() -> CommandParser:
     add("--permits", metavar="FILE", type=_path, help=about)
     for name in ("heartbeat", "generate", "graceful"):
         about = f"default: {format_duration(getattr(WorkerSettings, f'{name}_timeout'))}"
+        if name == "heartbeat":
+            about += f"; with --dev, {format_duration(DEV_HEARTBEAT_TIMEOUT)}"
         add(f"--{name}-timeout", metavar="TIME", type=_duration, help=about)
     span = f"from {MIN_EVENTS} to {MAX_EVENTS}"
     number = number_reader(MIN_EVENTS, MAX_EVENTS, f"write a number {span}")
@@ -221,6 +229,8 @@ def _settings_parser() -> CommandParser:
     number = number_reader(0, MAX_CACHED_RUNS, f"write a number {span}; with 0, none is cached")
     about = f"the number of open runs in memory, {span}; default: {WorkerSettings.cached_runs}"
     add("--cached-runs", metavar="N", type=number, help=about)
+    about = "an inbox that shows answers while models write them, such as wss://HOST; repeatable"
+    add("--viewers", metavar="ADDRESS", help=about, **several)
     about = "with --build: the Worker Deployment, so that a run stays on its build"
     deployment = read_by(partial(read_version_name, dividers=".:"))
     add("--deployment", metavar="NAME", type=deployment, help=about)

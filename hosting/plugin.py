@@ -47,8 +47,6 @@ from holdfast.workflows.call import CallWorkflow
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
 
-# The heartbeat of a model's activity holds its text so far, so it must not be throttled for long.
-HEARTBEAT_INTERVAL: Final = timedelta(milliseconds=200)
 # The delay after a crash before other workers receive its runs. A run whose busy worker exceeds the
 # delay is replayed.
 STICKY_TIMEOUT: Final = timedelta(seconds=1)
@@ -76,6 +74,7 @@ class PluginSettings(TypedDict, total=False):
     heartbeat_timeout: timedelta
     generate_timeout: timedelta
     continue_after: int | None
+    viewers: Sequence[str]
     between_looks: timedelta
 
 
@@ -170,8 +169,6 @@ class HoldfastPlugin(SimplePlugin):
         ours = {
             # For all activities and local activities that run at once.
             "activity_executor": ThreadPoolExecutor(2 * MAX_ACTIVITIES, "activity"),
-            "max_heartbeat_throttle_interval": HEARTBEAT_INTERVAL,
-            "default_heartbeat_throttle_interval": HEARTBEAT_INTERVAL,
             "sticky_queue_schedule_to_start_timeout": STICKY_TIMEOUT,
         }
         given: dict[str, Any] = {**config}

@@ -43,6 +43,7 @@ from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.hosting.worker_telemetry import core_metrics, log_to_stderr, with_telemetry
 from holdfast.runtime.connection_errors import read_settings
 from holdfast.runtime.secrets import Secrets, environment_secrets
+from holdfast.schemas import names
 from holdfast.validation.problems import FixableError
 
 logger = logging.getLogger("holdfast")
@@ -66,6 +67,7 @@ def build_worker(
         max_cached_workflows=settings.cached_runs,
         max_concurrent_activities=MAX_ACTIVITIES,
         max_concurrent_local_activities=MAX_ACTIVITIES,
+        max_heartbeat_throttle_interval=settings.heartbeat_timeout / names.BEATS_PER_TIMEOUT,
         graceful_shutdown_timeout=settings.graceful_timeout,
         deployment_config=deployment.deployment_config(settings.version),
     )

@@ -1,7 +1,7 @@
 """What Holdfast adds to one worker: workflows, activities, interceptors, and what they need."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -11,20 +11,27 @@ from temporalio.worker import Interceptor, Worker, WorkerConfig
 from holdfast.activities.check_token import CheckTokenActivity
 from holdfast.activities.generate import GenerateActivity
 from holdfast.activities.interceptors.attempt_spans import AttemptSpans, current_tracing
-from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeat, OutlivedAttempts
+from holdfast.activities.interceptors.auto_heartbeat import (
+    AutoHeartbeat,
+    OutlivedAttempts,
+)
 from holdfast.activities.interceptors.chain import ActivityInterceptors
 from holdfast.activities.interceptors.once import OnceCheck
 from holdfast.activities.interceptors.permits import PermitCheck
 from holdfast.activities.interceptors.results import CheckedResults
 from holdfast.activities.knowledge import FetchKnowledgeActivity
 from holdfast.activities.memory_access import MemoryActivities
-from holdfast.activities.model.conversation_cache import ConversationCache
-from holdfast.activities.model.page_prefetch import PagePrefetch
+from holdfast.activities.model.conversation_cache import ConversationCache, RunKey
+from holdfast.activities.model.page_prefetch import Answer, PagePrefetch
+from holdfast.activities.model.progress import Progress
 from holdfast.activities.model.run_queries import RunQueries
+from holdfast.activities.model.shared_pages import SharedPages
+from holdfast.activities.model.viewers import Viewers
 from holdfast.activities.record_spans import SpanRecorder
 from holdfast.activities.resolve import DefinitionResolver
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.own_runs import OwnRunsInterceptor
+from holdfast.hosting.process_exit import start_error
 from holdfast.hosting.resources import WorkerResources
 from holdfast.hosting.sdk_workarounds.activity_definitions import (
     activity_name,
@@ -32,10 +39,11 @@ from holdfast.hosting.sdk_workarounds.activity_definitions import (
 )
 from holdfast.hosting.sdk_workarounds.worker_shutdown import shutdown_requested
 from holdfast.hosting.temporal import usable_search_attributes, without_plugins
-from holdfast.runtime.storage.store import payload_writer
+from holdfast.runtime.storage.store import payload_writer, store_of
 from holdfast.schemas import names
 from holdfast.schemas.agent import WorkerFacts
-from holdfast.schemas.internal.model_request import HAND_OVER
+from holdfast.schemas.internal.model_request import HAND_OVER, ConversationPointer
+from holdfast.validation.problems import FixableError
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from holdfast.workflows.permits import PERMIT_KEYS
 
@@ -43,8 +51,7 @@ MAX_ACTIVITIES = 100
 # What the workers of the limited endpoints have of the worker beside them.
 _SHARED = (
     *("interceptors", "deployment_config", "graceful_shutdown_timeout"),
-    *("max_concurrent_activities", "max_heartbeat_throttle_interval"),
-    "default_heartbeat_throttle_interval",
+    "max_concurrent_activities",
 )
 
 
@@ -67,14 +74,22 @@ class WorkerParts:
         }
         self._request_workers: list[Worker] = []
         self._prefetch = PagePrefetch(ConversationCache())
-        self._generate = GenerateActivity(
+        self._shared_pages: SharedPages | None = None
+        answers: dict[str, Progress] = {}
+        self._generate = partial(
+            GenerateActivity,
             resources.models,
             RunQueries(self._client).page,
             self._prefetch,
             settings.generate_timeout,
             resources.secrets,
             resources.telemetry,
+            answers,
         )
+        try:
+            self._viewers = Viewers(answers, settings.viewers, self._client.data_converter)
+        except FixableError as error:
+            raise start_error(error) from None
         telemetry = resources.telemetry
         tracing = None if telemetry is None else partial(current_tracing, telemetry)
         self._resolver = DefinitionResolver(resources.current_catalog, lambda: self._facts, tracing)
@@ -104,7 +119,7 @@ class WorkerParts:
         return [
             *theirs,
             *(with_raw_arguments(each.run) for each in self._modules.values()),
-            self._generate.generate,
+            self._generate().generate,
             knowledge.fetch_knowledge,
             CheckTokenActivity(self._resources.key_sets).check_token,
             self._resources.channels.tell_people,
@@ -124,7 +139,7 @@ class WorkerParts:
         in_process = (ours | self._theirs.keys()) - {names.GENERATE}
         writer = payload_writer(self._client.data_converter)
         externs: dict[str, Callable[..., Any]] = {
-            HAND_OVER: self._prefetch.store,
+            HAND_OVER: self._hand_over,
             PERMIT_KEYS: lambda: keys,
         }
         return [
@@ -142,6 +157,13 @@ class WorkerParts:
             CommandInterceptor(in_process, self._settings.heartbeat_timeout, externs),
         ]
 
+    def _hand_over(
+        self, run: tuple[str, str], pointer: ConversationPointer, answer: Answer, is_shared: bool
+    ) -> None:
+        self._prefetch.store(run[0], pointer, answer)
+        if is_shared and self._shared_pages is not None:
+            self._shared_pages.write(RunKey(*run), pointer, answer)
+
     def _is_exempt(self, activity_type: str) -> bool:
         """Return whether an activity needs no permit: the program's own, which no tool uses."""
         if activity_type in (*names.RESERVED_ACTIVITIES, self._settings.notify):
@@ -156,36 +178,27 @@ class WorkerParts:
         The catalog is reloaded, and the requests to each endpoint have a worker of their own.
         """
         self._facts = await self.facts()
+        converter = self._client.data_converter
+        store = store_of(converter)
+        self._shared_pages = None if store is None else SharedPages(store, converter)
         self._request_workers = self.request_workers(worker)
         async with AsyncExitStack() as stack:
             if self._resources.telemetry is not None:
                 stack.push_async_callback(asyncio.to_thread, self._resources.telemetry.close)
             for client in (self._resources.http, self._resources.knowledge_http):
                 stack.push_async_callback(client.aclose)
-            await stack.enter_async_context(self._reloading())
+            reloads = self._resources.reloader.run(self._settings.between_looks)
+            for work in (reloads, self._viewers.run()):
+                await stack.enter_async_context(_running(work))
             for each in self._request_workers:
                 await stack.enter_async_context(each)
             # Shut down together, all activities have the same time to finish.
-            stopping = asyncio.create_task(self._stop_with(worker))
-            try:
+            async with _running(self._stop_with(worker)):
                 yield
-            finally:
-                stopping.cancel()
-                await asyncio.gather(stopping, return_exceptions=True)
 
     async def _stop_with(self, worker: Worker) -> None:
         await shutdown_requested(worker)
         await asyncio.gather(*(each.shutdown() for each in self._request_workers))
-
-    @asynccontextmanager
-    async def _reloading(self) -> AsyncIterator[None]:
-        work = self._resources.reloader.run(self._settings.between_looks)
-        reloading = asyncio.create_task(work)
-        try:
-            yield
-        finally:
-            reloading.cancel()
-            await asyncio.gather(reloading, return_exceptions=True)
 
     def request_workers(self, worker: Worker) -> list[Worker]:
         """Return a worker for the requests to each endpoint, with a rate that all of them share.
@@ -194,11 +207,14 @@ class WorkerParts:
         runs that started then continue on its task queue.
         """
         config: Mapping[str, Any] = worker.config(active_config=True)
+        throttle = self._settings.heartbeat_timeout / names.BEATS_PER_TIMEOUT
+        generate = self._generate(shared=self._shared_pages).generate
         return [
             Worker(
                 without_plugins(self._client),
                 task_queue=names.request_queue(worker.task_queue, endpoint),
-                activities=[self._generate.generate],
+                activities=[generate],
+                max_heartbeat_throttle_interval=throttle,
                 max_task_queue_activities_per_second=None if limit is None else limit / 60,
                 **{name: config[name] for name in _SHARED},
             )
@@ -225,3 +241,14 @@ class WorkerParts:
                 if limit is not None
             },
         )
+
+
+@asynccontextmanager
+async def _running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Do the work in a task that ends with the body of the `with` statement."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -12,13 +12,21 @@ A text is changed only if it holds a secret. Short and plain values are not sear
 
 import base64
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from holdfast.validation.problems import FixableError
+
 REPLACED = "[secret]"
 MIN_SECRET_CHARACTERS = 8
+# Of a secret that two programs share.
+MIN_SHARED_CHARACTERS = 16
+HOW_TO_SET = (
+    f"set it to a text of at least {MIN_SHARED_CHARACTERS} characters: openssl rand -hex 32"
+)
 # Even words longer than this are a secret: several words make a passphrase.
 MIN_PLAIN_CHARACTERS = 20
 MAX_SECRET_CHARACTERS = 10_000
@@ -42,6 +50,21 @@ _NUMBER = re.compile(r"[-+.\d\seE]+")
 _KEY = re.compile(r"[0-9A-Fa-f]{64}|[A-Za-z0-9+/_-]{43}=?")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _USER_OF_ADDRESS = re.compile(r"(?<=://)[^/\s@'\"<>]+@")
+
+
+def shared_secret(variable: str) -> str:
+    """Return the secret that programs share in a variable; empty where it is not set.
+
+    Raises:
+        FixableError: it cannot be one; the message does not repeat it.
+    """
+    secret = os.environ.get(variable, "").strip()
+    if re.fullmatch(rf"[!-~]{{{MIN_SHARED_CHARACTERS},}}|", secret):
+        return secret
+    reason = "it has other characters than a header can carry"
+    if len(secret) < MIN_SHARED_CHARACTERS:
+        reason = f"it has fewer than {MIN_SHARED_CHARACTERS} characters"
+    raise FixableError(f"the secret in the variable {variable} does not fit: {reason}", HOW_TO_SET)
 
 
 class Secrets:

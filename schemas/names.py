@@ -46,6 +46,9 @@ ONCE: Final = "holdfast-once"
 # The header with a permit, and the same in the metadata of a result: `runtime/identity/permits.py`.
 PERMIT: Final = "holdfast-permit"
 
+# Heartbeats in each heartbeat timeout: one may be late by two thirds of it, or get lost.
+BEATS_PER_TIMEOUT: Final = 3
+
 # A store outside of Temporal, as references to it name it; and what marks a payload that is to go
 # there.
 STORE: Final = "holdfast.store"

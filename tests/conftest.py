@@ -21,8 +21,13 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.load_profile("same")
 
 STATUS = pytest.StashKey[int]()
-# A run that goes on as a new one is kept for a second otherwise: chains are made of many.
-AT_ONCE = ("--dynamic-config-value", 'history.workflowIdReuseMinimalInterval="1ms"')
+# A run that goes on as a new one is kept for a second otherwise: chains are made of many. One that
+# has just closed is deleted when its tasks are known to be done, half a minute later.
+AT_ONCE = (
+    *("--dynamic-config-value", 'history.workflowIdReuseMinimalInterval="1ms"'),
+    *("--dynamic-config-value", 'history.transferProcessorUpdateAckInterval="1s"'),
+    *("--dynamic-config-value", 'history.visibilityProcessorUpdateAckInterval="1s"'),
+)
 
 
 # What is imported and collected stays: half a million objects. Looking for garbage among them takes

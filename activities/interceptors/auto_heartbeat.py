@@ -34,8 +34,6 @@ from temporalio.worker import (
 
 from holdfast.schemas import names
 
-# One heartbeat may be late by two thirds of the timeout, or get lost.
-BEATS_PER_TIMEOUT = 3
 # After an attempt is cancelled.
 GRACE_SECONDS = 10.0
 # No event reports that a function in a thread is cancelled.
@@ -198,7 +196,7 @@ class _Heartbeats(ActivityOutboundInterceptor):
     def start(self, timeout: timedelta, details: Sequence[Any]) -> None:
         """Start the heartbeats, with the last details of the attempt before."""
         self._details = details
-        self._pause_seconds = timeout.total_seconds() / BEATS_PER_TIMEOUT
+        self._pause_seconds = timeout.total_seconds() / names.BEATS_PER_TIMEOUT
         self._timer = asyncio.get_running_loop().call_later(self._pause_seconds, self._repeat)
 
     def stop(self) -> None:

@@ -4,7 +4,7 @@ The result is right if its digest chain ends in the digest of the request. If it
 cached part is dropped and everything is read again, once.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 from holdfast.activities.model.conversation_cache import (
@@ -14,6 +14,7 @@ from holdfast.activities.model.conversation_cache import (
     fragments,
 )
 from holdfast.activities.model.page_prefetch import PagePrefetch
+from holdfast.activities.model.shared_pages import SharedPages, page_secret
 from holdfast.providers.base import EncodedMessage, Encoder, Provider, ProviderRequest, ToolNames
 from holdfast.providers.content import media_of, text_of
 from holdfast.providers.model_errors import model_error
@@ -53,10 +54,15 @@ QueryPage = Callable[[RunKey, ConversationPageRequest], Awaitable[ConversationPa
 
 
 class ConversationReader:
-    """Reads conversations up to a pointer: from the cache, the prefetched page, and the run."""
+    """Reads conversations up to a pointer: from the cache, the prefetched page, and the run.
 
-    def __init__(self, query_page: QueryPage, prefetch: PagePrefetch) -> None:
-        self._query_page = query_page
+    In place of a page that is not prefetched, `shared` pages are read, where there are any.
+    """
+
+    def __init__(
+        self, query_page: QueryPage, prefetch: PagePrefetch, shared: SharedPages | None = None
+    ) -> None:
+        self._query_page, self._shared = query_page, shared
         self._prefetch, self._cache = prefetch, prefetch.conversations
 
     async def read(
@@ -69,8 +75,8 @@ class ConversationReader:
             RunNotOpen, RunUnresponsive: the run does not answer.
             ConversationChanged: read again, it still does not have the pointer's digest.
         """
-        for conversation, prefetched in self._beginnings(run, pointer):
-            ask = await self._extend(run, conversation, pointer, provider_of, prefetched)
+        async for conversation, page in self._beginnings(run, pointer):
+            ask = await self._extend(run, conversation, pointer, provider_of, page)
             if ask is not None and conversation.digest == pointer.digest:
                 if pointer.call is None:
                     self._cache.keep(run, conversation)
@@ -80,22 +86,23 @@ class ConversationReader:
             f" entry {pointer.entries} is not what it was when the request was made"
         )
 
-    def _beginnings(
+    async def _beginnings(
         self, run: RunKey, pointer: ConversationPointer
-    ) -> Iterator[tuple[CachedConversation, ConversationPage | None]]:
-        """Yield a beginning of the conversation, and the prefetched page behind it.
+    ) -> AsyncIterator[tuple[CachedConversation, ConversationPage | None]]:
+        """Yield a beginning of the conversation, and the page behind it if no query is needed.
 
         The few messages by which a call is answered are not cached: they are read once.
         """
-        prefetched = self._prefetch.take(run.workflow_id, pointer)
-        if pointer.call is None or prefetched is not None:
-            cached = CachedConversation() if pointer.call else self._cache.take(run)
-            if cached.since != pointer.since:
-                cached = CachedConversation(pointer.since, pointer.origin)
-            yield (
-                cached,
-                prefetched.page if prefetched and prefetched.after == cached.entries else None,
-            )
+        cached = CachedConversation() if pointer.call else self._cache.take(run)
+        if cached.since != pointer.since:
+            cached = CachedConversation(pointer.since, pointer.origin)
+        page, prefetched = None, self._prefetch.take(run.workflow_id, pointer)
+        if prefetched is not None and prefetched.after == cached.entries:
+            page = prefetched.page
+        elif self._shared is not None:
+            page = await self._shared.read(page_secret(run, pointer), cached.entries)
+        if pointer.call is None or page is not None:
+            yield cached, page
         yield CachedConversation(pointer.since, pointer.origin), None
 
     async def _extend(
@@ -104,12 +111,12 @@ class ConversationReader:
         conversation: CachedConversation,
         pointer: ConversationPointer,
         provider_of: Callable[[Ask], Provider],
-        prefetched: ConversationPage | None,
+        page: ConversationPage | None,
     ) -> Ask | None:
         """Read on from the cached part; None if that cannot lead to the pointer."""
         if conversation.entries > pointer.entries:
             return None
-        page = prefetched or await self._query_page(run, pointer.page_after(conversation.entries))
+        page = page or await self._query_page(run, pointer.page_after(conversation.entries))
         if page.ask is None:
             return None
         provider = provider_of(page.ask)

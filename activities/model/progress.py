@@ -1,8 +1,10 @@
-"""The heartbeat of `generate`: the answer so far, and the time budget of its retries.
+"""The heartbeat of `generate`: the end of the answer so far, and the time budget of its retries.
 
-Clients read the answer there, and history does not grow. The heartbeat also reports that the worker
-is alive, and returns that the run was cancelled. It carries the time that all attempts waited for
-their turns, and how many were answered by something that may be no model, to the next attempt.
+The heartbeat reports that the worker is alive, and returns that the run was cancelled: a cancelled
+request ends within a third of its heartbeat timeout, or where the worker keeps Temporal's own
+throttle, within 80 % of it. It carries the time that all attempts waited for their turns, and how
+many were answered by something that may be no model, to the next attempt. Each is an Action, so
+their number does not depend on what the model streams.
 """
 
 import asyncio
@@ -20,71 +22,100 @@ from holdfast.providers.base import AnswerSink
 from holdfast.providers.model_errors import model_error
 from holdfast.providers.streamed_answer import well_formed
 from holdfast.runtime.secrets import Secrets, StreamRedactor
+from holdfast.schemas.internal.live_answer import MAX_LIVE_CHARACTERS
+from holdfast.schemas.names import BEATS_PER_TIMEOUT
 
 # In the heartbeat: how long all attempts so far have waited for their turns.
 WAITED_SECONDS = "waitedSeconds"
 # And how many of them may fail again for ever (`model_errors.is_doubtful`).
 DOUBTFUL_ATTEMPTS = "doubtfulAttempts"
 
-MAX_TEXT_CHARACTERS = 16_000
-MAX_ARGUMENTS_CHARACTERS = 2_000
+# Of the text in a heartbeat, and of the arguments of each call.
+MAX_SHOWN_CHARACTERS = 500
 MAX_SHOWN_CALLS = 20
-MIN_PAUSE_SECONDS = 0.2
+MAX_HEARTBEAT_CALLS = 3
+# Of the text that a viewer process receives at a time.
+MAX_PIECE_CHARACTERS = 32_000
 # The pause between heartbeats of an activity without a heartbeat timeout.
-DEFAULT_PAUSE_SECONDS = 10.0
+DEFAULT_PAUSE = timedelta(seconds=10)
 
 
 class Progress:
-    """A sink that stores the end of the answer.
+    """A sink that stores the answer, for the heartbeat and for viewer processes.
 
-    `composed`: the text is an answer in composed calling, with its calls; `about` names the
-    request. `waited_seconds` is how long the attempts waited for their turns, and
-    `doubtful_attempts` how many may fail again.
+    `key` differs for each attempt at each request. `composed`: the text is an answer in composed
+    calling, with its calls; `about` names the request. `waited_seconds` is how long the attempts
+    waited for their turns, and `doubtful_attempts` how many may fail again. `version` changes with
+    each change.
     """
 
     def __init__(
-        self, attempt: int, waited_seconds: float = 0.0, doubtful_attempts: int = 0
+        self, key: str, attempt: int, waited_seconds: float = 0.0, doubtful_attempts: int = 0
     ) -> None:
-        self._attempt = attempt
-        self._waited_seconds = waited_seconds
+        self.key, self._attempt = key, attempt
+        self.waited_seconds = waited_seconds
         self.doubtful_attempts = doubtful_attempts
         self.composed = False
         self.about: Mapping[str, Any] = {}
-        self._text = ""
-        self._offset = 0
+        self.version = 0
+        self._ended = False
+        self._pieces: list[str] = []
+        self._length = 0
+        self._half = ""
         self._calls: dict[int, tuple[str, str]] = {}
-        self.changed = asyncio.Event()
 
     def text(self, piece: str) -> None:
         """Receive more of the answer's text."""
-        text = self._text + piece
-        self._text = text[-MAX_TEXT_CHARACTERS:]
-        self._offset += len(text) - len(self._text)
-        self.changed.set()
+        text = self._half + piece
+        # The first half of a surrogate pair: the other half is in the next piece.
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        text = well_formed(text.removesuffix(self._half))[: MAX_LIVE_CHARACTERS - self._length]
+        self._pieces.append(text)
+        self._length += len(text)
+        self.version += 1
 
     def call(self, index: int, tool: str, piece: str) -> None:
         """Receive more of the arguments of a call."""
         _, arguments = self._calls.get(index, ("", ""))
-        self._calls[index] = (tool, (arguments + piece)[-MAX_ARGUMENTS_CHARACTERS:])
+        self._calls[index] = (tool, (arguments + piece)[-MAX_SHOWN_CHARACTERS:])
         if len(self._calls) > MAX_SHOWN_CALLS:
             del self._calls[min(self._calls)]
-        self.changed.set()
+        self.version += 1
+
+    def end(self) -> None:
+        """Note that the request has ended, in whatever way."""
+        self._ended = True
+        self.version += 1
 
     def details(self) -> dict[str, Any]:
         """Return the heartbeat: the end of the text, its offset, and the last calls."""
-        calls = [
+        end = self._part(max(0, self._length - MAX_SHOWN_CHARACTERS))
+        return {
+            **end,
+            "calls": end["calls"][-MAX_HEARTBEAT_CALLS:],
+            WAITED_SECONDS: round(self.waited_seconds, 3),
+            DOUBTFUL_ATTEMPTS: self.doubtful_attempts,
+        }
+
+    def piece(self, offset: int) -> dict[str, Any]:
+        """Return the text from an offset on, for a viewer process, and all calls."""
+        part = self._part(offset)
+        is_last = offset + len(part["text"]) >= self._length
+        return {**part, "key": self.key, "ended": self._ended and is_last}
+
+    def _part(self, offset: int) -> dict[str, Any]:
+        self._pieces = ["".join(self._pieces)]
+        shown = [
             {"tool": well_formed(tool), "arguments": well_formed(arguments)}
             for _, (tool, arguments) in sorted(self._calls.items())
         ]
         return {
-            "text": well_formed(self._text),
-            "offset": self._offset,
-            "calls": calls,
+            "text": self._pieces[0][offset : offset + MAX_PIECE_CHARACTERS],
+            "offset": offset,
+            "calls": shown,
             "attempt": self._attempt,
             "composed": self.composed,
             **self.about,
-            WAITED_SECONDS: round(self._waited_seconds, 3),
-            DOUBTFUL_ATTEMPTS: self.doubtful_attempts,
         }
 
 
@@ -109,13 +140,13 @@ class RedactingSink:
 
 @contextlib.asynccontextmanager
 async def send_heartbeats(progress: Progress, timeout: timedelta | None) -> AsyncIterator[None]:
-    """Send heartbeats soon after the start and each change, and within the heartbeat `timeout`.
+    """Send a heartbeat at each third of the heartbeat `timeout`.
 
-    A model that answers at once needs none. An attempt that fails at once leaves a heartbeat: the
-    next attempt reads it.
+    A model that answers sooner needs none. An attempt that fails leaves a heartbeat: the next
+    attempt reads it.
     """
-    pause_seconds = timeout.total_seconds() / 3 if timeout else DEFAULT_PAUSE_SECONDS
-    task = asyncio.create_task(_beat(progress, pause_seconds))
+    pause = timeout / BEATS_PER_TIMEOUT if timeout else DEFAULT_PAUSE
+    task = asyncio.create_task(_beat(progress, pause.total_seconds()))
     try:
         yield
     except Exception:
@@ -127,16 +158,12 @@ async def send_heartbeats(progress: Progress, timeout: timedelta | None) -> Asyn
 
 
 async def _beat(progress: Progress, pause_seconds: float) -> None:
-    shortest_seconds = min(MIN_PAUSE_SECONDS, pause_seconds)
-    further_seconds = 0.0  # The first does not wait for a change.
+    # A long wait for a turn is passed on at once: this worker may die before the first pause ends.
+    if progress.waited_seconds < pause_seconds:
+        await asyncio.sleep(pause_seconds)
     while True:
-        await asyncio.sleep(shortest_seconds)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(further_seconds):
-                await progress.changed.wait()
-        progress.changed.clear()
         activity.heartbeat(progress.details())
-        further_seconds = pause_seconds - shortest_seconds
+        await asyncio.sleep(pause_seconds)
 
 
 class RetryBudget:

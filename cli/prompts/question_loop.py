@@ -1,12 +1,11 @@
 """Ask the person in front of the screen each question of a run once.
 
-A question is open only until a person has decided, here or elsewhere: the run is observed every
-second while a person thinks.
+A question is open only until a person has decided, here or elsewhere: the run is observed while a
+person thinks.
 """
 
 import asyncio
-import contextlib
-from typing import Final
+from contextlib import aclosing, suppress
 
 from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.prompts.decision_prompt import MAX_TRIES, ask_decision
@@ -19,8 +18,6 @@ from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.validation.text_safety import is_same_person
-
-_LOOK_SECONDS: Final = 1.0
 
 
 class ApprovalPrompts:
@@ -94,19 +91,14 @@ class ApprovalPrompts:
     async def _until_decided(self, waiting: PendingApproval) -> None:
         """Return when the approval is no longer pending, or has changed since it was shown."""
         seen: object = None
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            try:
-                look = await self._run.observe()
-                if look.closed:
-                    return
-                if look.position != seen and _key(waiting) not in map(
-                    _key, await self._run.approvals()
-                ):
-                    return
-            except HoldfastError:
-                continue  # sending the decision will meet the same error
-            seen = look.position
+        async with aclosing(self._run.looks()) as looks:
+            async for look in looks:
+                if isinstance(look, HoldfastError) or look.position == seen:
+                    continue
+                with suppress(HoldfastError):  # sending the decision will meet it
+                    if look.closed or _key(waiting) not in map(_key, await self._run.approvals()):
+                        return
+                    seen = look.position
 
     async def _is_refused(
         self, decision: Decision, waiting: PendingApproval, answers: AnswerSource
@@ -122,7 +114,7 @@ class ApprovalPrompts:
         except RejectedError as refusal:
             note(f"Rejected: {clean(refusal.reason)}")
             if refusal.code == names.INVALID_DECISION:
-                with contextlib.suppress(HoldfastError):
+                with suppress(HoldfastError):
                     if _key(waiting) in map(_key, await self._run.approvals()):
                         return True
                 self._shown.discard(_key(waiting))  # another decision is possible

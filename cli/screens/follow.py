@@ -1,10 +1,10 @@
 """Follow a run: draw its events as they happen, and ask people for decisions meanwhile.
 
-Temporal is polled as often as `PollInterval` says; the run itself is queried only when it has
-progressed.
+The run itself is queried only when a look at it shows progress.
 """
 
-import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from math import inf
 from time import monotonic
 from typing import Final, TextIO
@@ -21,9 +21,8 @@ from holdfast.client.errors import (
     EncryptedError,
     HoldfastError,
 )
-from holdfast.client.remote_run import RunDescription
 from holdfast.client.run import Run
-from holdfast.client.stream.frames import MAX_LOST_LOOKS, SLOWEST_SECONDS, PollInterval
+from holdfast.client.stream.run_watch import MAX_LOST_LOOKS, Look, RunDescription
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
@@ -53,25 +52,8 @@ async def follow(run: Run, *, out: PlainScreen, ask: AnswerSource | None = None)
     """
     await run.observe()  # a run that cannot be reached at first is an error at once
     with out.live():
-        return await RunFollower(run, out, ApprovalPrompts(run, out, ask)).follow()
-
-
-class QueueNotices:
-    """Selects each request that waits long for its rate limit, once."""
-
-    def __init__(self) -> None:
-        self._request: str | None = None
-        self._due = 0.0
-
-    def is_due(self, request: str | None) -> bool:
-        """Return whether this request waits long enough to report it now."""
-        now = monotonic()
-        if request != self._request:
-            self._request, self._due = request, now + _QUEUED_SECONDS
-        is_due = request is not None and now >= self._due
-        if is_due:
-            self._due = inf
-        return is_due
+        async with aclosing(run.looks(MAX_LOST_LOOKS)) as looks:
+            return await RunFollower(run, out, ApprovalPrompts(run, out, ask)).follow(looks)
 
 
 class RunFollower:
@@ -87,14 +69,19 @@ class RunFollower:
         self._silent_since = 0.0
         self._takes_messages = False
 
-    async def follow(self) -> int:
-        """Observe, draw and ask until the run has ended or is left."""
-        pace, queue = PollInterval(), QueueNotices()
+    async def follow(self, looks: AsyncIterator[Look]) -> int:
+        """Draw and ask until the run has ended or is left."""
+        queued: str | None = None
+        report_at = inf
         while True:
-            look, before = await self.observe(), self._last_entry
+            look, before = await anext(looks), self._last_entry
+            if isinstance(look, HoldfastError):
+                if look.exit_code != UNREACHABLE:
+                    raise look
+                self.screen.print_note(f"{clean(str(look))}; still trying")
+                continue
             if look.position != self._drawn:
                 await self._catch_up(look)
-            moved = self._last_entry > before
             if look.closed:
                 ending = await self.run.ending(unread=unread_output(self.run.id))
                 self.screen.show_ending(ending)
@@ -102,28 +89,18 @@ class RunFollower:
                     raise ending.output_error
                 return ending.exit_code
             # New entries may have the message that the heartbeat was part of.
-            self.screen.activity.show_answer(None if moved else look.streaming)
-            if queue.is_due(look.queued_request):
+            has_moved = self._last_entry > before
+            self.screen.activity.show_answer(None if has_moved else look.streaming)
+            if look.queued_request != queued:
+                queued, report_at = look.queued_request, monotonic() + _QUEUED_SECONDS
+            if queued is not None and monotonic() >= report_at:
                 self.screen.print_waiting(QUEUED_FOR_MODEL)
+                report_at = inf
             if not await self.people.ask_new(self._waiting):
                 self.screen.print_note(
                     f"To follow it again: {holdfast_command('watch', self.run.id)}"
                 )
                 return RUN_FAILED
-            moved = moved or look.streaming is not None
-            await asyncio.sleep(pace.next(moved=moved, busy=look.busy))
-
-    async def observe(self) -> RunDescription:
-        """Observe the run, also across a short loss of Temporal."""
-        for _ in range(MAX_LOST_LOOKS - 1):
-            try:
-                return await self.run.observe()
-            except HoldfastError as error:
-                if error.exit_code != UNREACHABLE:
-                    raise
-                self.screen.print_note(f"{clean(str(error))}; still trying")
-                await asyncio.sleep(SLOWEST_SECONDS)
-        return await self.run.observe()
 
     async def _catch_up(self, look: RunDescription) -> None:
         """Draw the entries since the last time; report once that the run does not answer."""

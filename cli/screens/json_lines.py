@@ -11,7 +11,8 @@ from typing import Any, TextIO
 from holdfast.cli.screens.console import unread_output
 from holdfast.client.run import Run
 from holdfast.client.stream.deltas import Frame, StreamCursor
-from holdfast.client.stream.frames import MAX_LOST_LOOKS, frames
+from holdfast.client.stream.frames import frames
+from holdfast.client.stream.run_watch import MAX_LOST_LOOKS
 from holdfast.runtime.text_safety import as_json
 
 

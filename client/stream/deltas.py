@@ -1,7 +1,7 @@
 """The frames between events: the partial answer of a model, and the progress of calls.
 
     AnswerProgress ─► AnswerStream ─► token, tool_call_delta     final answer ─► its last tokens
-    CallProgress   ─► UpdateStream ─► tool_update
+    CallProgress   ─► CallUpdates  ─► tool_update
 
 The tokens of the last attempt at an answer add up to the model's answer, however much of it was
 read before it was complete. Each of the other two frames replaces the one before for the same call
@@ -10,7 +10,7 @@ or answer.
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -161,16 +161,13 @@ class AnswerStream:
             yield Frame(self.position, {"type": "token", **data, "text": piece})
 
 
-class UpdateStream:
-    """The frames of the progress that calls report."""
+class CallUpdates:
+    """The progress of calls that a reader has been sent."""
 
     def __init__(self) -> None:
-        self._told: dict[str, CallProgress] = {}
+        self._sent: Sequence[CallProgress] = ()
 
-    def changes(self, updates: Iterable[CallProgress], position: StreamCursor) -> Iterator[Frame]:
-        """Yield a frame for each progress that changed."""
-        before, self._told = self._told, {one.call_id: one for one in updates}
-        for one in self._told.values():
-            if before.get(one.call_id) != one:
-                data = {"turn": one.turn, "callId": one.call_id, "attempt": one.attempt}
-                yield Frame(position, {"type": "tool_update", **data, "details": one.details})
+    def new(self, updates: Sequence[CallProgress]) -> list[CallProgress]:
+        """Return the progress that changed."""
+        before, self._sent = self._sent, updates
+        return [one for one in updates if one not in before]

@@ -7,28 +7,23 @@ A stream begins after any position and ends with exactly one `done` or `error`. 
 last frame covers everything that was sent: a reader that reconnects continues from there, with this
 process or another.
 
-`PollInterval` sets how often the stream polls Temporal; the stream queries the run only when it has
-progressed. While no worker answers, the stream stays open.
+The stream queries the run only when a look at it (`run_watch`) shows progress. While no worker
+answers, the stream stays open.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from contextlib import aclosing
+from dataclasses import replace
 from math import inf
 from typing import Any, Final
 
 from holdfast.client.errors import UNREACHABLE, HoldfastError
-from holdfast.client.remote_run import RemoteRun, RunDescription
-from holdfast.client.stream.deltas import AnswerStream, Frame, StreamCursor, UpdateStream
+from holdfast.client.remote_run import RemoteRun
+from holdfast.client.stream.deltas import AnswerStream, CallUpdates, Frame, StreamCursor
+from holdfast.client.stream.run_watch import RunDescription
 from holdfast.schemas import names
 from holdfast.schemas.log_entry import MessageEntry, TurnStartEntry, is_event, read_record
 
-FASTEST_SECONDS: Final = 0.15
-BUSY_SECONDS: Final = 0.5
-SLOWEST_SECONDS: Final = 2.0
-_SLOWER_BY: Final = 1.4
-# The SDK retries each look for ten seconds before it counts as one of these.
-MAX_LOST_LOOKS: Final = 6
 # The only event that may come between the start of a turn and its answer.
 _REMARK: Final = "remark"
 
@@ -42,30 +37,26 @@ async def frames(
         HoldfastError: the run does not exist, its data cannot be read here, or Temporal did not
             answer `most_lost` times in a row.
     """
-    reader, pace, last_notice, lost = _Reader(run, position), PollInterval(), "", 0
-    while not reader.is_over:
-        look, moved = None, False
-        try:
-            look, lost = await run.observe(), 0
-            async for frame in reader.news(look):
-                moved = True
-                yield frame
-            last_notice = ""
-        except HoldfastError as error:
-            lost += look is None
-            if error.exit_code != UNREACHABLE or lost >= most_lost:
-                raise
-            if (notice := str(error)) != last_notice:
-                last_notice = notice
-                yield notice
-        if look is None:
-            await asyncio.sleep(SLOWEST_SECONDS)
-        elif not reader.is_over:
-            # If there are new events, the progress may already be part of them.
-            for frame in () if moved else reader.progress(look):
-                yield frame
-            moving = moved or look.streaming is not None
-            await asyncio.sleep(pace.next(moved=moving, busy=look.busy))
+    reader, last_notice = _Reader(run, position), ""
+    async with aclosing(run.looks(most_lost)) as looks:
+        while not reader.is_over:
+            look, moved = await anext(looks), False
+            try:
+                if isinstance(look, HoldfastError):
+                    raise look
+                async for frame in reader.news(look):
+                    moved = True
+                    yield frame
+                # If there are new events, the progress may already be part of them.
+                for frame in () if moved else reader.progress(look):
+                    yield frame
+                last_notice = ""
+            except HoldfastError as error:
+                if error.exit_code != UNREACHABLE:
+                    raise
+                if (notice := str(error)) != last_notice:
+                    last_notice = notice
+                    yield notice
 
 
 class _Reader:
@@ -77,7 +68,7 @@ class _Reader:
         self._is_placed = not position.after
         self._seen: tuple[object, ...] = ()
         self._answering: AnswerStream | None = None
-        self._updating = UpdateStream()
+        self._updates = CallUpdates()
         # The entry up to which the log was searched for answers.
         self._searched = 0
 
@@ -99,14 +90,12 @@ class _Reader:
 
     def progress(self, look: RunDescription) -> Iterator[Frame]:
         """Yield the progress of the answer and the calls that are not in the log yet."""
-        if (
-            self._answering is not None
-            and look.streaming is not None
-            and look.position == self._seen
-        ):
+        if self._answering is not None and look.streaming is not None:
             yield from self._answering.update(look.streaming)
         position = self._position if self._answering is None else self._answering.position
-        yield from self._updating.changes(look.updates, position)
+        for one in self._updates.new(look.updates):
+            data = {"turn": one.turn, "callId": one.call_id, "attempt": one.attempt}
+            yield Frame(position, {"type": "tool_update", **data, "details": one.details})
 
     async def _start_of_news(self, after: int) -> int:
         """Return the number before the first event to read: of a new reader, no remark."""
@@ -166,19 +155,3 @@ class _Reader:
         if text is not None:
             for frame in self._answering.finish(text):
                 yield frame
-
-
-@dataclass
-class PollInterval:
-    """The time until the next poll."""
-
-    seconds: float = FASTEST_SECONDS
-
-    def next(self, *, moved: bool, busy: bool) -> float:
-        """Return the next interval in seconds: short after progress, then longer.
-
-        It is shorter while an activity runs.
-        """
-        slower = min(self.seconds * _SLOWER_BY, BUSY_SECONDS if busy else SLOWEST_SECONDS)
-        self.seconds = FASTEST_SECONDS if moved else slower
-        return self.seconds

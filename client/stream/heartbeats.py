@@ -67,10 +67,19 @@ async def read_answer_progress(
     if asking is None or not asking.heartbeat_details.payloads:
         return None
     [details, *_] = await converter.decode(asking.heartbeat_details.payloads)
+    attempt = details.get("attempt") if isinstance(details, dict) else None
+    return answer_progress(f"{asking.activity_id}/{attempt}", details)
+
+
+def answer_progress(key: str, details: Any) -> AnswerProgress | None:
+    """Return the progress of a request in the details of its heartbeat.
+
+    Details that a worker of another version wrote are None.
+    """
     match details:
         case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
             return AnswerProgress(
-                key=f"{asking.activity_id}/{attempt}",
+                key=key,
                 attempt=attempt,
                 text=text,
                 offset=offset,
@@ -80,7 +89,7 @@ async def read_answer_progress(
                 call=details.get("call"),
                 summary=details.get("summary") is True,
             )
-    return None  # a worker of another version wrote it
+    return None
 
 
 async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> CallProgress | None:

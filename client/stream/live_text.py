@@ -14,8 +14,10 @@ _UPDATE_CHARS: Final = 300
 
 
 def answer_text(streaming: AnswerProgress) -> str:
-    """Return the model's answer without the calls that it is writing."""
-    return composed_text(streaming.text, streaming.offset) if streaming.composed else streaming.text
+    """Return the model's answer, or its end, without the calls that it is writing."""
+    if streaming.composed:
+        return composed_text(streaming.text, streaming.offset)
+    return f"… {streaming.text}" if streaming.offset else streaming.text
 
 
 def call_lines(streaming: AnswerProgress) -> list[str]:

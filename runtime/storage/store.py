@@ -28,6 +28,7 @@ from temporalio.converter import (
     StorageDriverWorkflowInfo,
 )
 
+from holdfast.runtime.encryption.key_ring import AesKey, UnsealError
 from holdfast.schemas import names
 from holdfast.schemas.base import sha256
 from holdfast.schemas.phrases import quote_value
@@ -101,6 +102,24 @@ class Store(StorageDriver):
             wrong = f"{self.shown} has {digest}, and it is damaged"
             raise StoreError(wrong, "put it back from a copy of the store")
         return data
+
+    async def keep_sealed(self, secret: str, data: bytes) -> None:
+        """Store bytes for those who know a secret, a SHA-256: no others can read or change them."""
+        place = sha256(secret.encode())
+        await self._write(f"sealed/{_key(place)}", AesKey(place, bytes.fromhex(secret)).seal(data))
+
+    async def fetch_sealed(self, secret: str) -> bytes:
+        """Return the bytes that were stored with a secret.
+
+        Raises:
+            StoreError: the store has no such bytes, or they are damaged.
+        """
+        place = sha256(secret.encode())
+        sealed = await self._read(f"sealed/{_key(place)}")
+        try:
+            return AesKey(place, bytes.fromhex(secret)).open(sealed)
+        except UnsealError as error:
+            raise StoreError(f"{self.shown} has {place}, and {error}", "delete it") from None
 
     @abstractmethod
     async def _write(self, key: str, data: bytes) -> None: ...
@@ -176,11 +195,16 @@ def mark_for_store(before: Payload, after: Payload) -> None:
         after.metadata[names.BYTES] = b"true"
 
 
-def payload_writer(converter: DataConverter) -> Callable[[Payload], Awaitable[str]] | None:
-    """Return a function that stores a payload and returns its digest; None without a store."""
+def store_of(converter: DataConverter) -> Store | None:
+    """Return the store of a data converter, if it has one."""
     storage = converter.external_storage
     drivers = [] if storage is None else storage.drivers
-    store = next((each for each in drivers if isinstance(each, Store)), None)
+    return next((each for each in drivers if isinstance(each, Store)), None)
+
+
+def payload_writer(converter: DataConverter) -> Callable[[Payload], Awaitable[str]] | None:
+    """Return a function that stores a payload and returns its digest; None without a store."""
+    store = store_of(converter)
     if store is None:
         return None
 

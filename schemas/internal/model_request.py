@@ -16,7 +16,8 @@ from holdfast.schemas.message import ChatMessage, Message
 from holdfast.schemas.tool import Schema
 
 # The function by which a run hands `ConversationPage` over unasked, to the process that it is in:
-# it takes a workflow id, a `ConversationPointer`, and what answers `ConversationPageRequest`.
+# it takes the run's ids, a `ConversationPointer`, what answers `ConversationPageRequest`, and
+# whether the request is in its endpoint's own task queue, from where any process may take it.
 HAND_OVER: Final = "holdfast-hand-over"
 
 

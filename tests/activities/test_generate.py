@@ -11,7 +11,6 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from holdfast.activities.generate import GenerateActivity, token_cost
-from holdfast.activities.model import progress
 from holdfast.activities.model.conversation_cache import ConversationCache
 from holdfast.activities.model.conversation_reader import (
     ConversationChanged,
@@ -54,6 +53,7 @@ class Setting:
         provider: Provider | None = None,
         handler: Handler | None = None,
         longest: timedelta = timedelta.max,
+        beat: timedelta = timedelta(seconds=60),
         **endpoint: Any,
     ) -> None:
         at = target(**endpoint)
@@ -72,7 +72,7 @@ class Setting:
             self.environment.info,
             workflow_id=RUN.workflow_id,
             workflow_run_id=RUN.run_id,
-            heartbeat_timeout=timedelta(seconds=60),
+            heartbeat_timeout=beat,
             attempt=2,
         )
 
@@ -121,9 +121,9 @@ async def test_a_pointer_becomes_a_solution_and_nothing_at_its_default_is_record
     assert asked[0]["model"] == "gpt-test"
 
 
-async def test_it_beats_soon_after_its_begin_and_shows_what_was_said() -> None:
+async def test_its_heartbeat_shows_what_was_said() -> None:
     speaker = Speaker("Guten ", "Tag")
-    setting = Setting(speaker)
+    setting = Setting(speaker, beat=timedelta(seconds=0.06))
     running = asyncio.ensure_future(setting.generate())
 
     async def shown() -> dict[str, Any] | None:
@@ -142,15 +142,6 @@ async def test_it_beats_soon_after_its_begin_and_shows_what_was_said() -> None:
         "waitedSeconds": 0.0,
         "doubtfulAttempts": 0,
     }
-
-
-async def test_a_model_that_answers_at_once_needs_no_heartbeat(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(progress, "MIN_PAUSE_SECONDS", 60)  # by when it has, however slowly
-    setting = Setting()
-    await setting.generate()
-    assert setting.heartbeats == []
 
 
 async def test_cancellation_ends_it() -> None:

@@ -5,7 +5,7 @@ import io
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -24,15 +24,16 @@ from holdfast.cli.decide_command import without_calls
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens import follow as following
-from holdfast.cli.screens.follow import QueueNotices, RunFollower, follow
+from holdfast.cli.screens.follow import RunFollower, follow
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import remote_run
 from holdfast.client.errors import NO_SUCH, UNREACHABLE, BusyWorkerError, HoldfastError
 from holdfast.client.pending_call import PendingCall
-from holdfast.client.remote_run import Entry, RunDescription, RunStart, queued_request
+from holdfast.client.remote_run import Entry, RunStart, queued_request
 from holdfast.client.result import RunEnding
 from holdfast.client.run import Run as ClientRun
-from holdfast.client.stream.frames import MAX_LOST_LOOKS, PollInterval
+from holdfast.client.stream import run_watch
+from holdfast.client.stream.run_watch import MAX_LOST_LOOKS, RunDescription, RunWatches
 from holdfast.runtime.text_safety import format_date
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
@@ -42,6 +43,7 @@ from tests.cli.conftest import Holdfast
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
+from tests.support.watches import watches
 
 PAYS = [Answer("I pay.", [call("pay", amount=5), call("pay", amount=6)]), Answer("Paid.")]
 PAYS_ONE = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
@@ -123,12 +125,12 @@ async def test_a_busy_worker_has_time_to_repeat_a_task_before_it_is_told(
 ) -> None:
     now = iter(range(0, 1000, seconds))
     monkeypatch.setattr(following, "monotonic", lambda: next(now))
-    monkeypatch.setattr(PollInterval, "next", lambda *_, **__: 0)
+    monkeypatch.setattr(run_watch, "FASTEST_SECONDS", 0)
     out, looks = io.StringIO(), iter(range(5))
 
     class Busy(Asked):
         async def observe(self) -> RunDescription:
-            return RunDescription(("r", 1), next(looks) == 4, busy=True, streaming=None)
+            return RunDescription(("r", 1), next(looks) == 4, streaming=None)
 
         async def status(self) -> RunReport:
             raise BusyWorkerError("desk", 7)
@@ -140,7 +142,7 @@ async def test_a_busy_worker_has_time_to_repeat_a_task_before_it_is_told(
             return RunEnding("cancelled")
 
     run, screen = Busy(), PlainScreen(out, "run-1")
-    await RunFollower(run, screen, ApprovalPrompts(run, screen, None)).follow()
+    await RunFollower(run, screen, ApprovalPrompts(run, screen, None)).follow(run.looks())
 
     assert out.getvalue().count("a worker does not answer, though one polled") == told
 
@@ -235,23 +237,6 @@ def test_only_what_no_worker_was_given_yet_stands_in_line() -> None:
     assert queued_request("desk", [pending(limited, attempt=2)]) is None, "it is made again, later"
 
 
-def test_each_request_is_told_of_once_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(following, "monotonic", lambda: now)
-    line = QueueNotices()
-    assert not line.is_due("1")
-    now += 0.9
-    assert not line.is_due("1")
-    now += 0.2
-    assert line.is_due("1")
-    now += 60
-    assert not line.is_due("1"), "that was said"
-    assert not line.is_due(None)
-    assert not line.is_due("2")
-    now += 1.1
-    assert line.is_due("2")
-
-
 ASKED = {"requestedAt": "2026-01-01T10:00:00Z", "expiresAt": "2026-01-08T10:00:00Z"}
 CALL = {"callId": "t1c1", "kind": "call", "tool": "pay", "label": "Pay", **ASKED}
 AWAY = HoldfastError("Temporal does not answer", "check it", UNREACHABLE)
@@ -273,11 +258,12 @@ class Asked(ClientRun):
     waits: list[PendingCall] = field(default_factory=list)
     lost: list[HoldfastError] = field(default_factory=list)
     decided: list[Decision] = field(default_factory=list)
+    _watches: RunWatches = field(default_factory=watches)
 
     async def observe(self) -> RunDescription:
         if self.lost:
             raise self.lost.pop()
-        return RunDescription(("r", 1), closed=False, busy=False, streaming=None)
+        return RunDescription(("r", 1), closed=False, streaming=None)
 
     async def approvals(self) -> list[PendingCall]:
         return self.waits
@@ -332,56 +318,66 @@ async def test_what_is_left_of_a_plan_is_approved_as_it_was_read() -> None:
     )
 
 
-async def test_a_request_that_waits_long_for_its_turn_is_told_once(
-    monkeypatch: pytest.MonkeyPatch,
+@dataclass
+class Ending(Asked):
+    """A run that ends after some looks: the time, and the request that waits."""
+
+    looks_before: list[tuple[float, str | None]] = field(default_factory=list)
+    now: float = 0.0
+
+    async def observe(self) -> RunDescription:
+        look = await super().observe()
+        if not self.looks_before:
+            return replace(look, closed=True)
+        self.now, queued = self.looks_before.pop(0)
+        return replace(look, queued_request=queued)
+
+    async def status(self) -> RunReport:
+        return RunReport(status="running")
+
+    async def page(self, log: str, after: int, limit: int) -> list[Entry]:
+        return []
+
+    async def ending(self, *, unread: str = "") -> RunEnding:
+        return RunEnding("cancelled")
+
+    async def drawn(self) -> str:
+        """All that is drawn of it to its end."""
+        out = io.StringIO()
+        screen = PlainScreen(out, self.id)
+        follower = RunFollower(self, screen, ApprovalPrompts(self, screen, None))
+        assert await follower.follow(self.looks(MAX_LOST_LOOKS)) == 1
+        return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("looks", "told"),
+    [
+        ([(0, "1"), (0.9, "1")], 0),
+        ([(0, "1"), (0.9, "1"), (1.1, "1"), (60, "1"), (61, None)], 1),
+        ([(0, "1"), (2, "1"), (3, "2"), (3.9, "2")], 1),
+        ([(0, "1"), (2, "1"), (3, "2"), (4.1, "2")], 2),
+    ],
+)
+async def test_each_request_that_waits_long_for_its_turn_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, looks: list[tuple[float, str | None]], told: int
 ) -> None:
-    now = iter(range(0, 100, 2))
-    monkeypatch.setattr(following, "monotonic", lambda: next(now))
-    monkeypatch.setattr(PollInterval, "next", lambda *_, **__: 0)
-    out, looks = io.StringIO(), 3
-
-    class Queued(Asked):
-        async def observe(self) -> RunDescription:
-            nonlocal looks
-            looks -= 1
-            closed = looks < 0
-            return RunDescription(("r", 1), closed, busy=True, streaming=None, queued_request="7")
-
-        async def status(self) -> RunReport:
-            return RunReport(status="running")
-
-        async def page(self, log: str, after: int, limit: int) -> list[Entry]:
-            return []
-
-        async def ending(self, *, unread: str = "") -> RunEnding:
-            return RunEnding("cancelled")
-
-    run, screen = Queued(), PlainScreen(out, "run-1")
-    code = await RunFollower(run, screen, ApprovalPrompts(run, screen, None)).follow()
-
-    assert code == 1
-    assert out.getvalue().count(WAITS) == 1
+    run = Ending(looks_before=looks)
+    monkeypatch.setattr(following, "monotonic", lambda: run.now)
+    monkeypatch.setattr(run_watch, "FASTEST_SECONDS", 0)
+    assert (await run.drawn()).count(WAITS) == told
 
 
 async def test_whoever_watches_waits_for_a_server_that_is_away_and_for_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(following, "SLOWEST_SECONDS", 0)
-    out = io.StringIO()
-
-    async def looks(*lost: HoldfastError) -> int:
-        """How often it is said that the server is away, before a look at the run."""
-        run, screen = Asked(lost=list(lost)), PlainScreen(out, "run-1")
-        out.truncate(0)
-        await RunFollower(run, screen, ApprovalPrompts(run, screen, None)).observe()
-        return out.getvalue().count("Temporal does not answer; check it; still trying")
-
-    most = MAX_LOST_LOOKS
-    assert await looks(*[AWAY] * (most - 1)) == most - 1
+    monkeypatch.setattr(run_watch, "SLOWEST_SECONDS", 0)
+    most, away = MAX_LOST_LOOKS, "Temporal does not answer; check it; still trying"
+    assert (await Ending(lost=[AWAY] * (most - 1)).drawn()).count(away) == most - 1
     with pytest.raises(HoldfastError, match="does not answer"):
-        await looks(*[AWAY] * most)
+        await Ending(lost=[AWAY] * most).drawn()
     with pytest.raises(HoldfastError, match="there is no run"):
-        await looks(HoldfastError("there is no run", "see", NO_SUCH))
+        await Ending(lost=[HoldfastError("there is no run", "see", NO_SUCH)]).drawn()
 
 
 TURNS = 6

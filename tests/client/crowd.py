@@ -53,7 +53,7 @@ class Crowd:
                 await self.client.get_workflow_handle(self.id(name)).terminate()
 
     async def start(self, runs: Iterable[Asks]) -> None:
-        started = [self._start(run) for run in runs]
+        started = [self.start_one(run) for run in runs]
         await asyncio.gather(*started)
         query = f'{names.AGENT_NAME} = "{self.agent}"'
 
@@ -65,7 +65,7 @@ class Crowd:
     def id(self, name: str) -> str:
         return f"{self.agent}/{name}"
 
-    async def _start(self, run: Asks) -> None:
+    async def start_one(self, run: Asks) -> None:
         self._names.append(run.name)
         said: dict[str, Any] = {
             names.AGENT_NAME: self.agent,

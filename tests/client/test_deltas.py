@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from holdfast.client.stream.deltas import (
     MAX_TOKEN_CHARS,
     AnswerStream,
+    CallUpdates,
     Frame,
     StreamCursor,
-    UpdateStream,
 )
 from holdfast.client.stream.heartbeats import AnswerProgress, CallProgress
 
@@ -136,18 +136,9 @@ def test_what_is_no_id_is_refused(text: str) -> None:
 
 
 def test_what_a_call_says_of_itself_is_told_when_it_has_changed() -> None:
-    updating, half = UpdateStream(), CallProgress("t2c1", 1, {"done": 1})
+    updates, other = CallUpdates(), CallProgress("t2c2", 1, {"done": 1})
+    half, whole = (CallProgress("t2c1", 1, {"done": done}) for done in (1, 2))
 
-    first = [*updating.changes([half], StreamCursor(5))]
-    again = [*updating.changes([half], StreamCursor(5))]
-    whole = [*updating.changes([CallProgress("t2c1", 1, {"done": 2})], StreamCursor(5))]
-
-    assert first[0].data == {
-        "type": "tool_update",
-        "turn": 2,
-        "callId": "t2c1",
-        "attempt": 1,
-        "details": {"done": 1},
-    }
-    assert again == []
-    assert whole[0].data["details"] == {"done": 2}
+    assert updates.new([half]) == [half]
+    assert updates.new([half, other]) == [other]
+    assert updates.new([whole, other]) == [whole]

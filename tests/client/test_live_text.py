@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.client.stream.heartbeats import AnswerProgress
-from holdfast.client.stream.live_text import composed_text
+from holdfast.client.stream.live_text import answer_text, composed_text
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
     ToolEndEntry,
@@ -53,6 +53,11 @@ SECOND = 'mail text="She said \\"]}, {\\"."'
 )
 def test_what_an_answer_says_so_far(so_far: str, seen: str) -> None:
     assert composed_text(so_far, 0) == seen
+
+
+def test_the_end_of_an_answer_is_told_as_such() -> None:
+    texts = [AnswerProgress("7/1", 1, "the end.", offset, []) for offset in (0, 900)]
+    assert [answer_text(one) for one in texts] == ["the end.", "… the end."]
 
 
 def test_every_beginning_of_an_answer_can_be_told() -> None:

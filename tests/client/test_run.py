@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self, cast
@@ -20,6 +19,7 @@ from temporalio.client import (
     WorkflowFailureError,
     WorkflowQueryFailedError,
 )
+from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutType
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -37,7 +37,6 @@ from holdfast.client.result import RunEnding, ending_of_failure, ending_of_resul
 from holdfast.client.run import Run
 from holdfast.client.run_lists import (
     ANSWER,
-    MissingAttributesError,
     RunFilter,
 )
 from holdfast.client.start import (
@@ -46,13 +45,6 @@ from holdfast.client.start import (
     environment_caller,
     trace_caller,
 )
-from holdfast.client.stream.frames import (
-    BUSY_SECONDS,
-    FASTEST_SECONDS,
-    SLOWEST_SECONDS,
-    PollInterval,
-)
-from holdfast.client.visibility import waiting_count_and_oldest
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import CallRequest, RunReport, RunRequest, Spent
@@ -67,6 +59,7 @@ class Answering:
     fails: list[RPCStatusCode | Exception]
     given: list[timedelta] = field(default_factory=list)
     said: Any = field(default_factory=lambda: {"status": "running"})
+    data_converter: DataConverter = DataConverter.default
 
     def get_workflow_handle(self, run_id: str) -> Self:
         return self
@@ -232,29 +225,21 @@ def test_a_single_call_says_with_what_arguments() -> None:
 
 @dataclass
 class Lists:
-    """A server with seven runs, that lists none of them, and knows not all search attributes."""
+    """A server with seven runs, that lists none of them."""
 
-    lacks: str = ""
-    status: RPCStatusCode = RPCStatusCode.INVALID_ARGUMENT
     bounds: list[timedelta] = field(default_factory=list)
+    data_converter: DataConverter = DataConverter.default
 
-    async def count_workflows(
-        self, query: str, rpc_timeout: timedelta = timedelta.max
-    ) -> WorkflowExecutionCount:
-        self._asked(query, rpc_timeout)
+    async def count_workflows(self, _: str, rpc_timeout: timedelta) -> WorkflowExecutionCount:
+        self.bounds.append(rpc_timeout)
         return WorkflowExecutionCount(count=7, groups=[])
 
     async def list_workflows(
-        self, query: str, limit: int, rpc_timeout: timedelta = timedelta.max
+        self, _: str, limit: int, rpc_timeout: timedelta
     ) -> AsyncIterator[WorkflowExecution]:
-        self._asked(query, rpc_timeout)
+        self.bounds.append(rpc_timeout)
         for none in list[WorkflowExecution]():
             yield none
-
-    def _asked(self, query: str, rpc_timeout: timedelta) -> None:
-        self.bounds.append(rpc_timeout)
-        if self.lacks and self.lacks in query:
-            raise RPCError(f"{self.lacks} is not there", self.status, b"")
 
 
 def client(lists: Any) -> HoldfastClient:
@@ -266,16 +251,6 @@ async def test_a_server_that_is_away_is_not_asked_for_long() -> None:
     await client(lists).list_runs("a = 1")
     await client(lists).count_runs("a = 1")
     assert lists.bounds == [ANSWER, ANSWER]
-
-
-async def test_where_nobody_knows_since_when_it_is_known_how_many_wait() -> None:
-    unsorted = client(Lists(lacks=names.PENDING_SINCE))
-    assert await waiting_count_and_oldest(unsorted) == (7, None)
-    with pytest.raises(MissingAttributesError, match="AgentStatus is not there"):
-        await waiting_count_and_oldest(client(Lists(lacks=names.AGENT_STATUS)))
-    away = Lists(lacks=names.PENDING_SINCE, status=RPCStatusCode.UNAVAILABLE)
-    with pytest.raises(HoldfastError, match="Temporal does not answer"):
-        await waiting_count_and_oldest(client(away))
 
 
 def test_nothing_that_cannot_be_seen_is_searched_for() -> None:
@@ -302,13 +277,3 @@ def test_a_state_that_is_no_good_costs_the_trace_nothing(state: str) -> None:
     found = trace_caller({"traceparent": PARENT, "tracestate": state})
     assert found is not None
     assert found.header() == {"traceparent": PARENT}
-
-
-def test_it_slows_down_within_bounds_and_is_fast_again_when_something_moves() -> None:
-    pace = PollInterval()
-    still = [pace.next(moved=False, busy=False) for _ in range(20)]
-    assert all(one < other or one == SLOWEST_SECONDS for one, other in pairwise(still))
-    assert still[-1] == SLOWEST_SECONDS
-    assert pace.next(moved=False, busy=True) == BUSY_SECONDS
-    assert pace.next(moved=True, busy=False) == FASTEST_SECONDS
-    assert FASTEST_SECONDS < pace.next(moved=False, busy=True) < BUSY_SECONDS

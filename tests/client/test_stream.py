@@ -16,15 +16,12 @@ from holdfast.client.errors import (
     HoldfastError,
     NoWorkerError,
 )
-from holdfast.client.remote_run import Entry, RunDescription
+from holdfast.client.remote_run import Entry
 from holdfast.client.result import RunEnding
 from holdfast.client.run import Run
-from holdfast.client.stream import frames as stream
+from holdfast.client.stream import run_watch
 from holdfast.client.stream.deltas import Frame, StreamCursor
-from holdfast.client.stream.frames import (
-    PollInterval,
-    frames,
-)
+from holdfast.client.stream.frames import frames
 from holdfast.client.stream.heartbeats import (
     MAX_UPDATE_BYTES,
     AnswerProgress,
@@ -32,10 +29,12 @@ from holdfast.client.stream.heartbeats import (
     read_answer_progress,
     update_in,
 )
+from holdfast.client.stream.run_watch import RunDescription, RunWatches
 from holdfast.runtime.data_converter import data_converter
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.schemas import names
 from tests.encryption.keys import NEW, ring
+from tests.support.watches import watches
 
 TURN: Entry = {"type": "turn_start", "turn": 1}
 CALL: Entry = {"type": "tool_call", "callId": "t1c1"}
@@ -66,15 +65,17 @@ class Told(Run):
 
     steps: list[Step]
     now: Step = field(default_factory=Step)
-    looks: int = 0
+    observed: int = 0
+    id: str = "run-1"
+    _watches: RunWatches = field(default_factory=watches)
 
     async def observe(self) -> RunDescription:
-        at = min(self.looks, len(self.steps) - 1)
-        self.now, self.looks = self.steps[at], self.looks + 1
+        at = min(self.observed, len(self.steps) - 1)
+        self.now, self.observed = self.steps[at], self.observed + 1
         if self.now.lost is not None:
             raise self.now.lost
         saying = AnswerProgress("1/1", 1, self.now.saying, 0, []) if self.now.saying else None
-        return RunDescription(("r", at), self.now.closed, busy=False, streaming=saying)
+        return RunDescription(("r", at), self.now.closed, streaming=saying)
 
     async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
         if self.now.silent is not None:
@@ -93,8 +94,8 @@ class Told(Run):
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PollInterval, "next", lambda *_, **__: 0)
-    monkeypatch.setattr(stream, "SLOWEST_SECONDS", 0)
+    monkeypatch.setattr(run_watch, "FASTEST_SECONDS", 0)
+    monkeypatch.setattr(run_watch, "SLOWEST_SECONDS", 0)
 
 
 async def told(*steps: Step, after: str = "0") -> list[str]:
@@ -145,7 +146,7 @@ async def test_a_reader_may_give_temporal_up() -> None:
         run = Told(steps)
         with pytest.raises(HoldfastError, match="does not answer"):
             [each async for each in frames(run, StreamCursor(), most_lost=2)]
-        assert run.looks == len(steps) + 1
+        assert run.observed == len(steps) + 1
 
 
 async def test_what_is_said_is_of_no_turn_that_was_not_told_yet() -> None:

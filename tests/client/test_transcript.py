@@ -1,18 +1,20 @@
 """What a continued run takes over, and what has to be named again."""
 
 from datetime import UTC, datetime
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
 
 from holdfast.client.errors import HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.records.transcript import continue_run
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
-from holdfast.client.transcript import continue_run
 from holdfast.schemas import names
 from holdfast.schemas.run import RunReport
+from tests.support.watches import watches
 
 
 @pytest.mark.parametrize("agent", [None, names.UNNAMED_AGENT])
@@ -21,6 +23,8 @@ async def test_an_agent_that_only_its_request_had_is_named_again(
 ) -> None:
     class Ended(Run):
         closed = True
+        id = "run-1"
+        _watches = watches()
 
         def __init__(self, *_: Any, **__: Any) -> None: ...
 
@@ -38,7 +42,8 @@ async def test_an_agent_that_only_its_request_had_is_named_again(
     listing = RunListing("run-1", "desk", datetime.now(UTC), "failed", agent)
     monkeypatch.setattr(HoldfastClient, "run", Ended)
     monkeypatch.setattr(RunListing, "of", lambda _: listing)
-    client = HoldfastClient(cast(Client, None))
+    temporal: Any = SimpleNamespace(data_converter=pydantic_data_converter)
+    client = HoldfastClient(temporal)
 
     with pytest.raises(HoldfastError, match="name one: holdfast run AGENT --continue run-1"):
         await continue_run(client, "run-1", {})

@@ -30,11 +30,11 @@ THIRD_PARTY = {
     "catalog": {"pydantic", "temporalio", "httpx", "opentelemetry"},
     "engine": {"pydantic"},
     "workflows": {"pydantic", "temporalio"},
-    "activities": {"pydantic", "temporalio", "httpx", "jwt", "opentelemetry"},
+    "activities": {"pydantic", "temporalio", "httpx", "jwt", "opentelemetry", "websockets"},
     "hosting": {"temporalio", "httpx"},
     "client": {
         *("pydantic", "pydantic_core", "typing_extensions", "temporalio", "google"),
-        *("jwt", "cryptography"),
+        *("jwt", "cryptography", "websockets"),
     },
     "web": {
         *("pydantic", "temporalio", "google", "httpx", "jwt"),

@@ -7,13 +7,13 @@ import pytest
 from holdfast.activities import generate
 from holdfast.activities.interceptors import auto_heartbeat, results
 from holdfast.catalog import agent_reader, builtin_tools, catalog_files
-from holdfast.client import transcript
+from holdfast.client.records import transcript
 from holdfast.hosting.worker_parts import MAX_ACTIVITIES
 from holdfast.providers import streamed_answer
 from holdfast.providers.transport import cloud_identity, http
 from holdfast.runtime.settings_files import json_and_yaml, source
 from holdfast.schemas import agent, base
-from holdfast.schemas.internal import memory
+from holdfast.schemas.internal import live_answer, memory
 from holdfast.schemas.settings import notify
 from holdfast.validation import lenient_json, regex, schema_check, work_budget
 from holdfast.workflows import base_workflow
@@ -52,6 +52,9 @@ LIMITS: dict[str, list[str]] = {
     ],
     "an [identity in a cloud](operating/endpoints.md#in-a-cloud)": [
         f"{cloud_identity.MAX_CREDENTIALS_SECONDS:.0f} s",
+    ],
+    "the text of a running request that [viewers](operating/live-text.md) receive": [
+        f"{live_answer.MAX_LIVE_CHARACTERS:,} characters"
     ],
     "models that a worker remembers to take no tools": [f"{generate.MAX_MODELS_WITHOUT_TOOLS:,}"],
     "refused settings of models that a worker remembers": [f"{http.MAX_LEARNED_SETTINGS:,}"],

@@ -5,7 +5,7 @@ Those of runs and workers are the table of `docs/limits.md`: `tests/contract/tes
 
 import pytest
 
-from holdfast.client import question_text
+from holdfast.client import question_text, run_lists
 from holdfast.web.api import api_request as api_asked
 from holdfast.web.api import runs
 from holdfast.web.auth import sessions
@@ -13,7 +13,7 @@ from holdfast.web.call import history, loader
 from holdfast.web.codec import shared_secret
 from holdfast.web.forms import field_builder
 from holdfast.web.http import request_body, streaming
-from holdfast.web.listing import bulk, page_query, routes, run_answers
+from holdfast.web.listing import bulk, page_query, pending_runs, routes, run_answers
 from holdfast.web.run import routes as live
 from holdfast.web.run import snapshot, timeline, view
 from tests.support.process import ROOT
@@ -30,8 +30,13 @@ BOUNDS = {
         f"{sessions.MAX_GROUPS} groups",
     ],
     "approvals/inbox-pages.md": [
-        f"only the {page_query.PAGE_RUNS} runs of a page are queried for their calls, "
+        f"{pending_runs.PAGE_RUNS:,} a request, while someone looks, and makes at most one request "
+        f"in {WORDS[pending_runs.EVERY_SECONDS]} seconds on average",
+        f"Only the {page_query.PAGE_RUNS} runs of a page are queried for their calls, "
         f"{WORDS[run_answers.AT_ONCE]} at a time",
+        f"shows a change, or after {run_answers.KEPT_SECONDS:g} seconds",
+        f"an inbox lists {run_lists.MAX_RUNS:,} runs with pending approvals",
+        f"It has {routes.MAX_STREAMS} open lists, {streaming.MAX_STREAMS_OF_ONE} of one person",
         f"has not answered in {WORDS[routes.ANSWER_SECONDS]}",
         f"queried first, up to {page_query.MAX_ASKED}, and",
         f"{bulk.MAX_CHOICES} are decided at a time",

@@ -149,14 +149,25 @@ def address_of(client: Client) -> str:
 # In the process.
 
 
-async def test_a_worker_comes_back_soon_after_a_crash_and_hears_from_activities_often(
+async def test_a_worker_comes_back_soon_after_a_crash_and_throttles_no_third_of_a_timeout(
     client: Client, place: Path
 ) -> None:
     config = build_worker(client, settings(place)).config(active_config=True)
     assert config["sticky_queue_schedule_to_start_timeout"] <= timedelta(seconds=2)
-    assert config["max_heartbeat_throttle_interval"] <= timedelta(milliseconds=200)
-    assert config["default_heartbeat_throttle_interval"] <= timedelta(milliseconds=200)
+    assert config["max_heartbeat_throttle_interval"] == timedelta(seconds=4)
     assert not config["disable_eager_activity_execution"]
+
+
+@pytest.mark.parametrize("key", ["", "short"])
+async def test_a_worker_for_an_inbox_has_a_key(
+    client: Client, place: Path, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_VIEWERS_KEY", key)
+    with pytest.raises(StartError) as error:
+        build_worker(client, settings(place, viewers=["wss://inbox.example"]))
+    [line] = error.value.lines
+    assert "HOLDFAST_VIEWERS_KEY" in line
+    assert line.endswith("set it to a text of at least 16 characters: openssl rand -hex 32")
 
 
 async def test_runs_know_whether_their_worker_has_a_store(client: Client, place: Path) -> None:
@@ -362,6 +373,8 @@ def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("HOLDFAST_CACHED_RUNS", "50")
     monkeypatch.setenv("HOLDFAST_KNOWLEDGE_URLS", "https://a.org/docs\n https://b.org")
     monkeypatch.setenv("HOLDFAST_KNOWLEDGE_NETWORKS", "10.0.0.0/8 fd00::/8")
+    monkeypatch.setenv("HOLDFAST_VIEWERS", "wss://a.org wss://b.org")
+    monkeypatch.setenv("HOLDFAST_VIEWERS_KEY", "is no option")
     monkeypatch.setenv("HOLDFAST_STORE", "s3://runs/kept")
     monkeypatch.setenv("HOLDFAST_ENCRYPTION", "keys/encryption.yaml")
     monkeypatch.setenv("HOLDFAST_TOOLS", "a b.py")
@@ -376,6 +389,7 @@ def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -
         tools=["a", "b.py"],
         catalog_only=True,
         knowledge_urls=["https://a.org/docs", "https://b.org"],
+        viewers=["wss://a.org", "wss://b.org"],
         knowledge_networks=["10.0.0.0/8", "fd00::/8"],
         store=BucketLocation("runs", "kept"),
         encryption=Path("keys/encryption.yaml"),
@@ -392,9 +406,13 @@ def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         read_options([])
 
 
-def test_the_embedded_server_comes_with_a_store_beside_its_file(tmp_path: Path) -> None:
+def test_the_embedded_server_comes_with_a_store_and_frequent_heartbeats(
+    tmp_path: Path,
+) -> None:
     dev = ["--dev", "--dev-db", str(tmp_path / "t.db")]
     assert read_options(dev).settings.store == tmp_path / "t.store"
+    assert read_options(dev).settings.heartbeat_timeout == timedelta(seconds=3)
+    assert read_options(dev).settings.viewers == [str(tmp_path / "viewers")]
     assert read_options([*dev, "--store", "s3://runs"]).settings.store == BucketLocation("runs")
     assert read_options([*dev, "--store", "none"]).settings.store is None
     assert read_options([]).settings.store is None

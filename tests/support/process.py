@@ -69,13 +69,16 @@ class Process:
 
 
 READY = "holdfast worker ready"
+# A worker that names an inbox as its viewer sends it live text.
+VIEWERS = {"HOLDFAST_VIEWERS_KEY": "a-key-of-workers-and-inboxes"}
 
 
 class WorkerProcess(Process):
     """`python worker.py …`."""
 
     def __init__(self, address: str, *options: str) -> None:
-        super().__init__(READY, str(ROOT / "worker.py"), *options, TEMPORAL_ADDRESS=address)
+        script = str(ROOT / "worker.py")
+        super().__init__(READY, script, *options, TEMPORAL_ADDRESS=address, **VIEWERS)
 
 
 INBOX_READY = "inbox ready: "
@@ -94,6 +97,7 @@ class InboxProcess(Process):
             *("-m", "holdfast", "inbox", "--port", str(port), "--by", "ann"),
             TEMPORAL_ADDRESS=address,
             HOLDFAST_INBOX_SECRET=SECRET,
+            **VIEWERS,
         )
         self.url = f"http://127.0.0.1:{port}"
         self.link = ""

@@ -11,8 +11,8 @@ from holdfast.runtime.identity import key_sets
 from holdfast.web.auth import oidc, sessions
 from holdfast.web.codec import shared_secret
 from holdfast.web.http.streaming import StreamLimit
+from holdfast.web.listing import pending_runs, runs
 from holdfast.web.listing import routes as listing
-from holdfast.web.listing import runs
 from holdfast.web.run import routes as live
 from tests.client.crowd import Crowd, crowd_of
 from tests.support.inbox import Stage, inbox
@@ -33,13 +33,14 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages wait longer for what they ask than people would, on a machine that is busy. How soon
-    they are shown without it is for the tests that have nobody answer."""
+    """Pages wait longer for what they ask than people would, on a machine that is busy, and look
+    more often. How soon they are shown without it is for the tests that have nobody answer."""
     for page, name in (
         *((listing, "ANSWER_SECONDS"), (listing, "ASK_ALL_SECONDS"), (runs, "ANSWER_SECONDS")),
         (live, "PAGE_SECONDS"),
     ):
         monkeypatch.setattr(page, name, 6.0)
+    monkeypatch.setattr(pending_runs, "EVERY_SECONDS", 0.2)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from typing import Any, Final
 from holdfast.client.errors import NO_SUCH, HoldfastError
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunFilter
-from holdfast.client.visibility import NEWEST, first_runs
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, json_size, sha256
@@ -24,6 +23,7 @@ from holdfast.schemas.tool import ShownTool
 from holdfast.validation.text_safety import is_same_person
 from holdfast.web.auth.sessions import Person
 from holdfast.web.call.history import CallHistory, QuestionRound, read_history
+from holdfast.web.listing.page_query import ListView, sort_runs
 from holdfast.web.pages import address
 from holdfast.web.run.snapshot import RunInfo, read_run_info
 from holdfast.web.services import Services
@@ -182,9 +182,9 @@ async def find_next_pending(
     with suppress(HoldfastError, TimeoutError):
         async with asyncio.timeout(NEXT_SECONDS):
             wanted = (names.FOR_ANYBODY, *person.groups)
-            query = str(RunFilter(groups=wanted, status="awaiting_approval"))
-            runs = [run.id for run in await first_runs(parts.client, query, NEWEST, _MAX_NEXT_RUNS)]
-            for one in dict.fromkeys([run_id, *runs]):
+            may_have = RunFilter(groups=wanted).matches
+            runs = sort_runs(filter(may_have, (await parts.pending.read()).runs), ListView())
+            for one in dict.fromkeys([run_id, *(run.id for run in runs[:_MAX_NEXT_RUNS])]):
                 with suppress(HoldfastError):
                     for approval in await parts.client.run(one).approvals():
                         is_other = (one, approval.call_id) != (run_id, call_id)
@@ -229,8 +229,8 @@ async def find_similar_calls(parts: Services, pending: OpenCall) -> list[Similar
         async with asyncio.timeout(SIMILAR_SECONDS):
             info = pending.run_info
             by_agent = "" if info.principal else info.agent or ""
-            query = RunFilter(by_agent, tool, info.principal or "", status="awaiting_approval")
-            runs = await parts.client.list_runs(query, MAX_SIMILAR + 1)
-            others = [run.id for run in runs if run.id != pending.run_id]
+            is_similar = RunFilter(by_agent, tool, info.principal or "").matches
+            runs = (await parts.pending.read()).runs
+            others = [run.id for run in runs if is_similar(run) and run.id != pending.run_id]
             await asyncio.gather(*map(search, others[:MAX_SIMILAR]))
     return sorted(found, key=lambda one: not one.same_arguments)[:MAX_SIMILAR]

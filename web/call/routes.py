@@ -11,7 +11,9 @@ that rejects a decision explains what to do, and contains the input.
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any, Final
+from contextlib import aclosing
+from functools import partial
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -47,7 +49,6 @@ from holdfast.web.pages import ENVIRONMENT, address, page
 from holdfast.web.services import Services
 
 MAX_STREAMS: Final = 200
-LOOK_SECONDS: Final = 1.0
 _CHANGED: Final = (
     "The call has changed since it was shown to you, so your decision was rejected. Your input is"
     " below. Check the differences, and decide again."
@@ -193,28 +194,33 @@ class CallPages:
     async def _frames(
         self, run_id: str, call_id: str, seen: str, person: Person
     ) -> AsyncGenerator[str, None]:
-        place: Any = None
+        place: tuple[str, int] | None = None
         follows_outcome = seen.startswith(CLOSED_MARK)
-        while True:
-            found: OpenCall | ClosedCall | None = None
-            try:
-                now = (await self._parts.client.run(run_id).observe()).position
-                if now != place:
-                    found, place = await load_call(self._parts, run_id, call_id), now
-            except HoldfastError:
-                place = None  # so that the next round loads the call again
-            if found is not None and found.mark != seen:
-                is_closed, had_outcome = isinstance(found, ClosedCall), seen.startswith(CLOSED_MARK)
-                values = build_closed_page(found, person) if isinstance(found, ClosedCall) else {}
-                values |= {"found": found, "is_closed": is_closed, "had_outcome": had_outcome}
-                values |= {"phrases": phrases, "you": person.name}
-                event = "outcome" if is_closed and had_outcome else "news"
-                yield frame(event, ENVIRONMENT.get_template(f"call/{event}.html").render(**values))
-                seen = found.mark
-            if found is not None and is_last_event(found, follows_outcome=follows_outcome):
-                yield frame("over", "")
-                return
-            await asyncio.sleep(LOOK_SECONDS)
+        run, load = self._parts.client.run(run_id), partial(load_call, self._parts, run_id, call_id)
+        async with aclosing(run.looks()) as looks:
+            async for look in looks:
+                if isinstance(look, HoldfastError) or look.position == place:
+                    continue
+                try:
+                    found = await run.share(("call", call_id), load)
+                except HoldfastError:
+                    continue  # the next look loads the call again
+                place = look.position
+                if found.mark != seen:
+                    yield _news(found, person, had_outcome=seen.startswith(CLOSED_MARK))
+                    seen = found.mark
+                if is_last_event(found, follows_outcome=follows_outcome):
+                    break
+        yield frame("over", "")
+
+
+def _news(found: OpenCall | ClosedCall, person: Person, *, had_outcome: bool) -> str:
+    is_closed = isinstance(found, ClosedCall)
+    values = build_closed_page(found, person) if isinstance(found, ClosedCall) else {}
+    values |= {"found": found, "is_closed": is_closed, "had_outcome": had_outcome}
+    values |= {"phrases": phrases, "you": person.name}
+    event = "outcome" if is_closed and had_outcome else "news"
+    return frame(event, ENVIRONMENT.get_template(f"call/{event}.html").render(**values))
 
 
 def _here(request: Request) -> str:

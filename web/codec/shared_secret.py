@@ -9,23 +9,10 @@ from typing import Any
 
 from holdfast.web.http.problems import RefusedRequest, unauthorized
 
-MIN_SECRET_CHARS = 16
 # After this number of wrong secrets in this time, an address must wait, even with the right one.
 MAX_FAILURES = 10
 FAILURES_SECONDS = 60
 MAX_ADDRESSES = 10_000
-
-
-def check_secret(secret: str) -> None:
-    """Check that a text can be the secret.
-
-    Raises:
-        ValueError: the text cannot be the secret; the message does not repeat it.
-    """
-    if len(secret) < MIN_SECRET_CHARS:
-        raise ValueError(f"it has fewer than {MIN_SECRET_CHARS} characters")
-    if not (secret.isascii() and secret.isprintable()) or " " in secret:
-        raise ValueError("it has other characters than a header can carry")
 
 
 class Secret:

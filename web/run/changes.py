@@ -10,14 +10,14 @@
 `id` is the run's position; a client that reconnects with it misses nothing.
 """
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from holdfast.client.errors import UNREACHABLE, HoldfastError
 from holdfast.client.run import Run
-from holdfast.client.stream.frames import PollInterval
+from holdfast.client.stream.deltas import CallUpdates
 from holdfast.client.stream.heartbeats import AnswerProgress
 from holdfast.client.stream.live_text import answer_text, call_lines, progress_line
 from holdfast.runtime.text_safety import clean
@@ -27,38 +27,29 @@ from holdfast.web.run.snapshot import place
 
 async def run_frames(run: Run, seen: str) -> AsyncGenerator[str, None]:
     """Yield the frames of a run until it ends; `seen` is the position of the page."""
-    pace, answer, updates, is_troubled = PollInterval(), SentAnswer(), dict[str, str](), False
-    while True:
-        events: list[tuple[str, dict[str, Any], str]] = []
-        try:
-            look = await run.observe()
-        except HoldfastError as error:
-            is_over, is_busy = error.exit_code != UNREACHABLE, False
-            if not is_troubled:
-                events = [("trouble", {"text": clean(str(error))}, "")]
-            is_troubled = True
-        else:
-            is_over, is_busy, is_troubled = look.closed, look.busy, False
+    answer, updates, is_over, is_troubled = SentAnswer(), CallUpdates(), False, False
+    async with aclosing(run.looks()) as looks:
+        while not is_over:
+            look = await anext(looks)
+            if isinstance(look, HoldfastError):
+                if not is_troubled:
+                    yield _frame("trouble", {"text": clean(str(look))})
+                is_over, is_troubled = look.exit_code != UNREACHABLE, True
+                continue
+            is_over, is_troubled = look.closed, False
             here, is_answered = place(*look.position, look.attempts), answer.is_over(look.streaming)
             if here != seen or is_answered:
                 seen = here
-                events.append(("changed", {"answered": is_answered}, here))
+                yield _frame("changed", {"answered": is_answered}, here)
             if look.streaming is not None and (more := answer.more(look.streaming)):
-                events.append(("token", more, ""))
-            texts = {one.call_id: progress_line(one) for one in look.updates}
-            events += [
-                ("update", {"call": call, "text": text}, "")
-                for call, text in texts.items()
-                if updates.get(call) != text
-            ]
-            updates = texts
-        if is_over:
-            events.append(("over", {}, ""))
-        for event, data, id_ in events:
-            yield frame(event, json.dumps(data), id_)
-        if is_over:
-            return
-        await asyncio.sleep(pace.next(moved=bool(events), busy=is_busy))
+                yield _frame("token", more)
+            for one in updates.new(look.updates):
+                yield _frame("update", {"call": one.call_id, "text": progress_line(one)})
+    yield _frame("over", {})
+
+
+def _frame(event: str, data: dict[str, Any], id_: str = "") -> str:
+    return frame(event, json.dumps(data), id_)
 
 
 class SentAnswer:

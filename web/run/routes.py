@@ -104,7 +104,8 @@ class RunPages:
     async def news(self, request: Request) -> Response:
         """Return the new entries."""
         after = _number(request, "after")
-        shown = await self._view(request, EntryRange(after=after), NEWS_SECONDS)
+        view = partial(self._view, request, EntryRange(after=after), NEWS_SECONDS)
+        shown = await self._run(request).share(("news", after), view)
         return page(request, "run/news.html", run=shown, after=after)
 
     async def earlier(self, request: Request) -> Response:
@@ -120,7 +121,7 @@ class RunPages:
     async def changes(self, request: Request) -> Response:
         """Return the event stream, or a refusal where too many are open."""
         run, viewer = self._run(request), person_of(request).name
-        await run.describe()  # raises if the run does not exist
+        await run.share("description", run.describe)  # raises if the run does not exist
         if self.streams.is_full(viewer):
             return too_many_streams()
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -126,8 +127,10 @@ async def take_snapshot(
             ending = RunEnding("ended", message=str(error))
     try:
         async with asyncio.timeout(patience_seconds):
-            report = await run.status()
-            approvals = await run.approvals() if report.pending else []
+            report = await run.share("status", run.status, until_change=True)
+            approvals: Sequence[PendingApproval] = ()
+            if report.pending:
+                approvals = await run.share("approvals", run.approvals, until_change=True)
             first, last = span.bounds(report.log.entries)
             read = await read_entries(run, max(first - LEAD_ENTRIES, 0), last)
     except TimeoutError:
@@ -142,7 +145,11 @@ async def take_snapshot(
 async def read_entries(run: Run, after: int, upto: int) -> list[Entry]:
     """Return the entries after a number up to another; raises as `Run.entries`."""
     read: list[Entry] = []
-    while after < upto and (page := await run.page(names.CONTEXT, after, upto - after)):
+    while after < upto:
+        read_page = partial(run.page, names.CONTEXT, after, upto - after)
+        page = await run.share((after, upto), read_page, until_change=True)
+        if not page:
+            break
         read += page
         after = page[-1]["n"]
     return read

@@ -79,8 +79,8 @@ async def request_model(
     pointer: ConversationPointer, config: ActivityConfig, page: AnswerPage, executor: "StepExecutor"
 ) -> Solution:
     """Make one request, and offer its page to the process, if that accepts it."""
-    take = workflow.extern_functions().get(HAND_OVER)
+    take, info = workflow.extern_functions().get(HAND_OVER), workflow.info()
     if take is not None and not workflow.unsafe.is_replaying():
-        take(workflow.info().workflow_id, pointer, page)
+        take((info.workflow_id, info.run_id), pointer, page, "task_queue" in config)
     request = workflow.execute_activity(names.GENERATE, pointer.to_json(), **config)
     return Solution.read(await executor.on_run_time(request))

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.catalog.endpoints import http_client
 from holdfast.providers.openai.format import OpenAIFormat
+from holdfast.providers.transport import http
 from holdfast.providers.transport.http import HttpProvider
 from tests.providers.fakes import Heard, chunk, head, http_chunk, request, stream, target
 
@@ -67,7 +68,9 @@ async def test_all_turns_go_over_one_connection() -> None:
     assert server.connections == 1
 
 
-async def test_an_end_that_comes_a_little_later_is_seen() -> None:
+async def test_an_end_that_comes_a_little_later_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "END_SECONDS", 10)
+
     def answer(writer: StreamWriter, _: int) -> None:
         writer.write(head() + http_chunk(HELLO))
         asyncio.get_running_loop().call_later(0.005, writer.write, END)

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from holdfast.client.errors import (
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.run import Run
 from holdfast.client.run_lists import RunListing
+from holdfast.client.stream.run_watch import RunDescription
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.web.auth.sessions import Person
@@ -27,6 +27,7 @@ from holdfast.web.call import decision_form, loader, routes
 from holdfast.web.call.decision_form import DecisionForm
 from holdfast.web.call.loader import OpenCall, find_next_pending
 from holdfast.web.forms.form_values import SubmittedForm
+from holdfast.web.listing.pending_runs import PendingList, PendingRuns
 from holdfast.web.services import Services
 from tests.web.call.test_page import over, question
 from tests.web.call.test_texts import decided
@@ -34,10 +35,8 @@ from tests.web.conftest import FULL_FOR_ANN
 from tests.web.listing.test_rows import ANN, AT, run, waiting
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> list[str]:
-    """Have runs answer so: what waits in them, or an error; of the name `never`, nothing. What the
-    lists were searched for."""
-    queries: list[str] = []
+def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> None:
+    """Have runs answer so: what waits in them, or an error; of the name `never`, nothing."""
 
     async def waits(self: Run) -> list[PendingApproval]:
         if self.id == "never":
@@ -47,14 +46,20 @@ def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> list[str]:
             raise answer
         return list(answer)
 
-    async def found(_: HoldfastClient, query: object, *more: Any) -> list[RunListing]:
-        queries.append(str(query))
-        return [run(id) for id in said]
-
+    info = question().run_info
+    shown: dict[str, Any] = {"since": AT, "agent": info.agent, "principal": info.principal}
+    shown |= {"tools": ("pay",), "groups": (names.FOR_ANYBODY,)}
+    listing(monkeypatch, *(run(id, **shown) for id in said))
     monkeypatch.setattr(Run, "approvals", waits)
-    monkeypatch.setattr(HoldfastClient, "list_runs", found)
-    monkeypatch.setattr(loader, "first_runs", found)
-    return queries
+
+
+def listing(monkeypatch: pytest.MonkeyPatch, *runs: RunListing) -> None:
+    """Have these runs be listed."""
+
+    async def read(_: PendingRuns) -> PendingList:
+        return PendingList(runs, len(runs))
+
+    monkeypatch.setattr(PendingRuns, "read", read)
 
 
 async def test_what_is_alike_is_told_first_what_is_the_same_and_no_more_than_a_few(
@@ -80,17 +85,22 @@ async def test_what_is_alike_is_told_first_what_is_the_same_and_no_more_than_a_f
     )
 
 
+@pytest.mark.parametrize(("principal", "similar"), [("Ada", ["a"]), ("", ["b"])])
 async def test_alike_is_of_the_same_principal_or_else_of_the_same_agent(
-    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, principal: str, similar: list[str]
 ) -> None:
-    queries = answering(monkeypatch)
-    for principal in ("Ada", ""):
-        one = question(principal)
-        of_desk = replace(one, run_info=replace(one.run_info, agent="desk"))
-        await loader.find_similar_calls(Services(HoldfastClient(nowhere)), of_desk)
-    by_principal, by_agent = (query.partition("awaiting_approval")[2] for query in queries)
-    assert by_principal == '" AND AgentPrincipal = "Ada" AND PendingTools = "pay"'
-    assert by_agent == '" AND AgentName = "desk" AND PendingTools = "pay"'
+    answering(monkeypatch, a=[waiting()], b=[waiting()], c=[waiting()])
+    of_desk = {"agent": "desk", "principal": "bob"}
+    listing(
+        monkeypatch,
+        run("a", tools=("pay",), agent="another", principal="Ada"),
+        run("b", tools=("pay", "tell"), **of_desk),
+        run("c", tools=("tell",), agent="desk", principal="Ada"),
+    )
+    one = question(principal)
+    one = replace(one, run_info=replace(one.run_info, agent="desk"))
+    found = await loader.find_similar_calls(Services(HoldfastClient(nowhere)), one)
+    assert [each.run for each in found] == similar
 
 
 async def test_nobody_waits_long_for_what_is_alike_or_next(
@@ -220,7 +230,7 @@ async def test_what_others_do_is_told_to_who_has_the_page_open(
         return found[0]
 
     async def observe(_: Run) -> Any:
-        return SimpleNamespace(position=len(found))
+        return RunDescription(("r", len(found)), closed=False, streaming=None)
 
     monkeypatch.setattr(routes, "load_call", look)
     monkeypatch.setattr(Run, "observe", observe)

@@ -15,14 +15,14 @@ from tests.support.inbox import inbox
 SECRET = "the fault itself"
 
 
-async def _breaks(*_: Any, **__: Any) -> Any:
+def _breaks(*_: Any, **__: Any) -> Any:
     raise RuntimeError(SECRET)
 
 
 async def test_who_looks_is_told_what_to_do_and_the_log_says_why(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(listing, "read_page", _breaks)
+    monkeypatch.setattr(listing, "find_page", _breaks)
     async with inbox(client) as stage:
         with caplog.at_level(logging.ERROR, "holdfast"):
             page = await stage.get("/")

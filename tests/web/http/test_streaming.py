@@ -12,6 +12,7 @@ from temporalio.client import Client
 
 from holdfast.client.errors import EncryptedError
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.remote_run import RemoteRun
 from holdfast.client.stream.deltas import Frame
 from holdfast.web.api import runs as of_runs
 from holdfast.web.api.api_request import ApiRequest
@@ -56,11 +57,10 @@ def test_what_has_several_lines_is_one_event() -> None:
 async def test_who_asks_for_the_head_alone_holds_no_stream(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch, method: str, holds: bool
 ) -> None:
-    class There:
-        async def describe(self) -> None:
-            """It is there."""
+    async def describe(self: RemoteRun) -> None:
+        """It is there."""
 
-    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: There())
+    monkeypatch.setattr(RemoteRun, "describe", describe)
     scope = {"type": "http", "method": method, "headers": [], "query_string": b""}
     asked = Request(scope | {"state": {"person": Person("ann")}})
     answer = await of_runs.follow(ApiRequest(asked, Services(HoldfastClient(nowhere)), "r"))

@@ -9,8 +9,8 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 
 from holdfast.client.errors import UNREACHABLE, HasEndedError, HoldfastError
-from holdfast.client.remote_run import RunDescription
 from holdfast.client.run import Run as ClientRun
+from holdfast.client.stream.run_watch import RunDescription
 from tests.support.backend import SIDE_BY_SIDE, Run, backend
 from tests.support.eventually import eventually
 from tests.support.inbox import Stage, inbox
@@ -163,7 +163,7 @@ async def test_what_ends_meanwhile_has_ended_and_what_cannot_be_reached_has_not(
     where: str | None,
 ) -> None:
     async def looked(_: ClientRun) -> RunDescription:
-        return RunDescription(("x", 1), closed=False, busy=False, streaming=None)
+        return RunDescription(("x", 1), closed=False, streaming=None)
 
     async def fails(*_: Any) -> None:
         raise error

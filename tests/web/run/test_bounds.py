@@ -15,6 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.errors import EncryptedError, HoldfastError, NoWorkerError
 from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.remote_run import RemoteRun
 from holdfast.client.result import RunEnding
 from holdfast.runtime.data_converter import data_converter
 from holdfast.schemas import names
@@ -34,6 +35,7 @@ class Lists:
     """A server whose list of runs is this one, or that refuses to be asked for it."""
 
     namespace = "default"
+    data_converter = data_converter
 
     def __init__(self, *runs: Any, refuses: RPCStatusCode | None = None) -> None:
         self.runs, self.refuses = runs, refuses
@@ -232,11 +234,10 @@ async def test_a_picture_that_cannot_be_read_is_not_there(
     content = [{"type": "image", "mediaType": "image/png", "data": data}]
     entry = {"n": 1, "type": "message", "message": {"role": "user", "content": content}}
 
-    class Shows:
-        async def page(self, log: str, after: int, limit: int) -> list[Any]:
-            return [entry]
+    async def page(self: RemoteRun, log: str, after: int, limit: int) -> list[Any]:
+        return [entry]
 
-    monkeypatch.setattr(HoldfastClient, "run", lambda self, run_id: Shows())
+    monkeypatch.setattr(RemoteRun, "page", page)
     asking = RunPages(Services(HoldfastClient(nowhere))).picture(asked(n=1, index=0))
     if there:
         assert (await asking).body == b"hi"

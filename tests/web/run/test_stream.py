@@ -13,9 +13,9 @@ from temporalio.client import Client
 
 from holdfast.client.errors import NO_SUCH, UNREACHABLE, EncryptedError, HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.remote_run import RunDescription
 from holdfast.client.run import Run
 from holdfast.client.stream.heartbeats import AnswerProgress, CallProgress
+from holdfast.client.stream.run_watch import RunDescription, RunWatches
 from holdfast.web.auth.sessions import Person
 from holdfast.web.http.streaming import SessionEnd
 from holdfast.web.run import routes
@@ -25,6 +25,7 @@ from holdfast.web.services import Services
 from tests.support.backend import SIDE_BY_SIDE, backend
 from tests.support.inbox import Stage
 from tests.support.model_server import Answer
+from tests.support.watches import watches
 from tests.web.conftest import FULL_FOR_ANN
 
 
@@ -98,11 +99,13 @@ def test_an_answer_is_over_once() -> None:
 class Seen(Run):
     """A run that looks as a test wants it; the last look is seen again and again."""
 
-    looks: list[RunDescription | HoldfastError]
-    looked: int = field(default=0)
+    steps: list[RunDescription | HoldfastError]
+    looked: int = 0
+    id: str = "run-1"
+    _watches: RunWatches = field(default_factory=watches)
 
     async def observe(self) -> RunDescription:
-        look = self.looks[min(self.looked, len(self.looks) - 1)]
+        look = self.steps[min(self.looked, len(self.steps) - 1)]
         self.looked += 1
         if isinstance(look, HoldfastError):
             raise look
@@ -111,7 +114,7 @@ class Seen(Run):
 
 def look(length: int, *, closed: bool = False, text: str = "", attempts: int = 0) -> RunDescription:
     said = streaming(text) if text else None
-    return RunDescription(("r", length), closed, not closed, said, attempts=attempts)
+    return RunDescription(("r", length), closed, said, attempts=attempts)
 
 
 async def frames(seen: str, *looks: RunDescription | HoldfastError) -> list[tuple[str, Any]]:

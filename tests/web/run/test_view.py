@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
 
 from holdfast.client.errors import NoWorkerError
 from holdfast.client.holdfast_client import HoldfastClient
@@ -22,6 +23,8 @@ AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
 
 class NoDelegates:
     """A server that lists none."""
+
+    data_converter = pydantic_data_converter
 
     async def list_workflows(self, query: str, limit: int, **_: Any) -> AsyncIterator[Any]:
         nothing: list[Any] = []

@@ -13,12 +13,19 @@ from temporalio import exceptions
 from temporalio.api.history.v1 import ActivityTaskScheduledEventAttributes
 from temporalio.client import Client
 
+from bench.counters import ACTIONS
+from bench.server import embedded
 from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker import WorkerSettings, build_worker
+from holdfast.hosting.worker_parts import WorkerParts
+from holdfast.runtime.data_converter import data_converter, with_store
+from holdfast.runtime.storage.folder import FolderStore
 from holdfast.schemas import names
 from holdfast.workflows.input import model_failure_message
 from tests.support.backend import Backend, Run
+from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call, serve
+from tests.support.process import WorkerProcess
 from tests.workflows.commands.test_model_tools import GOOD, MOOD
 
 pytestmark = pytest.mark.usefixtures("ledger")
@@ -152,3 +159,44 @@ def test_a_turn_that_does_not_come_is_told_with_what_may_be_the_matter() -> None
         last_heartbeat_details=[],
     )
     assert "`maxRequestsPerMinute`" in model_failure_message(error)
+
+
+async def test_requests_that_another_process_makes_cost_no_query_where_there_is_a_store(
+    settings: WorkerSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        assert len(body["messages"]) == 2 * turn
+        return Answer(calls=[call("echo", text=f"{turn}")]) if turn < 4 else Answer("done")
+
+    store = FolderStore(tmp_path / "store")
+    # The process of the run leaves the endpoint's requests to the other one.
+    monkeypatch.setattr(WorkerParts, "request_workers", lambda *_: [])
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(embedded())
+        config = server.client.config()
+        config["data_converter"] = with_store(data_converter, store)
+        client = Client(**config)
+        model = stack.enter_context(serve(answer))
+        limited = f"fake: {{provider: openai, baseUrl: '{model.url}', maxRequestsPerMinute: 6000}}"
+        endpoints = tmp_path / "endpoints.yaml"
+        endpoints.write_text(limited)
+        await stack.enter_async_context(build_worker(client, settings))
+        run = await Backend(client, settings.task_queue, model).start(["echo"])
+        await eventually(lambda: scheduled(run, names.GENERATE))
+        await eventually(lambda: stored(tmp_path / "store"))
+        options = ["--task-queue", settings.task_queue, "--endpoints", str(endpoints)]
+        options += ["--store", str(tmp_path / "store")]
+        address = client.service_client.config.target_host
+        other = WorkerProcess(address, *options, "--tools", str(TOOLS))
+        await asyncio.to_thread(other.start)
+        stack.push_async_callback(asyncio.to_thread, other.stop)
+        assert (await run.result())["output"] == "done"
+        counts = await server.counters.settled()
+    assert counts[ACTIONS, "grpc_QueryWorkflow"] == 0
+
+
+async def stored(folder: Path) -> list[Path]:
+    """The values in a store."""
+    return [path for path in folder.rglob("*") if path.is_file() and path.name[0] != "."]
