@@ -13,7 +13,6 @@ from typing import Final
 from holdfast.cli.listen_address import (
     add_listening,
     check_private,
-    environment_secret,
     open_listener,
     public_origin,
 )
@@ -21,7 +20,9 @@ from holdfast.cli.parser import Commands, add_person
 from holdfast.cli.prompts.answers import Approver
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, wrong_command, wrong_settings
+from holdfast.runtime.secrets import shared_secret
 from holdfast.runtime.settings_files.file_problems import LoadError
+from holdfast.schemas.internal.live_answer import VIEWERS_KEY
 from holdfast.web.http.origins import own_origins
 
 DEFAULT_PORT: Final = 8235
@@ -46,15 +47,17 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
     """Serve the inbox until it is stopped."""
     # Imported here: the other commands need no HTTP server, and start sooner.
     from holdfast.cli.serving import serve
+    from holdfast.client.stream.local_viewer import local_viewer
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess, open_sign_in
     from holdfast.web.auth.sessions import TextSealer, build_person
     from holdfast.web.auth.sign_in import LinkSignIn
     from holdfast.web.http.problems import RefusedRequest
+    from holdfast.web.live_answers import with_live_answers
     from holdfast.web.monitoring import InboxHealth, export_metrics
     from holdfast.web.services import Services
 
-    seal = TextSealer(environment_secret(SECRET_VARIABLE) or None)
+    seal = TextSealer(shared_secret(SECRET_VARIABLE) or None)
     file, name = settings or os.environ.get(SETTINGS_VARIABLE), approver.name or ""
     path, link = Path(file) if file else None, LinkSignIn(seal, name, approver.groups)
     async with AsyncExitStack() as stack:
@@ -84,16 +87,20 @@ async def inbox(*, settings: str | None, host: str, port: int, approver: Approve
                 raise wrong_command(wrong, todo)
         check_private(host, url, "`url: https://…` in its `--settings`")
         parts = Services(await connect(), approver.signer, chosen.temporal_ui, chosen.programs)
-        await stack.enter_async_context(export_metrics(parts.client, os.environ))
+        await stack.enter_async_context(export_metrics(parts.pending, os.environ))
         socket = stack.enter_context(open_listener(host, port))
         own = own_origins(host, socket.getsockname()[1], url)
         access = RequestAccess(own, sign_in.method, sign_in.bearer)
-        at = public_origin(own)
+        at, health = public_origin(own), InboxHealth(parts.client.temporal)
+        app = AuthMiddleware(application(parts), access, health)
+        key = shared_secret(VIEWERS_KEY)
+        await stack.enter_async_context(local_viewer(parts.client.live))
         await serve(
-            AuthMiddleware(application(parts), access, InboxHealth(parts.client.temporal)),
+            with_live_answers(app, parts.client.live, key) if key else app,
             socket,
             f"inbox ready: {link.address(at) if sign_in.method is link else at}",
             stopping=access.stopping,
             most_connections=MAX_CONNECTIONS,
+            sockets=bool(key),
         )
     return DONE

@@ -1,7 +1,7 @@
 """Many runs at once, from Temporal's lists: no worker is needed.
 
 A filter is a query of Temporal. The result is as current as the lists, which can lag behind the
-runs by a moment. `client.visibility` sorts the runs.
+runs by a moment.
 """
 
 from dataclasses import dataclass
@@ -125,6 +125,16 @@ class RunFilter:
         if self.id_prefix:
             terms.append(f"WorkflowId STARTS_WITH {_quoted(self.id_prefix)}")
         return "".join(f" AND {term}" for term in terms)
+
+    def matches(self, run: RunListing) -> bool:
+        """Report whether a run of the status matches the other fields."""
+        return (
+            (not self.agent or run.agent == self.agent)
+            and (not self.principal or run.principal == self.principal)
+            and (not self.tool or self.tool in run.tools)
+            and (not self.groups or not set(self.groups).isdisjoint(run.groups))
+            and run.id.startswith(self.id_prefix)
+        )
 
 
 EVERY_RUN: Final = RunFilter()

@@ -1,8 +1,8 @@
 """What others watch of the inbox: `/health` for probes, and its metrics.
 
 The metrics are the number of runs with pending approvals, and the longest wait. A worker knows its
-own runs only; the inbox counts all of them whenever metrics are exported. Several inboxes export
-the same numbers, so an aggregation takes the maximum.
+own runs only; the inbox takes those of all from its list whenever metrics are exported. Several
+inboxes export the same numbers, so an aggregation takes the maximum.
 """
 
 import asyncio
@@ -19,8 +19,6 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from holdfast.client.errors import HoldfastError, wrong_command
-from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.visibility import waiting_count_and_oldest
 from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.telemetry.metrics import OLDEST, WAITING
 from holdfast.runtime.telemetry.startup import start_telemetry
@@ -29,6 +27,7 @@ from holdfast.runtime.telemetry.telemetry_settings import (
     read_telemetry,
     telemetry_secrets,
 )
+from holdfast.web.listing.pending_runs import NO_STATUS, PendingList, PendingRuns
 
 HEALTH: Final = "/health"
 # The minimum between two queries, however many probes there are.
@@ -41,7 +40,7 @@ MEASURE_SECONDS: Final = 5.0
 
 
 @asynccontextmanager
-async def export_metrics(client: HoldfastClient, environ: Mapping[str, str]) -> AsyncIterator[None]:
+async def export_metrics(pending: PendingRuns, environ: Mapping[str, str]) -> AsyncIterator[None]:
     """Export metrics to the collector of the environment until the block ends.
 
     Raises:
@@ -53,7 +52,7 @@ async def export_metrics(client: HoldfastClient, environ: Mapping[str, str]) -> 
     except TelemetrySettingsError as error:
         raise wrong_command(error.reason, error.fix) from None
     if telemetry is not None:
-        register_gauges(telemetry.meter, client)
+        register_gauges(telemetry.meter, pending)
     try:
         yield
     finally:
@@ -62,30 +61,30 @@ async def export_metrics(client: HoldfastClient, environ: Mapping[str, str]) -> 
             await asyncio.to_thread(telemetry.close)
 
 
-def register_gauges(meter: Meter, client: HoldfastClient) -> None:
-    """Register the gauges, which query Temporal on every export."""
+def register_gauges(meter: Meter, pending: PendingRuns) -> None:
+    """Register the gauges, which read the list of pending approvals on every export."""
     loop = asyncio.get_running_loop()
 
     def register(
-        name: str, unit: str, description: str, value: Callable[[int, datetime | None], float]
+        name: str, unit: str, description: str, value: Callable[[PendingList], float]
     ) -> None:
         def observe(_: CallbackOptions) -> Iterable[Observation]:
-            query = asyncio.run_coroutine_threadsafe(waiting_count_and_oldest(client), loop)
+            reading = asyncio.run_coroutine_threadsafe(pending.read(), loop)
             try:
-                found = query.result(MEASURE_SECONDS)
+                found = reading.result(MEASURE_SECONDS)
             except (TimeoutError, HoldfastError):
-                query.cancel()
+                reading.cancel()
                 return []  # the missing value is visible in the metrics
-            return [Observation(value(*found))]
+            return [] if found.missing_attributes == NO_STATUS else [Observation(value(found))]
 
         meter.create_observable_gauge(name, [observe], unit, description)
 
-    def age(count: int, oldest: datetime | None) -> float:
-        if not count or oldest is None:
-            return 0.0
-        return max(0.0, (datetime.now(UTC) - oldest).total_seconds())
+    def age(found: PendingList) -> float:
+        now = datetime.now(UTC)
+        oldest = min((run.since for run in found.runs if run.since), default=now)
+        return max(0.0, (now - oldest).total_seconds())
 
-    register(WAITING, "{run}", "Runs that wait for a person.", lambda count, oldest: count)
+    register(WAITING, "{run}", "Runs that wait for a person.", lambda found: found.count)
     register(OLDEST, "s", "How long the oldest question has waited.", age)
 
 

@@ -4,6 +4,7 @@ The page of a call, the list and the HTTP API send their decisions through `Serv
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from urllib.parse import quote
 
 from holdfast.client.errors import RejectedError
@@ -12,6 +13,7 @@ from holdfast.client.signing import Signer
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.settings.inbox import Programs
+from holdfast.web.listing.pending_runs import PendingRuns
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,11 @@ class Services:
     signer: Signer | None = None
     temporal_ui: str | None = None
     programs: Programs = field(default_factory=Programs)
+
+    @cached_property
+    def pending(self) -> PendingRuns:
+        """Return the list of pending approvals that all pages share."""
+        return PendingRuns(self.client)
 
     def link_to(self, run_id: str, execution: str = "") -> str | None:
         """Return the page of an execution in Temporal's UI, by default of the newest one."""
@@ -54,4 +61,6 @@ class Services:
             pending = [(one.call_id, one.digest) for one in await run.approvals()]
             if (decision.call_id, decision.digest) not in pending:
                 raise
-        return await run.decide(decision)
+            return await run.decide(decision)
+        finally:
+            self.pending.recheck(run_id)

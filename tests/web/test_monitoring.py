@@ -16,8 +16,10 @@ from holdfast.client.errors import HoldfastError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.web import monitoring
+from holdfast.web.listing.pending_runs import NO_STATUS, PendingList, PendingRuns
 from holdfast.web.monitoring import InboxHealth
 from tests.support.traces import measured
+from tests.web.listing.test_rows import run
 
 HOUR = timedelta(hours=1)
 ASKED = Request({"type": "http"})
@@ -30,9 +32,10 @@ def gauges(client: Client, monkeypatch: pytest.MonkeyPatch) -> Gauges:
 
     async def gauges_(answer: Any = None) -> dict[str, float]:
         if answer is not None:
-            monkeypatch.setattr(monitoring, "waiting_count_and_oldest", answer)
+            monkeypatch.setattr(PendingRuns, "read", answer)
         reader = InMemoryMetricReader()
-        monitoring.register_gauges(Telemetry(reader=reader).meter, HoldfastClient(client))
+        pending = PendingRuns(HoldfastClient(client))
+        monitoring.register_gauges(Telemetry(reader=reader).meter, pending)
         found = await asyncio.to_thread(measured, reader)
         return {name: amount for name, points in found.items() for _, amount in points}
 
@@ -47,8 +50,10 @@ def gauges(client: Client, monkeypatch: pytest.MonkeyPatch) -> Gauges:
 async def test_what_waits_is_counted_and_the_oldest_of_it_timed(
     gauges: Gauges, count: int, oldest: timedelta | None, waited: int
 ) -> None:
-    async def answer(_: Client) -> tuple[int, datetime | None]:
-        return count, None if oldest is None else datetime.now(UTC) + oldest
+    async def answer(_: PendingRuns) -> PendingList:
+        since = None if oldest is None else datetime.now(UTC) + oldest
+        found = [run(since=since), run(since=None), run(since=since)]
+        return PendingList(found[:count], count)
 
     assert await gauges(answer) == {
         "holdfast.approvals.waiting": count,
@@ -59,14 +64,17 @@ async def test_what_waits_is_counted_and_the_oldest_of_it_timed(
 async def test_a_server_that_does_not_answer_in_time_is_not_measured(
     gauges: Gauges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(_: Client) -> tuple[int, datetime | None]:
+    async def fails(_: PendingRuns) -> PendingList:
         raise HoldfastError("Temporal does not answer", "start it", 3)
 
-    async def never(_: Client) -> tuple[int, datetime | None]:
+    async def never(_: PendingRuns) -> PendingList:
         await asyncio.Event().wait()
         raise AssertionError
 
-    assert await gauges(fails) == {}
+    async def lacks(_: PendingRuns) -> PendingList:
+        return PendingList([run()], 1, NO_STATUS)
+
+    assert await gauges(fails) == await gauges(lacks) == {}
     monkeypatch.setattr(monitoring, "MEASURE_SECONDS", 0.05)
     async with asyncio.timeout(10):
         assert await gauges(never) == {}
@@ -81,7 +89,7 @@ async def test_it_is_asked_of_the_server_itself(gauges: Gauges) -> None:
 async def test_a_wrong_variable_keeps_it_from_starting(client: Client) -> None:
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}
     with pytest.raises(HoldfastError, match="OTEL_EXPORTER_OTLP_ENDPOINT holds no address"):
-        async with monitoring.export_metrics(HoldfastClient(client), environ):
+        async with monitoring.export_metrics(PendingRuns(HoldfastClient(client)), environ):
             pass
 
 

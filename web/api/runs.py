@@ -189,7 +189,7 @@ async def follow(asked: ApiRequest) -> Response:
     except ValueError as error:
         raise HttpProblem("bad_request", f"`Last-Event-ID`: {error}.") from None
     run = asked.parts.client.run(asked.run_id)
-    await run.describe()
+    await run.share("description", run.describe)  # raises if the run does not exist
     if position.ended:
         return Response(status_code=204)  # the status by which a browser stops reconnecting
     if asked.request.method == "HEAD":

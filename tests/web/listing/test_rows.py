@@ -5,16 +5,22 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
-from temporalio.client import Client
 
 from holdfast.client.errors import NoWorkerError
-from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.run_lists import MissingAttributesError, RunListing
+from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval, digest_of
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing import page_query
-from holdfast.web.listing.page_query import PAGE_RUNS, ListPage, ListView, order_by_answers
+from holdfast.web.listing.page_query import (
+    ORDERS,
+    PAGE_RUNS,
+    ListPage,
+    ListView,
+    find_page,
+    order_by_answers,
+)
+from holdfast.web.listing.pending_runs import NO_STATUS, NO_TIMES, PendingList
 from holdfast.web.listing.rows import (
     MAX_OF_A_RUN,
     PendingRow,
@@ -132,14 +138,16 @@ def test_what_reads_as_another_name_is_not_offered() -> None:
 def test_the_mark_of_a_page_is_another_when_anything_on_it_is() -> None:
     first = run(since=AT, until=AT, tools=("pay",))
     marks = {
-        ListPage([first], [], 1, False).mark,
-        ListPage([first], [], 2, False).mark,
-        ListPage([run("other", since=AT, until=AT, tools=("pay",))], [], 1, False).mark,
-        ListPage([run(since=None, until=AT, tools=("pay",))], [], 1, False).mark,
-        ListPage([run(since=AT, until=None, tools=("pay",))], [], 1, False).mark,
-        ListPage([run(since=AT, until=AT, tools=("pay", "tell"))], [], 1, False).mark,
+        ListPage([first], 1, False).mark,
+        ListPage([first], 2, False).mark,
+        ListPage([run("other", since=AT, until=AT, tools=("pay",))], 1, False).mark,
+        ListPage([run(since=None, until=AT, tools=("pay",))], 1, False).mark,
+        ListPage([run(since=AT, until=None, tools=("pay",))], 1, False).mark,
+        ListPage([run(since=AT, until=AT, tools=("pay", "tell"))], 1, False).mark,
+        ListPage([first], 1, False, decisions={first.id: 1}).mark,
+        ListPage([first], 1, False, decisions={"another": 1}).mark,
     }
-    assert len(marks) == 6
+    assert len(marks) == 7
 
 
 @pytest.mark.parametrize("name", ["agent", "tool", "principal", "group", "run"])
@@ -153,7 +161,7 @@ def test_what_is_filtered_says_so_and_stays_so_in_every_address(name: str) -> No
 
 
 def test_the_groups_to_choose_from_are_ones_own_the_pages_and_the_one_that_is_chosen() -> None:
-    found = ListPage([run(groups=("ops", names.FOR_ANYBODY))], [], 1, False)
+    found = ListPage([run(groups=("ops", names.FOR_ANYBODY))], 1, False)
     view = ListView.parse({"group": "group:the board"})
     assert [name for _, name in view.group_options([*ANN.groups, *found.runs[0].groups])] == [
         *("finance", "ops", "the board", "anyone")
@@ -170,11 +178,11 @@ def told(
 
 
 def lacking(*runs: RunListing, unasked: bool = False) -> ListPage:
-    return ListPage(runs, [], len(runs), False, "since when runs wait", unasked)
+    return ListPage(runs, len(runs), False, "since when runs wait", unasked)
 
 
 def ids(found: ListPage) -> list[str]:
-    return [one.id for one in found.all_runs]
+    return [one.id for one in found.runs]
 
 
 def test_runs_are_put_in_order_by_what_they_answer_and_who_is_silent_stands_below() -> None:
@@ -189,14 +197,14 @@ def test_runs_are_put_in_order_by_what_they_answer_and_who_is_silent_stands_belo
         "gone": NoWorkerError("desk"),
     }
     everything = told(found, said)
-    assert ids(everything) == ["new", "old", "late", "gone"]
+    assert ids(everything) == ["new", "old", "gone", "late"]
     assert (everything.count, everything.has_more) == (4, False)
-    assert ids(told(found, said, "tool=tell")) == ["old", "late", "gone"]
-    assert ids(told(found, said, "group=group:ops")) == ["old", "late", "gone"]
-    assert ids(told(found, said, "group=mine", ("ops",))) == ["new", "old", "late", "gone"]
-    assert ids(told(found, said, "group=mine")) == ["new", "late", "gone"]
+    assert ids(told(found, said, "tool=tell")) == ["old", "gone", "late"]
+    assert ids(told(found, said, "group=group:ops")) == ["old", "gone", "late"]
+    assert ids(told(found, said, "group=mine", ("ops",))) == ["new", "old", "gone", "late"]
+    assert ids(told(found, said, "group=mine")) == ["new", "gone", "late"]
     behind = ListView().page_after(everything.runs[0])
-    assert ids(order_by_answers(found, said, behind, ())) == ["old"]
+    assert ids(order_by_answers(found, said, behind, ())) == ["old", "gone", "late"]
 
 
 def test_that_not_all_were_asked_is_another_thing_than_that_there_is_a_next_page() -> None:
@@ -212,33 +220,70 @@ def test_that_not_all_were_asked_is_another_thing_than_that_there_is_a_next_page
     assert (few.has_more, count_of(few)) == (False, "More than 0 runs may have pending approvals")
 
 
-async def test_runs_without_a_place_stand_on_the_first_page_and_no_more_than_a_few_are_asked(
-    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+def found_in(*runs: RunListing, view: str = "", **more: Any) -> ListPage:
+    pending = PendingList(runs, more.pop("count", len(runs)), **more)
+    return find_page(pending, ListView.parse(dict(parse_qsl(view))), ANN.groups)
+
+
+# Some every few minutes, some in a heap, some of one moment, some long ago.
+AGOS = [
+    *(timedelta(minutes=7 * n) for n in range(20)),
+    *(timedelta(milliseconds=n) for n in range(20)),
+    *[timedelta(hours=2)] * 20,
+    *(timedelta(days=40 * n, microseconds=n) for n in range(1, 10)),
+]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_page_by_page_everything_comes_once_and_in_order(order: str) -> None:
+    runs = [
+        run(f"{n:02}", since=AT - ago, until=AT + timedelta(days=500) - 2 * ago)
+        for n, ago in enumerate(AGOS)
+    ]
+    view, pages = ListView(order), [found_in(*runs, view=f"order={order}")]
+    while pages[-1].has_more:
+        view = view.page_after(pages[-1].runs[-1])
+        pages.append(found_in(*runs, view=view.query))
+    assert [len(page.runs) for page in pages] == [PAGE_RUNS, PAGE_RUNS, len(AGOS) - 2 * PAGE_RUNS]
+    found = [one for page in pages for one in page.runs]
+    times = [one.since if order == "newest" else one.until for one in found]
+    assert times == sorted(times, reverse=order == "newest")  # type: ignore[type-var]
+    assert {one.id for one in found} == {one.id for one in runs}
+
+
+def test_runs_without_a_time_stand_below_the_others() -> None:
+    runs = [run("late"), run("a", since=AT), run("b", since=AT - timedelta(1), until=AT)]
+    assert ids(found_in(*runs)) == ["a", "b", "late"]
+    assert ids(found_in(*runs, view="order=expiring")) == ["b", "a", "late"]
+    for order, first, further in (("newest", 0, []), ("expiring", 1, ["late"])):
+        behind = ListView(order).page_after(runs[first])
+        assert ids(found_in(*runs, view=behind.query)) == further
+
+
+def test_what_expires_is_counted_in_the_view() -> None:
+    soon, later = (datetime.now(UTC) + timedelta(minutes=minutes) for minutes in (59, 61))
+    runs = [run("a", until=soon, agent="x"), run("b", until=soon), run("c", until=later), run("d")]
+    assert found_in(*runs).expiring == 2
+    assert found_in(*runs, view="agent=x").expiring == 1
+
+
+def test_of_more_runs_than_are_listed_the_page_counts_all_and_those_left_out() -> None:
+    runs = [run(f"{n}", since=AT, agent="x") for n in range(3)]
+    assert (found_in(*runs, count=9).count, found_in(*runs, count=9).left_out) == (9, 6)
+    assert found_in(*runs, count=9, view="agent=x").count == 3
+
+
+def test_without_attributes_no_more_than_a_few_are_asked_and_only_what_is_known_filters(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def first(*_: Any) -> list[RunListing]:
-        return []
-
-    async def listed(_: HoldfastClient, query: str, limit: int) -> list[RunListing]:
-        return [run(f"order-{n}") for n in range(5)][:limit]
-
-    async def counted(*_: Any) -> int:
-        return 5
-
-    async def unknown(*_: Any) -> list[RunListing]:
-        raise MissingAttributesError("PendingSince")
-
-    monkeypatch.setattr(page_query, "first_runs", first)
-    monkeypatch.setattr(HoldfastClient, "list_runs", listed)
-    monkeypatch.setattr(HoldfastClient, "count_runs", counted)
-    assert len((await page_query.read_page(HoldfastClient(nowhere), ListView(), ())).unplaced) == 5
-    assert (
-        await page_query.read_page(HoldfastClient(nowhere), ListView(after=(AT, "order-7")), ())
-    ).unplaced == []
-    monkeypatch.setattr(page_query, "first_runs", unknown)
+    runs = [run(f"order-{n}", agent="x") for n in range(5)]
     for most, asked in ((5, 5), (4, 4)):
         monkeypatch.setattr(page_query, "MAX_ASKED", most)
-        found = await page_query.read_page(HoldfastClient(nowhere), ListView(), ())
-        assert (len(found.runs), found.is_incomplete) == (asked, most == 4)
+        page = found_in(*runs, missing_attributes=NO_TIMES, view="agent=x&tool=pay&group=mine")
+        assert (len(page.runs), page.is_incomplete) == (asked, most == 4)
+    assert not found_in(*runs, missing_attributes=NO_TIMES, view="agent=y").runs
+    page = found_in(*runs, missing_attributes=NO_STATUS, view="agent=y&run=order-3")
+    assert ids(page) == ["order-3"]
 
 
 def count_of(found: ListPage) -> str:
@@ -247,7 +292,7 @@ def count_of(found: ListPage) -> str:
 
 
 def test_calls_are_counted_where_every_run_of_the_page_has_answered() -> None:
-    found = ListPage([run("a"), run("b")], [], 2, False)
+    found = ListPage([run("a"), run("b")], 2, False)
     two = [waiting(), waiting("t1c2")]
     assert found.count_calls({"a": two, "b": [waiting()]}) == 3
     assert found.count_calls({"a": two}) is None

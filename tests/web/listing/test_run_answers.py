@@ -1,7 +1,7 @@
 """What runs are asked for a list, and decisions on several (§7): how often, and how many."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -29,7 +29,7 @@ from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.web.auth.sessions import Person
 from holdfast.web.listing import bulk, routes, run_answers, runs
 from holdfast.web.listing.bulk import decide_selected, read_choices
-from holdfast.web.listing.page_query import ListPage
+from holdfast.web.listing.pending_runs import PendingList, PendingRuns
 from holdfast.web.listing.rows import SelectedCall
 from holdfast.web.listing.run_answers import RunAnswers
 from holdfast.web.pages import ENVIRONMENT
@@ -75,14 +75,21 @@ async def test_an_answer_is_good_for_a_moment_and_as_long_as_the_list_says_the_s
         answering(monkeypatch, lambda _: [waiting()]),
         RunAnswers(HoldfastClient(nowhere)),
     )
-    for found in await asyncio.gather(*(answers(questions, run()) for _ in range(2))):
+    placed = run(since=AT)
+    for found in await asyncio.gather(*(answers(questions, placed) for _ in range(2))):
         assert found == {"order-7": [waiting()]}
+    clock.seconds += run_answers.KEPT_SECONDS - 0.1
+    await answers(questions, placed)
     assert len(asks.asked) == 1
-    await answers(questions, run(since=AT))
-    assert len(asks.asked) == 2
-    clock.seconds += run_answers.KEPT_SECONDS + 0.1
+    for changed in (replace(placed, until=AT), replace(placed, tools=("tell",)), run()):
+        await answers(questions, changed)
+    assert len(asks.asked) == 4
+    # Of a run without times, the list shows no change.
+    clock.seconds += run_answers.SILENT_SECONDS + 0.1
     await answers(questions, run())
-    assert len(asks.asked) == 3
+    assert len(asks.asked) == 5
+    await answers(questions, placed)
+    assert len(asks.asked) == 6
 
 
 @pytest.mark.parametrize("nobody", [NoWorkerError("desk"), BusyWorkerError("desk", 7)])
@@ -134,10 +141,11 @@ async def test_a_few_runs_are_asked_at_a_time_and_not_more_than_are_kept(
 ) -> None:
     monkeypatch.setattr(run_answers, "MAX_KEPT", 20)
     asks = answering(monkeypatch, lambda _: [])
-    told = await answers(
-        RunAnswers(HoldfastClient(nowhere)), *(run(f"order-{n}") for n in range(30))
-    )
+    questions, runs = RunAnswers(HoldfastClient(nowhere)), [run(f"order-{n}") for n in range(30)]
+    told = await answers(questions, *runs)
     assert (len(told), len(asks.asked), asks.most) == (20, 20, run_answers.AT_ONCE)
+    # Those of other pages make room.
+    assert len(await answers(questions, *runs[20:])) == 10
 
 
 async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
@@ -276,20 +284,6 @@ def request(query: str, person: Person, *form: tuple[str, str], seen: str = "") 
     return Request({**scope, "state": {"person": person, "form": FormData([*form])}})
 
 
-async def test_a_run_is_asked_anew_once_something_was_decided_in_it(
-    monkeypatch: pytest.MonkeyPatch, nowhere: Client
-) -> None:
-    asks = answering(monkeypatch, lambda _: [waiting()])
-    sending(monkeypatch)
-    waits = routes.PendingPages(Services(HoldfastClient(nowhere)))
-    await answers(waits._asked, run(), run("other"))
-    chosen = ("chosen", str(choice()))
-    done = await waits.decide(request("", ANN, chosen, ("decision", "approve")))
-    assert done.status_code == 200
-    await answers(waits._asked, run(), run("other"))
-    assert asks.asked == ["order-7", "other", "order-7", "order-7"]
-
-
 @pytest.mark.parametrize(
     ("chars", "status", "said"),
     [
@@ -316,14 +310,23 @@ async def test_a_reason_is_one_that_a_run_takes(
 # --- who looks is told -------------------------------------------------------------------
 
 
+def listing(monkeypatch: pytest.MonkeyPatch, found: list[PendingList | Exception]) -> None:
+    """Have the list be read so: each viewer sees what is there when it looks."""
+
+    async def read(_: PendingRuns) -> PendingList:
+        if isinstance(found[0], Exception):
+            raise found[0]
+        return found[0]
+
+    monkeypatch.setattr(PendingRuns, "read", read)
+    monkeypatch.setattr(routes, "EventStream", lambda room, viewer, frames: frames)
+
+
 async def test_who_sees_what_is_for_them_is_told_of_that_and_not_of_anothers(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    async def look(_: Client, view: Any, groups: tuple[str, ...]) -> ListPage:
-        return ListPage([run(tools=groups)], [], 1, False)
-
-    monkeypatch.setattr(routes, "read_page", look)
-    monkeypatch.setattr(routes, "EventStream", lambda room, viewer, frames: frames)
+    runs = [run(group, since=AT, groups=(group,)) for group in ("finance", "ops")]
+    listing(monkeypatch, [PendingList(runs, 2)])
     waits = routes.PendingPages(Services(HoldfastClient(nowhere)))
     ann, bob = ANN, Person("bob", ("ops",))
     streams: list[Any] = [
@@ -334,61 +337,47 @@ async def test_who_sees_what_is_for_them_is_told_of_that_and_not_of_anothers(
     ids = [(await anext(stream)).split("\n")[0] for stream in streams]
     assert len({*ids[:2]}) == 2
     assert ids[2] == ids[3]
-    # Who comes back is told of what they have missed alone.
-    again: Any = await waits.changes(request("", ann, seen=ids[2].removeprefix("id: ")))
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(anext(again), 0.05)
     for stream in streams:
         await stream.aclose()
 
 
-async def test_whoever_listens_is_told_of_trouble_and_of_its_end_from_one_look(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_who_looks_is_told_of_changes_of_trouble_and_of_its_end(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    monkeypatch.setattr(routes, "EVERY_SECONDS", 0)
-    found: asyncio.Queue[str | Exception] = asyncio.Queue()
-
-    async def mark() -> str:
-        seen = await found.get()
-        if isinstance(seen, Exception):
-            raise seen
-        return seen
-
-    async def told(stream: AsyncGenerator[str, None], seen: str | Exception | None = None) -> str:
-        if seen is not None:
-            found.put_nowait(seen)
-        return (await asyncio.wait_for(anext(stream), 20)).strip()
-
-    monkeypatch.setattr(routes, "MAX_WATCHED", 1)
-    watches = routes.ListWatches()
-    stream = watches.changes("all", mark, "before")
-    assert await told(stream, "one") == "id: one\nevent: changed\ndata: changed"
-    # One query serves both.
-    late = watches.changes("all", mark, "before")
     away = HoldfastError("<b>Temporal</b> is away", "wait", UNREACHABLE)
-    trouble = "event: trouble\ndata: &lt;b&gt;Temporal&lt;/b&gt; is away; wait"
-    assert {*await asyncio.gather(told(stream, away), told(late))} == {trouble}
-    over = "event: trouble\ndata: <!-- over -->"
-    assert {*await asyncio.gather(told(stream, "one"), told(late))} == {over}
-    assert await told(late) == "id: one\nevent: changed\ndata: changed"
-    assert watches.has_room("all")
-    assert not watches.has_room("another")
-    await late.aclose()
+    found: list[Any] = [PendingList([run(since=AT)], 1)]
+    listing(monkeypatch, found)
+    waits = routes.PendingPages(Services(HoldfastClient(nowhere)))
+    stream: Any = await waits.changes(request("", ANN))
+    first = await anext(stream)
+    assert first.endswith("\nevent: changed\ndata: changed\n\n")
+    # A viewer that reconnects receives only what it has missed.
+    seen = first.split("\n")[0].removeprefix("id: ")
+    again: Any = await waits.changes(request("", ANN, seen=seen))
+    following = asyncio.ensure_future(anext(again))
+    trouble = "event: trouble\ndata: &lt;b&gt;Temporal&lt;/b&gt; is away; wait\n\n"
+    found[0] = away
+    assert [await anext(stream), await following] == [trouble] * 2
+    found[0] = PendingList([run(since=AT)], 1)
+    assert await anext(stream) == "event: trouble\ndata: <!-- over -->\n\n"
+    found[0] = PendingList([], 0)
+    assert "event: changed" in await anext(stream)
     await stream.aclose()
-    assert watches.has_room("another")
+    await again.aclose()
 
 
-async def test_where_looking_fails_whoever_listens_is_let_go() -> None:
-    async def mark() -> str:
-        raise RuntimeError("what nobody planned")
-
+async def test_where_looking_fails_whoever_listens_is_let_go(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    listing(monkeypatch, [RuntimeError("what nobody planned")])
+    stream: Any = await routes.PendingPages(Services(HoldfastClient(nowhere))).changes(
+        request("", ANN)
+    )
     with pytest.raises(RuntimeError):
-        await anext(routes.ListWatches().changes("all", mark, "before"))
+        await anext(stream)
 
 
-@pytest.mark.parametrize(
-    "bound", [(routes, "MAX_STREAMS", 0), (routes, "MAX_WATCHED", 0), FULL_FOR_ANN]
-)
+@pytest.mark.parametrize("bound", [(routes, "MAX_STREAMS", 0), FULL_FOR_ANN])
 async def test_who_finds_no_room_is_told_to_come_again(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, bound: tuple[Any, str, Any]
 ) -> None:

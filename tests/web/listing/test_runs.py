@@ -1,4 +1,4 @@
-"""The runs (§11): the newest first, how each stands, and of those that failed, why."""
+"""The runs (§11): those that are open first, how each stands, and of those that failed, why."""
 
 import re
 from collections.abc import AsyncIterator
@@ -104,14 +104,20 @@ async def test_earlier_runs_stand_on_further_pages(crowd: Crowd, stage: Stage) -
     for n in range(0, 28, 7):
         await crowd.start(Asks(f"{n + k:02}") for k in range(7))
     first = await stage.get(f"/run?agent={crowd.agent}")
-    earlier = re.search(r'href="([^"]+)">Earlier runs', first.text)
+    earlier = re.search(r'href="([^"]+)">Next page', first.text)
     assert earlier is not None
     second = await stage.get(unescape(earlier[1]))
     rows = rows_of(first) + rows_of(second)
     assert [len(rows_of(first)), len(rows_of(second))] == [25, 3]
     assert len({row.split()[0] for row in rows}) == 28
-    assert "Newest runs" in second.text
+    assert "First page" in second.text
     assert {row.split()[0] for row in rows_of(second)} <= {crowd.id(f"{n:02}") for n in range(7)}
+
+
+async def test_an_address_of_no_page_is_refused(stage: Stage) -> None:
+    page = await stage.get("/run?after=1234/order-7")
+    assert page.status_code == 400
+    assert "`after` names no page of this list" in unescape(page.text)
 
 
 async def test_a_filter_that_nothing_fits_is_said(stage: Stage) -> None:

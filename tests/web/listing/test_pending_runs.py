@@ -1,0 +1,269 @@
+"""The list of pending approvals that all viewers share (§13): when it is read, what it shows."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from holdfast.client.errors import UNREACHABLE, HoldfastError
+from holdfast.client.holdfast_client import HoldfastClient
+from holdfast.client.run import Run
+from holdfast.client.run_lists import MissingAttributesError, RunListing
+from holdfast.schemas import names
+from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.web.listing import pending_runs, routes, run_answers
+from holdfast.web.listing.pending_runs import NO_STATUS, NO_TIMES, PendingRuns
+from holdfast.web.services import Services
+from tests.web.conftest import Clock
+from tests.web.listing.test_rows import ANN, AT, run, waiting
+from tests.web.listing.test_run_answers import request
+
+EVERY_SECONDS = 5.0
+
+
+class Lists:
+    """A server with these runs, and without some search attributes."""
+
+    def __init__(self, runs: list[RunListing]) -> None:
+        self.runs = runs
+        self.queries: list[str] = []
+        self.lacks: set[str] = set()
+        self.is_away = False
+
+    async def list(self, query: str, limit: int) -> list[RunListing]:
+        self.queries.append(query)
+        await asyncio.sleep(0)
+        if self.is_away:
+            raise HoldfastError("Temporal does not answer", "start it", UNREACHABLE)
+        for name in self.lacks:
+            if name in query:
+                raise MissingAttributesError(name)
+        found = self.runs[:limit]
+        self.queries += [query] * ((len(found) - (len(found) == limit)) // pending_runs.PAGE_RUNS)
+        return found
+
+    async def count(self, query: str) -> int:
+        self.queries.append(query)
+        return len(self.runs)
+
+    def take_requests(self) -> int:
+        """The number of requests since this was last called."""
+        found = len(self.queries)
+        self.queries.clear()
+        return found
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Callable[..., Lists]:
+    """Have the server list these runs."""
+    monkeypatch.setattr(pending_runs, "EVERY_SECONDS", EVERY_SECONDS)
+    for module in (pending_runs, run_answers):
+        monkeypatch.setattr(module, "monotonic", clock)
+
+    def serve(*runs: RunListing) -> Lists:
+        lists = Lists([*runs])
+        monkeypatch.setattr(HoldfastClient, "list_runs", lists.list)
+        monkeypatch.setattr(HoldfastClient, "count_runs", lists.count)
+        return lists
+
+    return serve
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, found: dict[str, list[PendingApproval]]) -> None:
+    """Have runs return these approvals, and take every decision."""
+
+    async def approvals(self: Run) -> list[PendingApproval]:
+        return found[self.id]
+
+    async def decide(self: Run, decision: Decision) -> Receipt:
+        found[self.id] = [one for one in found[self.id] if one.call_id != decision.call_id]
+        return Receipt(call_id=decision.call_id, decision=decision.decision, decided=True)
+
+    monkeypatch.setattr(Run, "approvals", approvals)
+    monkeypatch.setattr(Run, "decide", decide)
+
+
+async def decide(parts: Services, call_id: str = "t1c1") -> None:
+    one = waiting(call_id)
+    await parts.decide("a", one, Decision(call_id=call_id, decision="approve", digest=one.digest))
+
+
+def listed(id: str, **more: Any) -> RunListing:
+    return run(id, **{"since": AT, **more})
+
+
+async def shown(pending: PendingRuns) -> list[str]:
+    return [run.id for run in (await pending.read()).runs]
+
+
+async def test_however_many_look_the_list_is_requested_once_in_five_seconds(
+    nowhere: Client, serve: Callable[..., Lists], clock: Clock
+) -> None:
+    lists, pending = serve(listed("a")), PendingRuns(HoldfastClient(nowhere))
+    for _ in range(3):
+        await asyncio.gather(*(pending.read() for _ in range(100)))
+    assert lists.take_requests() == 1
+    lists.runs = []
+    clock.seconds += EVERY_SECONDS - 0.1
+    assert await shown(pending) == ["a"]
+    clock.seconds += 0.2
+    assert await shown(pending) == []
+    assert lists.take_requests() == 1
+
+
+async def test_a_list_of_several_requests_is_kept_as_many_times_longer(
+    nowhere: Client,
+    serve: Callable[..., Lists],
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pending_runs, "PAGE_RUNS", 2)
+    monkeypatch.setattr(pending_runs, "MAX_RUNS", 4)
+    lists = serve(*(listed(f"{n}") for n in range(3)))
+    pending = PendingRuns(HoldfastClient(nowhere))
+    assert await shown(pending) == ["0", "1", "2"]
+    assert lists.take_requests() == 2
+    clock.seconds += 2 * EVERY_SECONDS - 0.1
+    await pending.read()
+    assert lists.take_requests() == 0
+    # Of more than can be listed, the others are counted.
+    lists.runs += [listed(f"{n}") for n in range(3, 9)]
+    clock.seconds += 0.2
+    found = await pending.read()
+    assert (len(found.runs), found.count) == (4, 9)
+    requests = lists.take_requests()
+    clock.seconds += requests * EVERY_SECONDS - 0.1
+    await pending.read()
+    assert lists.take_requests() == 0
+
+
+async def test_where_temporal_does_not_answer_all_viewers_learn_it_from_one_request(
+    nowhere: Client, serve: Callable[..., Lists], clock: Clock
+) -> None:
+    lists, pending = serve(listed("a")), PendingRuns(HoldfastClient(nowhere))
+    lists.is_away = True
+    errors = await asyncio.gather(*(pending.read() for _ in range(9)), return_exceptions=True)
+    assert {str(error) for error in errors} == {"Temporal does not answer; start it"}
+    assert lists.take_requests() == 1
+    lists.is_away = False
+    clock.seconds += EVERY_SECONDS + 0.1
+    assert await shown(pending) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("lacks", "missing"),
+    [
+        (names.PENDING_SINCE, NO_TIMES),
+        (names.PENDING_FOR, NO_TIMES),
+        (names.PENDING_TOOLS, NO_TIMES),
+        (names.AGENT_STATUS, NO_STATUS),
+    ],
+)
+async def test_what_a_namespace_lacks_is_known_from_its_answer(
+    nowhere: Client, serve: Callable[..., Lists], clock: Clock, lacks: str, missing: str
+) -> None:
+    lists, pending = serve(listed("a")), PendingRuns(HoldfastClient(nowhere))
+    lists.lacks = {lacks}
+    assert (await pending.read()).missing_attributes == missing
+    requests = lists.take_requests()
+    clock.seconds += requests * EVERY_SECONDS - 0.1
+    await pending.read()
+    assert lists.take_requests() == 0
+
+
+async def test_a_decided_run_is_hidden_at_once_and_its_next_question_is_not(
+    nowhere: Client, serve: Callable[..., Lists], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists, parts = serve(listed("a"), listed("b")), Services(HoldfastClient(nowhere))
+    found = {"a": [waiting()], "b": [waiting()]}
+    answer(monkeypatch, found)
+    assert await shown(parts.pending) == ["a", "b"]
+    changed = parts.pending.changed
+    await decide(parts)
+    await asyncio.wait_for(parts.pending.wait_until_due(changed), 20)
+    assert changed.is_set()
+    found_list = await parts.pending.read()
+    assert ([run.id for run in found_list.runs], found_list.count) == (["b"], 1)
+    # The list lags behind the run.
+    clock.seconds += EVERY_SECONDS + 0.1
+    assert await shown(parts.pending) == ["b"]
+    found["a"] = [waiting("t2c1")]
+    lists.runs[0] = listed("a", since=AT + timedelta(seconds=9))
+    clock.seconds += EVERY_SECONDS + 0.1
+    assert await shown(parts.pending) == ["a", "b"]
+
+
+async def test_a_page_shows_a_decision_at_once_and_whatever_else_does_not_answer(
+    nowhere: Client, serve: Callable[..., Lists], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = [listed(f"silent-{n}") for n in range(run_answers.AT_ONCE)]
+    serve(listed("a", tools=("pay",)), listed("b"), *silent)
+    parts = Services(HoldfastClient(nowhere))
+    found = {"a": [waiting()], "b": [waiting()]}
+    answer(monkeypatch, found)
+    approvals = Run.approvals
+
+    async def held(self: Run) -> Any:
+        if self.id.startswith("silent"):
+            await asyncio.Event().wait()
+        return await approvals(self)
+
+    monkeypatch.setattr(Run, "approvals", held)
+    monkeypatch.setattr(routes, "ANSWER_SECONDS", 0.05)
+    pages = routes.PendingPages(parts)
+
+    async def text(query: str) -> str:
+        return bytes((await pages.show(request(query, ANN))).body).decode()
+
+    assert ">10 runs with pending approvals<" in await text("")
+    changed = parts.pending.changed
+    await decide(parts)
+    await asyncio.wait_for(changed.wait(), 20)
+    assert ">9 runs with pending approvals<" in await text("")
+    assert "No pending approval matches this filter." in await text("tool=pay")
+
+
+async def test_a_page_hides_a_run_that_answers_that_nothing_is_pending(
+    nowhere: Client, serve: Callable[..., Lists], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was decided elsewhere, and the list lags behind."""
+    serve(listed("a"), listed("b"))
+    answer(monkeypatch, {"a": [], "b": [waiting()]})
+    pages = routes.PendingPages(Services(HoldfastClient(nowhere)))
+    text = bytes((await pages.show(request("", ANN))).body).decode()
+    assert ">1 run with pending approvals<" in text
+    assert "/waiting/b/t1c1" in text
+
+
+async def test_a_run_with_another_pending_call_stays_and_its_viewers_are_notified(
+    nowhere: Client, serve: Callable[..., Lists], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(listed("a"))
+    parts = Services(HoldfastClient(nowhere))
+    answer(monkeypatch, {"a": [waiting(), waiting("t1c2")]})
+    before = await parts.pending.read()
+    changed = parts.pending.changed
+    await decide(parts)
+    await asyncio.wait_for(changed.wait(), 20)
+    after = await parts.pending.read()
+    assert after.runs == before.runs
+    assert after.decisions == {"a": 1}
+    [left] = (await parts.pending.answers.read(after.runs, 20)).values()
+    assert left == [waiting("t1c2")]
+
+
+async def test_a_run_that_answers_nothing_is_listed_again_after_a_while(
+    nowhere: Client, serve: Callable[..., Lists], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(listed("a"))
+    pending = PendingRuns(HoldfastClient(nowhere))
+    answer(monkeypatch, {"a": []})
+    await pending.answers.read((await pending.read()).runs, 20)
+    assert pending.hide_settled()
+    assert not pending.hide_settled()
+    assert await shown(pending) == []
+    clock.seconds += run_answers.KEPT_SECONDS + 0.1
+    assert await shown(pending) == ["a"]
