@@ -1,4 +1,4 @@
-"""`holdfast show`, `approvals` and `list`: one run in full, or many runs in tables."""
+"""`holdfast show`, `cost`, `approvals` and `list`: one run in full, or many runs in tables."""
 
 import asyncio
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Iterable
 from textwrap import indent
 from typing import Any, TypeVar, get_args
 
+from pydantic.alias_generators import to_camel
 from rich.console import Console
 from rich.text import Text
 
@@ -23,6 +24,7 @@ from holdfast.client.errors import (
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.pending_call import PendingCall
 from holdfast.client.question_text import call_name, delegate_line, how_to_decide
+from holdfast.client.records.run_cost import read_run_cost
 from holdfast.client.remote_run import RunStart
 from holdfast.client.result import ending_lines, queued_line, token_counts
 from holdfast.client.run import Run
@@ -45,6 +47,7 @@ from holdfast.runtime.text_safety import (
 )
 from holdfast.schemas import names
 from holdfast.schemas.decision import brief_arguments
+from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.log_entry import read_record
 from holdfast.schemas.run import RunStatus
 
@@ -58,9 +61,13 @@ _T = TypeVar("_T")
 
 
 def add_parsers(commands: Commands) -> None:
-    """Add `show`, `approvals` and `list`."""
+    """Add `show`, `cost`, `approvals` and `list`."""
     parser = add_run_command(commands, "show", show, "print a run in full")
     parser.add_argument("--json", action="store_true", help="print its log as a JSON array")
+
+    text = "print the Actions, history and tokens of a run and its delegates"
+    parser = add_run_command(commands, "cost", cost, text)
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
 
     parser = commands.add_parser("approvals", help="list the pending approvals")
     parser.add_argument("--json", action="store_true", help="print a JSON array")
@@ -229,6 +236,39 @@ async def _print_status(console: Console, remote: Run) -> None:
         _print_field(console, "queued", queued_line(message))
     for there in status.delegate_approvals:
         _print_field(console, "waiting", delegate_line(there))
+
+
+async def cost(*, run: str, json: bool) -> int:
+    """Print what a run has cost; of an open run without a worker, report the tokens last."""
+    client = await connect()
+    remote, found = client.run(run), await read_run_cost(client.temporal, run)
+    usage, silence = Usage(), None
+    try:
+        if (await remote.observe()).closed:
+            ending = await remote.ending(unread=unread_output(run))
+            counted = ending.result or ending.spent
+            usage = usage if counted is None else counted.usage
+        else:
+            usage = (await remote.status()).usage
+    except HoldfastError as error:
+        silence = error
+    if json:
+        tokens = usage.model_dump(mode="json", by_alias=True)
+        counts = {to_camel(name): value for name, value in vars(found).items()}
+        print(as_json({"run": run, **counts, "usage": tokens}, indent=2))
+    else:
+        rows = [(f"{count:,}", kind) for kind, count in found.actions.most_common() if count]
+        print_table(["ACTIONS", "FOR"], rows, cut=False)
+        print(
+            f"\n{found.actions.total():,} Actions, and about {found.heartbeats:,} heartbeats"
+            f"\n{found.history_bytes:,} bytes of history in {found.events:,} events"
+            f"\n{', '.join(token_counts(usage))}"
+        )
+        if found.is_partial:
+            print("Some executions are not counted: they were deleted, or are too many.")
+    if silence is not None:
+        raise silence
+    return DONE
 
 
 def _print_field(console: Console, name: str, text: str) -> None:
