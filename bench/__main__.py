@@ -1,11 +1,18 @@
-"""`python -m bench [PART]…`: the figures of the README, side by side in one run, as ratios."""
+"""`python -m bench [--cluster] [PART]…`: the figures, side by side in one run, as ratios.
+
+Each part has a server of its own: the embedded one, or a cluster.
+"""
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from temporalio.client import Client
 
+from bench.cluster.cluster import cluster
+from bench.cluster.programs import Unavailable
 from bench.measures import (
     cold,
     comparison,
@@ -13,69 +20,97 @@ from bench.measures import (
     flow,
     history,
     inbox,
+    lists,
     permits,
     recovery,
+    shared,
+    viewers,
     waiting,
 )
-from bench.server import server
+from bench.server import Server, Start, embedded
 from holdfast.hosting.process_exit import exit_process
 
-Part = Callable[[], Awaitable[str]]
+Part = Callable[[Start], Awaitable[str]]
 
 
-def served(measure: Callable[[Client], Awaitable[str]]) -> Part:
+def served(measure: Callable[[Server], Awaitable[str]]) -> Part:
     """The same with a server of its own."""
 
-    async def part() -> str:
-        async with server() as client:
-            return await measure(client)
+    async def part(start: Start) -> str:
+        async with start() as server:
+            return await measure(server)
 
     return part
 
 
+def connected(measure: Callable[[Client], Awaitable[str]]) -> Part:
+    """The same with a client of a server of its own."""
+    return served(lambda server: measure(server.client))
+
+
 PARTS: dict[str, Part] = {
     "history": served(history.table),
-    "flow": served(flow.table),
-    "permits": served(permits.table),
+    "flow": connected(flow.table),
+    "permits": connected(permits.table),
     "peers": comparison.table,
-    "approval": first_approval.table,
-    "recovery": served(recovery.table),
-    "waiting": served(lambda client: waiting.table(client, 1_000)),
-    "open": served(lambda client: waiting.table(client, 10_000)),
-    "inbox": served(lambda client: inbox.table(client, 10_000)),
-    "cold": served(cold.table),
+    "turns": partial(comparison.table, sizes=comparison.TURNS),
+    "crowd": partial(comparison.table, sizes=comparison.CROWD),
+    "approval": lambda _: first_approval.table(),
+    "recovery": connected(recovery.table),
+    "shared": served(shared.table),
+    "waiting": served(lambda server: waiting.table(server, 1_000)),
+    "open": served(lambda server: waiting.table(server, 10_000)),
+    "inbox": connected(lambda client: inbox.table(client, 10_000)),
+    "lists": served(lambda server: lists.table(server, 1_000, 100, 15)),
+    "viewers": served(viewers.table),
+    "cold": connected(cold.table),
 }
 # Those that take minutes; the others take an hour, and are to be asked for.
 SHORT = ("history", "flow")
 # In place of a part that takes long, a little of it.
 QUICK: dict[str, Part] = {
-    "peers": comparison.quick,
-    "approval": first_approval.quick,
-    "waiting": served(lambda client: waiting.table(client, 40)),
-    "inbox": served(lambda client: inbox.table(client, 60)),
+    "peers": partial(comparison.table, sizes=comparison.QUICK),
+    "approval": lambda _: first_approval.quick(),
+    "waiting": served(lambda server: waiting.table(server, 40)),
+    "inbox": connected(lambda client: inbox.table(client, 60)),
+    "lists": served(lambda server: lists.table(server, 60, 10, 6)),
+}
+# On a cluster.
+CLUSTER: dict[str, Part] = {
+    "turns": partial(comparison.table, sizes=comparison.CLUSTER_TURNS),
+    "crowd": partial(comparison.table, sizes=comparison.CLUSTER_CROWD),
+    "waiting": PARTS["waiting"],
 }
 
 
-async def main(parts: Sequence[Part]) -> None:
+async def main(given: argparse.Namespace) -> None:
     """Measure and print."""
-    for part in parts:
-        print(f"{await part()}\n", flush=True)
+    offered = CLUSTER if given.cluster else PARTS | QUICK if given.quick else PARTS
+    default = CLUSTER if given.cluster else SHORT
+    start = cluster if given.cluster else embedded
+    for name in given.part or default:
+        print(f"{await offered[name](start)}\n", flush=True)
 
 
-def chosen() -> list[Part]:
-    """The parts that were asked for."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description="The README's figures.")
+def read() -> argparse.Namespace:
+    """What is asked for."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="The figures.")
     default = f"default: {' '.join(SHORT)}"
     parser.add_argument("part", nargs="*", help=f"one of {', '.join(PARTS)}; {default}")
     parser.add_argument("--quick", action="store_true", help="little of it, to see that it works")
+    on_cluster = f"on Temporal's services and PostgreSQL: {', '.join(CLUSTER)}"
+    parser.add_argument("--cluster", action="store_true", help=on_cluster)
     given = parser.parse_args()
+    offered = CLUSTER if given.cluster else PARTS
     for part in given.part:
-        if part not in PARTS:
-            parser.error(f"there is no part `{part}`: choose from {', '.join(PARTS)}")
-    offered = PARTS | QUICK if given.quick else PARTS
-    return [offered[part] for part in given.part or SHORT]
+        if part not in offered:
+            parser.error(f"there is no part `{part}`: choose from {', '.join(offered)}")
+    return given
 
 
 if __name__ == "__main__":
-    asyncio.run(main(chosen()))
+    try:
+        asyncio.run(main(read()))
+    except Unavailable as missing:
+        print(f"not measured: {missing}", file=sys.stderr)
     exit_process(0)

@@ -152,13 +152,13 @@ async def last_turn(model_url: str) -> int:
 
 @asynccontextmanager
 async def our_worker(
-    address: str, queue: str, model_url: str, *options: str
+    address: str, queue: str, model_url: str, *options: str, endpoint: str = "", **environ: str
 ) -> AsyncIterator[Program]:
-    """Our worker, as an operator starts it, with the tools of the bench."""
+    """Our worker, as an operator starts it, with the tools of the bench; `endpoint` adds fields."""
     with tempfile.TemporaryDirectory() as folder:
         endpoints = Path(folder) / "endpoints.yaml"
-        endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model_url}'}}\n")
+        endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model_url}'{endpoint}}}\n")
         command = [sys.executable, "worker.py", "--tools", "bench/programs/tools.py", *options]
         command += ["--endpoints", str(endpoints), "--task-queue", queue]
-        async with running(command, {"TEMPORAL_ADDRESS": address}) as program:
+        async with running(command, {"TEMPORAL_ADDRESS": address, **environ}) as program:
             yield program

@@ -1,6 +1,7 @@
 """`python -m bench.report`: the tables and the curves of figures that were taken before.
 
-They are in `bench/results.json`, as `measures/comparison.py` leaves them there: a row for each run.
+They are in `bench/results.json`, and those of a cluster in `bench/cluster/results.json`, as
+`measures/comparison.py` leaves them there: a row for each run.
 """
 
 import json
@@ -14,7 +15,11 @@ from bench.measures.measured import shown
 from bench.process import ROOT
 from bench.svg import Bar, Line, Panel, bars, curves
 
-RESULTS = ROOT / "bench/results.json"
+# By the name that a picture begins with.
+RESULTS = {
+    "bench": ROOT / "bench/results.json",
+    "cluster": ROOT / "bench/cluster/results.json",
+}
 IMAGES = ROOT / "docs/images"
 OURS = "holdfast"
 
@@ -25,6 +30,8 @@ Medians = dict[tuple[str, int], float]
 PER_TURN: dict[str, tuple[str, Callable[[float], float]]] = {
     "history_bytes": ("history per turn, KB", lambda bytes_: bytes_ / 1000),
     "events": ("events per turn", float),
+    "actions": ("Actions per turn", float),
+    "persistence_requests": ("persistence requests per turn", float),
     "cpu_seconds": ("worker CPU time per turn, ms", lambda seconds: seconds * 1000),
     "wall_seconds": ("wall time per turn, ms", lambda seconds: seconds * 1000),
 }
@@ -56,6 +63,7 @@ def tables(results: Mapping[str, Any]) -> str:
         _versions(results),
         *(_per_turn(results, what) for what in PER_TURN),
         _crowd(results),
+        _workers(results),
         _limits(results),
         _replay(results),
     ]
@@ -107,6 +115,11 @@ def _crowd(results: Mapping[str, Any]) -> str:
     return _grid("runs of ten turns per second", "at a time", found, results["titles"])
 
 
+def _workers(results: Mapping[str, Any]) -> str:
+    found = medians(results.get("workers", ()), "runs_per_second", "workers")
+    return _grid("runs of ten turns per second", "worker(s)", found, results["titles"])
+
+
 def _replay(results: Mapping[str, Any]) -> str:
     found = medians(results.get("replay", ()), "cpu_seconds", "turns")
     return _grid("CPU time of a replay, s", "turns", found, results["titles"])
@@ -130,16 +143,17 @@ def _came_to(row: Mapping[str, Any]) -> str:
     return " | ".join(["its end", *(shown(row[what] / unit) for what, unit in LIMITS.values())])
 
 
-def draw(results: Mapping[str, Any], folder: Path = IMAGES) -> list[Path]:
-    """Draw what there is; the files."""
+def draw(results: Mapping[str, Any], folder: Path = IMAGES, name: str = "bench") -> list[Path]:
+    """Draw what there is; the files, whose names begin with the name."""
     titles = results["titles"]
-    panels = [_panel(results, what) for what in PER_TURN] if results.get("turns") else []
+    panels = [_panel(results, what) for what in PER_TURN]
+    panels = [panel for panel in panels if any(line.points for line in panel.lines)]
     crowd = medians(results.get("crowd", ()), "runs_per_second", "at_a_time")
     replay = medians(results.get("replay", ()), "cpu_seconds", "turns")
     drawn = {
-        "bench-turns.svg": curves(panels, "turns of the run") if panels else "",
-        "bench-crowd.svg": _bars("runs of ten turns per second", "at a time", crowd, titles),
-        "bench-replay.svg": _bars("CPU time of a replay, s", "turns", replay, titles),
+        f"{name}-turns.svg": curves(panels, "turns of the run") if panels else "",
+        f"{name}-crowd.svg": _bars("runs of ten turns per second", "at a time", crowd, titles),
+        f"{name}-replay.svg": _bars("CPU time of a replay, s", "turns", replay, titles),
     }
     written = [folder / name for name, text in drawn.items() if text]
     for path in written:
@@ -149,7 +163,7 @@ def draw(results: Mapping[str, Any], folder: Path = IMAGES) -> list[Path]:
 
 def _panel(results: Mapping[str, Any], what: str) -> Panel:
     title, in_unit = PER_TURN[what]
-    found = medians(results["turns"], what, "turns")
+    found = medians(results.get("turns", ()), what, "turns")
     lines = [
         Line(
             titled,
@@ -178,7 +192,9 @@ def _bars(title: str, by: str, found: Medians, titles: Mapping[str, str]) -> str
 
 
 if __name__ == "__main__":
-    kept = json.loads(RESULTS.read_text(encoding="utf-8"))
-    print(tables(kept))
-    for path in draw(kept):
-        print(f"\ndrawn: {path.relative_to(ROOT)}")
+    for name, path in RESULTS.items():
+        if path.exists():
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            print(f"{tables(kept)}\n")
+            for drawn in draw(kept, name=name):
+                print(f"drawn: {drawn.relative_to(ROOT)}\n")

@@ -2,16 +2,18 @@
 
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from temporalio.client import Client
 
+from bench.counters import Counters
 from bench.engines import ENGINES, made
 from bench.measures.measured import Measured, measured
 from bench.process import Program, fake_model, last_turn
 from bench.programs.work import Work
+from bench.server import Server
 
 # A run of each engine before any is measured: what is loaded only once is loaded then.
 FIRST = Work(turns=3)
@@ -22,6 +24,7 @@ class Stage:
     """The engines' workers by name, each with a task queue of the engine's name."""
 
     client: Client
+    counters: Counters
     model_url: str
     workers: dict[str, Program]
 
@@ -55,19 +58,24 @@ class Stage:
             **options,
         )
 
+    def another_worker(self, name: str) -> AbstractAsyncContextManager[Program]:
+        """One more worker of an engine, beside the first."""
+        address = self.client.service_client.config.target_host
+        return ENGINES[name].at_work(address, name, self.model_url)
+
 
 @asynccontextmanager
-async def staged(client: Client, names: Sequence[str]) -> AsyncIterator[Stage]:
+async def staged(server: Server, names: Sequence[str]) -> AsyncIterator[Stage]:
     """The engines at work, each warmed up by a first run."""
     await made([ENGINES[name] for name in names])
-    address = client.service_client.config.target_host
+    address = server.client.service_client.config.target_host
     async with AsyncExitStack() as stack:
         model_url = await stack.enter_async_context(fake_model())
         workers = {
             name: await stack.enter_async_context(ENGINES[name].at_work(address, name, model_url))
             for name in names
         }
-        stage = Stage(client, model_url, workers)
+        stage = Stage(server.client, server.counters, model_url, workers)
         for name in names:
             await stage.run(name, FIRST)
         yield stage

@@ -25,7 +25,7 @@ import httpx
 from temporalio.client import Client, WorkflowHandle
 
 from bench.process import ROOT
-from bench.server import server
+from bench.server import embedded
 
 PAGE = ROOT / "docs/architecture.md"
 MARKS = re.compile(r"(?<=<!-- structure -->\n).*?(?=<!-- /structure -->)", re.DOTALL)
@@ -210,16 +210,19 @@ async def decisions(tree: Path, folder: Path) -> Figures:
     words = ("--tools", "tools.py", "--endpoints", "endpoints.yaml")
     product = tuple(packages(tree))
     async with (
-        server() as client,
-        program(tree, folder, "worker ready", client, "worker", *words) as (worker, _),
-        program(tree, folder, "inbox ready", client, "inbox", "--port", "0") as (inbox, line),
+        embedded() as server,
+        program(tree, folder, "worker ready", server.client, "worker", *words) as (worker, _),
+        program(tree, folder, "inbox ready", server.client, "inbox", "--port", "0") as (
+            inbox,
+            line,
+        ),
     ):
-        signalled = await waiting(client, "signalled")
+        signalled = await waiting(server.client, "signalled")
         await signalled.signal("approve", {"callId": "t1c1", "decision": "approve"})
         await signalled.result()
         by_signal = await recorded(worker, folder / "worker.json", DECIDING)
 
-        posted = await waiting(client, "posted")
+        posted = await waiting(server.client, "posted")
         link = httpx.URL(line.split("ready: ")[1].strip())
         base = f"http://{link.host}:{link.port}"
         headers = {"accept": "text/html", "origin": base}

@@ -9,7 +9,7 @@ import json
 import os
 import platform
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from bench import report
 from bench.engines import ENGINES
 from bench.measures import crowd, limits, replays, turns
 from bench.programs.work import Work
-from bench.server import server
+from bench.server import Start, embedded
 from bench.stage import Stage, staged
 
 Rows = list[dict[str, Any]]
@@ -33,13 +33,22 @@ class Sizes:
     repeats: int = 3
     at_a_time: Sequence[int] = (16, 64)
     runs: int = 64
+    workers: Sequence[int] = ()
     limits: Sequence[Work] = (Work(1_000), Work(200, result_bytes=20_000), Work(100, calls=4))
     replayed: Sequence[int] = (100, 200)
-    results: Path = report.RESULTS
+    name: str = "bench"
+    results: Path = report.RESULTS["bench"]
     images: Path = report.IMAGES
 
 
 FULL = Sizes()
+NOTHING = Sizes(turns=(), at_a_time=(), limits=(), replayed=())
+TURNS = replace(NOTHING, turns=FULL.turns)
+CROWD = replace(NOTHING, at_a_time=FULL.at_a_time)
+# On a cluster, whose services share the machine with the workers: counts, which no repeat changes.
+CLUSTER = replace(NOTHING, name="cluster", results=report.RESULTS["cluster"])
+CLUSTER_TURNS = replace(CLUSTER, turns=(10, 100), repeats=1)
+CLUSTER_CROWD = replace(CLUSTER, workers=(1, 2))
 # Enough to see that everything works.
 QUICK = Sizes(
     turns=(5, 10),
@@ -53,39 +62,45 @@ QUICK = Sizes(
 )
 
 
-async def table(sizes: Sizes = FULL) -> str:
+async def table(start: Start = embedded, sizes: Sizes = FULL) -> str:
     """Measure everything; the figures as Markdown tables, ours divided by theirs in brackets."""
+    kept = sizes.results.read_text(encoding="utf-8") if sizes.results.exists() else "{}"
     results: dict[str, Any] = {
+        **json.loads(kept),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
         "python": platform.python_version(),
         "titles": {name: engine.title for name, engine in ENGINES.items()},
     }
     sizes.results.parent.mkdir(parents=True, exist_ok=True)
-    for figure, measure in _figures(sizes):
-        rows = await staged_anew(measure)
-        results["versions"] = {name: ENGINES[name].versions() for name in ENGINES}
-        results[figure] = [*results.get(figure, []), *rows]
-        text = json.dumps(results, indent=1, ensure_ascii=False)
-        sizes.results.write_text(f"{text}\n", encoding="utf-8")
-    report.draw(results, sizes.images)
+    for figure, measures in _figures(sizes):
+        results[figure] = []
+        for measure in measures:
+            results[figure] += await staged_anew(start, measure)
+            results["versions"] = {name: ENGINES[name].versions() for name in ENGINES}
+            text = json.dumps(results, indent=1, ensure_ascii=False)
+            sizes.results.write_text(f"{text}\n", encoding="utf-8")
+    report.draw(results, sizes.images, sizes.name)
     return report.tables(results)
 
 
-async def staged_anew(measure: Measure) -> Rows:
+async def staged_anew(start: Start, measure: Measure) -> Rows:
     """Measure with a new server and new workers, so that nothing is left of what was before."""
-    async with server() as client, staged(client, list(ENGINES)) as stage:
+    async with start() as server, staged(server, list(ENGINES)) as stage:
         return await measure(stage)
 
 
-def _figures(sizes: Sizes) -> Iterator[tuple[str, Measure]]:
+def _figures(sizes: Sizes) -> Iterator[tuple[str, list[Measure]]]:
     """What is measured, in pieces that a server can keep in memory."""
-    yield "turns", lambda stage: turns.measure(stage, sizes.turns, sizes.repeats)
-    yield "crowd", lambda stage: crowd.measure(stage, sizes.at_a_time, sizes.runs, sizes.repeats)
-    yield "replay", lambda stage: replays.measure(stage, sizes.replayed, sizes.repeats)
-    for work in sizes.limits:
-        yield "limits", partial(limits.measure, work=work)
-
-
-async def quick() -> str:
-    """The same with little of everything, kept apart from the real figures."""
-    return await table(QUICK)
+    repeats = sizes.repeats
+    if sizes.turns:
+        yield "turns", [lambda stage: turns.measure(stage, sizes.turns, repeats)]
+    if sizes.at_a_time:
+        ways = [crowd.Way(number, 1) for number in sizes.at_a_time]
+        yield "crowd", [lambda stage: crowd.measure(stage, ways, sizes.runs, repeats)]
+    if sizes.workers:
+        shared = [crowd.Way(sizes.runs, workers) for workers in sizes.workers]
+        yield "workers", [lambda stage: crowd.measure(stage, shared, sizes.runs, repeats)]
+    if sizes.replayed:
+        yield "replay", [lambda stage: replays.measure(stage, sizes.replayed, repeats)]
+    if sizes.limits:
+        yield "limits", [partial(limits.measure, work=work) for work in sizes.limits]

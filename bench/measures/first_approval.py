@@ -22,7 +22,7 @@ from typing import Any, Final
 from bench.engines import ENGINES, made
 from bench.measures.measured import shown
 from bench.process import ROOT, environment
-from bench.server import server
+from bench.server import embedded
 
 FOLDERS: Final = {
     "holdfast": ROOT / "bench/programs/first_approval",
@@ -83,7 +83,7 @@ async def _way(name: str, *, killed: bool) -> tuple[float, float]:
         RuntimeError: the refund was not made once, or its run came to another result.
     """
     async with AsyncExitStack() as stack:
-        temporal = await stack.enter_async_context(server())
+        temporal = (await stack.enter_async_context(embedded())).client
         log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "worker.log"
 
         async def start(*arguments: str, **pipes: Any) -> Process:

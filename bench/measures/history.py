@@ -4,11 +4,10 @@ Each works in a process of its own, on one server, interleaved, against one fake
 with the same tool and the same answers.
 """
 
-from temporalio.client import Client
-
 from bench.measures import turns
 from bench.measures.measured import shown
 from bench.report import medians
+from bench.server import Server
 from bench.stage import staged
 
 TURNS = (10, 50, 100)
@@ -17,14 +16,15 @@ REPEATS = 3
 WHAT = {
     "history_bytes": ("history, KB", 1000),
     "events": ("events", 1),
+    "actions": ("Actions", 1),
     "wall_seconds": ("wall time, s", 1),
     "cpu_seconds": ("CPU time of the worker, s", 1),
 }
 
 
-async def table(client: Client) -> str:
+async def table(server: Server) -> str:
     """The figures as a Markdown table: medians, and ours divided by the plain workflow's."""
-    async with staged(client, ("holdfast", "plain")) as stage:
+    async with staged(server, ("holdfast", "plain")) as stage:
         rows = await turns.measure(stage, TURNS, REPEATS)
     lines = [
         "| turns | figure | holdfast | plain workflow | ratio |",

@@ -77,7 +77,7 @@ class Visitor:
         fields = {FIELD: token, "chosen": chosen, "decision": "approve"}
         headers = {"accept": "text/html", "origin": self._origin}
         answer = await self._http.post(f"{self._origin}/", data=fields, headers=headers)
-        check("counts for 1 of 1 call" in answer.text, f"nothing was decided: {answer.text}")
+        check("accepted for 1 of 1 call" in answer.text, f"nothing was decided: {answer.text}")
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Bench:
     async def _page(self, path: str) -> str:
         """A page with all its rows answered."""
         text = await self.visitor.get(path)
-        check("Asking its worker" not in text, f"{path} came without all of its rows")
+        check("Querying the run" not in text, f"{path} came without all of its rows")
         return text
 
     async def _median(self, path: str) -> float:
@@ -141,7 +141,7 @@ class Bench:
     async def _tenth_page(self) -> str:
         path = "/"
         for _ in range(9):
-            further = re.search(r'href="([^"]+)">Further down', await self._page(path))
+            further = re.search(r'href="([^"]+)">Next page', await self._page(path))
             if further is None:  # there are not so many
                 break
             path = unescape(further[1])

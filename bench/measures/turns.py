@@ -1,8 +1,9 @@
-"""What a run takes, against its turns: history, events, processor time, wall time, memory."""
+"""What a run takes, against its turns: history, events, Actions, requests to the database, time."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from bench.counters import ACTIONS, PERSISTENCE, total
 from bench.engines import ENGINES
 from bench.measures.ending import Stopped
 from bench.programs.work import Work
@@ -28,17 +29,22 @@ async def measure(stage: Stage, turns: Sequence[int], repeats: int) -> list[dict
 
 async def _row(stage: Stage, name: str, turns: int) -> dict[str, Any]:
     row: dict[str, Any] = {"engine": name, "turns": turns}
+    before = await stage.counters.settled()
     stage.workers[name].forget_peak()
     try:
         run = await stage.run(name, Work(turns), timeout_seconds=MAX_SECONDS)
     except Stopped as stopped:
         told(f"{ENGINES[name].title}, {turns} turns: {stopped}")
         return {**row, "stopped": str(stopped)}
+    peak = stage.workers[name].peak_bytes
+    counts = await stage.counters.settled() - before
     return {
         **row,
         "history_bytes": run.history_bytes,
         "events": run.events,
+        "actions": total(counts, ACTIONS),
+        "persistence_requests": total(counts, PERSISTENCE),
         "cpu_seconds": run.cpu_seconds,
         "wall_seconds": run.wall_seconds,
-        "peak_bytes": stage.workers[name].peak_bytes,
+        "peak_bytes": peak,
     }

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 
 from temporalio.client import Client
 
+from bench.counters import ACTIONS, PERSISTENCE, total
 from bench.measures import many
 from bench.measures.many import ASKS, CACHED, MAX_SECONDS, check, each, took
 from bench.process import ROOT, Program, environment, fake_model, our_worker
 from bench.programs.work import Work
+from bench.server import Server
 from holdfast.schemas import names
 from tests.support.eventually import eventually
 
@@ -25,13 +27,17 @@ WORK = Work(turns=2, result_bytes=100)
 WAITING = f'{names.AGENT_STATUS} = "awaiting_approval"'
 
 
-async def table(client: Client, runs: int) -> str:
+async def table(server: Server, runs: int) -> str:
     """The figures of so many runs, as a Markdown table."""
-    address = client.service_client.config.target_host
+    address = server.client.service_client.config.target_host
+    before = await server.counters.settled()
     queue = f"waiting-{uuid.uuid4().hex[:8]}"
     async with fake_model() as model, our_worker(address, queue, model, *CACHED) as worker:
-        crowd = Crowd(client, queue, worker, [f"{queue}-{n}" for n in range(runs)])
+        crowd = Crowd(server.client, queue, worker, [f"{queue}-{n}" for n in range(runs)])
         rows = await crowd.figures()
+        counts = await server.counters.settled() - before
+    rows["Actions of a run"] = total(counts, ACTIONS) / runs
+    rows["persistence requests of a run"] = total(counts, PERSISTENCE) / runs
     return many.table(f"{runs:,} runs that wait", rows)
 
 

@@ -1,4 +1,7 @@
-"""`python -m bench.programs.model`: a model that answers at once, as a process of its own.
+"""`python -m bench.programs.model [SECONDS]`: a model as a process of its own.
+
+It answers at once, or streams a text for so many seconds before its answer: `@` and the time of
+each piece.
 
 Chat completions over HTTP, streamed or whole, as the request asks. What it says follows from the
 request alone: the prompt tells how the work is to go (`ExecutionBase.prompt`), and how many answers
@@ -11,6 +14,8 @@ answers. `GET …/turn` is the furthest turn that it was asked for since that wa
 import asyncio
 import json
 import re
+import sys
+import time
 from asyncio import IncompleteReadError, StreamReader, StreamWriter
 from typing import Any
 
@@ -18,6 +23,7 @@ from bench.programs.work import ASKED, TOOL, call
 
 HOST = "127.0.0.1"
 BYTES_PER_TOKEN = 4
+_PIECES = 50
 _ANSWERED = re.compile(rb'"role": ?"assistant"')
 _STREAMED = re.compile(rb'"stream": ?true')
 _LENGTH = re.compile(rb"content-length: ?(\d+)", re.IGNORECASE)
@@ -26,7 +32,8 @@ _ROOM_BYTES = 1 << 20
 
 async def main() -> None:
     """Serve until the process is ended; the first line says where."""
-    server = await asyncio.start_server(Model().serve, HOST, 0, limit=_ROOM_BYTES, backlog=1024)
+    model = Model(*map(float, sys.argv[1:]))
+    server = await asyncio.start_server(model.serve, HOST, 0, limit=_ROOM_BYTES, backlog=1024)
     async with server:
         print(f"ready http://{HOST}:{server.sockets[0].getsockname()[1]}/v1", flush=True)
         await server.serve_forever()
@@ -35,7 +42,8 @@ async def main() -> None:
 class Model:
     """What is answered, and the furthest turn that was asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream_seconds: float = 0.0) -> None:
+        self._stream_seconds = stream_seconds
         self._furthest = 0
 
     async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
@@ -45,10 +53,25 @@ class Model:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = _LENGTH.search(head)
                 body = await reader.readexactly(int(length.group(1)) if length else 0)
+                if self._stream_seconds:
+                    await self._stream(body, writer)
+                    writer.close()
+                    return
                 writer.write(self._told() if head.startswith(b"GET") else self.answered(body))
                 await writer.drain()
         except (IncompleteReadError, ConnectionResetError, BrokenPipeError):
             writer.close()
+
+    async def _stream(self, body: bytes, writer: StreamWriter) -> None:
+        """Stream a text, and then the answer, over a connection that ends with it."""
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        for _ in range(_PIECES):
+            delta = {"role": "assistant", "content": f"@{time.time()} "}
+            piece = {**_said("chunk"), "choices": [{"index": 0, "delta": delta}]}
+            writer.write(f"data: {json.dumps(piece)}\n\n".encode())
+            await asyncio.sleep(self._stream_seconds / _PIECES)
+        writer.write(self.answered(body).partition(b"\r\n\r\n")[2])
+        await writer.drain()
 
     def _told(self) -> bytes:
         furthest, self._furthest = self._furthest, 0

@@ -2,9 +2,11 @@
 
 from temporalio.client import Client
 
+from bench.counters import Counters
 from bench.measures import limits
 from bench.measures.flow import WAYS, measure
 from bench.programs.work import Work
+from bench.server import Server
 from bench.stage import staged
 
 
@@ -23,7 +25,7 @@ async def test_ten_dependent_calls_take_eleven_requests_or_two_or_one(client: Cl
 
 
 async def test_a_turn_takes_as_much_history_in_the_end_as_in_the_beginning(client: Client) -> None:
-    async with staged(client, ("holdfast", "plain")) as stage:
+    async with staged(Server(client, Counters([])), ("holdfast", "plain")) as stage:
         ours, plain = await limits.measure(stage, Work(turns=20))
 
     assert ours["last_turn_bytes"] < 1.1 * ours["first_turn_bytes"]

@@ -56,7 +56,7 @@ def test_a_stream_says_what_a_whole_answer_says() -> None:
 
 def results() -> dict[str, Any]:
     """Rows as the bench keeps them."""
-    row = {"events": 12, "cpu_seconds": 0.1, "wall_seconds": 0.2}
+    row = {"events": 12, "actions": 23, "cpu_seconds": 0.1, "wall_seconds": 0.2}
     turns = [
         {"engine": "holdfast", "turns": 10, "history_bytes": size, **row}
         for size in (10_000, 90_000, 20_000)
@@ -83,6 +83,8 @@ def test_the_tables_have_medians_and_ours_divided_by_theirs() -> None:
 
     assert "| holdfast | 2 |" in said
     assert "| plain workflow | 20 (0.1) |" in said
+    assert "| Actions per turn | 10 turns |" in said
+    assert "persistence requests" not in said
     assert "| plain workflow | 4 (2) |" in said
     assert "stopped in turn 160: history / size |" in said
 

@@ -1,7 +1,8 @@
 """`python -m tests.faults`: try faults on runs, and count what comes of it.
 
 Without options: the systematic pass. `--for 1h --seed 6`: what chance picks, for so long. `--only`:
-one plan, as a pass has named it. The exit code is 1 where anything is wrong.
+one plan, as a pass has named it. `--cluster`: a smaller pass on Temporal's services and PostgreSQL,
+whose parts are killed. The exit code is 1 where anything is wrong.
 """
 
 import argparse
@@ -10,11 +11,14 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
+from bench.cluster.programs import Unavailable
 from holdfast.hosting.process_exit import exit_process
 from holdfast.schemas.base import parse_duration
-from tests.faults.harness.plans import Plan, by_chance, systematic
+from tests.faults.harness.cluster import ClusterGround, cluster_ground
+from tests.faults.harness.plans import Plan, by_chance, on_cluster, systematic
 from tests.faults.harness.scenarios import SCENARIOS
 from tests.faults.harness.trials import Tally, Unfit, stage
 
@@ -32,14 +36,19 @@ def read(arguments: list[str]) -> argparse.Namespace:
     add("--only", type=Plan.read, metavar="PLAN", help="this alone, as a pass has named it")
     add("--times", type=int, default=1, help="how often")
     add("--lanes", type=int, default=LANES, help=f"how many at a time; default: {LANES}")
+    add("--cluster", action="store_true", help="on a cluster, one at a time")
     add("--json", type=Path, metavar="FILE", help="where the counts are written")
     return parser.parse_args(arguments)
 
 
-def plans(given: argparse.Namespace, points: dict[str, list[str]]) -> Iterator[Plan]:
+def plans(
+    given: argparse.Namespace, points: dict[str, list[str]], cluster: ClusterGround | None
+) -> Iterator[Plan]:
     """What is to be tried."""
     if given.only is not None:
         return itertools.repeat(given.only, given.times)
+    if cluster is not None:
+        return on_cluster(points, cluster.kinds)
     if given.length is not None:
         return by_chance(points, given.seed)
     return systematic(points)
@@ -50,14 +59,21 @@ async def main(arguments: list[str]) -> int:
     given = read(arguments)
     names = [given.only.scenario] if given.only else given.scenario or list(SCENARIOS)
     seconds = None if given.length is None else given.length.total_seconds()
-    async with stage(lambda text: print(text, flush=True)) as on:
+    async with AsyncExitStack() as stack:
+        needs_cluster = given.cluster or (given.only is not None and given.only.of_a_cluster)
+        cluster = await stack.enter_async_context(cluster_ground()) if needs_cluster else None
+        grounds = (cluster, 0) if cluster else ()
+        on = await stack.enter_async_context(stage(lambda text: print(text, flush=True), *grounds))
+        if cluster is not None:
+            on.frail.put_nowait(cluster)
         try:
             points = await on.undisturbed(names)
         except Unfit as error:
             print(error, file=sys.stderr)
             return 1
         keeping = asyncio.create_task(_keep(given, on.tally))
-        await on.side_by_side(plans(given, points), given.lanes, seconds)
+        lanes = 1 if cluster else given.lanes
+        await on.side_by_side(plans(given, points, cluster), lanes, seconds)
         keeping.cancel()
     _write(given, on.tally)
     print(on.tally.told())
@@ -78,4 +94,7 @@ def _write(given: argparse.Namespace, tally: Tally) -> None:
 
 
 if __name__ == "__main__":
-    exit_process(asyncio.run(main(sys.argv[1:])))
+    try:
+        exit_process(asyncio.run(main(sys.argv[1:])))
+    except Unavailable as missing:
+        print(f"not tried: {missing}", file=sys.stderr)

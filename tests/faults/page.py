@@ -10,7 +10,7 @@ from typing import Any
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 COUNTS = Path(__file__).with_name("counts")
-PASSES = ("systematic", "random")
+PASSES = ("systematic", "random", "cluster")
 _MARKS = re.compile(r"(?<=<!-- counts: python -m tests\.faults\.page -->\n).*?(?=<!-- end)", re.S)
 _ROWS = {
     "scenarios": "scenarios",

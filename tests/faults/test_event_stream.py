@@ -2,7 +2,8 @@
 back with the id of its last frame has in the end what one has that nothing cut off.
 
 The model is held in the middle of its second answer, and every part is killed while it is: the
-inbox, then the worker, so that the answer is begun anew, and the inbox once more.
+inbox, then the worker, so that another attempt starts the answer again, and the inbox again. The
+answer is longer than a heartbeat shows, so its beginning comes as live text alone.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from tests.support.process import InboxProcess, WorkerProcess
 
 pytestmark = pytest.mark.usefixtures("ledger")
 
-FIRST, SECOND = "I look it up. ", "It was there all along. " * 20
+FIRST, SECOND = "I look it up. ", "It was there all along. " * 100
 # The client asks again for so long, as a browser does.
 RECONNECT_SECONDS = 30
 
@@ -50,9 +51,11 @@ def scene(client: Client, tmp_path: Path, quick_starts: None) -> Iterator[Scene]
         endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}', timeout: 60s}}\n")
         options = ["--tools", str(TOOLS), "--endpoints", str(endpoints), "--task-queue", queue]
         beats = ["--heartbeat-timeout", "2s"]
-        with WorkerProcess(address, *options, *beats) as worker, InboxProcess(address) as desk:
-            yield Scene(Backend(client, queue, model), worker, desk, gate)
-            gate.set()
+        with InboxProcess(address) as desk:
+            viewers = ["--viewers", desk.url.replace("http", "ws")]
+            with WorkerProcess(address, *options, *beats, *viewers) as worker:
+                yield Scene(Backend(client, queue, model), worker, desk, gate)
+                gate.set()
 
 
 class Reader:

@@ -6,9 +6,12 @@ import pytest
 
 from tests.faults.harness.plans import (
     ANYWHERE,
+    CLUSTER_EVERY,
     CONTRADICT,
     EARLY,
+    KILL,
     MODEL,
+    OF_A_CLUSTER,
     PAUSE_ACTIVITY,
     REPEAT,
     ROWS,
@@ -16,6 +19,7 @@ from tests.faults.harness.plans import (
     Plan,
     by_chance,
     kinds_at,
+    on_cluster,
     systematic,
 )
 
@@ -58,6 +62,16 @@ def test_every_decision_is_repeated_and_contradicted_and_comes_early() -> None:
 def test_operators_command_every_activity() -> None:
     told = [str(plan) for plan in systematic(POINTS)]
     assert f"payment: {PAUSE_ACTIVITY} at activity pay run/t1c1 acted" in told
+
+
+def test_on_a_cluster_each_fault_strikes_in_every_scenario() -> None:
+    points = {name: [f"activity {n}" for n in range(100)] for name in POINTS}
+    plans = list(on_cluster(points, OF_A_CLUSTER))
+
+    assert len(plans) == 200 // CLUSTER_EVERY
+    for name in POINTS:
+        kinds = {plan.faults[0].kind for plan in plans if plan.scenario == name}
+        assert kinds == {KILL, *OF_A_CLUSTER}
 
 
 def test_what_cannot_strike_at_a_point_is_not_tried_there() -> None:

@@ -32,6 +32,9 @@ PAUSE, CUT, REFUSE, DELAY, SILENCE, SERVER = (
     *("pause", "cut", "refuse", "delay", "silence", "server"),
 )
 ON_THE_WIRE = (CUT, REFUSE, DELAY, SILENCE)
+# A part of a cluster, or its database's disk.
+HISTORY, MATCHING, POSTGRESQL, FULL_DISK = "history", "matching", "postgresql", "full disk"
+OF_A_CLUSTER = (HISTORY, MATCHING, POSTGRESQL, FULL_DISK)
 # People.
 REPEAT, CONTRADICT, EARLY, BACKWARDS = "repeat", "contradict", "early", "backwards"
 # An operator, by commands on all activities of the case that have not ended.
@@ -94,11 +97,10 @@ async def inflict(kind: str, on: "Case") -> Callable[[], Awaitable[None]] | None
         case "pause":
             on.signal_worker(signal.SIGSTOP)
             return lambda: _after(PAUSE_SECONDS, lambda: on.signal_worker(signal.SIGCONT))
-        case "server":
-            await on.ground.kill()
-            return on.ground.start
         case "repeat" | "contradict" | "early" | "backwards":
             await on.person.misbehave(kind)
+        case _ if kind == SERVER or kind in OF_A_CLUSTER:
+            return await on.ground.inflict(kind)
         case _ if kind in ON_THE_WIRE:
             return _on_the_wire(kind, on)
         case _ if kind in BY_OPERATORS:
@@ -175,6 +177,8 @@ class Fault:
 # Besides a kill at each point, in the systematic pass: every so many-th point sees these, and every
 # point of an activity one of an operator's commands.
 CUT_EVERY, SERVER_EVERY = 6, 24
+# On a cluster, one fault at every so many-th point.
+CLUSTER_EVERY = 8
 MAX_FAULTS = 4
 # By chance, a fault comes so many points after the one before it at the most.
 MAX_LATER = 25
@@ -206,8 +210,13 @@ class Plan:
 
     @property
     def frail(self) -> bool:
-        """Whether the server is to die."""
-        return any(fault.kind == SERVER for fault in self.faults)
+        """Whether the server, or a part of it, is to die."""
+        return self.of_a_cluster or any(fault.kind == SERVER for fault in self.faults)
+
+    @property
+    def of_a_cluster(self) -> bool:
+        """Whether it needs a cluster."""
+        return any(fault.kind in OF_A_CLUSTER for fault in self.faults)
 
 
 def systematic(points: Mapping[str, Sequence[str]]) -> Iterator[Plan]:
@@ -223,6 +232,13 @@ def systematic(points: Mapping[str, Sequence[str]]) -> Iterator[Plan]:
         yield Plan(name, (Fault(point, kind),))
     yield from _rude_models(all_points)
     yield from _rude_people(all_points)
+
+
+def on_cluster(points: Mapping[str, Sequence[str]], kinds: Sequence[str]) -> Iterator[Plan]:
+    """A kill of the worker, or a fault of the cluster, at points of every scenario."""
+    all_points = [(name, point) for name, of_it in points.items() for point in of_it]
+    for (name, point), kind in zip(all_points[::CLUSTER_EVERY], itertools.cycle((KILL, *kinds))):
+        yield Plan(name, (Fault(point, kind),))
 
 
 def _rude_models(all_points: Sequence[tuple[str, str]]) -> Iterator[Plan]:

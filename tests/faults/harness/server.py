@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -107,15 +107,11 @@ class Ground:
         host, _, port = self.client.service_client.config.target_host.rpartition(":")
         return host, int(port)
 
-    async def kill(self) -> None:
-        """Have the server die."""
+    async def inflict(self, kind: str) -> Callable[[], Awaitable[None]]:
+        """Have the server die; what has it there again, with what it had."""
         assert self._server is not None  # the ground is frail
         await self._server.kill()
-
-    async def start(self) -> None:
-        """Have the server there again, with what it had."""
-        assert self._server is not None  # the ground is frail
-        await self._server.start()
+        return self._server.start
 
 
 @asynccontextmanager
