@@ -40,4 +40,6 @@ GRAFANA_PASSWORD=$(random)
 END
     )
 fi
+# It is newer than the rest.
+grep -q ^HOLDFAST_VIEWERS_KEY= .env || echo "HOLDFAST_VIEWERS_KEY=$(random)$(random)" >>.env
 echo "deploy/.env and deploy/secret hold what compose.yaml needs"

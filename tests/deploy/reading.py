@@ -17,6 +17,7 @@ from holdfast.cli.serving import STOP_TIMEOUT_SECONDS
 from holdfast.hosting.options import VARIABLES, read_options
 from holdfast.runtime.connection_errors import _VARIABLES as OF_TEMPORAL
 from holdfast.runtime.telemetry.telemetry import FLUSH_SECONDS
+from holdfast.schemas.internal.live_answer import VIEWERS_KEY
 from holdfast.web.api.api_request import MAX_BODY_BYTES
 from holdfast.web.http.streaming import KEEP_ALIVE_SECONDS
 
@@ -38,7 +39,7 @@ OF_INBOX = {
     "HOLDFAST_STORE",
     "HOLDFAST_CONVERTER",
 }
-OF_BOTH = {*OF_TEMPORAL, *vars(of_telemetry)}
+OF_BOTH = {*OF_TEMPORAL, *vars(of_telemetry), VIEWERS_KEY}
 
 
 def read(path: Path) -> Any:

@@ -1,6 +1,6 @@
 """The image: what it is made of is there, goes into it, and is all that goes into it.
 
-It is not built here; `test_package.py` carries its steps out without a container.
+It is not built here: `make test-image` builds it, and runs `test_stack.py`.
 """
 
 import asyncio
