@@ -3,9 +3,9 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-versions coverage test-faults test-fuzz test-model test-slow test-typescript
-.PHONY: test-upgrade lint types
-.PHONY: bench structure histories schemas dist lock clean
+.PHONY: help setup demo test test-versions coverage test-faults test-fuzz test-model test-slow
+.PHONY: test-typescript test-go test-java test-image test-upgrade lint types
+.PHONY: bench cluster structure histories schemas dist lock clean
 
 PYTHON ?= python3
 # script, local, or any endpoint and model, such as openai:NAME
@@ -13,7 +13,7 @@ MODEL ?= script
 # Given to pytest (`make test ARGS="-k approval -x"`) or to the bench.
 ARGS ?=
 # How many processes share the tests; each has a server of its own. 0: all of them in one.
-WORKERS ?= 4
+WORKERS ?= 5
 
 # Tests start hundreds of programs: let Python keep its compiled files.
 unexport PYTHONDONTWRITEBYTECODE
@@ -27,7 +27,7 @@ INSTALL := $(PIP) install --require-hashes
 
 # pip cannot install a browser.
 CHROMIUM := $(wildcard /usr/bin/chromium)
-MARKS := not model and not slow and not typescript$(if $(CHROMIUM),, and not browser)
+MARKS := not model and not slow and not typescript and not go and not java and not image$(if $(CHROMIUM),, and not browser)
 
 # Selected tests run in one process.
 CHOSEN := $(filter -k% -s -x --pdb --lf --ff tests/%,$(ARGS))
@@ -40,6 +40,8 @@ UNIT := -m pytest -q -p no:cacheprovider -n $(WORKERS)
 UNIT_TESTS := $(wildcard tests/engine tests/schemas tests/validation tests/providers tests/catalog tests/definitions)
 
 TYPESCRIPT := examples/typescript_tool
+GO := examples/go_tool
+JAVA := examples/java_tool
 # A model server and a type checker of others, for Node.
 NODE_TESTS := tests/foreign/node
 
@@ -60,7 +62,7 @@ test: lint types $(VENV)/.test ## run the linter, the type checker and the whole
 coverage: $(VENV)/.test ## run the suite and report which lines of the product it covers
 	@$(BIN)/python -m pytest $(SHARED) -m "$(MARKS)" --cov --cov-report=term $(ARGS)
 
-test-faults: $(VENV)/.test ## inject a fault at every point of eleven runs (ARGS="--for 1h --seed 6": at random)
+test-faults: $(VENV)/.test ## inject a fault at every point of eleven runs (ARGS="--for 1h --seed 6": at random; --cluster: on a cluster)
 	@$(BIN)/python -m tests.faults $(ARGS)
 
 test-model: $(VENV)/.test $(VENV)/.model ## run the tests that use a real local model
@@ -98,6 +100,31 @@ test-versions: $(VERSIONS)/.made ## run unit tests with the oldest dependencies,
 test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(NODE_TESTS)/node_modules/.made ## run the tests that need Node 20: the TypeScript example, a model server, Pyright
 	@$(BIN)/python -m pytest -m typescript $(ARGS)
 
+test-go: $(VENV)/.test ## run the tests of the Go example
+	@if ! (cd $(GO) && go list -m) >/dev/null 2>&1; then \
+	  echo "skipped: the Go example needs Go 1.26 or newer (https://go.dev): install it, or put its folder first in PATH"; \
+	else \
+	  (cd $(GO) && go build -o dist/ .) && $(BIN)/python -m pytest -m go $(ARGS); \
+	fi
+
+test-java: $(VENV)/.test ## run the tests of the Java example
+	@if ! javac --release 17 -version >/dev/null 2>&1 || ! mvn --version >/dev/null 2>&1; then \
+	  echo "skipped: the Java example needs a JDK of version 17 or newer (https://adoptium.net), and Maven"; \
+	else \
+	  (cd $(JAVA) && mvn -q -B compile dependency:copy-dependencies </dev/null) && \
+	  $(BIN)/python -m pytest -m java $(ARGS); \
+	fi
+
+test-image: $(VENV)/.test ## build the image, and run deploy/compose.yaml with it (as root, on Debian)
+	@if [ $$(id -u) != 0 ] || ! which apt-get buildah debootstrap runc ip nginx go >/dev/null || \
+	    ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
+	  echo "skipped: the image is tested by root, with Go and Debian's packages buildah, debootstrap, runc, iproute2, nginx and postgresql"; \
+	else \
+	  $(BIN)/python -m tests.deploy.image && \
+	  unshare --net --mount --pid --fork --kill-child --mount-proc sh tests/deploy/own_network.sh \
+	    $(BIN)/python -m pytest -s -m image $(ARGS); \
+	fi
+
 lint: $(VENV)/.test ## check rules, format, words and names
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
@@ -106,8 +133,11 @@ lint: $(VENV)/.test ## check rules, format, words and names
 types: $(VENV)/.test ## check types
 	@$(BIN)/mypy
 
-bench: $(VENV)/.run ## measure the figures (ARGS=peers: one part)
+bench: $(VENV)/.run ## measure the figures (ARGS=peers: one part; ARGS=--cluster: on a cluster)
 	@$(BIN)/python -m bench $(ARGS)
+
+cluster: $(VENV)/.run ## run Temporal's services on PostgreSQL until Ctrl-C (needs Go and PostgreSQL)
+	@$(BIN)/python -m bench.cluster
 
 structure: $(VENV)/.run ## measure the code: its size, and what runs on three paths (ARGS="COMMIT . --write")
 	@$(BIN)/python -m bench.structure $(ARGS)
@@ -124,7 +154,7 @@ dist: $(VENV)/.run ## build the wheel and the source archive, reproducibly, into
 clean: ## remove everything that make created
 	@rm -rf $(VENV) $(VERSIONS) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@rm -rf bench/.venv
-	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(NODE_TESTS)/node_modules
+	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(GO)/dist $(JAVA)/target $(NODE_TESTS)/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment: one stamp for each lock file ------------------------------------

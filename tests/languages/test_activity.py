@@ -1,17 +1,13 @@
-"""A tool whose activity is in TypeScript: what it is given, and what the model reads of it."""
+"""A tool whose activity is in another language: what it receives, and what the model reads."""
 
 import json
 from pathlib import Path
-from typing import Any
 
-import pytest
 from temporalio.api.common.v1 import Payload
 
+from tests.languages.payments import Payments
 from tests.support.backend import Launch, Run
 from tests.support.model_server import Answer, call
-from tests.typescript.payments import Payments
-
-pytestmark = pytest.mark.typescript
 
 WHY = "It arrived broken."
 REFUND = call("refund", order_id="1042", amount=249, _reasoningForCall=WHY)
@@ -24,7 +20,9 @@ async def _inputs(run: Run) -> list[Payload]:
     return [payload for each in ours for payload in each.input.payloads]
 
 
-async def test_it_is_given_the_parameters_alone(payments: Payments, launch: Launch) -> None:
+async def test_it_receives_the_parameters_alone_and_the_model_reads_its_result(
+    payments: Payments, launch: Launch
+) -> None:
     await payments.start()
     run = await (await launch([Answer(calls=[REFUND]), Answer("done")])).start(["refund"])
     [waiting] = await run.waiting()
@@ -36,6 +34,8 @@ async def test_it_is_given_the_parameters_alone(payments: Payments, launch: Laun
     assert json.loads(given.data) == {"order_id": "1042", "amount": 249}
     [payment] = payments.booked()
     assert (payment["order_id"], payment["amount"]) == ("1042", 249)
+    read = json.loads((await run.results())["t1c1"])
+    assert read == {name: payment[name] for name in ("refund_id", "order_id", "amount")}
 
 
 async def test_its_key_is_the_workflow_and_the_call(payments: Payments, launch: Launch) -> None:
@@ -49,38 +49,27 @@ async def test_its_key_is_the_workflow_and_the_call(payments: Payments, launch: 
     assert keys == [f"{run.id}/t1c1", f"{run.id}/t1c2"]
 
 
-async def test_what_it_returns_is_what_the_model_reads(payments: Payments, launch: Launch) -> None:
-    await payments.start()
-    look_up = call("find_order", order_id="1057")
-    run = await (await launch([Answer(calls=[look_up]), Answer("done")])).start(["find_order"])
-    await run.result()
-    read = json.loads((await run.results())["t1c1"])
-    assert read == {"order_id": "1057", "item": "Grinder Uno", "paid": 89.5}
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments", "message"),
-    [
-        ("find_order", {"order_id": "7"}, "There is no order 7."),
-        ("refund", {"order_id": "1057", "amount": 90}, "Only 89.5 was paid for order 1057."),
-    ],
-)
-async def test_what_it_throws_is_what_the_model_reads(
-    payments: Payments, launch: Launch, tool: str, arguments: dict[str, Any], message: str
+async def test_the_model_reads_the_message_of_its_errors(
+    payments: Payments, launch: Launch
 ) -> None:
     await payments.start()
-    answers = [Answer(calls=[call(tool, **arguments)]), Answer("done")]
-    run = await (await launch(answers)).start([tool], agent={"approval": {"require": "never"}})
+    messages = {
+        "There is no order 7.": call("refund", order_id="7", amount=90),
+        "Only 89.5 was paid for order 1057.": call("refund", order_id="1057", amount=90),
+    }
+    answers = [Answer(calls=list(messages.values())), Answer("done")]
+    run = await (await launch(answers)).start(["refund"], agent={"approval": {"require": "never"}})
     await run.result()
-    read = json.loads((await run.results())["t1c1"])
-    assert read == {"error": {"code": "tool_error", "message": message}}
+    read = [json.loads(result)["error"] for _, result in sorted((await run.results()).items())]
+    assert read == [{"code": "tool_error", "message": message} for message in messages]
     assert payments.booked() == []
 
 
 async def test_an_activity_that_it_does_not_have_names_no_other(
     payments: Payments, launch: Launch, tools: Path
 ) -> None:
-    (tools / "void.yaml").write_text("_activity: {type: VoidOrder, taskQueue: payments}\n")
+    void = "_activity: {type: VoidOrder, taskQueue: payments, retry: {maximumAttempts: 1}}\n"
+    (tools / "void.yaml").write_text(void)
     await payments.start()
     run = await (await launch([Answer(calls=[call("void")]), Answer("done")])).start(["void"])
     await run.result()

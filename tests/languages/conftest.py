@@ -1,4 +1,4 @@
-"""The two workers of the example: ours in this process, the payments team's as one of Node's."""
+"""The two workers of an example: ours in this process, the payments team's as one of its own."""
 
 import shutil
 import uuid
@@ -10,23 +10,29 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.hosting.worker import WorkerSettings, build_worker
+from tests.languages.payments import LANGUAGES, Payments, example_of
 from tests.support.backend import Answers, Backend, Launch
 from tests.support.model_server import serve
-from tests.typescript.payments import EXAMPLE, Payments
+
+
+@pytest.fixture(params=LANGUAGES)
+def language(request: pytest.FixtureRequest) -> str:
+    """The language of the payments team."""
+    return str(request.param)
 
 
 @pytest.fixture
-def payments(client: Client, tmp_path: Path) -> Iterator[Payments]:
+def payments(client: Client, language: str, tmp_path: Path) -> Iterator[Payments]:
     """The payments team's worker, not yet started, with empty books."""
-    worker = Payments(client, tmp_path / "ledger")
+    worker = Payments(client, language, tmp_path / "ledger")
     yield worker
     worker.stop()
 
 
 @pytest.fixture
-def tools(tmp_path: Path) -> Path:
+def tools(language: str, tmp_path: Path) -> Path:
     """A copy of the example's tools, which a test may change."""
-    return Path(shutil.copytree(EXAMPLE / "tools", tmp_path / "catalog" / "tools"))
+    return Path(shutil.copytree(example_of(language) / "tools", tmp_path / "catalog" / "tools"))
 
 
 @pytest.fixture
@@ -36,7 +42,7 @@ async def launch(client: Client, tmp_path: Path, tools: Path) -> AsyncIterator[L
     async with AsyncExitStack() as stack:
 
         async def open_(answers: Answers) -> Backend:
-            queue = f"typescript-{uuid.uuid4().hex[:8]}"
+            queue = f"languages-{uuid.uuid4().hex[:8]}"
             model = stack.enter_context(serve(answers))
             endpoints = tmp_path / "endpoints.yaml"
             endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")

@@ -1,4 +1,4 @@
-"""The example as its README gives it: its commands, its catalog, its client."""
+"""The example in TypeScript by its README: its commands, its catalog, its client."""
 
 import asyncio
 import json
@@ -15,11 +15,12 @@ from temporalio.client import Client
 
 from holdfast.catalog.loader import load_catalog
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
+from tests.languages.payments import Payments, example_of
 from tests.support.process import WorkerProcess
-from tests.typescript.payments import EXAMPLE, Payments
 
 pytestmark = pytest.mark.typescript
 
+EXAMPLE = example_of("typescript")
 README = (EXAMPLE / "README.md").read_text(encoding="utf-8")
 PACKAGE = json.loads((EXAMPLE / "package.json").read_text("utf-8"))
 CLIENT_TIMEOUT_SECONDS = 90
@@ -29,6 +30,12 @@ def command(start: str) -> list[str]:
     """The README's command that starts so."""
     [line] = re.findall(rf"^{re.escape(start)}.*$", README, re.MULTILINE)
     return shlex.split(line)
+
+
+@pytest.fixture
+def language() -> str:
+    """The one language whose example has a client of its own."""
+    return "typescript"
 
 
 @pytest.fixture

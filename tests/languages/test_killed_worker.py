@@ -1,4 +1,4 @@
-"""`kill -9` of a TypeScript worker after the money was booked and before that was reported."""
+"""`kill -9` of an external worker after the money was booked and before that was reported."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 from temporalio.api.enums.v1 import EventType
 
+from tests.languages.payments import Payments
+from tests.languages.wire import Wire
 from tests.support.backend import Launch, Run
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, call
-from tests.typescript.payments import Payments
-from tests.typescript.wire import Wire
-
-pytestmark = pytest.mark.typescript
 
 ANSWERS = [Answer(calls=[call("refund", order_id="1042", amount=249)]), Answer("done")]
 
