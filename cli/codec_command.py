@@ -14,12 +14,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import PayloadCodec
 
-from holdfast.cli.listen_address import (
-    add_listening,
-    check_private,
-    open_listener,
-    public_origin,
-)
+from holdfast.cli.listen_address import add_listening, check_private, open_listener, public_origin
 from holdfast.cli.parser import NAME, Commands
 from holdfast.client.connection import client_converter
 from holdfast.client.errors import DONE, wrong_command

@@ -10,13 +10,7 @@ from holdfast.cli import option_values
 from holdfast.cli.parser import CALL, OBJECT, Commands, add_person, add_run_command
 from holdfast.cli.prompts.answers import Approver
 from holdfast.client.connection import connect
-from holdfast.client.errors import (
-    DONE,
-    NO_SUCH,
-    HoldfastError,
-    invalid_input,
-    wrong_command,
-)
+from holdfast.client.errors import DONE, NO_SUCH, HoldfastError, invalid_input, wrong_command
 from holdfast.client.question_text import parse_call_ids, strike_calls
 from holdfast.client.run import Run
 from holdfast.runtime.narration.phrases import decision_phrase

@@ -10,12 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from holdfast.cli.listen_address import (
-    add_listening,
-    check_private,
-    open_listener,
-    public_origin,
-)
+from holdfast.cli.listen_address import add_listening, check_private, open_listener, public_origin
 from holdfast.cli.parser import Commands, add_person
 from holdfast.cli.prompts.answers import Approver
 from holdfast.client.connection import connect

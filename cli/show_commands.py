@@ -28,11 +28,7 @@ from holdfast.client.records.run_cost import read_run_cost
 from holdfast.client.remote_run import RunStart
 from holdfast.client.result import ending_lines, queued_line, token_counts
 from holdfast.client.run import Run
-from holdfast.client.run_lists import (
-    MissingAttributesError,
-    RunFilter,
-    RunListing,
-)
+from holdfast.client.run_lists import MissingAttributesError, RunFilter, RunListing
 from holdfast.runtime.command_line import read_count
 from holdfast.runtime.narration.log_narration import LogNarration
 from holdfast.runtime.text_safety import (

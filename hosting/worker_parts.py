@@ -11,10 +11,7 @@ from temporalio.worker import Interceptor, Worker, WorkerConfig
 from holdfast.activities.check_token import CheckTokenActivity
 from holdfast.activities.generate import GenerateActivity
 from holdfast.activities.interceptors.attempt_spans import AttemptSpans, current_tracing
-from holdfast.activities.interceptors.auto_heartbeat import (
-    AutoHeartbeat,
-    OutlivedAttempts,
-)
+from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeat, OutlivedAttempts
 from holdfast.activities.interceptors.chain import ActivityInterceptors
 from holdfast.activities.interceptors.once import OnceCheck
 from holdfast.activities.interceptors.permits import PermitCheck
@@ -33,10 +30,7 @@ from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.own_runs import OwnRunsInterceptor
 from holdfast.hosting.process_exit import start_error
 from holdfast.hosting.resources import WorkerResources
-from holdfast.hosting.sdk_workarounds.activity_definitions import (
-    activity_name,
-    with_raw_arguments,
-)
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name, with_raw_arguments
 from holdfast.hosting.sdk_workarounds.worker_shutdown import shutdown_requested
 from holdfast.hosting.temporal import usable_search_attributes, without_plugins
 from holdfast.runtime.storage.store import payload_writer, store_of

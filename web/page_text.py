@@ -5,13 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast.runtime.text_safety import (
-    clean,
-    format_age,
-    format_argument,
-    local_time,
-    one_line,
-)
+from holdfast.runtime.text_safety import clean, format_age, format_argument, local_time, one_line
 from holdfast.schemas.base import format_duration, parse_duration
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.names import ErrorCode

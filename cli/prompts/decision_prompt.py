@@ -17,11 +17,7 @@ from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import question_text
 from holdfast.client.errors import HoldfastError
-from holdfast.client.question_text import (
-    DecisionOption,
-    parse_call_ids,
-    strike_calls,
-)
+from holdfast.client.question_text import DecisionOption, parse_call_ids, strike_calls
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.validation.lenient_json import exact_json

@@ -17,13 +17,7 @@ from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.message import Withdrawal
 from holdfast.schemas.names import ErrorCode
 from holdfast.web.api.api_request import ApiRequest, read_number
-from holdfast.web.api.models import (
-    FailureResponse,
-    NewMessage,
-    NewToken,
-    RunView,
-    Started,
-)
+from holdfast.web.api.models import FailureResponse, NewMessage, NewToken, RunView, Started
 from holdfast.web.http.problems import HttpProblem, problem_of
 from holdfast.web.http.streaming import (
     HEADERS,

@@ -12,13 +12,7 @@ from typing import Any, Final
 from starlette.responses import JSONResponse, Response
 
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.client.start import (
-    FIELDS,
-    RunExistsError,
-    StartRequest,
-    run_of_token,
-    trace_caller,
-)
+from holdfast.client.start import FIELDS, RunExistsError, StartRequest, run_of_token, trace_caller
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken

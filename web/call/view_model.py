@@ -8,12 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.client.question_text import how_to_decide, how_to_renew
-from holdfast.runtime.narration.phrases import (
-    EXPIRED,
-    REQUESTS,
-    filled_in_phrase,
-    timeout_phrase,
-)
+from holdfast.runtime.narration.phrases import EXPIRED, REQUESTS, filled_in_phrase, timeout_phrase
 from holdfast.runtime.text_safety import clean, holdfast_command, shorten
 from holdfast.schemas.decision import Decision, shown_calls
 from holdfast.validation.text_safety import is_same_person
