@@ -14,6 +14,7 @@ import httpx
 from temporalio.client import Plugin
 from temporalio.plugin import SimplePlugin
 
+from holdfast.activities.model.viewers import viewers_key
 from holdfast.activities.notify.channels import NotificationChannels
 from holdfast.activities.notify.notifier_settings import load_notifiers
 from holdfast.activities.ssrf_guard import knowledge_client, read_network
@@ -27,7 +28,7 @@ from holdfast.hosting.process_exit import StartError
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition, activity_name
 from holdfast.providers.base import Provider
 from holdfast.providers.ollama.host import with_local_ollama
-from holdfast.runtime.addresses import AddressError, AddressPrefix
+from holdfast.runtime.addresses import AddressPrefix
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.runtime.identity.key_sets import LiveKeySet, load_key_sets
 from holdfast.runtime.secrets import Secrets, environment_secrets
@@ -39,7 +40,9 @@ from holdfast.runtime.telemetry.telemetry_settings import (
     read_telemetry,
 )
 from holdfast.schemas.phrases import suggest_names
+from holdfast.validation.problems import FixableError
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -133,6 +136,7 @@ def load_resources(
     channels = attempt(
         lambda: load_notifiers(settings.notifiers, os.environ, http), default=NotificationChannels()
     )
+    attempt(lambda: _read_each("--viewers", viewers_key, [settings.viewers]), default=list[str]())
     telemetry_settings = attempt(lambda: read_telemetry(os.environ), default=TelemetrySettings())
     plugins: list[Plugin] = attempt(lambda: _plugins(settings), default=[])
     more = [name for each in plugins for name in _activities_of(each)]
@@ -188,10 +192,10 @@ def _load_catalog(
     return current, CatalogReloader(current, folder, before, once=(*modules, *files))
 
 
-def _read_each(option: str, read: Callable[[str], T], texts: Sequence[str]) -> list[T]:
+def _read_each(option: str, read: Callable[[S], T], values: Sequence[S]) -> list[T]:
     try:
-        return [read(text) for text in texts]
-    except AddressError as error:
+        return [read(value) for value in values]
+    except FixableError as error:
         raise LoadError([FileProblem(option, None, error.reason, error.fix)]) from None
 
 

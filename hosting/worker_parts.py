@@ -28,7 +28,6 @@ from holdfast.activities.record_spans import SpanRecorder
 from holdfast.activities.resolve import DefinitionResolver
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.own_runs import OwnRunsInterceptor
-from holdfast.hosting.process_exit import start_error
 from holdfast.hosting.resources import WorkerResources
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_name, with_raw_arguments
 from holdfast.hosting.sdk_workarounds.worker_shutdown import shutdown_requested
@@ -37,7 +36,6 @@ from holdfast.runtime.storage.store import payload_writer, store_of
 from holdfast.schemas import names
 from holdfast.schemas.agent import WorkerFacts
 from holdfast.schemas.internal.model_request import HAND_OVER, ConversationPointer
-from holdfast.validation.problems import FixableError
 from holdfast.workflows.commands.interceptors import CommandInterceptor
 from holdfast.workflows.permits import PERMIT_KEYS
 
@@ -80,10 +78,7 @@ class WorkerParts:
             resources.telemetry,
             answers,
         )
-        try:
-            self._viewers = Viewers(answers, settings.viewers, self._client.data_converter)
-        except FixableError as error:
-            raise start_error(error) from None
+        self._viewers = Viewers(answers, settings.viewers, self._client.data_converter)
         telemetry = resources.telemetry
         tracing = None if telemetry is None else partial(current_tracing, telemetry)
         self._resolver = DefinitionResolver(resources.current_catalog, lambda: self._facts, tracing)

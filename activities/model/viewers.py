@@ -50,10 +50,7 @@ class Viewers:
     """The connections of a worker to viewer processes; `answers` are the running requests by run.
 
     `places` are addresses of inboxes, and folders in which the viewers of this machine leave
-    theirs.
-
-    Raises:
-        FixableError: an address is invalid, or the shared key is missing or invalid.
+    theirs. Raises as `viewers_key` does.
     """
 
     def __init__(
@@ -63,13 +60,7 @@ class Viewers:
         # A piece is read at once, and stored nowhere.
         self._converter = replace(converter, external_storage=None)
         self._reported = set[str]()
-        self._key = shared_secret(VIEWERS_KEY)
-        for place in self._places:
-            if "://" in place:
-                _check_address(place)
-                if not self._key:
-                    wrong = f"the variable {VIEWERS_KEY}, the key of the inbox, is not set"
-                    raise FixableError(wrong, HOW_TO_SET)
+        self._key = viewers_key(places)
 
     async def run(self) -> None:
         """Keep a connection to each viewer process, until the task is cancelled."""
@@ -165,14 +156,24 @@ class _Watched:
         return piece
 
 
-def _check_address(text: str) -> None:
-    with suppress(InvalidURI, ValueError):
-        if parse_uri(text).username is None:
-            return
-    # Not shown: it may hold a password.
-    raise FixableError(
-        "`viewers` has no address of an inbox", "write wss://HOST or wss://HOST:PORT"
-    )
+def viewers_key(places: Sequence[str]) -> str:
+    """Return the key that the worker and its inboxes share; empty where it is not set.
+
+    Raises:
+        FixableError: an address is invalid, or the key is missing or invalid.
+    """
+    addresses, key = [place for place in places if "://" in place], shared_secret(VIEWERS_KEY)
+    try:
+        is_valid = all(parse_uri(address).username is None for address in addresses)
+    except (InvalidURI, ValueError):
+        is_valid = False
+    if not is_valid:  # not shown: it may hold a password
+        wrong = "`viewers` has no address of an inbox"
+        raise FixableError(wrong, "write wss://HOST or wss://HOST:PORT")
+    if addresses and not key:
+        wrong = f"the variable {VIEWERS_KEY}, the key of the inbox, is not set"
+        raise FixableError(wrong, HOW_TO_SET)
+    return key
 
 
 async def _resolve(address: str) -> set[_Viewer]:

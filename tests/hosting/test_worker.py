@@ -158,18 +158,6 @@ async def test_a_worker_comes_back_soon_after_a_crash_and_throttles_no_third_of_
     assert not config["disable_eager_activity_execution"]
 
 
-@pytest.mark.parametrize("key", ["", "short"])
-async def test_a_worker_for_an_inbox_has_a_key(
-    client: Client, place: Path, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOLDFAST_VIEWERS_KEY", key)
-    with pytest.raises(StartError) as error:
-        build_worker(client, settings(place, viewers=["wss://inbox.example"]))
-    [line] = error.value.lines
-    assert "HOLDFAST_VIEWERS_KEY" in line
-    assert line.endswith("set it to a text of at least 16 characters: openssl rand -hex 32")
-
-
 async def test_runs_know_whether_their_worker_has_a_store(client: Client, place: Path) -> None:
     config = client.config()
     config["data_converter"] = with_store(client.data_converter, FolderStore(place / "store"))

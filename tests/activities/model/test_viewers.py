@@ -14,7 +14,7 @@ from temporalio.converter import DataConverter, PayloadCodec
 from websockets.asyncio.server import ServerConnection, serve
 
 from holdfast.activities.model.progress import MAX_PIECE_CHARACTERS, Progress
-from holdfast.activities.model.viewers import Viewers
+from holdfast.activities.model.viewers import Viewers, viewers_key
 from holdfast.client.stream import local_viewer as local
 from holdfast.client.stream.live_answers import LiveAnswer, LiveAnswers
 from holdfast.client.stream.local_viewer import local_viewer
@@ -228,14 +228,7 @@ async def test_a_viewer_of_this_machine_is_found_by_its_file_and_a_stale_file_is
 )
 def test_a_text_that_is_no_address_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(FixableError) as error:
-        Viewers({}, [text], pydantic_data_converter)
+        viewers_key([text])
     assert str(error.value) == (
         "`viewers` has no address of an inbox; write wss://HOST or wss://HOST:PORT"
     )
-
-
-@pytest.mark.parametrize("key", ["", "short"])
-def test_an_address_needs_a_key(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VIEWERS_KEY, key)
-    with pytest.raises(FixableError, match=f"the variable {VIEWERS_KEY}.*openssl rand"):
-        Viewers({}, ["wss://a"], pydantic_data_converter)

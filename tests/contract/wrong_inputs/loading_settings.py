@@ -155,6 +155,23 @@ SETTINGS = [
         "used; write it like http://proxy.acme.org:3128 (SOCKS is not supported)",
         HTTPS_PROXY="socks5://ann:4711@proxy.acme.org",
     ),
+    option(
+        "an inbox by the address of its page",
+        f"{GOOD} --viewers https://inbox.example",
+        "--viewers: `viewers` has no address of an inbox; write wss://HOST or wss://HOST:PORT",
+    ),
+    variable(
+        "an inbox without the shared key",
+        "--viewers: the variable HOLDFAST_VIEWERS_KEY, the key of the inbox, is not set; set it to "
+        "a text of at least 16 characters: openssl rand -hex 32",
+        HOLDFAST_VIEWERS="wss://inbox.example",
+    ),
+    variable(
+        "a shared key that is too short",
+        "--viewers: the secret in the variable HOLDFAST_VIEWERS_KEY does not fit: it has fewer "
+        "than 16 characters; set it to a text of at least 16 characters: openssl rand -hex 32",
+        HOLDFAST_VIEWERS_KEY="short",
+    ),
     Wrong(
         "a variable that names no catalog",
         {},
